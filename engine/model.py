@@ -1,0 +1,182 @@
+"""The engine's words as frozen values: queue, message, batch, catalog, report. No behaviour beyond themselves.
+
+Times are nanoseconds since the Unix epoch by the database's clock; durations are nanoseconds. Row values are
+`bytes | None` in the MySQL text protocol's form (what `SELECT` sends on the wire), whatever the backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from engine.options import QueueOptions
+
+MessageId = int | str | bytes
+"""A message's identity: int for integer keys, str for text keys, bytes for binary keys."""
+
+TextValue = bytes | None
+"""One column's value as the MySQL text protocol carries it; None is NULL."""
+
+SYSTEM_COLUMNS = ("id", "priority", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state")
+"""Columns that CREATE QUEUE adds, in table order. All but `id` are hidden from `*`."""
+
+REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
+"""What a table must have to be served as a queue (Vitess's current layout)."""
+
+QUEUE_MARK = "vitess_message"
+"""A table whose COMMENT contains this is a queue, as in Vitess."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QueueName:
+    """A queue's table, by database and table name. Compared exactly, as MySQL on Linux compares table names."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMeta:
+    """A result column as a MySQL column definition packet describes it (protocol: Column Definition 41).
+
+    `type` is the protocol's type code, `charset` the collation id (63 is binary), `length` the display length in bytes.
+    """
+
+    name: str
+    type: int
+    charset: int = 45
+    length: int = 1020
+    flags: int = 0
+    decimals: int = 0
+    org_name: str = ""
+    table: str = ""
+    org_table: str = ""
+    schema: str = ""
+
+
+class Layout(Enum):
+    """Which generation of queue table this is; decides the retry delay (SQL.md 7)."""
+
+    CURRENT = "current"
+    LEGACY = "legacy"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """All that is known of a queue: the table alone is the truth, this is a reading of it.
+
+    `columns` are all of the table's columns in table order; `message_columns` the names that `*` streams, `id` first.
+    """
+
+    name: QueueName
+    options: QueueOptions
+    columns: tuple[ColumnMeta, ...]
+    message_columns: tuple[str, ...]
+    layout: Layout = Layout.CURRENT
+
+    def column(self, name: str) -> ColumnMeta | None:
+        """The column of that name, compared as MySQL does: without case."""
+        lowered = name.lower()
+        return next((c for c in self.columns if c.name.lower() == lowered), None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCatalog:
+    """A snapshot of every queue, immutable, so that a plan can be cached against `version`.
+
+    `rejected` are tables that carry the mark but cannot be served, with the reason.
+    """
+
+    version: int = 0
+    queues: Mapping[QueueName, QueueSpec] = field(default_factory=dict)
+    rejected: Mapping[QueueName, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[QueueSpec]:
+        return iter(self.queues.values())
+
+    def get(self, name: QueueName) -> QueueSpec | None:
+        return self.queues.get(name)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessageKey:
+    """What the cache holds of a waiting message. The order of the fields is the order of delivery."""
+
+    priority: int
+    due_ns: int
+    id: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A leased message. `values` follow the queue's `columns`; `due_ns` is when it fell due before the lease."""
+
+    id: MessageId
+    epoch: int
+    priority: int
+    due_ns: int
+    lease_until_ns: int
+    values: tuple[TextValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages for one receiver; `rows` are projected to the subscription's columns, one per message."""
+
+    messages: tuple[Message, ...]
+    rows: tuple[tuple[TextValue, ...], ...]
+
+
+class WaitMode(Enum):
+    """When a result set ends by itself (besides LIMIT)."""
+
+    ENDLESS = "endless"
+    WAIT = "wait"
+    NOWAIT = "nowait"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeRequest:
+    """What a SELECT ... FROM STREAM asks for. `columns` None means `*`."""
+
+    queue: QueueName
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    wait_mode: WaitMode = WaitMode.ENDLESS
+    wait_seconds: float = 0.0
+    prefetch: int | None = None
+    ack_wait_ns: int | None = None
+    connection_id: int = 0
+    user: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What a client's committed transaction did to queues, as far as the proxy could see.
+
+    `touched`: rows may have been added or rescheduled, look at once. `settled`: these ids are certainly no longer
+    waiting for an ack. `uncertain`: some messages may have been settled (UPDATE, DELETE, ACK ... WHERE): ask the table.
+    """
+
+    touched: frozenset[QueueName] = frozenset()
+    settled: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
+    uncertain: frozenset[QueueName] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.touched or self.settled or self.uncertain)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """One row of SHOW QUEUES: state in memory and counters since the proxy started."""
+
+    name: QueueName
+    subscribers: int
+    cached: int
+    in_flight: int
+    counters: Mapping[str, int]

@@ -1,0 +1,210 @@
+"""Queue options: their names, bounds, and the table COMMENT that keeps them (SQL.md 1).
+
+The COMMENT is `vitess_message,key=value,...` with Vitess's own keys and units (seconds) where Vitess has the
+option, so the table alone is the whole truth about a queue. Reading is the exact inverse of writing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal, InvalidOperation
+
+from engine.clock import NS_PER_SECOND
+from engine.errors import InvalidOption, InvalidQueueTable, NotSupported
+
+_UNIT_NS = {
+    "ms": 1_000_000,
+    "s": NS_PER_SECOND,
+    "m": 60 * NS_PER_SECOND,
+    "h": 3600 * NS_PER_SECOND,
+    "d": 86400 * NS_PER_SECOND,
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", re.ASCII | re.IGNORECASE)
+_MAX_DURATION_NS = 3650 * _UNIT_NS["d"]  # ten years: beyond it a typing error is likelier than a wish
+_MIN_WAIT_NS = 10_000_000  # 10 ms: a lease shorter than a round trip only makes duplicates
+
+OptionValue = str | int | float | Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """The options of one queue, validated. Durations in nanoseconds."""
+
+    ack_wait_ns: int = 30 * NS_PER_SECOND
+    min_backoff_ns: int | None = None
+    max_backoff_ns: int = 3600 * NS_PER_SECOND
+    purge_after_ns: int = 86400 * NS_PER_SECOND
+    batch_size: int = 100
+    prefetch: int = 1000
+    cache_size: int = 10000
+    poll_interval_ns: int = 30 * NS_PER_SECOND
+    message_cols: tuple[str, ...] = ()
+
+    @property
+    def effective_min_backoff_ns(self) -> int:
+        """`min_backoff`, which is `ack_wait` when not given (Vitess)."""
+        return self.ack_wait_ns if self.min_backoff_ns is None else self.min_backoff_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """How one option is read, written and named in the comment."""
+
+    field: str
+    key: str
+    read: Callable[[str, OptionValue], object]
+    write: Callable[[object], str]
+
+
+def parse_duration(name: str, value: OptionValue) -> int:
+    """Nanoseconds of a duration: a number of seconds, or text such as '500ms', '30s', '5m', '2h', '1d'."""
+    match = _DURATION.fullmatch(str(value))
+    if match is None:
+        raise InvalidOption(f"{name}: '{value}' is not a duration; give seconds, or '500ms', '30s', '5m', '2h', '1d'")
+    unit = _UNIT_NS[(match[2] or "s").lower()]
+    try:
+        nanoseconds = int(Decimal(match[1]) * unit)
+    except (InvalidOperation, OverflowError) as error:
+        raise InvalidOption(f"{name}: '{value}' is not a duration") from error
+    if nanoseconds > _MAX_DURATION_NS:
+        raise InvalidOption(f"{name}: '{value}' is longer than ten years")
+    return nanoseconds
+
+
+def _wait(name: str, value: OptionValue) -> int:
+    nanoseconds = parse_duration(name, value)
+    if nanoseconds < _MIN_WAIT_NS:
+        raise InvalidOption(f"{name}: '{value}' is too short; at least 10ms")
+    return nanoseconds
+
+
+def _count(minimum: int, maximum: int) -> Callable[[str, OptionValue], int]:
+    def read(name: str, value: OptionValue) -> int:
+        text = str(value).strip()
+        if not text.isdecimal() or not minimum <= int(text) <= maximum:
+            raise InvalidOption(f"{name}: '{value}' is not a whole number from {minimum} to {maximum}")
+        return int(text)
+
+    return read
+
+
+def _names(name: str, value: OptionValue) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in re.split(r"[|,]", str(value)))
+    if not all(re.fullmatch(r"[\w$]+", part) for part in names):
+        raise InvalidOption(f"{name}: '{value}' is not a list of column names separated by '|'")
+    if names[0].lower() != "id":
+        raise InvalidOption(f"{name} must begin with id: '{value}'")
+    if len({part.lower() for part in names}) != len(names):
+        raise InvalidOption(f"{name}: '{value}' names a column twice")
+    return names
+
+
+def _seconds(value: object) -> str:
+    assert isinstance(value, int)
+    return format((Decimal(value) / NS_PER_SECOND).normalize(), "f")
+
+
+def _joined(value: object) -> str:
+    assert isinstance(value, tuple)
+    return "|".join(value)
+
+
+# cache_size: one key is about 200 bytes, so ten million would be 2 GB; batch_size: a batch is one transaction.
+OPTIONS: Mapping[str, _Option] = {
+    "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", _wait, _seconds),
+    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", parse_duration, _seconds),
+    "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", _wait, _seconds),
+    "purge_after": _Option("purge_after_ns", "vt_purge_after", parse_duration, _seconds),
+    "batch_size": _Option("batch_size", "vt_batch_size", _count(1, 10_000), str),
+    "prefetch": _Option("prefetch", "prefetch", _count(1, 1_000_000), str),
+    "cache_size": _Option("cache_size", "vt_cache_size", _count(1, 10_000_000), str),
+    "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", _wait, _seconds),
+    "message_cols": _Option("message_cols", "vt_message_cols", _names, _joined),
+}
+
+# Described in the language but enforced by a later release: refused rather than accepted and ignored.
+LATER_OPTIONS = frozenset(("max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure"))
+
+REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval")
+
+
+def parse_options(given: Mapping[str, OptionValue], base: QueueOptions | None = None) -> QueueOptions:
+    """Options from a WITH list, over `base` (the configured defaults).
+
+    Raises:
+        InvalidOption: unknown name or absurd value; the message lists what is allowed.
+        NotSupported: an option that is part of the language but not enforced yet.
+    """
+    values: dict[str, object] = {}
+    for raw_name, value in given.items():
+        name = raw_name.lower()
+        if name in LATER_OPTIONS:
+            raise NotSupported(f"queue option '{name}' is not supported by this version; leave it out")
+        option = OPTIONS.get(name)
+        if option is None:
+            raise InvalidOption(f"unknown queue option '{raw_name}'; allowed: {', '.join(sorted(OPTIONS))}")
+        values[option.field] = option.read(name, value)
+    return validated(replace(base or QueueOptions(), **values))  # type: ignore[arg-type]
+
+
+def validated(options: QueueOptions) -> QueueOptions:
+    """The same options, or InvalidOption where two of them contradict each other."""
+    if options.max_backoff_ns < options.effective_min_backoff_ns:
+        raise InvalidOption("max_backoff is shorter than min_backoff (which is ack_wait when not given)")
+    if options.prefetch < options.batch_size:
+        # A batch larger than the window could never be filled; narrow it instead of refusing a sensible prefetch.
+        return replace(options, batch_size=options.prefetch)
+    return options
+
+
+def to_comment(options: QueueOptions) -> str:
+    """The table COMMENT that keeps these options. `from_comment` reads it back unchanged."""
+    parts = ["vitess_message"]
+    for option in OPTIONS.values():
+        value = getattr(options, option.field)
+        if value is not None and value != ():
+            parts.append(f"{option.key}={option.write(value)}")
+    return ",".join(parts)
+
+
+def from_comment(comment: str, table: str) -> QueueOptions:
+    """Options from a table's COMMENT; pieces without '=' and unknown keys are ignored, as in Vitess.
+
+    Raises:
+        InvalidQueueTable: one of Vitess's five required keys is missing, or a value cannot be read.
+    """
+    pairs = dict(part.split("=", 1) for part in comment.split(",") if part.count("=") == 1)
+    for key in REQUIRED_VITESS_KEYS:
+        if key not in pairs:
+            raise InvalidQueueTable(f"attribute {key} not specified for message table: {table}")
+    by_key = {option.key: (name, option) for name, option in OPTIONS.items()}
+    values: dict[str, object] = {}
+    for key, text in pairs.items():
+        if key in by_key:
+            name, option = by_key[key]
+            try:
+                values[option.field] = option.read(key, text)
+            except InvalidOption as error:
+                raise InvalidQueueTable(f"{error.message} (table {table})") from error
+    # Vitess clamps with the smaller bound winning; a table written there must stay readable here.
+    return QueueOptions(**values)  # type: ignore[arg-type]
+
+
+def option_items(options: QueueOptions) -> dict[str, str]:
+    """Every option that differs from the default, as SHOW CREATE QUEUE writes it: name to SQL literal."""
+    default = QueueOptions()
+    items: dict[str, str] = {}
+    for name, option in OPTIONS.items():
+        value = getattr(options, option.field)
+        if value == getattr(default, option.field):
+            continue
+        text = option.write(value)
+        items[name] = text if isinstance(value, int) and "_ns" not in option.field else f"'{text}'"
+        if option.field.endswith("_ns"):
+            items[name] = f"'{text}s'"
+    return items
+
+
+assert {option.field for option in OPTIONS.values()} == {f.name for f in fields(QueueOptions)}

@@ -1,0 +1,1 @@
+"""The MySQL server that clients see, and the composition root."""

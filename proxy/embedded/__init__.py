@@ -1,0 +1,1 @@
+"""What a MySQL server would answer, given by the embedded SQLite backend."""

@@ -1,0 +1,1 @@
+"""SQL in, plan out. Pure: no I/O, no clock, no driver."""

@@ -1,0 +1,56 @@
+"""What the rewriter refuses, with MySQL's number and SQLSTATE."""
+
+from __future__ import annotations
+
+
+class RewriteError(Exception):
+    """A statement that cannot be planned."""
+
+    errno = 1105
+    sqlstate = "HY000"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class SqlSyntaxError(RewriteError):
+    """The text does not follow the grammar; the message quotes what stands near the fault, as MySQL does."""
+
+    errno = 1064
+    sqlstate = "42000"
+
+
+class UnsupportedSql(RewriteError):
+    """Valid SQL that this backend or version cannot do; the message says what to do instead."""
+
+    errno = 1235
+    sqlstate = "42000"
+
+
+class UnknownQueue(RewriteError):
+    """No queue (or table) of that name."""
+
+    errno = 1146
+    sqlstate = "42S02"
+
+
+class NotAQueueTable(RewriteError):
+    """The name is an ordinary table."""
+
+    errno = 1347
+    sqlstate = "HY000"
+
+
+class NoDatabaseSelected(RewriteError):
+    """An unqualified queue name and no current database."""
+
+    errno = 1046
+    sqlstate = "3D000"
+
+
+class InvalidOptionValue(RewriteError):
+    """An option in a WITH list is unknown or absurd."""
+
+    errno = 1231
+    sqlstate = "42000"

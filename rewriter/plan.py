@@ -1,0 +1,135 @@
+"""What is to be done with a statement: a closed union that the executor matches to the end.
+
+Plans are frozen and carry no connection state, so they can be cached by (text shape, catalog version, database).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from engine.model import MessageId, QueueName, SubscribeRequest
+
+
+class TransactionVerb(Enum):
+    """The statements that open, end or wind back a transaction."""
+
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    ROLLBACK_TO = "rollback to"
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a statement does to queues if it succeeds, for the transaction scope.
+
+    `touched`: may add or reschedule messages. `settled`: ends exactly these messages. `uncertain`: may end messages
+    that cannot be told from the text. `catalog`: queues may have come, gone or changed. `implicit_commit` is not told
+    here: the server's status flags say whether a transaction is open.
+    """
+
+    touched: frozenset[QueueName] = frozenset()
+    settled: tuple[tuple[QueueName, tuple[MessageId, ...]], ...] = ()
+    uncertain: frozenset[QueueName] = frozenset()
+    catalog: bool = False
+    transaction: TransactionVerb | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing the engine needs to hear of."""
+        return self == NO_EFFECTS
+
+
+NO_EFFECTS = Effects()
+
+
+@dataclass(frozen=True, slots=True)
+class Passthrough:
+    """Ordinary SQL: to the backend, unchanged to the byte."""
+
+    effects: Effects = NO_EFFECTS
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count."""
+
+    sql: str
+    effects: Effects = NO_EFFECTS
+
+
+@dataclass(frozen=True, slots=True)
+class NoOperation:
+    """A statement that is already true (CREATE QUEUE IF NOT EXISTS, DROP QUEUE IF EXISTS): OK with one note."""
+
+    note_errno: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """SELECT ... FROM STREAM: answered by the engine. `parameters` are the names bound by `?`, in order:
+    "limit" or "wait"; their values replace those in the request at execution."""
+
+    request: SubscribeRequest
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShowQueues:
+    """SHOW QUEUES [LIKE pattern] of one database (None: of all)."""
+
+    database: str | None
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateQueue:
+    """SHOW CREATE QUEUE q."""
+
+    queue: QueueName
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProcessList:
+    """SHOW [FULL] PROCESSLIST: the backend's list, with our streams in it."""
+
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """KILL [CONNECTION | QUERY] id."""
+
+    connection_id: int
+    query_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UseDatabase:
+    """USE db: to the backend, and remembered here to resolve unqualified queue names."""
+
+    database: str
+
+
+Plan = (
+    Passthrough
+    | Execute
+    | NoOperation
+    | Subscribe
+    | ShowQueues
+    | ShowCreateQueue
+    | ShowProcessList
+    | Kill
+    | UseDatabase
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanContext:
+    """What a plan depends on besides the text and the catalog. `now_ns` is spelled in SQL, evaluated by the database."""
+
+    database: str | None = None
+    now_sql: str = "(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)"
+    sql_modes: frozenset[str] = field(default_factory=frozenset)

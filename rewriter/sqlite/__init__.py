@@ -1,0 +1,1 @@
+"""MySQL SQL to SQLite SQL."""

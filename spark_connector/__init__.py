@@ -1,0 +1,1 @@
+"""Reserved for the Spark connector, which imports nothing of the other packages."""
