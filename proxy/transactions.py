@@ -1,0 +1,91 @@
+"""TransactionScope: what a client's open transaction has done to queues, told to the engine once it is committed.
+
+Lives here: the bookkeeping between a statement and its commit. Never here: I/O, or a guess. The server's own status
+flags say whether a transaction is open; this never counts BEGINs. A rollback is reported too, as "look again": rows
+the transaction had locked were passed over by the sender meanwhile.
+
+The report may be lost (the process may die right after the commit): the poller repairs that, so nothing here needs
+to be durable. It may also be too generous: the lease is guarded in the table, so a needless look is all that it costs.
+"""
+
+from __future__ import annotations
+
+from engine.model import CommitReport, MessageId, QueueName
+from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
+
+_SETTLED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
+
+
+class TransactionScope:
+    """Collects the effects of one client's statements until its transaction ends."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to report: statements that end transactions need no look."""
+        return not (self._touched or self._settled or self._uncertain)
+
+    def __repr__(self) -> str:
+        return (
+            f"<TransactionScope touched={len(self._touched)} settled={self._settled_count} "
+            f"uncertain={len(self._uncertain)}>"
+        )
+
+    def record(
+        self,
+        effects: Effects = NO_EFFECTS,
+        verb: TransactionVerb | None = None,
+        *,
+        ok: bool,
+        in_transaction: bool,
+    ) -> CommitReport | None:
+        """Take note of an answered statement; returns what to tell the engine when no transaction is open any more.
+
+        A statement that failed and left no transaction open (a deadlock, a connection lost in mid-commit) has an
+        unknown outcome: the report then says "look" and "ask the table", never "settled".
+        """
+        if ok:
+            self._add(effects)
+            self._wound_back |= verb is TransactionVerb.ROLLBACK_TO
+        if in_transaction or self.empty:
+            return None
+        if not ok or self._wound_back:
+            return self._take(certain=False)
+        return self._rolled_back() if verb is TransactionVerb.ROLLBACK else self._take(certain=True)
+
+    def abandon(self) -> CommitReport | None:
+        """The session ended with its transaction open: the database rolls it back and frees the rows it had locked."""
+        return None if self.empty else self._rolled_back()
+
+    def _add(self, effects: Effects) -> None:
+        self._touched |= effects.touched
+        self._uncertain |= effects.uncertain
+        for queue, ids in effects.settled:
+            if self._settled_count + len(ids) > _SETTLED_MAX:
+                self._uncertain.add(queue)
+                continue
+            self._settled.setdefault(queue, []).extend(ids)
+            self._settled_count += len(ids)
+
+    def _take(self, *, certain: bool) -> CommitReport:
+        report = CommitReport(
+            touched=frozenset(self._touched),
+            settled={queue: tuple(ids) for queue, ids in self._settled.items()} if certain else {},
+            uncertain=frozenset(self._uncertain if certain else self._uncertain | self._settled.keys()),
+        )
+        self._forget()
+        return report
+
+    def _rolled_back(self) -> CommitReport:
+        report = CommitReport(touched=frozenset(self._touched | self._uncertain | self._settled.keys()))
+        self._forget()
+        return report
+
+    def _forget(self) -> None:
+        self._touched: set[QueueName] = set()
+        self._settled: dict[QueueName, list[MessageId]] = {}
+        self._settled_count = 0
+        self._uncertain: set[QueueName] = set()
+        self._wound_back = False

@@ -1,0 +1,76 @@
+"""TransactionScope: what is reported after commit, rollback, rollback to a savepoint, and unknown outcomes."""
+
+from __future__ import annotations
+
+from engine.model import CommitReport, QueueName
+from proxy.transactions import TransactionScope
+from rewriter.plan import Effects, TransactionVerb
+
+Q = QueueName("shop", "orders")
+INSERT = Effects(touched=frozenset({Q}))
+ACK = Effects(settled=((Q, (1, 2)),))
+ACK_WHERE = Effects(uncertain=frozenset({Q}))
+
+
+def test_autocommit_insert_is_reported_at_once() -> None:
+    scope = TransactionScope()
+    assert scope.record(INSERT, ok=True, in_transaction=False) == CommitReport(touched=frozenset({Q}))
+    assert scope.empty
+
+
+def test_nothing_is_reported_before_commit() -> None:
+    scope = TransactionScope()
+    assert scope.record(INSERT, ok=True, in_transaction=True) is None
+    assert scope.record(ok=True, in_transaction=True) is None
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report == CommitReport(touched=frozenset({Q}))
+
+
+def test_implicit_commit_is_seen_by_the_status_alone() -> None:
+    scope = TransactionScope()
+    scope.record(ACK, ok=True, in_transaction=True)
+    assert scope.record(ok=True, in_transaction=False) == CommitReport(settled={Q: (1, 2)})
+
+
+def test_rollback_settles_nothing_but_wakes_the_queue_whose_rows_were_locked() -> None:
+    scope = TransactionScope()
+    scope.record(ACK, ok=True, in_transaction=True)
+    report = scope.record(verb=TransactionVerb.ROLLBACK, ok=True, in_transaction=False)
+    assert report == CommitReport(touched=frozenset({Q}))
+
+
+def test_rollback_to_a_savepoint_makes_acks_uncertain() -> None:
+    scope = TransactionScope()
+    scope.record(ACK, ok=True, in_transaction=True)
+    scope.record(verb=TransactionVerb.ROLLBACK_TO, ok=True, in_transaction=True)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report == CommitReport(uncertain=frozenset({Q}))
+    # and the mark does not outlive the transaction
+    assert scope.record(ACK, ok=True, in_transaction=False) == CommitReport(settled={Q: (1, 2)})
+
+
+def test_a_failed_statement_has_no_effect() -> None:
+    scope = TransactionScope()
+    assert scope.record(ACK, ok=False, in_transaction=False) is None
+    assert scope.empty
+
+
+def test_a_commit_with_unknown_outcome_asks_the_table() -> None:
+    scope = TransactionScope()
+    scope.record(ACK, ok=True, in_transaction=True)
+    scope.record(INSERT, ok=True, in_transaction=True)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=False, in_transaction=False)
+    assert report == CommitReport(touched=frozenset({Q}), uncertain=frozenset({Q}))
+
+
+def test_a_session_that_ends_in_mid_transaction_frees_its_locks() -> None:
+    scope = TransactionScope()
+    assert scope.abandon() is None
+    scope.record(ACK_WHERE, ok=True, in_transaction=True)
+    assert scope.abandon() == CommitReport(touched=frozenset({Q}))
+
+
+def test_very_many_ids_are_not_remembered() -> None:
+    scope = TransactionScope()
+    scope.record(Effects(settled=((Q, tuple(range(20_000))),)), ok=True, in_transaction=True)
+    assert scope.record(ok=True, in_transaction=False) == CommitReport(uncertain=frozenset({Q}))
