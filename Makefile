@@ -1,0 +1,49 @@
+# Every target sets up what it needs. `make help` lists them from the comments after `##`.
+.DEFAULT_GOAL := help
+.PHONY: help run demo test check format bench clean mariadb
+
+# The first of these that is new enough; override with `make PYTHON=... run`.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TESTS ?= tests
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307, embedded database in data/
+	@$(BIN)/queuegate serve
+
+demo: $(STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
+	@$(BIN)/python -m examples.demo
+
+test: $(STAMP) mariadb ## all tests, a private MariaDB included (TESTS=tests/contract for a part)
+	$(BIN)/python -m pytest $(TESTS)
+
+check: $(STAMP) ## lint, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## format the code and mend what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) mariadb ## latency and throughput on both backends, beside a SKIP LOCKED poller
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the virtual environment and caches; data/ stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+mariadb:
+	@tests/install_mariadb.sh
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; install it or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

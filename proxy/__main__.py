@@ -1,0 +1,168 @@
+"""The command line: `queuegate serve`, `queuegate check-config`, `queuegate hash-password`.
+
+Exit codes: 0 done; 1 could not start or go on (one line on standard error); 2 a mistake in the command line or the
+configuration (every mistake on a line of its own).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import hashlib
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EngineError
+from proxy import app, logs
+from proxy.config import Config, ConfigError, LogFormat, LogLevel, load
+
+logger = logging.getLogger("queuegate")
+
+_FLAGS = {"listen": "listen", "backend": "backend", "log_level": "log.level", "log_format": "log.format"}
+
+_EPILOG = """\
+The environment goes over both file and flags, for secrets:
+  QUEUEGATE_BACKEND           the backend URL with its password
+  QUEUEGATE_PASSWORD_<USER>   the password of a user of the list (app-1: QUEUEGATE_PASSWORD_APP_1)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return command(options)
+    except ConfigError as error:
+        for mistake in error.mistakes:
+            _complain(mistake)
+        return 2
+    except OSError as error:
+        _complain(_os_error(error))
+    except EngineError as error:
+        _complain(error.message)
+    except KeyboardInterrupt:
+        return 130  # 128 + SIGINT, what a shell reports for a process ended by Ctrl-C
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="queuegate", description="A durable, transactional message queue in plain SQL, for any MySQL client."
+    )
+    parser.add_argument("--version", action="version", version=f"queuegate {release()}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    serve = _command(commands, "serve", _serve, "accept MySQL clients until SIGTERM or Ctrl-C")
+    _add_config_flags(serve)
+
+    check = _command(commands, "check-config", _check_config, "validate the configuration and name every mistake")
+    _add_config_flags(check)
+
+    _command(
+        commands, "hash-password", _hash_password, "print the password_hash of a password read from standard input"
+    )
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], description: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=description,
+        description=description[0].upper() + description[1:] + ".",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_config_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="configuration file (default: config.yaml here, where there is one)"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="address to listen on (default: 127.0.0.1:3307)")
+    parser.add_argument(
+        "--backend",
+        metavar="URL",
+        help="sqlite:///path/queue.db or mysql://user@host:3306/db; give passwords in QUEUEGATE_BACKEND",
+    )
+    parser.add_argument("--log-level", choices=[level.value for level in LogLevel], help="least severe log records")
+    parser.add_argument("--log-format", choices=[form.value for form in LogFormat], help="form of log records")
+
+
+def _load(options: argparse.Namespace) -> Config:
+    flags = {key: getattr(options, flag) for flag, key in _FLAGS.items() if getattr(options, flag) is not None}
+    return load(options.config, flags)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    config = _load(options)
+    logs.configure(config.log)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(app.serve(config, ready=lambda serving: _announce(config, serving)))
+    return 0
+
+
+def _announce(config: Config, serving: app.Serving) -> None:
+    address = serving.address
+    logger.info(
+        "listening on %s",
+        address,
+        extra={"backend": config.backend.scheme, "auth": config.auth_mode.value, "version": release()},
+    )
+    host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host
+    user = config.accounts[0].name if config.accounts else "USER"
+    password = "" if config.accounts and config.accounts[0].passwordless else " -p"
+    logger.info("connect with: mysql -h%s -P%d -u%s%s %s", host, address.port, user, password, config.backend.database)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it exists: the relay is callbacks, and its loop calls them at half the cost."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _check_config(options: argparse.Namespace) -> int:
+    _load(options)
+    sys.stdout.write("OK\n")
+    return 0
+
+
+def _hash_password(options: argparse.Namespace) -> int:
+    password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    digest = hashlib.sha1(hashlib.sha1(password.encode()).digest()).hexdigest().upper()
+    sys.stdout.write(f"*{digest}\n")
+    return 0
+
+
+def release() -> str:
+    """This distribution's version."""
+    try:
+        return version("queuegate")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _os_error(error: OSError) -> str:
+    """One line of what the system refused; asyncio's own text for a taken port says it well already."""
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else str(error.strerror or error)
+
+
+def _complain(line: str) -> None:
+    sys.stderr.write(f"queuegate: {line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

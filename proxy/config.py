@@ -1,0 +1,367 @@
+"""Configuration: what may be set, how it is read, and every mistake in it named at once.
+
+Precedence: the file, over it the command line, over both the environment for secrets. `load` returns a Config that is
+valid as a whole or raises ConfigError with one line for each mistake, key path first. A message never repeats a
+value that may be secret: only the key and what is allowed there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from engine.backend.url import BackendUrl, InvalidBackendUrl
+from engine.clock import NS_PER_SECOND
+from engine.errors import EngineError
+from engine.options import OPTIONS, QueueOptions, parse_duration, parse_options
+
+DEFAULT_FILE = Path("config.yaml")
+DEFAULT_LISTEN = "127.0.0.1:3307"
+DEFAULT_BACKEND = "sqlite:///data/queue.db"
+BACKEND_VARIABLE = "QUEUEGATE_BACKEND"
+PASSWORD_VARIABLE = "QUEUEGATE_PASSWORD_"
+
+_MAX_FILE_BYTES = 1 << 20  # a megabyte holds ten thousand users; more is the wrong file
+_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
+_SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_NATIVE_HASH = re.compile(r"\*[0-9A-F]{40}")
+
+
+class ConfigError(Exception):
+    """The configuration is not valid; `mistakes` names each with its key path."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+class Address(NamedTuple):
+    """Where to listen. Port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """True where only this machine can connect."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+class Auth(Enum):
+    """Who checks passwords: the database behind the proxy, or the proxy by its user list."""
+
+    BACKEND = "backend"
+    PROXY = "proxy"
+
+
+class LogLevel(Enum):
+    """The least severe records that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(Enum):
+    """How a record is written: key=value pairs, or one JSON object a line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def _address(value: object) -> Address:
+    if isinstance(value, Address):
+        return value
+    match = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]\s]+)):(\d{1,5})", value) if isinstance(value, str) else None
+    if match is None or int(match[3]) > 65535:
+        raise ValueError("is not an address; give host:port, such as 127.0.0.1:3307 or [::1]:3307")
+    return Address(match[1] or match[2], int(match[3]))
+
+
+def _backend(value: object) -> BackendUrl:
+    if isinstance(value, BackendUrl):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("is not a URL; give sqlite:///path/queue.db or mysql://user:password@host:3306/database")
+    try:
+        return BackendUrl.parse(value)
+    except InvalidBackendUrl as error:
+        raise ValueError(str(error)) from None
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("is not a duration; give seconds, or '500ms', '30s', '5m', '2h', '1d'")
+    try:
+        return parse_duration("", value) / NS_PER_SECOND
+    except EngineError as error:
+        raise ValueError(error.message.removeprefix(": ")) from None
+
+
+def _size(value: object) -> int:
+    match = _SIZE.fullmatch(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
+    if match is None:
+        raise ValueError("is not a size; give bytes, or '512KiB', '64MiB', '1GiB'")
+    return int(match[1]) * _SIZE_UNITS[(match[2] or "").lower()]
+
+
+def _queue_options(value: object) -> QueueOptions:
+    if isinstance(value, QueueOptions):
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError(f"is not a mapping of queue options; allowed: {', '.join(sorted(OPTIONS))}")
+    mistakes = []
+    for name, given in value.items():
+        try:
+            parse_options({str(name): given if isinstance(given, int | float) else str(given)}, _LENIENT)
+        except EngineError as error:
+            mistakes.append(error.message)
+    if "message_cols" in value:
+        mistakes.append("message_cols belongs to one queue's columns; give it in CREATE QUEUE")
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
+    try:
+        return parse_options({str(name): given for name, given in value.items()})
+    except EngineError as error:
+        raise ValueError(error.message) from None
+
+
+# Options are first read one by one, so that each mistake is told; only then do their mutual bounds count.
+_LENIENT = QueueOptions(ack_wait_ns=10_000_000, max_backoff_ns=3650 * 86400 * NS_PER_SECOND, min_backoff_ns=0)
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+Size = Annotated[int, BeforeValidator(_size)]
+
+
+class _Section(BaseModel):
+    """A part of the file: unknown keys refused, nothing coerced, immutable, inputs left out of errors."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, arbitrary_types_allowed=True
+    )
+
+
+class User(_Section):
+    """An account that the proxy itself checks. `password_env` has been read by the time a Config exists."""
+
+    name: str = Field(min_length=1, max_length=32)  # 32 characters: MySQL's own bound on an account name
+    password: SecretStr | None = None
+    password_env: str | None = Field(default=None, min_length=1)
+    password_hash: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _one_secret(self) -> Self:
+        if sum(value is not None for value in (self.password, self.password_env, self.password_hash)) != 1:
+            raise ValueError("needs exactly one of password, password_env, password_hash")
+        if self.password_hash is not None and not _NATIVE_HASH.fullmatch(self.password_hash.get_secret_value()):
+            raise ValueError("password_hash is not '*' and 40 upper-case hex digits, as SELECT PASSWORD() prints it")
+        return self
+
+    @property
+    def passwordless(self) -> bool:
+        """True where anybody who knows the name gets in."""
+        return self.password is not None and not self.password.get_secret_value()
+
+
+class Limits(_Section):
+    """Bounds on what clients may take. docs/operations.md says how to size them."""
+
+    max_connections: int = Field(default=1000, ge=1, le=100_000)
+    unauthenticated_connections: int = Field(default=100, ge=1, le=100_000)
+    login_timeout: Seconds = Field(default=10.0, ge=0.1, le=3600)
+    max_packet_size: Size = Field(default=64 << 20, ge=64 << 10, le=1 << 30)  # MySQL's own largest is 1 GiB
+    lock_wait_timeout: Seconds = Field(default=5.0, ge=0.01, le=3600)
+    database_work: int = Field(default=8, ge=1, le=1000)
+
+
+class Log(_Section):
+    """What is logged and how."""
+
+    level: Annotated[LogLevel, Field(strict=False)] = LogLevel.INFO
+    format: Annotated[LogFormat, Field(strict=False)] = LogFormat.TEXT
+
+
+class Config(_Section):
+    """Everything that can be set. Times are seconds, sizes bytes."""
+
+    listen: Annotated[Address, BeforeValidator(_address)] = Field(default=DEFAULT_LISTEN, validate_default=True)  # type: ignore[assignment]
+    backend: Annotated[BackendUrl, BeforeValidator(_backend)] = Field(default=DEFAULT_BACKEND, validate_default=True)  # type: ignore[assignment]
+    auth: Annotated[Auth | None, Field(strict=False)] = None
+    users: tuple[User, ...] = Field(default=(), strict=False)
+    queue_defaults: Annotated[QueueOptions, BeforeValidator(_queue_options)] = QueueOptions()
+    limits: Limits = Limits()
+    shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
+    log: Log = Log()
+
+    @property
+    def auth_mode(self) -> Auth:
+        """`auth`, which is the backend's business when there is a server behind, else the proxy's."""
+        if self.auth is not None:
+            return self.auth
+        return Auth.PROXY if self.backend.embedded else Auth.BACKEND
+
+    @property
+    def accounts(self) -> tuple[User, ...]:
+        """The users that may log in; with none configured `root` with an empty password."""
+        if self.auth_mode is Auth.BACKEND:
+            return ()
+        return self.users or (User(name="root", password=SecretStr("")),)
+
+
+def load(
+    path: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Config:
+    """The configuration from a file, the command line and the environment.
+
+    Args:
+        path: the file; None takes `config.yaml` of the working directory where there is one, else the defaults.
+        flags: key paths and values of the command line, such as {"listen": "...", "log.level": "debug"}.
+        environment: where secrets are looked up.
+
+    Raises:
+        OSError: the file cannot be read.
+        ConfigError: with every mistake that was found.
+    """
+    data = _read(path)
+    for key, value in (flags or {}).items():
+        _put(data, key.split("."), value)
+    if BACKEND_VARIABLE in environment:
+        data["backend"] = environment[BACKEND_VARIABLE]
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError([_line(found) for found in error.errors(include_input=False, include_url=False)]) from None
+    mistakes: list[str] = []
+    config = config.model_copy(update={"users": _with_secrets(config, environment, mistakes)})
+    mistakes += _contradictions(config)
+    if mistakes:
+        raise ConfigError(mistakes)
+    return config
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that refuses a key given twice, where the standard loader keeps the last without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key '{key.value}' is given twice", problem_mark=key.start_mark)
+            if isinstance(key.value, str):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    file = path or DEFAULT_FILE
+    if path is None and not file.exists():
+        return {}
+    with file.open("rb") as stream:
+        text = stream.read(_MAX_FILE_BYTES + 1)
+    if len(text) > _MAX_FILE_BYTES:
+        raise ConfigError([f"{file}: larger than a megabyte; this is not a queuegate configuration"])
+    try:
+        data = yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        # The parser's own text quotes the line, which may hold a password.
+        where = f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}" if error.problem_mark else ""
+        raise ConfigError([f"{file}{where}: not valid YAML: {error.problem}"]) from None
+    except (yaml.YAMLError, ValueError):
+        raise ConfigError([f"{file}: not valid YAML"]) from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError([f"{file}: not a mapping of keys; allowed: {', '.join(Config.model_fields)}"])
+    return {str(key): value for key, value in data.items() if value is not None}
+
+
+def _put(data: dict[str, Any], keys: list[str], value: object) -> None:
+    *sections, last = keys
+    for section in sections:
+        inner = data.setdefault(section, {})
+        if not isinstance(inner, dict):
+            return  # validation will name the section's own mistake
+        data = inner
+    data[last] = value
+
+
+def _line(error: Any) -> str:
+    """One mistake as `key.path: what is wrong`."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
+    if error["type"] == "extra_forbidden":
+        return f"{path}: unknown key; allowed: {', '.join(_allowed(error['loc'][:-1]))}"
+    if error["type"] == "value_error":
+        return f"{path}: {error['ctx']['error']}"
+    message = str(error["msg"])
+    return f"{path}: {message[:1].lower()}{message[1:]}"
+
+
+def _allowed(section: tuple[int | str, ...]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {"users": User, "limits": Limits, "log": Log}
+    model = models[str(section[0])] if section else Config
+    return list(model.model_fields)
+
+
+def password_variable(user: str) -> str:
+    """The environment variable that sets this user's password."""
+    return PASSWORD_VARIABLE + re.sub(r"\W", "_", user, flags=re.ASCII).upper()
+
+
+def _with_secrets(config: Config, environment: Mapping[str, str], mistakes: list[str]) -> tuple[User, ...]:
+    """The users with their passwords from the environment."""
+    given = {name for name in environment if name.startswith(PASSWORD_VARIABLE)}
+    users = list(config.users)
+    if not users and config.auth_mode is Auth.PROXY and password_variable("root") in given:
+        users = [User(name="root", password=SecretStr(""))]
+    for index, user in enumerate(users):
+        variable = password_variable(user.name)
+        source = variable if variable in given else user.password_env
+        given.discard(variable)
+        if source is None:
+            continue
+        if source not in environment:
+            mistakes.append(f"users[{index}].password_env: the environment variable {source} is not set")
+            continue
+        users[index] = User(name=user.name, password=SecretStr(environment[source]))
+    if config.auth_mode is Auth.PROXY:
+        mistakes += [f"{name}: no such user; the part after {PASSWORD_VARIABLE} is a user's name" for name in sorted(given)]
+    return tuple(users)
+
+
+def _contradictions(config: Config) -> Iterator[str]:
+    """What is wrong with values that are each valid alone."""
+    names = [user.name for user in config.users]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"users: '{name}' is listed twice"
+    if config.auth is Auth.PROXY and not config.backend.embedded:
+        yield "auth: proxy is not supported with a mysql backend by this version; leave it out or say backend"
+    if config.auth is Auth.BACKEND and config.backend.embedded:
+        yield "auth: backend needs a mysql backend; the embedded one keeps no accounts, say proxy and list users"
+    if config.auth_mode is Auth.BACKEND:
+        if config.users:
+            yield "users: not used with a mysql backend, whose own accounts log in; remove the list"
+    elif not config.listen.loopback:
+        if not config.users:
+            yield f"listen: {config.listen} can be reached from other machines, but no users are configured"
+        for index, user in enumerate(config.users):
+            if user.passwordless:
+                yield f"users[{index}]: an empty password is only for a loopback address, not {config.listen}"
+    if config.limits.unauthenticated_connections > config.limits.max_connections:
+        yield "limits.unauthenticated_connections: more than limits.max_connections"

@@ -1,0 +1,67 @@
+"""Structured logs: one line a record, key=value or JSON, on standard error.
+
+Any module logs with the standard library: `logger.info("listening", extra={"backend": "sqlite"})`; what is in `extra`
+becomes fields of the line. Rules: no payloads, no statement texts, no secrets, whatever the level.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+from proxy.config import Log, LogFormat
+
+# These log statements with their literals below WARNING, which is payload.
+_TALKATIVE = ("mysql_mimic", "sqlglot", "asyncio", "asyncio_pool")
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/@+,%[]()")
+
+
+def configure(settings: Log, stream: TextIO | None = None) -> None:
+    """Send every record of this process to `stream` (standard error) in the configured form."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else KeyValueFormatter())
+    logging.basicConfig(handlers=[handler], level=settings.level.name, force=True)
+    logging.captureWarnings(True)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def fields(record: logging.LogRecord) -> dict[str, object]:
+    """A record as ordered fields, the extra ones last."""
+    stamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    found: dict[str, object] = {
+        "time": stamp.replace("+00:00", "Z"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "msg": record.getMessage(),
+    }
+    found.update((key, value) for key, value in vars(record).items() if key not in _STANDARD and key not in found)
+    if record.exc_info:
+        found["exception"] = logging.Formatter().formatException(record.exc_info)
+    return found
+
+
+class KeyValueFormatter(logging.Formatter):
+    """`time=... level=info logger=proxy msg="listening on ..." backend=sqlite`; a value with a space is quoted."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{key}={_quoted(value)}" for key, value in fields(record).items())
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line, with the same fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(fields(record), default=str, ensure_ascii=False)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    if text and _BARE.issuperset(text):
+        return text
+    return json.dumps(text, ensure_ascii=False)  # escapes quotes and line ends, so a record stays one line

@@ -1,0 +1,177 @@
+"""Leases, retries and schedules: when a message comes, and when it comes again (SQL.md 3 and 7)."""
+
+from __future__ import annotations
+
+import time
+
+from servers import NS, wait_until
+
+MS = 1_000_000
+
+
+def test_an_unacked_message_comes_again_with_epoch_counting_up(sql, queue, stream):
+    q = queue(ack_wait="'200ms'", min_backoff="'200ms'", max_backoff="'400ms'")
+    receiver = stream(f"SELECT id, epoch FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    rows = receiver.wait(4)
+    assert rows[:4] == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    gaps = [later - earlier for earlier, later in zip(receiver.times, receiver.times[1:], strict=False)]
+    # ack_wait + clamp(min * 2^epoch * jitter, min, max), jitter 2/3..4/3; arrival itself may waver by 50 ms
+    for gap, least in zip(gaps, (0.4, 0.2 + 0.4 * 2 / 3, 0.6), strict=False):
+        assert gap >= least - 0.05, gaps
+        assert gap < 10, gaps
+
+
+def test_the_lease_is_written_before_the_message_is_sent(sql, queue):
+    q = queue(ack_wait="'60s'", min_backoff="'60s'", max_backoff="'1h'")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    before = time.time_ns()
+    streamed = sql.row(f"SELECT id, epoch, time_next, state FROM STREAM {q} LIMIT 1")
+    after = time.time_ns()
+    assert streamed == sql.row(f"SELECT id, epoch, time_next, state FROM {q}")
+    _, epoch, time_next, state = streamed
+    assert (epoch, state) == (1, "fired")
+    # 60 s + clamp(60 s * 1 * jitter, 60 s, 1 h); a millisecond for the database's coarser clock
+    assert before + 120 * NS - 2 * MS <= time_next <= after + 140 * NS + 2 * MS
+
+
+def test_the_delay_doubles_within_its_bounds(sql, queue):
+    q = queue(ack_wait="'10s'", min_backoff="'10s'", max_backoff="'60s'")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    seen = []
+    for epoch in range(6):
+        before = time.time_ns()
+        assert sql.row(f"SELECT epoch FROM STREAM {q} LIMIT 1 WAIT 10") == (epoch + 1,)
+        after = time.time_ns()
+        time_next = sql.value(f"SELECT time_next FROM {q}")
+        low, high = max(10.0, 10 * 2**epoch * 2 / 3), min(60.0, 10 * 2**epoch * 4 / 3)
+        assert before + (10 + min(low, 60)) * NS - 2 * MS <= time_next <= after + (10 + high) * NS + 2 * MS, epoch
+        seen.append(time_next - after)
+        sql(f"UPDATE {q} SET time_next = 0 WHERE id = 1")
+    assert seen[-1] > 3 * seen[0]
+
+
+def test_jitter_spreads_retries(sql, queue):
+    q = queue("n INT", ack_wait="'10s'", min_backoff="'100s'", max_backoff="'10000s'", batch_size=1)
+    sql(f"INSERT INTO {q} (n, epoch) VALUES " + ", ".join(f"({n}, 2)" for n in range(40)))
+    sql.rows(f"SELECT id FROM STREAM {q} LIMIT 40")
+    times = sql.column(f"SELECT time_next FROM {q}")
+    assert max(times) - min(times) > 0.1 * 400 * NS
+
+
+def test_no_second_copy_while_the_lease_runs(sql, queue, stream):
+    q = queue("n INT", ack_wait="'30s'", poll_interval="'100ms'")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    receiver.wait(2)
+    probe = queue("n INT", poll_interval="'100ms'")
+    assert sql.rows(f"SELECT n FROM STREAM {probe} LIMIT 1 WAIT 1") == []  # ten scans later
+    assert len(receiver.rows) == 2
+
+
+def test_a_message_of_the_future_comes_on_time(sql, queue, stream):
+    q = queue("due BIGINT")
+    receiver = stream(f"SELECT due FROM STREAM {q}")
+    due = time.time_ns() + 2 * NS
+    sql(f"INSERT INTO {q} (due, time_scheduled) VALUES (%s, %s)", due, due)
+    assert sql.rows(f"SELECT due FROM STREAM {q} LIMIT 1 NOWAIT") == []
+    assert receiver.wait(1) == [(due,)]
+    late = receiver.times[0] - due / NS
+    assert -0.002 <= late < 1.0  # within 100 ms on an idle machine: benchmarks measure that
+
+
+def test_schedule_in_the_databases_own_words(sql, queue, stream):
+    q = queue()
+    receiver = stream(f"SELECT payload FROM STREAM {q}")
+    sql(
+        f"INSERT INTO {q} (payload, time_scheduled) VALUES"
+        " ('later', UNIX_TIMESTAMP(NOW() + INTERVAL 2 SECOND) * 1000000000)"
+    )
+    started = time.time()
+    assert receiver.wait(1) == [("later",)]
+    assert receiver.times[0] - started > 0.5  # NOW() has whole seconds
+
+
+def test_schedules_fire_in_order_of_time_not_of_insertion(sql, queue, stream):
+    q = queue("n INT")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    now = time.time_ns()
+    for n, delay in enumerate((1.5, 0.5, 1.0)):
+        sql(f"INSERT INTO {q} (n, time_next) VALUES (%s, %s)", n, now + int(delay * NS))
+    assert receiver.wait(3) == [(1,), (2,), (0,)]
+    for at, delay in zip(receiver.times, (0.5, 1.0, 1.5), strict=True):
+        assert at >= now / NS + delay - 0.002
+
+
+def test_an_earlier_schedule_overtakes_the_timer_that_is_set(sql, queue, stream):
+    q = queue("n INT")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    now = time.time_ns()
+    sql(f"INSERT INTO {q} (n, time_next) VALUES (1, %s)", now + 3600 * NS)
+    sql(f"INSERT INTO {q} (n, time_next) VALUES (2, %s)", now + NS // 2)
+    assert receiver.wait(1, 10) == [(2,)]
+
+
+def test_writes_around_the_proxy_are_found_by_the_safety_scan(gate, sql, queue, stream, request):
+    if gate.embedded:
+        import sqlite3
+        from contextlib import closing
+
+        path = gate.backend.removeprefix("sqlite:///")
+    q = queue(poll_interval="'300ms'")
+    receiver = stream(f"SELECT payload FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (payload) VALUES ('through')")
+    receiver.wait(1)
+    insert = f"INSERT INTO {q} (payload) VALUES ('around')"
+    if gate.embedded:
+        with closing(sqlite3.connect(path, timeout=20)) as connection:
+            connection.execute(insert)
+            connection.commit()
+    else:
+        with request.getfixturevalue("mariadb").connect(database=gate.database) as connection:
+            connection.cursor().execute(insert)
+    assert receiver.wait(2) == [("through",), ("around",)]
+
+
+def test_a_dead_receivers_messages_go_to_another_within_a_second(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    first = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    first.wait(3)
+    second = stream(f"SELECT n FROM STREAM {q}")
+    died = time.time()
+    first.close()
+    assert sorted(second.wait(3)) == [(1,), (2,), (3,)]
+    assert max(second.times) - died < 1.0
+
+
+def test_a_killed_receivers_messages_go_to_another(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    first = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    first.wait(3)
+    second = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"KILL {first.id}")
+    assert sorted(second.wait(3, 5)) == [(1,), (2,), (3,)]
+
+
+def test_what_the_dead_receiver_had_acked_does_not_come_back(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    first = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    first.wait(3)
+    assert sql(f"ACK {q} 1, 3") == 2
+    first.close()
+    second = stream(f"SELECT n FROM STREAM {q}")
+    assert second.wait(1, 5) == [(2,)]
+    sql(f"INSERT INTO {q} (n) VALUES (4)")
+    assert second.wait(2, 5) == [(2,), (4,)]
+
+
+def test_a_dead_receiver_is_noticed_with_nothing_to_send(sql, queue, stream):
+    q = queue("n INT")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    listed = lambda: receiver.id in sql.column("SHOW PROCESSLIST")  # noqa: E731
+    wait_until(listed, what="the receiver to be listed")
+    receiver.close()
+    wait_until(lambda: not listed(), 5, what="the receiver to leave the list")

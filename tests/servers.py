@@ -1,0 +1,396 @@
+"""Real processes for the black-box suites: a private MariaDB, a queuegate, and clients of it.
+
+Nothing here sleeps and hopes: `wait_until` polls a condition under a deadline and says what it waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pymysql
+import yaml
+from pymysql.cursors import SSCursor
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parent.parent
+DATABASE = "main"  # the embedded backend's only database; the servers under test have one of the same name
+NS = 1_000_000_000
+
+
+def wait_until(predicate: Callable[[], T], timeout: float = 20.0, what: str = "the condition") -> T:
+    """The first true value of `predicate`, asked again and again for at most `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not (value := predicate()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout} s in vain for {what}")
+        time.sleep(0.005)
+    return value
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody uses at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def find_binary(name: str) -> str | None:
+    """Where a program is; Debian keeps servers in /usr/sbin, which is not on every user's PATH."""
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+
+class MariaDb:
+    """A private MariaDB server on a free port with its own data directory; durable as in production."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="qg-db-"))  # short: a socket path may have 107 bytes
+        self.port = free_port()
+        self.socket = self.directory / "s"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def install(self) -> None:
+        """Make the system tables and, by the first start, our account and database."""
+        program = find_binary("mariadb-install-db")
+        assert program is not None
+        subprocess.run(
+            [program, "--no-defaults", f"--datadir={self.directory / 'data'}", *self._user(), "--skip-test-db",
+             "--auth-root-authentication-method=normal"],
+            check=True, capture_output=True, timeout=120,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        program = find_binary("mariadbd")
+        assert program is not None
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [program, "--no-defaults", f"--datadir={self.directory / 'data'}", f"--socket={self.socket}",
+                 f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={self.directory / 'pid'}", *self._user(),
+                 "--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1", "--max-connections=2000",
+                 "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--performance-schema=OFF",
+                 "--local-infile=ON", "--max-allowed-packet=128M"],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        wait_until(self._answers, 60, f"MariaDB to start; see {self.directory / 'log'}")
+
+    def prepare(self) -> None:
+        """Accounts and the database that every test uses."""
+        with pymysql.connect(unix_socket=str(self.socket), user="root", autocommit=True) as connection:
+            with connection.cursor() as cursor:
+                cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
+                for host in ("127.0.0.1", "localhost"):
+                    cursor.execute(f"CREATE USER IF NOT EXISTS root@'{host}'")
+                    cursor.execute(f"GRANT ALL ON *.* TO root@'{host}' WITH GRANT OPTION")
+
+    def stop(self) -> None:
+        """End the server in order; the data stays."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+            self._process = None
+
+    def kill(self) -> None:
+        """End the server as a crash would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(60)
+        self._process = None
+
+    def remove(self) -> None:
+        """Stop and leave nothing behind."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def url(self, database: str = DATABASE) -> str:
+        """The backend URL of a database of this server."""
+        return f"mysql://root@127.0.0.1:{self.port}/{database}"
+
+    def connect(self, **options: Any) -> pymysql.Connection[Any]:
+        """A connection of our own, around the proxy."""
+        return pymysql.connect(**{"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True, **options})
+
+    def fresh_database(self, name: str) -> str:
+        """An empty database; returns its URL."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+            cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        return self.url(name)
+
+    def _user(self) -> list[str]:
+        return ["--user=root"] if os.geteuid() == 0 else []
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"MariaDB ended; see {self.directory / 'log'}"
+        try:
+            pymysql.connect(unix_socket=str(self.socket), user="root").close()
+        except pymysql.err.OperationalError:
+            return False
+        return True
+
+
+class Gate:
+    """A queuegate process. Configured by a file, observed by its log, its port and the kernel."""
+
+    def __init__(self, backend: str, directory: Path, *, database: str = DATABASE, **config: Any) -> None:
+        self.backend = backend
+        self.database = database
+        self.directory = directory
+        self.port = config.pop("port", 0)
+        self.config: dict[str, Any] = config
+        self.log_file = directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def embedded(self) -> bool:
+        return self.backend.startswith("sqlite")
+
+    def start(self, environment: Mapping[str, str] | None = None) -> Gate:
+        """Start the process and wait until it listens. A second start uses the first one's port."""
+        file = self.directory / "config.yaml"
+        file.write_text(yaml.safe_dump({"listen": f"127.0.0.1:{self.port}", "backend": self.backend, **self.config}))
+        logged = self.log_file.stat().st_size if self.log_file.exists() else 0
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "proxy", "serve", "--config", str(file)],
+                cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})},
+            )  # fmt: skip
+        self.port = int(wait_until(lambda: self._listening(logged), 30, "queuegate to listen"))
+        return self
+
+    def _listening(self, offset: int) -> str | None:
+        assert self.process is not None
+        text = self.log_file.read_text()[offset:]
+        assert self.process.poll() is None, f"queuegate ended with {self.process.returncode}:\n{text}"
+        match = re.search(r"listening on 127\.0\.0\.1:(\d+)", text)
+        return match[1] if match else None
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def kill(self) -> None:
+        """kill -9: no warning, no cleaning up."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(30)
+        self.process = None
+
+    def terminate(self, timeout: float = 30) -> int:
+        """SIGTERM; returns the exit code."""
+        assert self.process is not None
+        process, self.process = self.process, None
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+            raise AssertionError(f"queuegate did not end within {timeout} s of SIGTERM:\n{self.log[-4000:]}") from None
+
+    def stop(self) -> None:
+        """The end of a test: in order where it still runs, and without a traceback in its log."""
+        if self.process is not None:
+            assert self.terminate() == 0, self.log[-4000:]
+        assert "Traceback" not in self.log, self.log[-8000:]
+
+    def connect(self, **options: Any) -> pymysql.Connection[Any]:
+        """A PyMySQL client, logged in as root, autocommit on."""
+        return pymysql.connect(
+            **{"host": "127.0.0.1", "port": self.port, "user": "root", "database": self.database, "autocommit": True,
+               "connect_timeout": 20, "read_timeout": 60, **options}
+        )  # fmt: skip
+
+    def raw(self, timeout: float = 10) -> socket.socket:
+        """A bare TCP connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the process, as the kernel counts it."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert match is not None
+        return int(match[1]) * 1024
+
+
+class Stream:
+    """A receiver: a SELECT ... FROM STREAM on a connection and a thread of its own."""
+
+    def __init__(self, gate: Gate, sql: str, **options: Any) -> None:
+        self.connection = gate.connect(cursorclass=SSCursor, read_timeout=None, **options)
+        self.id = self.connection.thread_id()
+        self.rows: list[tuple[Any, ...]] = []
+        self.times: list[float] = []
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._cursor = self.connection.cursor()
+        self._cursor.execute(sql)  # returns as soon as the column list is there
+        self.columns = [column[0] for column in self._cursor.description or ()]
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            while (row := self._cursor.fetchone()) is not None:
+                with self._changed:
+                    self.rows.append(row)
+                    self.times.append(time.time())
+                    self._changed.notify_all()
+        except Exception as error:
+            self.error = None if self._closing else error
+        finally:
+            self.ended.set()
+            with self._changed:
+                self._changed.notify_all()
+
+    def wait(self, count: int, timeout: float = 20.0) -> list[tuple[Any, ...]]:
+        """The rows so far, once there are at least `count`."""
+        with self._changed:
+            done = self._changed.wait_for(lambda: len(self.rows) >= count or self.ended.is_set(), timeout)
+            if len(self.rows) < count:
+                state = f"ended ({self.error!r})" if done else "still open"
+                raise AssertionError(f"{len(self.rows)} of {count} messages after {timeout} s; stream {state}")
+            return list(self.rows)
+
+    def wait_end(self, timeout: float = 20.0) -> BaseException | None:
+        """The error the stream ended with, None where it ended well."""
+        assert self.ended.wait(timeout), f"the stream is still open after {timeout} s"
+        return self.error
+
+    def ids(self) -> list[Any]:
+        """The first column of every row so far."""
+        return [row[0] for row in list(self.rows)]
+
+    def close(self) -> None:
+        """Hang up, as a receiver that dies does: PyMySQL would read an endless result to its end."""
+        self._closing = True
+        hang_up(self.connection)
+        self._thread.join(10)
+        if self._cursor._result is not None:
+            self._cursor._result.unbuffered_active = False
+        self.connection._force_close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def hang_up(connection: pymysql.Connection[Any]) -> None:
+    """Shut a client's socket without a word to the server."""
+    try:
+        connection._sock.shutdown(socket.SHUT_RDWR)
+    except (OSError, AttributeError):
+        pass  # gone already
+
+
+@dataclass
+class Sql:
+    """A client for assertions: one connection, the answer of each statement as plain values."""
+
+    connection: pymysql.Connection[Any]
+
+    def __call__(self, sql: str, *params: Any) -> int:
+        """Run a statement; returns the affected rows."""
+        with self.connection.cursor() as cursor:
+            return int(cursor.execute(sql, params or None))
+
+    def rows(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, params or None)
+            return list(cursor.fetchall())
+
+    def row(self, sql: str, *params: Any) -> tuple[Any, ...]:
+        rows = self.rows(sql, *params)
+        assert len(rows) == 1, rows
+        return rows[0]
+
+    def value(self, sql: str, *params: Any) -> Any:
+        return self.row(sql, *params)[0]
+
+    def column(self, sql: str, *params: Any) -> list[Any]:
+        return [row[0] for row in self.rows(sql, *params)]
+
+    def error(self, sql: str, *params: Any) -> tuple[int, str]:
+        """The error number and text that the statement is refused with."""
+        try:
+            self(sql, *params)
+        except pymysql.err.MySQLError as error:
+            return int(error.args[0]), str(error.args[1])
+        raise AssertionError(f"was not refused: {sql}")
+
+    def insert_id(self, sql: str, *params: Any) -> int:
+        """Run an INSERT; returns the insert id its OK packet carried."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, params or None)
+            return int(cursor.lastrowid)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def run_cli(
+    gate: Gate, sql: str, *arguments: str, program: str = "mysql", timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Feed statements to the command-line client."""
+    binary = find_binary(program) or find_binary("mariadb")
+    assert binary is not None, "no mysql or mariadb command-line client"
+    return subprocess.run(
+        [binary, "--no-defaults", "-h127.0.0.1", f"-P{gate.port}", "-uroot", *arguments, gate.database],
+        input=sql, text=True, capture_output=True, timeout=timeout, check=False,
+    )  # fmt: skip
+
+
+def read_available(sock: socket.socket, timeout: float = 5.0) -> bytes:
+    """Everything the peer sends until it closes or is silent for `timeout` seconds."""
+    data = b""
+    while select.select([sock], [], [], timeout)[0]:
+        try:
+            chunk = sock.recv(65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        data += chunk
+    return data
+
+
+def in_threads(work: Callable[..., T], arguments: Iterable[Sequence[Any]], timeout: float = 100) -> list[T]:
+    """Run `work` once for each argument list at the same time; the results in order, the first error raised."""
+    results: dict[int, T] = {}
+    errors: list[BaseException] = []
+
+    def run(index: int, given: Sequence[Any]) -> None:
+        try:
+            results[index] = work(*given)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i, given), daemon=True) for i, given in enumerate(arguments)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if errors:
+        raise errors[0]
+    assert len(results) == len(threads), f"{len(threads) - len(results)} threads still run after {timeout} s"
+    return [results[i] for i in range(len(threads))]
