@@ -1,0 +1,224 @@
+"""One sqlite3 connection and the thread it lives in. No other module calls sqlite3 to run SQL.
+
+A worker is used by one task at a time. A task that is cancelled interrupts its statement and waits for the
+thread to be free again, so a worker given back is always idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from engine.backend.base import SqlValue
+from engine.backend.sqlite_errors import translate
+from engine.errors import BackendError, BackendUnavailable
+
+T = TypeVar("T")
+
+_BUSY_MS = 5000  # only recovery and checkpoints can make us wait: writers queue before they reach SQLite
+_STATEMENT_CACHE = 512  # prepared statements kept per connection; a few kB each
+_PAGE_CACHE_KB = 8192  # per connection
+_JOURNAL_LIMIT = 64 * 1024 * 1024  # bytes the WAL file is cut back to after a checkpoint
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFunctions:
+    """Functions that statements may call. Each receives the connection's `context` first."""
+
+    scalars: tuple[tuple[str, int, Callable[..., Any], bool], ...] = ()
+    aggregates: tuple[tuple[str, int, Callable[[], Any]], ...] = ()
+
+
+@dataclass(slots=True)
+class SqliteConnection:
+    """A connection in autocommit mode. `context` is whatever the installed functions need; set per statement."""
+
+    path: str
+    raw: sqlite3.Connection
+    context: Any = None
+    installed: SqlFunctions | None = None
+    _fault: list[Exception] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, path: str) -> SqliteConnection:
+        try:
+            raw = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENT_CACHE
+            )
+            for pragma in _PRAGMAS:
+                raw.execute(f"PRAGMA {pragma}").close()
+        except sqlite3.Error as error:
+            raise BackendUnavailable(f"cannot open the database file '{path}': {error}") from error
+        return cls(path, raw)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.raw.in_transaction
+
+    @property
+    def last_row_id(self) -> int:
+        """The rowid of the last insert on this connection."""
+        (row_id,) = self.raw.execute("SELECT last_insert_rowid()").fetchone()
+        return int(row_id)
+
+    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
+        """Run one statement; the cursor is for rows, rowcount and lastrowid only."""
+        try:
+            return self.raw.execute(sql, params)
+        except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+            raise self._translated(error) from error
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[SqlValue]]) -> sqlite3.Cursor:
+        """Run one statement once per row; stops at the first row that fails."""
+        try:
+            return self.raw.executemany(sql, rows)
+        except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+            raise self._translated(error) from error
+
+    def fetch(self, cursor: sqlite3.Cursor, size: int) -> list[Row]:
+        try:
+            return cursor.fetchmany(size)
+        except (sqlite3.Error, OverflowError) as error:
+            raise self._translated(error) from error
+
+    def fetch_all(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
+        try:
+            return self.raw.execute(sql, params).fetchall()
+        except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+            raise self._translated(error) from error
+
+    def interrupt(self) -> None:
+        """Make the running statement fail with 1317; callable from any thread, without effect when idle."""
+        # ProgrammingError: the connection was closed meanwhile, so nothing runs.
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            self.raw.interrupt()
+
+    def rollback(self) -> None:
+        """Roll back if a transaction is open."""
+        if self.raw.in_transaction:
+            self.execute("ROLLBACK")
+
+    def install(self, functions: SqlFunctions) -> None:
+        """Make `functions` callable from SQL; an error they raise reaches the caller unchanged."""
+        if self.installed is functions:
+            return
+        for name, arity, call, deterministic in functions.scalars:
+            self.raw.create_function(name, arity, self._guarded(call), deterministic=deterministic)
+        for name, arity, make in functions.aggregates:
+            self.raw.create_aggregate(name, arity, make)
+        self.installed = functions
+
+    def close(self) -> None:
+        self.raw.close()
+
+    def _guarded(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(*args: Any) -> Any:
+            try:
+                return call(self.context, *args)
+            except Exception as error:
+                self._fault.append(error)
+                raise
+
+        return guarded
+
+    def _translated(self, error: Exception) -> BackendError:
+        faults, self._fault = self._fault, []
+        if faults:
+            fault = faults[0]
+            return fault if isinstance(fault, BackendError) else BackendError(f"function failed: {fault}")
+        if isinstance(error, OverflowError):
+            return BackendError("BIGINT value is out of range", 1690, "22003")
+        return translate(error if isinstance(error, sqlite3.Error) else sqlite3.OperationalError(str(error)))
+
+
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    f"busy_timeout={_BUSY_MS}",
+    f"cache_size=-{_PAGE_CACHE_KB}",
+    f"journal_size_limit={_JOURNAL_LIMIT}",
+    "trusted_schema=OFF",
+    "recursive_triggers=OFF",
+    "temp_store=MEMORY",
+)
+
+_Task = tuple[Callable[[SqliteConnection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+
+class SqliteWorker:
+    """A thread with one connection, which never leaves it."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path = path
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._connection: SqliteConnection | None = None
+        self._thread.start()
+
+    async def run(self, work: Callable[[SqliteConnection], T]) -> T:
+        """Run `work` in the thread. Cancelled: the statement is interrupted and the thread waited for."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._tasks.put((work, future, loop))
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if not future.done():
+                await self._abandon(future)
+            raise
+
+    def interrupt(self) -> None:
+        """Make the running statement fail with 1317."""
+        if self._connection is not None:
+            self._connection.interrupt()
+
+    async def close(self) -> None:
+        """Close the connection (an open transaction is rolled back) and end the thread."""
+        self._tasks.put(None)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def stop(self) -> None:
+        """Like `close`, without waiting."""
+        self._tasks.put(None)
+
+    async def _abandon(self, future: asyncio.Future[Any]) -> None:
+        while not future.done():
+            self.interrupt()
+            # Work may be between two statements, where an interrupt is lost: repeat until the thread is free.
+            await asyncio.wait([future], timeout=0.05)
+        future.exception() if not future.cancelled() else None
+
+    def _serve(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            work, future, loop = task
+            try:
+                if self._connection is None:
+                    self._connection = SqliteConnection.open(self._path)
+                outcome: tuple[Any, BaseException | None] = (work(self._connection), None)
+            except BaseException as error:
+                outcome = (None, error)
+            try:
+                loop.call_soon_threadsafe(_settle, future, *outcome)
+            except RuntimeError:
+                break  # the loop is closed: nobody is left to answer
+            del task, work, future, outcome
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,81 @@
+"""The engine's connections to the embedded database, and its pool.
+
+Statements are SQLite's own dialect. Column metadata comes from the data dictionary that CREATE TABLE fills, so the
+engine needs no knowledge of how MySQL types are declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engine.backend.base import SqlValue, StoreConnection
+from engine.backend.sqlite_connection import SqliteConnection
+from engine.backend.sqlite_text import text_encoder
+from engine.model import ColumnMeta, TextValue
+
+if TYPE_CHECKING:
+    from engine.backend.sqlite import SqliteDatabase
+
+T = TypeVar("T")
+
+DATABASE = "main"
+"""The embedded backend's only database."""
+
+_DESCRIBE = (
+    "SELECT name, type, charset, length, flags, decimals FROM queuegate_meta_columns"
+    " WHERE table_name = ? ORDER BY ordinal"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteStoreConnection:
+    """StoreConnection over sqlite3."""
+
+    connection: SqliteConnection
+
+    def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
+        return self.connection.fetch_all(sql, params)
+
+    def query_text(
+        self, sql: str, params: Sequence[SqlValue], columns: Sequence[ColumnMeta]
+    ) -> list[tuple[TextValue, ...]]:
+        encoders = [text_encoder(column) for column in columns]
+        rows = self.connection.fetch_all(sql, params)
+        return [
+            tuple(None if value is None else encode(value) for encode, value in zip(encoders, row, strict=True))
+            for row in rows
+        ]
+
+    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
+        cursor = self.connection.execute(sql, params)
+        try:
+            return max(cursor.rowcount, 0)
+        finally:
+            cursor.close()
+
+    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+        if database != DATABASE:
+            return ()
+        rows = self.connection.fetch_all(_DESCRIBE, (table,))
+        return tuple(
+            ColumnMeta(name, code, charset, length, flags, decimals, name, table, table, DATABASE)
+            for name, code, charset, length, flags, decimals in rows
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteStorePool:
+    """StorePool over the database: reads side by side, writes through the single-writer gate in their turn."""
+
+    database: SqliteDatabase
+
+    async def read(self, work: Callable[[StoreConnection], T]) -> T:
+        return await self.database.read(lambda connection: work(SqliteStoreConnection(connection)))
+
+    async def write(self, work: Callable[[StoreConnection], T]) -> T:
+        return await self.database.write(lambda connection: work(SqliteStoreConnection(connection)))
+
+    async def close(self) -> None:
+        """Nothing of its own to close: the connections are the database's."""
