@@ -1,0 +1,118 @@
+"""Errors that the proxy itself raises, and the one table from MySQL error number to SQLSTATE.
+
+Rules: every number the proxy sends of its own accord stands in `SQLSTATES`. A `ProxyError` is the client's to read and
+is answered with an ERR packet; `fatal` ones end the connection after it, as in MySQL. Losing a peer is not an error of
+the protocol and is a `StreamClosed`. Messages never quote payloads or secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mysql_mimic.errors import MysqlError
+from mysql_mimic.stream import ConnectionClosed
+
+SQLSTATES: Mapping[int, str] = {
+    1040: "08004",  # ER_CON_COUNT_ERROR
+    1043: "08S01",  # ER_HANDSHAKE_ERROR
+    1045: "28000",  # ER_ACCESS_DENIED_ERROR
+    1046: "3D000",  # ER_NO_DB_ERROR
+    1047: "08S01",  # ER_UNKNOWN_COM_ERROR
+    1049: "42000",  # ER_BAD_DB_ERROR
+    1053: "08S01",  # ER_SERVER_SHUTDOWN
+    1064: "42000",  # ER_PARSE_ERROR
+    1065: "42000",  # ER_EMPTY_QUERY
+    1094: "HY000",  # ER_NO_SUCH_THREAD
+    1095: "HY000",  # ER_KILL_DENIED_ERROR
+    1105: "HY000",  # ER_UNKNOWN_ERROR
+    1142: "42000",  # ER_TABLEACCESS_DENIED_ERROR
+    1146: "42S02",  # ER_NO_SUCH_TABLE
+    1153: "08S01",  # ER_NET_PACKET_TOO_LARGE
+    1156: "08S01",  # ER_NET_PACKETS_OUT_OF_ORDER
+    1159: "08S01",  # ER_NET_READ_INTERRUPTED
+    1210: "HY000",  # ER_WRONG_ARGUMENTS
+    1235: "42000",  # ER_NOT_SUPPORTED_YET
+    1243: "HY000",  # ER_UNKNOWN_STMT_HANDLER
+    1251: "08004",  # ER_NOT_SUPPORTED_AUTH_MODE
+    1264: "22003",  # ER_WARN_DATA_OUT_OF_RANGE
+    1290: "HY000",  # ER_OPTION_PREVENTS_STATEMENT
+    1292: "22007",  # ER_TRUNCATED_WRONG_VALUE
+    1295: "HY000",  # ER_UNSUPPORTED_PS
+    1300: "HY000",  # ER_INVALID_CHARACTER_STRING
+    1317: "70100",  # ER_QUERY_INTERRUPTED
+    1366: "HY000",  # ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
+    1421: "HY000",  # ER_STMT_HAS_NO_OPEN_CURSOR
+    1461: "42000",  # ER_MAX_PREPARED_STMT_COUNT_REACHED
+    1835: "HY000",  # ER_MALFORMED_PACKET
+    3024: "HY000",  # ER_QUERY_TIMEOUT
+}
+"""SQLSTATE of each error number; names from MySQL's server error reference."""
+
+
+def sqlstate_of(errno: int) -> str:
+    """The SQLSTATE that belongs to an error number; HY000 (general error) for those not in the table."""
+    return SQLSTATES.get(errno, "HY000")
+
+
+class ProxyError(MysqlError):  # type: ignore[misc]  # mysql-mimic ships no type information
+    """Something the proxy refuses. mysql-mimic's own handlers know it by its base class."""
+
+    fatal = False
+    """Whether the connection ends after this error: the protocol's state is lost, or trust is."""
+
+    def __init__(self, errno: int, message: str, sqlstate: str | None = None) -> None:
+        super().__init__(message, errno)
+        self.errno = errno
+        self.sqlstate = sqlstate or sqlstate_of(errno)
+        self.message = message
+
+
+class MalformedPacket(ProxyError):
+    """A packet that ends too early, or whose lengths lie."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(1835, f"Malformed communication packet: {what}")
+
+
+class FatalProtocolError(ProxyError):
+    """What cannot be recovered from: the byte stream's framing is lost."""
+
+    fatal = True
+
+
+class PacketTooLarge(FatalProtocolError):
+    """A packet above the limit, refused at its header: its payload is never held."""
+
+    def __init__(self, max_packet_bytes: int) -> None:
+        super().__init__(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({max_packet_bytes})")
+
+
+class PacketsOutOfOrder(FatalProtocolError):
+    """A sequence id that does not follow."""
+
+    def __init__(self, expected: int, got: int) -> None:
+        super().__init__(1156, f"Got packets out of order (expected sequence id {expected}, got {got})")
+
+
+class ReadTimeout(FatalProtocolError):
+    """A packet was begun and not finished in time."""
+
+    def __init__(self) -> None:
+        super().__init__(1159, "Got timeout reading communication packets")
+
+
+class BackendLost(ProxyError):
+    """The line to the database broke while a command was under way; whether it took effect is unknown."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(1105, f"backend connection lost: {reason}", "08S01")
+
+
+class LoginFailed(ProxyError):
+    """The login came to nothing. The client has been told and its connection is closed; there is nothing to do."""
+
+    fatal = True
+
+
+class StreamClosed(ConnectionClosed):  # type: ignore[misc]  # no type information, as above
+    """The peer is gone."""

@@ -1,0 +1,41 @@
+"""Physical packets: a three-byte length, a sequence id, and at most 16 MiB - 1 of payload.
+
+A payload of that length or more is cut into several, the last of which is shorter and may be empty. Pure, no I/O.
+"""
+
+from __future__ import annotations
+
+import struct
+
+HEADER_BYTES = 4
+PAYLOAD_MAX = 0xFFFFFF
+"""A physical packet of exactly this payload is continued by the next one."""
+
+_pack_header = struct.Struct("<I").pack
+
+
+def frame(payload: bytes, seq: int = 0) -> bytes:
+    """One payload as physical packets, the first with sequence id `seq`."""
+    size = len(payload)
+    if size < PAYLOAD_MAX:
+        return _pack_header(size | seq << 24) + payload
+    out = bytearray()
+    frame_into(out, payload, seq)
+    return bytes(out)
+
+
+def frame_into(out: bytearray, payload: bytes, seq: int) -> int:
+    """Append one payload's physical packets; returns the sequence id that follows."""
+    size = len(payload)
+    if size < PAYLOAD_MAX:
+        out += _pack_header(size | seq << 24)
+        out += payload
+        return seq + 1 & 0xFF
+    view = memoryview(payload)
+    # One more packet than full ones: a payload that fills its last packet is ended by an empty one.
+    for start in range(0, size + 1, PAYLOAD_MAX):
+        piece = view[start : start + PAYLOAD_MAX]
+        out += _pack_header(len(piece) | seq << 24)
+        out += piece
+        seq = seq + 1 & 0xFF
+    return seq

@@ -1,0 +1,101 @@
+"""What the protocol suites talk to: a transport that only records, and a runner for both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+T = TypeVar("T")
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+DEADLINE_SECONDS = 20.0
+
+
+def run_on(loop_name: str, work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on a fresh loop of that kind, under a deadline."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await work
+
+    with asyncio.Runner(loop_factory=LOOPS[loop_name]) as runner:
+        return runner.run(bounded())
+
+
+async def settle() -> None:
+    """Let every callback that is ready run; enough turns for a chain of a few wake-ups."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class RecordingTransport(asyncio.Transport):
+    """Keeps what is written and whether reading is paused; closing calls the protocol back as a loop would."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__({"peername": ("192.0.2.1", 4000)})
+        self.written = bytearray()
+        self.reading = True
+        self.closing = False
+        self.aborted = False
+        self.eof_written = False
+        self._protocol = protocol
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.eof_written = True
+
+    def pause_reading(self) -> None:
+        assert self.reading, "paused twice"
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading, "resumed twice"
+        self.reading = True
+
+    def close(self) -> None:
+        if not self.closing:
+            self.closing = True
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.close()
+
+    def take(self) -> bytes:
+        """What was written since last asked."""
+        data = bytes(self.written)
+        self.written.clear()
+        return data
+
+
+def packet(payload: bytes, seq: int = 0) -> bytes:
+    """One small physical packet, framed by the book and not by the code under test."""
+    return len(payload).to_bytes(3, "little") + bytes((seq,)) + payload
+
+
+def packets_of(data: bytes) -> list[tuple[int, bytes]]:
+    """Physical packets as (sequence id, payload); fails on anything left over."""
+    found = []
+    while data:
+        size = int.from_bytes(data[:3], "little")
+        assert len(data) >= 4 + size, "half a packet"
+        found.append((data[3], data[4 : 4 + size]))
+        data = data[4 + size :]
+    return found
