@@ -1,0 +1,351 @@
+"""EmbeddedUpstream: the commands of one client, answered by the embedded backend instead of a MySQL server.
+
+The counterpart of RelayUpstream: same interface, but here the answer is made, not relayed. Lives here: commands to
+session calls, results to packets, prepared statements and their cursors. Never here: SQL knowledge.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from mysql_mimic.types import Commands
+
+from engine.errors import EngineError
+from engine.model import ColumnMeta
+from proxy import params, wire
+from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
+from proxy.embedded.session import EmbeddedSession, OkResult, RowsResult
+from proxy.errors import ProxyError
+from proxy.upstream import Collected, Outcome
+from rewriter.errors import RewriteError
+from rewriter.scanner import split_statements
+
+STATEMENTS_MAX = 16_382  # MySQL's own default for max_prepared_stmt_count, there for all sessions together
+LONG_DATA_MAX_BYTES = 64 << 20  # as much as the largest packet we take
+_COLLECT_ROWS_MAX = 100_000  # SHOW statements that the proxy edits; beyond it something is wrong
+
+Values = tuple[object, ...]
+AnswerError = (EngineError, RewriteError, ProxyError)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """An open result behind a cursor: rows fetched from the database but not yet asked for."""
+
+    columns: tuple[ColumnMeta, ...]
+    batches: AsyncIterator[list[Values]]
+    waiting: deque[Values] = field(default_factory=deque)
+    ended: bool = False
+
+    async def take(self, count: int) -> list[Values]:
+        """Up to `count` rows; fewer only at the end, which is known only by looking one row further."""
+        while len(self.waiting) <= count and not self.ended:
+            try:
+                self.waiting.extend(await anext(self.batches))
+            except StopAsyncIteration:
+                self.ended = True
+        return [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
+
+    async def close(self) -> None:
+        closer = getattr(self.batches, "aclose", None)
+        if closer is not None:
+            await closer()
+
+
+@dataclass(slots=True)
+class _Statement:
+    """A prepared statement of this session."""
+
+    sql: str
+    parameters: int
+    types: Sequence[tuple[int, bool]] | None = None
+    long_data: dict[int, bytearray] = field(default_factory=dict)
+    overflow: bool = False
+    cursor: _Rows | None = None
+
+
+class EmbeddedUpstream:
+    """See the module. `codec` is how the client's text is encoded."""
+
+    def __init__(self, session: EmbeddedSession, writer: AnswerWriter, *, codec: str = "utf-8") -> None:
+        self.session = session
+        self._writer = writer
+        self._codec = codec
+        self._statements: dict[int, _Statement] = {}
+        self._last_statement = 0
+        self._held: OkResult | None = None
+        self._closed = False
+        self._handlers: dict[int, Callable[[bytes, bool], Awaitable[Outcome]]] = {
+            Commands.COM_QUERY: self._query,
+            Commands.COM_INIT_DB: self._init_db,
+            Commands.COM_PING: self._ping,
+            Commands.COM_STATISTICS: self._statistics,
+            Commands.COM_SET_OPTION: self._set_option,
+            Commands.COM_RESET_CONNECTION: self._reset,
+            Commands.COM_FIELD_LIST: self._field_list,
+            Commands.COM_STMT_PREPARE: self._prepare,
+            Commands.COM_STMT_EXECUTE: self._execute,
+            Commands.COM_STMT_FETCH: self._fetch,
+            Commands.COM_STMT_RESET: self._reset_statement,
+            Commands.COM_STMT_CLOSE: self._close_statement,
+            Commands.COM_STMT_SEND_LONG_DATA: self._long_data,
+        }
+
+    @property
+    def status(self) -> int:
+        return self.session.status
+
+    @property
+    def alive(self) -> bool:
+        return not self._closed
+
+    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+        """See Upstream."""
+        handler = self._handlers.get(payload[0])
+        try:
+            if handler is None:
+                raise ProxyError(1047, f"Unknown command {payload[0]:#04x}")
+            self._writer.more = more
+            return await handler(payload[1:], hold)
+        except AnswerError as error:
+            return await self._fail(error)
+        finally:
+            self._writer.more = False
+
+    async def _fail(self, error: EngineError | RewriteError | ProxyError) -> Outcome:
+        self._writer.status = self.session.status
+        await self._writer.error(error.errno, error.sqlstate, error.message)
+        return Outcome(error.errno, error.message, error.sqlstate, status=self.status)
+
+    async def deliver(self) -> None:
+        """Write the OK that was kept back."""
+        held, self._held = self._held, None
+        if held is not None:
+            await self._write_ok(held)
+
+    async def collect(self, sql: str) -> Collected | Outcome:
+        """See Upstream."""
+        try:
+            result = await self.session.execute(sql)
+        except AnswerError as error:
+            return Outcome(error.errno, error.message, error.sqlstate, status=self.status)
+        if isinstance(result, OkResult):
+            return Outcome(status=self.status, affected_rows=result.affected_rows)
+        rows = [row async for batch in result.batches for row in batch]
+        if len(rows) > _COLLECT_ROWS_MAX:
+            return Outcome(1105, f"more than {_COLLECT_ROWS_MAX} rows", "HY000", status=self.status)
+        columns = result.columns
+        return Collected(columns, tuple(tuple(self._text(row, columns)) for row in rows))
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._close_statements()
+            await self.session.close()
+
+    # --- text protocol
+
+    async def _query(self, body: bytes, hold: bool) -> Outcome:
+        texts = split_statements(body)
+        if not texts:
+            raise ProxyError(1065, "Query was empty")
+        if len(texts) > 1 and not self._writer.capabilities & wire.MULTI_STATEMENTS:
+            raise ProxyError(1064, "You have an error in your SQL syntax: more than one statement in one command")
+        more_after = self._writer.more
+        outcome = Outcome(status=self.status)
+        for number, text in enumerate(texts, 1):
+            self._writer.more = more_after or number < len(texts)
+            outcome = await self._run(self._decode(text), hold)
+        return outcome
+
+    async def _run(self, sql: str, hold: bool) -> Outcome:
+        result = await self.session.execute(sql)
+        self._writer.status = self.session.status
+        if isinstance(result, RowsResult):
+            await self._write_rows(result)
+            return Outcome(status=self.status)
+        if hold:
+            self._held = result
+        else:
+            await self._write_ok(result)
+        return Outcome(status=self.status, affected_rows=result.affected_rows)
+
+    async def _write_ok(self, result: OkResult) -> None:
+        self._writer.status = self.session.status
+        await self._writer.ok(
+            affected_rows=result.affected_rows,
+            last_insert_id=result.last_insert_id,
+            warnings=result.warnings,
+            info=result.info,
+        )
+
+    async def _write_rows(self, result: RowsResult, *, binary: bool = False) -> None:
+        columns = result.columns
+        self._writer.header(columns)
+        async for batch in result.batches:
+            if binary:
+                self._writer.rows([wire.binary_row_from_values(row, columns) for row in batch])
+            else:
+                self._writer.rows([wire.text_row(self._text(row, columns)) for row in batch])
+            await self._writer.flush()
+        self._writer.status = self.session.status
+        await self._writer.end_of_rows(warnings=result.warnings)
+
+    def _text(self, row: Sequence[object], columns: Sequence[ColumnMeta]) -> list[bytes | None]:
+        return [wire.text_from_value(value, column, self._codec) for value, column in zip(row, columns, strict=True)]
+
+    def _decode(self, text: bytes) -> str:
+        try:
+            return text.decode(self._codec)
+        except UnicodeDecodeError as error:
+            raise ProxyError(1300, f"Invalid {self._codec} character string at byte {error.start}") from error
+
+    # --- simple commands
+
+    async def _done(self) -> Outcome:
+        self._writer.status = self.session.status
+        await self._writer.ok()
+        return Outcome(status=self.status)
+
+    async def _init_db(self, body: bytes, hold: bool) -> Outcome:
+        await self.session.use(self._decode(body))
+        return await self._done()
+
+    async def _ping(self, body: bytes, hold: bool) -> Outcome:
+        return await self._done()
+
+    async def _statistics(self, body: bytes, hold: bool) -> Outcome:
+        await self._writer.stream.write(b"Uptime: 0  Threads: 1  (embedded backend)")
+        return Outcome(status=self.status)
+
+    async def _set_option(self, body: bytes, hold: bool) -> Outcome:
+        option = int.from_bytes(body[:2], "little")
+        if len(body) != 2 or option > 1:
+            raise ProxyError(1047, "Unknown command: COM_SET_OPTION takes 0 (multi-statements on) or 1 (off)")
+        if option == 0:
+            self._writer.capabilities |= wire.MULTI_STATEMENTS
+        else:
+            self._writer.capabilities &= ~wire.MULTI_STATEMENTS
+        self._writer.status = self.session.status
+        await self._writer.end_of_rows()
+        return Outcome(status=self.status)
+
+    async def _reset(self, body: bytes, hold: bool) -> Outcome:
+        await self._close_statements()
+        await self.session.reset()
+        return await self._done()
+
+    async def _field_list(self, body: bytes, hold: bool) -> Outcome:
+        table, _wildcard = params.parse_field_list(body)
+        quoted = self._decode(table).replace("`", "``")
+        result = await self.session.execute(f"SELECT * FROM `{quoted}` LIMIT 0")
+        assert isinstance(result, RowsResult)
+        async for _ in result.batches:
+            pass
+        definitions = [wire.column_definition(c, self._writer.capabilities) + b"\xfb" for c in result.columns]
+        self._writer.rows(definitions)
+        await self._writer.end_of_rows()
+        return Outcome(status=self.status)
+
+    # --- prepared statements
+
+    async def _prepare(self, body: bytes, hold: bool) -> Outcome:
+        if len(self._statements) >= STATEMENTS_MAX:
+            raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
+        sql = self._decode(body)
+        if len(split_statements(body)) > 1:
+            raise ProxyError(1064, "You have an error in your SQL syntax: a prepared statement is one statement")
+        info = await self.session.prepare(sql)
+        self._last_statement = self._last_statement % 0x7FFFFFFF + 1  # upper half: statements the proxy itself answers
+        self._statements[self._last_statement] = _Statement(sql, info.parameter_count)
+        self._writer.status = self.session.status
+        await self._writer.prepared(self._last_statement, info.parameter_count, info.columns)
+        return Outcome(status=self.status, statement_id=self._last_statement)
+
+    def _statement(self, body: bytes, command: str) -> _Statement:
+        number = int.from_bytes(body[:4], "little")
+        statement = self._statements.get(number)
+        if statement is None:
+            raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to {command}")
+        return statement
+
+    async def _execute(self, body: bytes, hold: bool) -> Outcome:
+        statement = self._statement(body, "mysqld_stmt_execute")
+        await self._close_cursor(statement)
+        if statement.overflow:
+            self._forget_long_data(statement)
+            raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({LONG_DATA_MAX_BYTES})")
+        long_data = {number: bytes(data) for number, data in statement.long_data.items()}
+        self._forget_long_data(statement)
+        request = params.parse_execute(
+            body, statement.parameters, statement.types, long_data, self._writer.capabilities, self._codec
+        )
+        statement.types = request.types
+        result = await self.session.execute(statement.sql, request.values)
+        self._writer.status = self.session.status
+        if isinstance(result, OkResult):
+            if hold:
+                self._held = result
+            else:
+                await self._write_ok(result)
+            return Outcome(status=self.status, affected_rows=result.affected_rows)
+        if request.cursor:
+            statement.cursor = _Rows(result.columns, result.batches)
+            self._writer.header(result.columns, flags=CURSOR_EXISTS)
+            await self._writer.flush()
+        else:
+            await self._write_rows(result, binary=True)
+        return Outcome(status=self.status)
+
+    async def _fetch(self, body: bytes, hold: bool) -> Outcome:
+        number, count = params.parse_fetch(body)
+        statement = self._statement(body, "mysqld_stmt_fetch")
+        if statement.cursor is None:
+            raise ProxyError(1421, f"The statement ({number}) has no open cursor")
+        cursor = statement.cursor
+        rows = await cursor.take(count)
+        self._writer.rows([wire.binary_row_from_values(row, cursor.columns) for row in rows])
+        last = cursor.ended and not cursor.waiting
+        await self._writer.end_of_rows(flags=LAST_ROW_SENT if last else CURSOR_EXISTS)
+        if last:
+            await self._close_cursor(statement)
+        return Outcome(status=self.status)
+
+    async def _reset_statement(self, body: bytes, hold: bool) -> Outcome:
+        statement = self._statement(body, "mysqld_stmt_reset")
+        self._forget_long_data(statement)
+        await self._close_cursor(statement)
+        return await self._done()
+
+    async def _close_statement(self, body: bytes, hold: bool) -> Outcome:
+        statement = self._statements.pop(int.from_bytes(body[:4], "little"), None)
+        if statement is not None:
+            await self._close_cursor(statement)
+        return Outcome(status=self.status)  # no answer is sent to this command
+
+    async def _long_data(self, body: bytes, hold: bool) -> Outcome:
+        """No answer is ever sent; a fault shows at execution, as in MySQL."""
+        if len(body) >= 6 and (statement := self._statements.get(int.from_bytes(body[:4], "little"))) is not None:
+            buffer = statement.long_data.setdefault(int.from_bytes(body[4:6], "little"), bytearray())
+            if sum(map(len, statement.long_data.values())) + len(body) <= LONG_DATA_MAX_BYTES:
+                buffer.extend(body[6:])
+            else:
+                statement.overflow = True
+        return Outcome(status=self.status)
+
+    @staticmethod
+    def _forget_long_data(statement: _Statement) -> None:
+        statement.long_data.clear()
+        statement.overflow = False
+
+    async def _close_cursor(self, statement: _Statement) -> None:
+        cursor, statement.cursor = statement.cursor, None
+        if cursor is not None:
+            await cursor.close()
+
+    async def _close_statements(self) -> None:
+        for statement in self._statements.values():
+            await self._close_cursor(statement)
+        self._statements.clear()

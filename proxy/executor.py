@@ -1,0 +1,280 @@
+"""The executor: the only place where a plan, the engine and the client's line to the database meet.
+
+One statement in, its whole answer at the client, and the engine told what was committed. Errors of planning and of the
+engine become ERR packets here; only a broken client connection is raised.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from mysql_mimic.constants import KillKind
+from mysql_mimic.types import Commands
+
+from engine.engine import Engine, Subscription
+from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
+from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
+from proxy import wire
+from proxy.errors import ProxyError
+from proxy.planning import Planning
+from proxy.registry import ConnectionRegistry
+from proxy.session import ClientSession
+from proxy.show import QUEUES_COLUMNS, processes_with_streams, queue_rows, text_column
+from proxy.streaming import stream_rows
+from proxy.upstream import Collected, Outcome
+from rewriter.errors import RewriteError, UnknownQueue
+from rewriter.plan import (
+    NO_EFFECTS,
+    Effects,
+    Execute,
+    Kill,
+    NoOperation,
+    Passthrough,
+    Plan,
+    PlanContext,
+    ShowCreateQueue,
+    ShowProcessList,
+    ShowQueues,
+    Subscribe,
+    TransactionVerb,
+    UseDatabase,
+)
+from rewriter.schema_ddl import show_create_queue
+
+log = logging.getLogger(__name__)
+
+LIMIT_MAX = (1 << 63) - 1
+ClientFault = (EngineError, RewriteError, ProxyError)
+
+
+@dataclass(frozen=True, slots=True)
+class BackendTraits:
+    """What differs between backends for the executor. `accounts`: the database knows the client and its rights."""
+
+    accounts: bool
+
+
+class Executor:
+    """Runs plans for one session."""
+
+    def __init__(
+        self,
+        session: ClientSession,
+        engine: Engine,
+        planning: Planning,
+        registry: ConnectionRegistry,
+        traits: BackendTraits,
+    ) -> None:
+        self.session = session
+        self.engine = engine
+        self.planning = planning
+        self.registry = registry
+        self.traits = traits
+
+    # --- statements
+
+    def plan(self, text: bytes) -> Plan:
+        """The plan for one statement; raises ClientFault kinds."""
+        sql = self.decode(text)
+        return self.planning.planner.plan(sql, PlanContext(database=self.session.database))
+
+    def decode(self, text: bytes) -> str:
+        """A client's text. Queue statements must be valid in its charset; ordinary ones are never decoded."""
+        try:
+            return text.decode(self.session.identity.codec)
+        except UnicodeDecodeError as error:
+            raise ProxyError(1300, f"Invalid {error.encoding} character string at byte {error.start}") from error
+
+    async def run(self, text: bytes, *, more: bool = False) -> bool:
+        """Plan and run one statement of a text command; False once an error has ended the command."""
+        self.session.writer.more = more
+        try:
+            return (await self._run_plan(self.plan(text), text, more)).ok
+        except ClientFault as error:
+            await self.fail(await self._clearer(error))
+            return False
+        finally:
+            self.session.writer.more = False
+
+    async def _run_plan(self, plan: Plan, text: bytes, more: bool) -> Outcome:
+        match plan:
+            case Passthrough(effects):
+                return await self.forward(_query(text), effects, more=more)
+            case Execute(sql, effects):
+                return await self.forward(_query(sql.encode(self.session.identity.codec)), effects, more=more)
+            case UseDatabase(database):
+                return await self._use(text, database, more)
+            case Kill():
+                return await self._kill(plan, text, more)
+            case Subscribe():
+                await self._stream(plan.request)
+                return Outcome()
+            case NoOperation() | ShowQueues() | ShowCreateQueue() | ShowProcessList():
+                columns, rows = await self.local_result(plan)
+                if columns:
+                    await self.session.writer.result(columns, rows)
+                else:
+                    await self.session.writer.ok()
+                return Outcome()
+        assert_never(plan)
+
+    async def forward(
+        self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
+    ) -> Outcome:
+        """Have the database answer a command, and take note of what it did."""
+        upstream = self.session.upstream
+        outcome = await upstream.command(payload, more=more, hold=effects.catalog)
+        if effects.catalog and outcome.ok:
+            await self._refresh_catalog()
+        if effects.catalog:
+            await upstream.deliver()
+        self.note(outcome, effects, verb)
+        return outcome
+
+    def note(self, outcome: Outcome, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None) -> None:
+        """After an answer: keep the status flags and tell the engine of a transaction that has ended."""
+        session = self.session
+        session.writer.status = session.upstream.status
+        report = session.scope.record(effects, verb, ok=outcome.ok, in_transaction=session.in_transaction)
+        if report:
+            self.engine.committed(report)
+
+    async def _refresh_catalog(self) -> None:
+        try:
+            await self.engine.refresh_catalog()
+        except BackendError as error:
+            # The statement itself succeeded; the periodic look will find the change.
+            log.warning("catalog not refreshed after DDL: %s", error.message)
+
+    # --- streams
+
+    async def subscribe(self, request: SubscribeRequest) -> Subscription:
+        """Open a subscription for this client, if its account may receive."""
+        identity = self.session.identity
+        request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
+        if self.traits.accounts:
+            await self._check_rights(request.queue)
+        return await self.engine.subscribe(request)
+
+    async def _check_rights(self, queue: QueueName) -> None:
+        """Receiving changes rows, so it needs SELECT and UPDATE on the table; the database itself is asked."""
+        name = f"`{queue.database.replace('`', '``')}`.`{queue.table.replace('`', '``')}`"
+        outcome = await self.session.upstream.collect(f"UPDATE {name} SET epoch = epoch WHERE 1 = 0")
+        if isinstance(outcome, Outcome) and not outcome.ok:
+            raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
+
+    async def _stream(self, request: SubscribeRequest) -> None:
+        subscription = await self.subscribe(request)
+        await self.send_stream(subscription, binary=False)
+
+    async def send_stream(self, subscription: Subscription, *, binary: bool) -> None:
+        """Send a subscription to its end as a text or binary result set."""
+        session = self.session
+        columns = subscription.columns
+        session.subscription = subscription
+        try:
+            if binary:
+                await stream_rows(subscription, session.writer, lambda row: wire.binary_row_from_text(row, columns))
+            else:
+                await stream_rows(subscription, session.writer, wire.text_row)
+        finally:
+            session.subscription = None
+
+    @staticmethod
+    def bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:
+        """The request with the values of its `?` put in."""
+        request = plan.request
+        for name, value in zip(plan.parameters, values, strict=True):
+            if not isinstance(value, int) or not 0 <= value <= LIMIT_MAX:
+                raise ProxyError(1210, f"Incorrect arguments to {name.upper()}: a whole number, 0 or more, is needed")
+            if name == "limit":
+                request = replace(request, limit=value)
+            else:
+                request = replace(request, wait_mode=WaitMode.WAIT, wait_seconds=float(value))
+        return request
+
+    # --- the proxy's own answers
+
+    async def local_result(self, plan: Plan) -> tuple[tuple[ColumnMeta, ...], Sequence[tuple[bytes | None, ...]]]:
+        """Columns and rows of a statement that the proxy answers; no columns means OK."""
+        match plan:
+            case NoOperation():
+                return (), ()
+            case ShowQueues(database, like):
+                return QUEUES_COLUMNS, queue_rows(self.engine.status(), self.engine.catalog, database, like)
+            case ShowCreateQueue(queue):
+                return await self._show_create(queue)
+            case ShowProcessList(full):
+                listed = await self._collect("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
+                ours = self.registry.processes()
+                return listed.columns, processes_with_streams(listed, ours)
+            case _:
+                raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")
+
+    async def _show_create(self, queue: QueueName) -> tuple[tuple[ColumnMeta, ...], list[tuple[bytes | None, ...]]]:
+        spec = self.engine.catalog.get(queue)
+        if spec is None:
+            raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
+        name = f"`{queue.database.replace('`', '``')}`.`{queue.table.replace('`', '``')}`"
+        listed = await self._collect(f"SHOW CREATE TABLE {name}")
+        text = show_create_queue((listed.rows[0][1] or b"").decode("utf-8", "replace"), spec)
+        return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), text.encode())]
+
+    async def _collect(self, sql: str) -> Collected:
+        result = await self.session.upstream.collect(sql)
+        if isinstance(result, Outcome):
+            raise BackendError(result.message or "no result", result.errno or 1105, result.sqlstate)
+        return result
+
+    async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
+        outcome = await self.forward(_query(text), more=more)
+        if outcome.ok:
+            self.session.database = database
+        return outcome
+
+    async def _kill(self, plan: Kill, text: bytes, more: bool) -> Outcome:
+        """Where accounts are the database's it decides who may kill; the stream here follows its verdict."""
+        kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
+        if self.traits.accounts:
+            outcome = await self.forward(_query(text), more=more)
+            if outcome.ok:
+                await self.registry.kill(plan.connection_id, kind)
+            return outcome
+        self._may_kill(plan.connection_id)
+        if plan.connection_id != self.session.identity.connection_id:
+            await self.session.writer.ok()
+        await self.registry.kill(plan.connection_id, kind)
+        return Outcome()
+
+    def _may_kill(self, connection_id: int) -> None:
+        target = self.registry.get(connection_id)
+        if target is None:
+            raise ProxyError(1094, f"Unknown thread id: {connection_id}")
+        user = self.session.identity.user
+        if user not in (target.process_info().user, "root"):
+            raise ProxyError(1095, f"You are not owner of thread {connection_id}")
+
+    # --- errors
+
+    async def _clearer(self, error: EngineError | RewriteError | ProxyError) -> EngineError | RewriteError | ProxyError:
+        """An unknown queue may be an ordinary table: only the database knows, so ask, and say so."""
+        queue = getattr(error, "queue", None)
+        if not isinstance(error, UnknownQueue) or not isinstance(queue, QueueName):
+            return error
+        name = f"`{queue.database.replace('`', '``')}`.`{queue.table.replace('`', '``')}`"
+        found = await self.session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0")
+        if isinstance(found, Collected):
+            return NotAQueue(f"'{queue.table}' is not a queue")
+        return error
+
+    async def fail(self, error: EngineError | RewriteError | ProxyError) -> None:
+        """Tell the client what was wrong."""
+        self.session.writer.status = self.session.upstream.status
+        await self.session.writer.error(error.errno, error.sqlstate, error.message)
+
+
+def _query(text: bytes) -> bytes:
+    return bytes((Commands.COM_QUERY,)) + text

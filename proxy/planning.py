@@ -1,0 +1,36 @@
+"""Scanner and planner for the catalog of the moment, built anew when the catalog changes; shared by all sessions."""
+
+from __future__ import annotations
+
+from engine.engine import Engine
+from engine.options import QueueOptions
+from rewriter.planner import Planner
+from rewriter.scanner import StatementScanner
+
+
+class Planning:
+    """Hands out a scanner and a planner that agree with the engine's current catalog."""
+
+    def __init__(self, engine: Engine, defaults: QueueOptions) -> None:
+        self._engine = engine
+        self._defaults = defaults
+        self._build()
+
+    def _build(self) -> None:
+        self._catalog = self._engine.catalog
+        self._scanner = StatementScanner(self._catalog)
+        self._planner = Planner(self._catalog, self._defaults)
+
+    @property
+    def scanner(self) -> StatementScanner:
+        """Runs on every statement, so the check for a new catalog is one comparison."""
+        if self._catalog is not self._engine.catalog:
+            self._build()
+        return self._scanner
+
+    @property
+    def planner(self) -> Planner:
+        """See `scanner`."""
+        if self._catalog is not self._engine.catalog:
+            self._build()
+        return self._planner

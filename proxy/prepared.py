@@ -1,0 +1,151 @@
+"""Prepared statements that the proxy answers itself: streams, and its SHOW statements. Binary protocol, typed parameters.
+
+Their ids come from the upper half of the 32-bit space: servers count from 1, so the two never meet.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from mysql_mimic.types import Commands
+
+from engine.errors import EngineError
+from engine.model import ColumnMeta, TextValue
+from proxy import params, wire
+from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT
+from proxy.errors import ProxyError
+from proxy.executor import Executor
+from proxy.streaming import SubscriptionCursor
+from rewriter.plan import Plan, Subscribe
+
+FIRST_LOCAL_ID = 1 << 31
+STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
+
+
+@dataclass(slots=True)
+class LocalStatement:
+    """One prepared plan of this session."""
+
+    plan: Plan
+    parameters: int
+    types: Sequence[tuple[int, bool]] | None = None
+    cursor: SubscriptionCursor | None = None
+
+
+class LocalStatements:
+    """The prepared statements of one session that are answered here."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._ids = itertools.count(FIRST_LOCAL_ID)
+        self._statements: dict[int, LocalStatement] = {}
+
+    async def prepare(self, plan: Plan) -> None:
+        """Keep a plan and answer COM_STMT_PREPARE."""
+        if len(self._statements) >= STATEMENTS_MAX:
+            raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
+        parameters = len(plan.parameters) if isinstance(plan, Subscribe) else 0
+        number = next(self._ids)
+        columns = self._columns(plan)
+        self._statements[number] = LocalStatement(plan, parameters)
+        await self._executor.session.writer.prepared(number, parameters, columns)
+
+    def _columns(self, plan: Plan) -> tuple[ColumnMeta, ...]:
+        """The columns a stream will have, so that clients can bind before executing; others tell at execution."""
+        if not isinstance(plan, Subscribe):
+            return ()
+        spec = self._executor.engine.catalog.get(plan.request.queue)
+        if spec is None:
+            return ()
+        names = plan.request.columns or spec.message_columns
+        return tuple(column for name in names if (column := spec.column(name)) is not None)
+
+    async def command(self, payload: bytes) -> None:
+        """COM_STMT_EXECUTE, FETCH, RESET, CLOSE or SEND_LONG_DATA on one of these statements."""
+        number = int.from_bytes(payload[1:5], "little")
+        command = payload[0]
+        if command == Commands.COM_STMT_CLOSE:
+            statement = self._statements.pop(number, None)
+            if statement is not None:
+                await self._close_cursor(statement)
+            return
+        if command == Commands.COM_STMT_SEND_LONG_DATA:
+            return  # no parameter of ours is a long one; execution will say that a number is needed
+        statement = self._statements.get(number)
+        if statement is None:
+            raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to mysqld_stmt_execute")
+        if command == Commands.COM_STMT_EXECUTE:
+            await self._execute(statement, payload[1:])
+        elif command == Commands.COM_STMT_FETCH:
+            await self._fetch(statement, payload[1:])
+        else:
+            await self._close_cursor(statement)
+            await self._executor.session.writer.ok()
+
+    async def _execute(self, statement: LocalStatement, body: bytes) -> None:
+        session = self._executor.session
+        await self._close_cursor(statement)
+        request = params.parse_execute(
+            body, statement.parameters, statement.types, {}, session.identity.capabilities, session.identity.codec
+        )
+        statement.types = request.types
+        plan = statement.plan
+        if not isinstance(plan, Subscribe):
+            await self._send_local(plan)
+            return
+        subscription = await self._executor.subscribe(Executor.bound(plan, request.values))
+        if not request.cursor:
+            await self._executor.send_stream(subscription, binary=True)
+            return
+        encode = partial(_binary_row, subscription.columns)
+        statement.cursor = SubscriptionCursor(subscription, encode)
+        session.writer.header(subscription.columns, flags=CURSOR_EXISTS)
+        await session.writer.flush()
+
+    async def _send_local(self, plan: Plan) -> None:
+        writer = self._executor.session.writer
+        columns, rows = await self._executor.local_result(plan)
+        if not columns:
+            await writer.ok()
+            return
+        writer.header(columns)
+        writer.rows([wire.binary_row_from_text(row, columns) for row in rows])
+        await writer.end_of_rows()
+
+    async def _fetch(self, statement: LocalStatement, body: bytes) -> None:
+        number, count = params.parse_fetch(body)
+        cursor = statement.cursor
+        if cursor is None:
+            raise ProxyError(1421, f"The statement ({number}) has no open cursor")
+        session = self._executor.session
+        session.subscription = cursor.subscription
+        try:
+            rows, last = await cursor.fetch(count, session.writer.stream)
+        except EngineError:
+            await self._close_cursor(statement)
+            raise
+        finally:
+            session.subscription = None
+        session.writer.rows(rows)
+        await session.writer.end_of_rows(flags=LAST_ROW_SENT if last else CURSOR_EXISTS)
+        if last:
+            await self._close_cursor(statement)
+
+    async def _close_cursor(self, statement: LocalStatement) -> None:
+        cursor, statement.cursor = statement.cursor, None
+        if cursor is not None:
+            await cursor.close()
+
+    async def close(self) -> None:
+        """Forget all statements; open streams end and give back what was not acked."""
+        statements = list(self._statements.values())
+        self._statements.clear()
+        for statement in statements:
+            await self._close_cursor(statement)
+
+
+def _binary_row(columns: tuple[ColumnMeta, ...], row: Sequence[TextValue]) -> bytes:
+    return wire.binary_row_from_text(row, columns)

@@ -1,0 +1,90 @@
+"""ClientSession: who a client is and what holds for its next statement. State only; the connection and executor act.
+
+Modes: ready (waiting for a command), busy (a command is being answered), streaming (a subscription is being sent).
+What enters and leaves each is seen in `process_info`, which is what SHOW PROCESSLIST tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.clock import Clock
+from engine.engine import Subscription
+from engine.model import CommitReport, QueueName
+from proxy.answers import AnswerWriter
+from proxy.registry import ProcessInfo
+from proxy.transactions import TransactionScope
+from proxy.upstream import Upstream
+
+IN_TRANSACTION = 1  # SERVER_STATUS_IN_TRANS
+_INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who logged in, from where, as which connection."""
+
+    connection_id: int
+    user: str
+    host: str
+    capabilities: int
+    codec: str = "utf-8"
+
+
+class ClientSession:
+    """One logged-in client."""
+
+    def __init__(
+        self, identity: Identity, upstream: Upstream, writer: AnswerWriter, clock: Clock, database: str | None
+    ) -> None:
+        self.identity = identity
+        self.upstream = upstream
+        self.writer = writer
+        self.database = database
+        self.scope = TransactionScope()
+        self.subscription: Subscription | None = None
+        self._clock = clock
+        self._since = clock.monotonic()
+        self._statement: str | None = None
+
+    def __repr__(self) -> str:
+        info = self.process_info()
+        return f"<ClientSession {info.connection_id} {info.user}@{info.host} {info.command} {self.scope!r}>"
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the server says that a transaction is open."""
+        return bool(self.upstream.status & IN_TRANSACTION)
+
+    def busy(self, statement: str | None) -> None:
+        """A command begins (or, with None, has ended)."""
+        self._since = self._clock.monotonic()
+        self._statement = statement and statement[:_INFO_MAX_CHARS]
+
+    @property
+    def running(self) -> bool:
+        """Whether a command is being answered."""
+        return self._statement is not None
+
+    def abandon(self) -> CommitReport | None:
+        """The session is over; what to tell the engine of its open transaction."""
+        return self.scope.abandon()
+
+    def streaming_queue(self) -> QueueName | None:
+        """The queue being streamed, if any."""
+        return None if self.subscription is None else self.subscription.queue.name
+
+    def process_info(self) -> ProcessInfo:
+        """This session's line in SHOW PROCESSLIST."""
+        queue = self.streaming_queue()
+        return ProcessInfo(
+            connection_id=self.identity.connection_id,
+            user=self.identity.user,
+            host=self.identity.host,
+            database=self.database,
+            command="Sleep" if self._statement is None else "Query",
+            seconds=int(self._clock.monotonic() - self._since),
+            state="" if queue is None else f"Streaming messages of {queue}",
+            info=self._statement,
+            streaming=queue is not None,
+        )
