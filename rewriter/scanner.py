@@ -1,0 +1,307 @@
+"""The cheap look at every statement: does it concern queues at all?
+
+Runs on the hot path of every client, so: the leading verb decides, a few anchored patterns follow, nothing is decoded
+or tokenised, and literals of megabytes are not read. Fail safe: where a statement might be ours it says PLAN, and the
+planner, which does parse, may still find it ordinary. What it cannot see (stored programs, triggers, PREPARE ... FROM
+text) is found by the engine's poller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.model import QueueCatalog, QueueName
+from rewriter.lexical import (
+    GAP,
+    IDENTIFIER,
+    MAYBE_GAP,
+    QUALIFIED,
+    SPACE,
+    WORD_END,
+    leading_verb,
+    split_statements,
+)
+from rewriter.names import QueueNames, Undecidable
+from rewriter.plan import NO_EFFECTS, Effects
+from rewriter.settled import ending, key_kind, settled_ids
+from rewriter.transaction_verbs import transaction_verb
+
+__all__ = ["Concern", "Glance", "StatementScanner", "split_statements", "transaction_verb"]
+
+# 64 KiB: where a name must be looked for anywhere in a statement. Longer ones are taken to name every queue.
+_SEARCH_MAX = 65536
+
+
+class Concern(Enum):
+    """How far a statement concerns queues. NONE and TOUCHES: to the database unchanged. USE, PLAN: to the planner."""
+
+    NONE = "none"
+    TOUCHES = "touches"
+    USE = "use"
+    PLAN = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The verdict. `effects` are those of the statement if it is run as it stands (also with PLAN)."""
+
+    concern: Concern
+    effects: Effects = NO_EFFECTS
+
+
+_NOTHING = Glance(Concern.NONE)
+_PLAN = Glance(Concern.PLAN)
+_USE = Glance(Concern.USE)
+_CATALOG = Glance(Concern.TOUCHES, Effects(catalog=True))
+
+
+def _pattern(text: bytes) -> re.Pattern[bytes]:
+    return re.compile(text, re.IGNORECASE)
+
+
+def _words(*words: bytes) -> bytes:
+    """Any number of these words, as MySQL's modifiers come."""
+    return rb"(?:(?:" + b"|".join(words) + rb")" + WORD_END + SPACE + rb")*+"
+
+
+_FROM_STREAM = _pattern(rb"FROM" + GAP + rb"STREAM" + MAYBE_GAP + rb"[\w$`\"\x80-\xff]")
+_QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)" + MAYBE_GAP + rb"\(")
+_INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
+_UPDATE = _pattern(
+    SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
+    + rb"(?:(?:AS" + WORD_END + SPACE + rb")?" + IDENTIFIER + SPACE + rb")?SET" + WORD_END
+)  # fmt: skip
+_DELETE = _pattern(
+    SPACE + _words(b"LOW_PRIORITY", b"QUICK", b"IGNORE", b"HISTORY") + rb"FROM" + WORD_END + SPACE + QUALIFIED + SPACE
+    + rb"(?:(?:AS" + WORD_END + SPACE + rb")?" + IDENTIFIER + SPACE + rb")?"
+    + rb"(?:;|\Z|(?:(?P<where>WHERE)|ORDER|LIMIT|RETURNING)" + WORD_END + rb")"
+)  # fmt: skip
+_LOAD_TARGET = _pattern(rb"INTO" + GAP + rb"TABLE" + GAP + QUALIFIED)
+_CREATE = _pattern(
+    SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END
+)
+_ALTER = _pattern(SPACE + rb"(?:(QUEUE)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
+_DROP = _pattern(SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|" + _words(b"TEMPORARY") + rb"(TABLES?))" + WORD_END)
+_RENAME = _pattern(SPACE + rb"TABLES?" + WORD_END)
+_TRUNCATE_QUEUE = _pattern(SPACE + rb"QUEUE" + WORD_END + SPACE + IDENTIFIER)
+_TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
+_SHOW = _pattern(
+    SPACE + rb"(?:QUEUES?|SUBSCRIPTIONS|CREATE" + SPACE + rb"QUEUE|(?:FULL" + SPACE + rb")?PROCESSLIST)" + WORD_END
+)
+_DELIVERY = _pattern(SPACE + rb"DELIVERY" + WORD_END + SPACE + rb"FOR" + WORD_END)
+_ANALYZED_WRITE = _pattern(SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)")
+_SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
+_QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
+
+_OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"KILL")
+_TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET")
+
+Handler = Callable[[bytes, int, str | None], Glance]
+
+
+class StatementScanner:
+    """Glances at statements for one catalog."""
+
+    def __init__(self, catalog: QueueCatalog) -> None:
+        self._catalog = catalog
+        self._names = QueueNames(catalog)
+        self._inserts = {name: Glance(Concern.TOUCHES, Effects(touched=frozenset((name,)))) for name in catalog.queues}
+        self._changes = {
+            name: Effects(touched=frozenset((name,)), uncertain=frozenset((name,))) for name in catalog.queues
+        }
+        self._handlers: dict[bytes, Handler] = {
+            b"SELECT": self._select,
+            b"WITH": self._with,
+            b"TABLE": self._select,
+            b"INSERT": self._insert,
+            b"REPLACE": self._replace,
+            b"LOAD": self._load,
+            b"UPDATE": self._update,
+            b"DELETE": self._delete,
+            b"CREATE": self._create,
+            b"ALTER": self._alter,
+            b"DROP": self._drop,
+            b"RENAME": self._rename,
+            b"TRUNCATE": self._truncate,
+            b"SHOW": self._show,
+            b"EXPLAIN": self._explain,
+            b"DESCRIBE": self._explain,
+            b"DESC": self._explain,
+            b"ANALYZE": self._analyze,
+            b"CALL": self._call,
+            b"RELEASE": self._release,
+            b"USE": lambda sql, end, database: _USE,
+            **dict.fromkeys(_OUR_VERBS, lambda sql, end, database: _PLAN),
+        }
+        # Comments are not looked through here but taken for a hit: many of them unclosed would cost a scan each.
+        verbs = b"|".join((*self._handlers, *_TRANSACTION_VERBS))
+        self._another = _pattern(rb";\s*+(?:" + verbs + rb"|\(|#|--|/\*)")
+
+    def glance(self, sql: bytes, database: str | None) -> Glance:
+        """What the text, of one or of several statements, means for queues."""
+        if b";" in sql and self._another.search(sql):
+            statements = split_statements(sql)
+            if len(statements) > 1:
+                return self._glance_each(statements, database)
+        verb, end = leading_verb(sql)
+        handler = self._handlers.get(verb)
+        if handler is None:
+            return _NOTHING
+        try:
+            return handler(sql, end, database)
+        except Undecidable:
+            return _PLAN
+
+    def _glance_each(self, statements: list[bytes], database: str | None) -> Glance:
+        """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
+        effects: list[Effects] = []
+        ends = False
+        for statement in statements:
+            glance = self.glance(statement, database)
+            if glance.concern in (Concern.PLAN, Concern.USE):
+                return _PLAN
+            ends = ends or transaction_verb(statement) is not None
+            if glance.concern is Concern.TOUCHES:
+                effects.append(glance.effects)
+        if not effects:
+            return _NOTHING
+        return _PLAN if ends else Glance(Concern.TOUCHES, _merged(effects))
+
+    # --- reading
+
+    def _select(self, sql: bytes, end: int, database: str | None) -> Glance:
+        lowered = sql.lower()
+        if b"stream" in lowered and _FROM_STREAM.search(sql, end):
+            return _PLAN
+        if b"queue_" in lowered and _QUEUE_FUNCTION.search(sql, end):
+            return _PLAN
+        return _NOTHING
+
+    def _with(self, sql: bytes, end: int, database: str | None) -> Glance:
+        lowered = sql[end : end + _SEARCH_MAX].lower()
+        if b"update" in lowered or b"delete" in lowered:
+            changes = self._anywhere(sql)
+            if changes is not _NOTHING:
+                return changes
+        return self._select(sql, end, database)
+
+    def _show(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return _PLAN if _SHOW.match(sql, end) else _NOTHING
+
+    def _explain(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return _PLAN if _DELIVERY.match(sql, end) else self._select(sql, end, database)
+
+    def _analyze(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """MariaDB's ANALYZE UPDATE ... carries it out."""
+        return self._anywhere(sql) if _ANALYZED_WRITE.match(sql, end) else self._select(sql, end, database)
+
+    # --- writing
+
+    def _target(self, match: re.Match[bytes] | None, database: str | None) -> QueueName | None:
+        return None if match is None else self._names.queue(match[1], match[2], database)
+
+    def _insert(self, sql: bytes, end: int, database: str | None) -> Glance:
+        queue = self._target(_INSERT.match(sql, end), database)
+        if queue is None:
+            return _NOTHING
+        if b"duplicate" in sql[-_SEARCH_MAX:].lower():
+            return Glance(Concern.TOUCHES, self._changes[queue])
+        return self._inserts[queue]
+
+    def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return self._changed(self._target(_INSERT.match(sql, end), database))
+
+    def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return self._changed(self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database))
+
+    def _update(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _UPDATE.match(sql, end)
+        if match is None:
+            return self._anywhere(sql)
+        queue = self._target(match, database)
+        if queue is None:
+            return _NOTHING
+        lowered = sql.lower()
+        ours = b"state" in lowered or b"time_acked" in lowered
+        return Glance(Concern.PLAN if ours else Concern.TOUCHES, self._changes[queue])
+
+    def _delete(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _DELETE.match(sql, end)
+        if match is None:
+            return self._anywhere(sql)
+        queue = self._target(match, database)
+        if queue is None:
+            return _NOTHING
+        ids = settled_ids(sql[match.end() :], key_kind(self._catalog.queues[queue])) if match["where"] else None
+        return Glance(Concern.TOUCHES, ending(queue, ids))
+
+    def _changed(self, queue: QueueName | None) -> Glance:
+        return _NOTHING if queue is None else Glance(Concern.TOUCHES, self._changes[queue])
+
+    def _anywhere(self, sql: bytes) -> Glance:
+        """A write to several tables: any queue that is named may be changed."""
+        queues = self._mentioned(sql) & self._names.all_queues
+        return Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues)) if queues else _NOTHING
+
+    def _mentioned(self, sql: bytes) -> frozenset[QueueName]:
+        return self._names.mentioned(sql) if len(sql) <= _SEARCH_MAX else self._names.marked
+
+    # --- definitions
+
+    def _create(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _CREATE.match(sql, end)
+        if match is None:
+            return _NOTHING
+        if match[1]:
+            return _PLAN
+        return _CATALOG if match[2] else self._table_change(sql)
+
+    def _alter(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _ALTER.match(sql, end)
+        if match is None:
+            return _NOTHING
+        return _PLAN if match[1] else self._table_change(sql)
+
+    def _drop(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _DROP.match(sql, end)
+        if match is None:
+            return _NOTHING
+        if match[1]:
+            return _PLAN
+        return _CATALOG if match[2] else self._table_change(sql)
+
+    def _rename(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return self._table_change(sql) if _RENAME.match(sql, end) else _NOTHING
+
+    def _truncate(self, sql: bytes, end: int, database: str | None) -> Glance:
+        if _TRUNCATE_QUEUE.match(sql, end):
+            return _PLAN
+        queue = self._target(_TRUNCATE.match(sql, end), database)
+        if queue is None:
+            return _NOTHING
+        return Glance(Concern.TOUCHES, Effects(uncertain=frozenset((queue,)), catalog=True))
+
+    def _table_change(self, sql: bytes) -> Glance:
+        """DDL on tables concerns us if it names a queue, or may make one."""
+        return _CATALOG if b"vitess_message" in sql.lower() or self._mentioned(sql) else _NOTHING
+
+    # --- the rest
+
+    def _call(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _NOTHING
+
+    def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
+
+
+def _merged(effects: list[Effects]) -> Effects:
+    return Effects(
+        touched=frozenset().union(*(e.touched for e in effects)),
+        settled=tuple(pair for e in effects for pair in e.settled),
+        uncertain=frozenset().union(*(e.uncertain for e in effects)),
+        catalog=any(e.catalog for e in effects),
+    )
+
