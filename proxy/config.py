@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 import yaml
+from engine.backend.url import BackendUrl, InvalidBackendUrl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError
 from engine.options import OPTIONS, QueueOptions, parse_duration, parse_options
@@ -289,7 +289,16 @@ def _read(path: Path | None) -> dict[str, Any]:
         return {}
     if not isinstance(data, dict):
         raise ConfigError([f"{file}: not a mapping of keys; allowed: {', '.join(Config.model_fields)}"])
-    return {str(key): value for key, value in data.items() if value is not None}
+    return _given(data)
+
+
+def _given(data: dict[Any, Any]) -> dict[str, Any]:
+    """A mapping without the keys that were left empty: those keep their defaults."""
+    return {
+        str(key): _given(value) if isinstance(value, dict) else value
+        for key, value in data.items()
+        if value is not None
+    }
 
 
 def _put(data: dict[str, Any], keys: list[str], value: object) -> None:
@@ -341,7 +350,9 @@ def _with_secrets(config: Config, environment: Mapping[str, str], mistakes: list
             continue
         users[index] = User(name=user.name, password=SecretStr(environment[source]))
     if config.auth_mode is Auth.PROXY:
-        mistakes += [f"{name}: no such user; the part after {PASSWORD_VARIABLE} is a user's name" for name in sorted(given)]
+        mistakes += [
+            f"{name}: no such user; the part after {PASSWORD_VARIABLE} is a user's name" for name in sorted(given)
+        ]
     return tuple(users)
 
 

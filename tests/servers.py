@@ -79,8 +79,9 @@ class MariaDb:
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [program, "--no-defaults", f"--datadir={self.directory / 'data'}", f"--socket={self.socket}",
-                 f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={self.directory / 'pid'}", *self._user(),
-                 "--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1", "--max-connections=2000",
+                 f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={self.directory / 'pid'}",
+                 "--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1", *self._user(),
+                 "--max-connections=2000",
                  "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--performance-schema=OFF",
                  "--local-infile=ON", "--max-allowed-packet=128M"],
                 stdout=log, stderr=log,
@@ -89,12 +90,12 @@ class MariaDb:
 
     def prepare(self) -> None:
         """Accounts and the database that every test uses."""
-        with pymysql.connect(unix_socket=str(self.socket), user="root", autocommit=True) as connection:
-            with connection.cursor() as cursor:
-                cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
-                for host in ("127.0.0.1", "localhost"):
-                    cursor.execute(f"CREATE USER IF NOT EXISTS root@'{host}'")
-                    cursor.execute(f"GRANT ALL ON *.* TO root@'{host}' WITH GRANT OPTION")
+        connection = pymysql.connect(unix_socket=str(self.socket), user="root", autocommit=True)
+        with connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
+            for host in ("127.0.0.1", "localhost"):
+                cursor.execute(f"CREATE USER IF NOT EXISTS root@'{host}'")
+                cursor.execute(f"GRANT ALL ON *.* TO root@'{host}' WITH GRANT OPTION")
 
     def stop(self) -> None:
         """End the server in order; the data stays."""
@@ -121,7 +122,9 @@ class MariaDb:
 
     def connect(self, **options: Any) -> pymysql.Connection[Any]:
         """A connection of our own, around the proxy."""
-        return pymysql.connect(**{"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True, **options})
+        return pymysql.connect(
+            **{"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True, **options}
+        )
 
     def fresh_database(self, name: str) -> str:
         """An empty database; returns its URL."""

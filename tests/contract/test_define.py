@@ -189,7 +189,9 @@ def test_a_queue_is_an_ordinary_table_to_a_reader(sql, queue):
     q = queue("user_id BIGINT, payload VARCHAR(256)")
     sql(f"INSERT INTO {q} (user_id, payload) VALUES (1, 'a'), (2, 'b'), (2, 'c')")
     assert q in sql.column("SHOW TABLES")
-    grouped = sql.rows(f"SELECT user_id, COUNT(*) FROM {q} WHERE state = 'to_be_fired' GROUP BY user_id ORDER BY user_id")
+    grouped = sql.rows(
+        f"SELECT user_id, COUNT(*) FROM {q} WHERE state = 'to_be_fired' GROUP BY user_id ORDER BY user_id"
+    )
     assert grouped == [(1, 1), (2, 2)]
     joined = sql.column(f"SELECT a.id FROM {q} a JOIN {q} b ON a.id = b.id WHERE b.payload = 'c'")
     assert joined == [3]

@@ -29,7 +29,9 @@ def test_many_rows_count_and_first_id(sql, queue):
 def test_executemany(sql, queue):
     q = queue("n INT, payload VARCHAR(20)")
     with sql.connection.cursor() as cursor:
-        assert cursor.executemany(f"INSERT INTO {q} (n, payload) VALUES (%s, %s)", [(n, str(n)) for n in range(10)]) == 10
+        assert (
+            cursor.executemany(f"INSERT INTO {q} (n, payload) VALUES (%s, %s)", [(n, str(n)) for n in range(10)]) == 10
+        )
     assert received(sql, q, "n, payload") == [(n, str(n)) for n in range(10)]
 
 
@@ -102,7 +104,8 @@ def test_values_arrive_as_they_were_sent(sql, queue):
     text = "naïve 日本 🎉 'quotes' \"double\" \\ back\nline\t%s ? :x --"
     sql(
         f"INSERT INTO {q} (a, b, c, d, e, f, g, h, i) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        -(2**63), 0.1, "12345678901234.123456", "2026-01-02 03:04:05.678901", "2026-01-02", b"\x00\xff\x27\\", '{"k": [1, null]}', text, True,
+        -(2**63), 0.1, "12345678901234.123456", "2026-01-02 03:04:05.678901", "2026-01-02", b"\x00\xff\x27\\",
+        '{"k": [1, null]}', text, True,
     )  # fmt: skip
     from_table = sql.row(f"SELECT id, a, b, c, d, e, f, g, h, i FROM {q}")
     streamed = sql.row(f"SELECT * FROM STREAM {q} LIMIT 1 NOWAIT")

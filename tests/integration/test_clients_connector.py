@@ -1,0 +1,213 @@
+"""mysql-connector-python, its pure and its C implementation: text, prepared statements, cursors, streams."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from decimal import Decimal
+
+import mysql.connector
+import pytest
+
+
+@pytest.fixture(params=["pure", "c"])
+def link(gate, request):
+    """Makes connections of one implementation."""
+    if request.param == "c" and not mysql.connector.HAVE_CEXT:
+        pytest.fail("mysql-connector-python comes without its C extension here")
+    made = []
+
+    def connect(**options):
+        made.append(
+            mysql.connector.connect(
+                host="127.0.0.1",
+                port=gate.port,
+                user="root",
+                password="",
+                database=gate.database,
+                use_pure=request.param == "pure",
+                autocommit=True,
+                **options,
+            )
+        )
+        return made[-1]
+
+    yield connect
+    for connection in made:
+        try:
+            connection.close()
+        except mysql.connector.Error:
+            pass  # a test may have left it in mid-result
+
+
+def test_text_statements(link, queue):
+    q = queue("n INT")
+    cursor = link().cursor()
+    cursor.execute(f"INSERT INTO {q} (n) VALUES (%s), (%s)", (1, 2))
+    assert (cursor.rowcount, cursor.lastrowid) == (2, 1)
+    cursor.execute(f"SELECT id, n FROM STREAM {q} LIMIT 2")
+    assert cursor.column_names == ("id", "n")
+    assert cursor.fetchall() == [(1, 1), (2, 2)]
+    cursor.execute(f"ACK {q} %s, %s", (1, 2))
+    assert cursor.rowcount == 2
+
+
+def test_transactions(link, queue):
+    q = queue()
+    one, two = link(), link()
+    one.start_transaction()
+    assert one.in_transaction
+    cursor = one.cursor()
+    cursor.execute(f"INSERT INTO {q} (payload) VALUES ('undone')")
+    one.rollback()
+    assert not one.in_transaction
+    one.start_transaction()
+    cursor.execute(f"INSERT INTO {q} (payload) VALUES ('done')")
+    one.commit()
+    other = two.cursor()
+    other.execute(f"SELECT payload FROM STREAM {q} LIMIT 5 NOWAIT")
+    assert other.fetchall() == [("done",)]
+
+
+VALUES = {
+    "a TINYINT": -128,
+    "b SMALLINT": 32767,
+    "c INT": -(2**31),
+    "d BIGINT": 2**63 - 1,
+    "e DOUBLE": 1.5e300,
+    "f DECIMAL(30,10)": Decimal("-12345678901234567890.0123456789"),
+    "g VARCHAR(200)": "x' OR 1=1 -- \\ \" % ? 🎉 C:\\new a\\1b",
+    "h VARBINARY(300)": bytes(range(256)),
+    "i DATE": datetime.date(2026, 12, 31),
+    "j DATETIME(6)": datetime.datetime(2026, 12, 31, 23, 59, 59, 123456),
+    "k TIME(6)": datetime.timedelta(hours=-11, minutes=-3, seconds=-5, microseconds=-250000),
+    "l TEXT": "y" * 70_000,
+    "m BLOB": b"\x00" * 300,
+    "n VARCHAR(5)": "",
+    "o INT": None,
+}
+
+
+def test_prepared_parameters_of_every_type(link, queue):
+    q = queue(", ".join(VALUES))
+    names = [column.split()[0] for column in VALUES]
+    cursor = link().cursor(prepared=True)
+    insert = f"INSERT INTO {q} ({', '.join(names)}) VALUES ({', '.join(['?'] * len(names))})"
+    for _ in range(3):  # later executions may leave the types out
+        cursor.execute(insert, tuple(VALUES.values()))
+        assert cursor.rowcount == 1
+    cursor.execute(f"SELECT {', '.join(names)} FROM {q} WHERE id = ?", (2,))
+    got = [bytes(v) if isinstance(v, bytearray) else v for v in cursor.fetchall()[0]]
+    assert dict(zip(VALUES, got, strict=True)) == VALUES
+    cursor.execute(f"SELECT id FROM {q} WHERE g = ? AND f = ? AND j = ? AND d = ?", [got[n] for n in (6, 5, 9, 3)])
+    assert cursor.fetchall() == [(1,), (2,), (3,)]
+
+
+def test_prepared_ack_and_stream(link, queue):
+    q = queue("n INT")
+    connection = link()
+    insert = connection.cursor(prepared=True)
+    insert.executemany(f"INSERT INTO {q} (n) VALUES (?)", [(n,) for n in range(20)])
+    receive = connection.cursor(prepared=True)
+    receive.execute(f"SELECT id, n FROM STREAM {q} LIMIT 20")
+    assert receive.fetchall() == [(n + 1, n) for n in range(20)]
+    ack = connection.cursor(prepared=True)
+    for n, expected in ((3, 1), (3, 0), (99, 0)):
+        ack.execute(f"ACK {q} ?", (n,))
+        assert ack.rowcount == expected
+
+
+def test_prepared_insert_delivers_once_committed(link, queue, stream):
+    q = queue()
+    receiver = stream(f"SELECT payload FROM STREAM {q}")
+    connection = link()
+    connection.start_transaction()
+    cursor = connection.cursor(prepared=True)
+    cursor.execute(f"INSERT INTO {q} (payload) VALUES (?)", ("held",))
+    assert receiver.rows == []
+    connection.commit()
+    assert receiver.wait(1) == [("held",)]
+
+
+def test_a_prepared_statement_with_a_mistake(link, name):
+    cursor = link().cursor(prepared=True)
+    with pytest.raises(mysql.connector.Error) as refused:
+        cursor.execute(f"INSERT INTO {name} (x) VALUES (?)", (1,))
+    assert refused.value.errno == 1146
+    cursor = link().cursor()
+    cursor.execute("SELECT 1")
+    assert cursor.fetchall() == [(1,)]
+
+
+def test_unbuffered_rows_none_lost(link, sql, name):
+    sql(f"CREATE TABLE {name} (n INT)")
+    for start in range(0, 5000, 1000):
+        sql(f"INSERT INTO {name} (n) VALUES " + ", ".join(f"({n})" for n in range(start, start + 1000)))
+    for prepared in (False, True):
+        cursor = link().cursor(prepared=prepared)
+        cursor.execute(f"SELECT n FROM {name} ORDER BY n")
+        got = []
+        while rows := cursor.fetchmany(7):
+            got += [row[0] for row in rows]
+        assert got == list(range(5000))
+    sql(f"DROP TABLE {name}")
+
+
+def test_an_endless_stream_delivers_row_by_row(link, queue, sql):
+    q = queue("n INT")
+    connection = link()
+    cursor = connection.cursor()
+    got, ready = [], threading.Event()
+
+    def read():
+        cursor.execute(f"SELECT n FROM STREAM {q} LIMIT 3")
+        ready.set()
+        for row in cursor:
+            got.append((row[0], time.monotonic()))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    sent = []
+    for n in range(3):
+        sql(f"INSERT INTO {q} (n) VALUES (%s)", n)
+        sent.append(time.monotonic())
+    reader.join(20)
+    assert not reader.is_alive()
+    assert [n for n, _ in got] == [0, 1, 2]
+
+
+def test_dictionary_and_warnings(link, sql, name):
+    sql(f"CREATE TABLE {name} (n INT, s VARCHAR(10))")
+    sql(f"INSERT INTO {name} (n, s) VALUES (1, 'a')")
+    connection = link(get_warnings=True)
+    cursor = connection.cursor(dictionary=True)
+    cursor.execute(f"SELECT n, s FROM {name}")
+    assert cursor.fetchall() == [{"n": 1, "s": "a"}]
+    cursor.execute(f"DROP TABLE IF EXISTS {name}, {name}_missing")
+    assert [w[1] for w in cursor.warnings or cursor.fetchwarnings()] == [1051]
+
+
+def test_ping_reset_change_user_and_database(link, gate):
+    connection = link()
+    cursor = connection.cursor()
+    cursor.execute("SET @x = 1")
+    connection.ping()
+    connection.cmd_reset_connection()
+    cursor = connection.cursor()
+    cursor.execute("SELECT @x")
+    assert cursor.fetchall() == [(None,)]
+    connection.cmd_init_db(gate.database)
+    connection.cmd_change_user("root", "", gate.database)
+    cursor = connection.cursor()
+    cursor.execute("SELECT DATABASE()")
+    assert cursor.fetchall() == [(gate.database,)]
+
+
+def test_server_facts(link):
+    connection = link()
+    assert connection.server_info if hasattr(connection, "server_info") else connection.get_server_info()
+    cursor = connection.cursor()
+    cursor.execute("SELECT CONNECTION_ID(), VERSION()")
+    number, _ = cursor.fetchone()
+    assert number == connection.connection_id

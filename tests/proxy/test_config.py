@@ -1,0 +1,317 @@
+"""Configuration: defaults, precedence, and every mistake told at once without a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.clock import NS_PER_SECOND
+from proxy.config import Address, Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Loads a configuration from its text."""
+
+    def read(text: str, flags=None, environment=None) -> Config:
+        file = tmp_path / "config.yaml"
+        file.write_text(text)
+        return load(file, flags, environment or {})
+
+    return read
+
+
+@pytest.fixture
+def mistakes(read):
+    def mistakes(text: str, flags=None, environment=None) -> list[str]:
+        with pytest.raises(ConfigError) as refused:
+            read(text, flags, environment)
+        assert str(refused.value) == "\n".join(refused.value.mistakes)
+        return refused.value.mistakes
+
+    return mistakes
+
+
+def test_nothing_configured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = load(environment={})
+    assert config.listen == Address("127.0.0.1", 3307)
+    assert config.backend.embedded
+    assert config.auth_mode is Auth.PROXY
+    assert [(user.name, user.passwordless) for user in config.accounts] == [("root", True)]
+    assert config.limits.max_connections == 1000
+    assert config.limits.unauthenticated_connections == 100
+    assert config.limits.login_timeout == 10
+    assert config.limits.max_packet_size == 64 * 1024 * 1024
+    assert config.limits.lock_wait_timeout == 5
+    assert config.limits.database_work == 8
+    assert config.shutdown_grace == 10
+    assert (config.log.level, config.log.format) == (LogLevel.INFO, LogFormat.TEXT)
+
+
+def test_the_shipped_file_is_the_defaults(tmp_path, monkeypatch):
+    shipped = load(ROOT / "config.yaml", environment={})
+    monkeypatch.chdir(tmp_path)
+    assert shipped == load(environment={})
+
+
+def test_config_yaml_of_the_working_directory_is_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text("listen: 127.0.0.1:4000\n")
+    assert load(environment={}).listen.port == 4000
+
+
+def test_an_empty_file_is_the_defaults(read):
+    assert read("").listen.port == 3307
+    assert read("users:\nqueue_defaults:\nlimits:\n").limits.max_connections == 1000
+
+
+def test_flags_win_over_the_file_and_the_environment_over_both(read):
+    text = "listen: 127.0.0.1:1\nbackend: sqlite:///file.db\nlog: {level: error}\n"
+    config = read(text, {"listen": "127.0.0.1:2", "log.level": "debug"})
+    assert (config.listen.port, config.log.level) == (2, LogLevel.DEBUG)
+    config = read(text, {"backend": "sqlite:///flag.db"}, {"QUEUEGATE_BACKEND": "sqlite:///environment.db"})
+    assert "environment.db" in str(config.backend.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("0.0.0.0:1", Address("0.0.0.0", 1)),
+        ("localhost:65535", Address("localhost", 65535)),
+        ("[::1]:3307", Address("::1", 3307)),
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+    ],
+)
+def test_addresses(read, text, address):
+    config = read(f"listen: '{text}'\nusers: [{{name: a, password: b}}]")
+    assert config.listen == address
+    assert str(config.listen) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["3307", "127.0.0.1", "127.0.0.1:", ":3307", "a:b", "127.0.0.1:65536", "::1:3307", "[1, 2]"]
+)
+def test_what_is_no_address(mistakes, text):
+    (mistake,) = mistakes(f"listen: {text!r}" if text[0] != "[" else f"listen: {text}")
+    assert mistake.startswith("listen: ")
+    assert "host:port" in mistake
+
+
+def test_every_mistake_is_told_with_its_key_and_what_is_allowed(mistakes):
+    found = mistakes(
+        """
+listen: nowhere
+colour: red
+backend: redis://x
+users:
+  - {name: a}
+  - {name: b, password: x, password_hash: y}
+  - {name: c, pasword: x}
+  - {name: d, password_hash: "1234"}
+queue_defaults: {ack_wait: soon, batch_size: 0, colour: red}
+limits: {max_connections: 0, login_timeout: never, max_packet_size: 3 elephants, colours: 3}
+shutdown_grace: -1
+log: {level: loud, format: xml}
+"""
+    )
+    by_key = {mistake.split(": ")[0]: mistake for mistake in found}
+    for key in (
+        "listen", "colour", "backend", "users[0]", "users[1]", "users[2].pasword", "users[3]", "queue_defaults",
+        "limits.max_connections", "limits.login_timeout", "limits.max_packet_size", "limits.colours", "shutdown_grace",
+        "log.level", "log.format",
+    ):  # fmt: skip
+        assert key in by_key, (key, found)
+    assert "allowed: " in by_key["colour"]
+    assert "queue_defaults" in by_key["colour"]
+    assert "password_env" in by_key["users[2].pasword"]
+    assert "max_packet_size" in by_key["limits.colours"]
+    assert "'debug', 'info', 'warning' or 'error'" in by_key["log.level"]
+    for part in ("ack_wait", "batch_size", "colour"):
+        assert part in by_key["queue_defaults"]
+
+
+def test_no_mistake_repeats_a_secret(mistakes):
+    secret = "hunter2"
+    texts = (
+        f"users: [{{name: a, password: {secret}, password_hash: {secret}}}]",
+        f"users: [{{name: a, passwort: {secret}}}]",
+        f"users: [{{name: a, password: [{secret}]}}]",
+        f"users: [{{name: a, password_hash: {secret}}}]",
+        f"users: {secret}",
+        f"users: [{secret}]",
+        f"backend: mysql://root:{secret}@host:port/db",
+        f"backend: msql://root:{secret}@host:1/db",
+        f"backend: 'mysql://root:{secret}@host:1/'",
+        f"users: [{{name: a, password: '{secret}]",
+        f"users: [{{name: a, password: {secret}}}]\nauth: [{secret}]",
+        f"{{{secret}",
+    )
+    for text in texts:
+        assert secret not in "\n".join(mistakes(text)), text
+
+
+def test_no_config_shows_a_secret(read):
+    config = read("users: [{name: a, password: hunter2}]")
+    assert "hunter2" not in repr(config) + str(config)
+    config = read("", {"backend": "mysql://root:hunter2@127.0.0.1:3306/db"})
+    assert "hunter2" not in repr(config) + str(config)
+
+
+def test_yaml_mistakes_are_told_by_place(mistakes):
+    (mistake,) = mistakes("listen: 127.0.0.1:1\nlog: {level: info\n")
+    assert ":3:1: not valid YAML" in mistake
+    (mistake,) = mistakes("log: {level: info}\nlog: {level: debug}\n")
+    assert ":2:1" in mistake
+    assert "'log' is given twice" in mistake
+    (mistake,) = mistakes("- a\n- b\n")
+    assert "allowed: listen, " in mistake
+    (mistake,) = mistakes("!!python/object/apply:os.system ['true']")
+    assert "not valid YAML" in mistake
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing.yaml", environment={})
+    with pytest.raises(IsADirectoryError):
+        load(tmp_path, environment={})
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_bytes(b"#" * (2 << 20))
+    with pytest.raises(ConfigError, match="megabyte"):
+        load(file, environment={})
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_bytes(b"listen: \xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        load(file, environment={})
+
+
+def test_queue_defaults(read):
+    config = read("queue_defaults: {ack_wait: 5s, max_backoff: 2h, batch_size: 7, purge_after: 0.5}")
+    assert config.queue_defaults.ack_wait_ns == 5 * NS_PER_SECOND
+    assert config.queue_defaults.max_backoff_ns == 7200 * NS_PER_SECOND
+    assert config.queue_defaults.batch_size == 7
+    assert config.queue_defaults.purge_after_ns == NS_PER_SECOND // 2
+    assert read("queue_defaults: {min_backoff: }").queue_defaults.min_backoff_ns is None
+
+
+def test_queue_defaults_that_contradict_each_other(mistakes):
+    (mistake,) = mistakes("queue_defaults: {ack_wait: 2h, max_backoff: 1h}")
+    assert "max_backoff" in mistake
+    (mistake,) = mistakes("queue_defaults: {message_cols: 'id|a'}")
+    assert "CREATE QUEUE" in mistake
+    (mistake,) = mistakes("queue_defaults: {max_attempts: 3}")
+    assert "max_attempts" in mistake
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("65536", 65536), ("512KiB", 524288), ("'1 GiB'", 1 << 30), ("64mib", 64 << 20), ("70000B", 70000)],
+)
+def test_sizes(read, text, value):
+    assert read(f"limits: {{max_packet_size: {text}}}").limits.max_packet_size == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("500ms", 0.5), ("2", 2.0), ("1m", 60.0), ("1.5", 1.5)])
+def test_durations(read, text, value):
+    assert read(f"limits: {{login_timeout: {text}}}").limits.login_timeout == value
+
+
+@pytest.mark.parametrize(
+    "key", ["max_connections: '10'", "max_connections: true", "login_timeout: true", "max_packet_size: 1.5"]
+)
+def test_values_of_another_type_are_not_bent(mistakes, key):
+    (mistake,) = mistakes(f"limits: {{{key}}}")
+    assert mistake.startswith(f"limits.{key.split(':')[0]}: ")
+
+
+def test_passwords_from_the_environment(read):
+    text = "users: [{name: app, password_env: APP_PW}, {name: rep-orts, password: file}]"
+    config = read(text, None, {"APP_PW": "one", "QUEUEGATE_PASSWORD_REP_ORTS": "two"})
+    assert [user.password.get_secret_value() for user in config.accounts] == ["one", "two"]
+    assert all(user.password_env is None for user in config.accounts)
+    config = read(text, None, {"QUEUEGATE_PASSWORD_APP": "three", "QUEUEGATE_PASSWORD_REP_ORTS": "two"})
+    assert config.accounts[0].password.get_secret_value() == "three"
+
+
+def test_a_password_variable_that_is_missing_or_nobodys(mistakes):
+    text = "users: [{name: app, password_env: APP_PW}]"
+    found = mistakes(text, None, {"QUEUEGATE_PASSWORD_AP": "x"})
+    assert found[0].startswith("users[0].password_env: ")
+    assert "APP_PW" in found[0]
+    assert found[1].startswith("QUEUEGATE_PASSWORD_AP: no such user")
+
+
+def test_other_variables_with_the_prefix_are_not_ours(read):
+    """Kubernetes sets QUEUEGATE_PORT and the like for a service of that name."""
+    read("", None, {"QUEUEGATE_PORT": "tcp://10.0.0.1:3307", "QUEUEGATE_SERVICE_HOST": "10.0.0.1"})
+
+
+def test_root_with_a_password_needs_only_the_environment(read):
+    config = read("listen: 0.0.0.0:3307", None, {"QUEUEGATE_PASSWORD_ROOT": "x"})
+    assert [(user.name, user.passwordless) for user in config.accounts] == [("root", False)]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:3307", "'[::]:3307'", "10.0.0.1:3307", "example.com:3307"])
+def test_no_users_only_on_loopback(mistakes, read, address):
+    (mistake,) = mistakes(f"listen: {address}")
+    assert mistake.startswith("listen: ")
+    assert "no users" in mistake
+    (mistake,) = mistakes(f"listen: {address}\nusers: [{{name: a, password: ''}}]")
+    assert mistake.startswith("users[0]: an empty password")
+    read(f"listen: {address}\nusers: [{{name: a, password: x}}]")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.9.9.9:1", "localhost:1", "'[::1]:1'"])
+def test_loopback(read, address):
+    assert read(f"listen: {address}").accounts[0].passwordless
+
+
+def test_users_are_unique_and_named(mistakes):
+    (mistake,) = mistakes("users: [{name: a, password: x}, {name: a, password: y}]")
+    assert "'a' is listed twice" in mistake
+    (mistake,) = mistakes("users: [{name: '', password: x}]")
+    assert mistake.startswith("users[0].name: ")
+
+
+def test_a_hash_is_a_native_hash(read):
+    digest = "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19"
+    (user,) = read(f"users: [{{name: a, password_hash: '{digest}'}}]").accounts
+    assert user.password_hash.get_secret_value() == digest
+    assert not user.passwordless
+
+
+def test_who_authenticates(read, mistakes):
+    mysql = "backend: mysql://root@127.0.0.1:3306/db\n"
+    assert read(mysql).auth_mode is Auth.BACKEND
+    assert read(mysql).accounts == ()
+    assert read(mysql + "listen: 0.0.0.0:3307").auth_mode is Auth.BACKEND
+    assert read(mysql + "auth: backend").auth_mode is Auth.BACKEND
+    assert mistakes(mysql + "auth: proxy")[0].startswith("auth: proxy is not supported with a mysql backend")
+    assert mistakes("auth: backend")[0].startswith("auth: backend needs a mysql backend")
+    assert mistakes("auth: nobody")[0].startswith("auth: input should be 'backend' or 'proxy'")
+    assert mistakes(mysql + "users: [{name: a, password: b}]")[0].startswith("users: not used with a mysql backend")
+
+
+def test_unauthenticated_within_all(mistakes):
+    (mistake,) = mistakes("limits: {max_connections: 10, unauthenticated_connections: 11}")
+    assert mistake.startswith("limits.unauthenticated_connections: ")
+
+
+def test_a_config_cannot_be_changed(read):
+    with pytest.raises(ValueError, match="frozen"):
+        read("").limits.max_connections = 3
+
+
+def test_password_variables():
+    assert password_variable("app-1.x") == "QUEUEGATE_PASSWORD_APP_1_X"
+    assert User(name="größe", password_env="X").name == "größe"
+    assert password_variable("größe") == "QUEUEGATE_PASSWORD_GR__E"

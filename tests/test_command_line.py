@@ -1,0 +1,124 @@
+"""The command line as a user meets it: exit codes, one clear line, no traceback, no secret."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*arguments: str, cwd: Path = ROOT, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(
+        [sys.executable, "-m", "proxy", *arguments],
+        cwd=cwd, env=env, input=stdin, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The one complaint of a command that failed."""
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    complaints = [line for line in done.stderr.splitlines() if line.startswith("queuegate: ")]
+    assert len(complaints) == 1, done.stderr
+    return complaints[0]
+
+
+def test_check_config_ok(tmp_path):
+    done = run("check-config", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "OK\n", "")
+    done = run("check-config", "--config", str(ROOT / "config.yaml"))
+    assert (done.returncode, done.stdout) == (0, "OK\n")
+
+
+def test_check_config_names_all_mistakes(tmp_path):
+    (tmp_path / "config.yaml").write_text("listen: x\nlimits: {nope: 1}\n")
+    done = run("check-config", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.findall(r"^queuegate: (\S+): ", done.stderr, re.MULTILINE) == ["listen", "limits.nope"]
+    done = run("serve", cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_flags_are_checked_too(tmp_path):
+    done = run("check-config", "--listen", "0.0.0.0:1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no users" in one_line(done)
+    assert run("check-config", "--listen", "0.0.0.0:1", cwd=tmp_path, QUEUEGATE_PASSWORD_ROOT="x").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["serve", "check-config"])
+def test_a_file_that_is_not_there(tmp_path, command):
+    done = run(command, "--config", str(tmp_path / "missing.yaml"))
+    assert done.returncode == 1
+    assert "missing.yaml: No such file" in one_line(done)
+
+
+def test_a_port_in_use(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "--listen", f"127.0.0.1:{port}", "--backend", f"sqlite:///{tmp_path}/queue.db")
+    assert done.returncode == 1
+    assert f"{port}" in one_line(done)
+    assert "in use" in one_line(done)
+
+
+def test_a_database_file_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("serve", "--listen", "127.0.0.1:0", "--backend", f"sqlite:///{tmp_path}/file/queue.db")
+    assert done.returncode == 1
+    assert "file" in one_line(done)
+
+
+def test_a_database_file_that_is_none(tmp_path):
+    (tmp_path / "queue.db").write_text("this is no database\n" * 1000)
+    done = run("serve", "--listen", "127.0.0.1:0", "--backend", f"sqlite:///{tmp_path}/queue.db")
+    assert done.returncode == 1
+    assert one_line(done)
+
+
+def test_an_unreachable_server(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    done = run(
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        cwd=tmp_path,
+        QUEUEGATE_BACKEND=f"mysql://root:hunter2@127.0.0.1:{port}/main",
+    )
+    assert done.returncode == 1
+    assert str(port) in one_line(done)
+    assert "hunter2" not in done.stderr
+
+
+def test_version_and_help():
+    done = run("--version")
+    assert done.returncode == 0
+    assert re.fullmatch(r"queuegate \S.*\n", done.stdout)
+    done = run("--help")
+    assert done.returncode == 0
+    assert {"serve", "check-config", "hash-password"} <= set(re.findall(r"[\w-]+", done.stdout))
+    done = run("serve", "--help")
+    for flag in ("--config", "--listen", "--backend", "--log-level", "QUEUEGATE_BACKEND"):
+        assert flag in done.stdout
+
+
+def test_mistakes_on_the_command_line_are_2():
+    for arguments in ((), ("dance",), ("serve", "--port", "1"), ("serve", "--log-level", "loud")):
+        done = run(*arguments)
+        assert done.returncode == 2, arguments
+        assert "Traceback" not in done.stderr
+
+
+def test_hash_password():
+    done = run("hash-password", stdin="password\n")
+    assert done.stdout == "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\n"

@@ -1,0 +1,84 @@
+"""The documents keep up with the code: every configuration key, option, command and link is in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.options import OPTIONS
+from proxy.config import Config, Limits, Log, User
+
+ROOT = Path(__file__).resolve().parent.parent
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def keys() -> Iterator[str]:
+    """Every key path that a configuration may hold."""
+    yield from Config.model_fields
+    yield from (f"limits.{name}" for name in Limits.model_fields)
+    yield from (f"log.{name}" for name in Log.model_fields)
+    yield from (f"users[].{name}" for name in User.model_fields)
+    yield from (f"queue_defaults.{name}" for name in OPTIONS if name != "message_cols")  # one queue's own columns
+
+
+@pytest.mark.parametrize("key", list(keys()))
+def test_every_key_is_documented(key):
+    assert f"`{key}`" in OPERATIONS
+
+
+@pytest.mark.parametrize("key", list(keys()))
+def test_every_key_is_in_the_shipped_file(key):
+    text = (ROOT / "config.yaml").read_text()
+    section, _, name = key.partition(".")
+    if section == "users[]":
+        assert re.search(rf"^#\s+(- )?{name}:", text, re.MULTILINE)
+        return
+    data = yaml.safe_load(text)
+    assert section in data
+    assert not name or name in data[section]
+
+
+def test_the_shipped_file_has_no_other_keys():
+    data = yaml.safe_load((ROOT / "config.yaml").read_text())
+    flat = set(data) | {
+        f"{section}.{name}" for section in ("limits", "log", "queue_defaults") for name in data[section]
+    }
+    assert flat <= set(keys())
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        target = link.partition("#")[0]
+        assert not target or target.startswith("http") or (document.parent / target).exists(), link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_named_files_exist(document):
+    """A path in back quotes that begins with one of our folders is a path that is there."""
+    for path in re.findall(
+        r"`((?:proxy|rewriter|engine|tests|benchmarks|examples|docs)/[\w./]+)`", document.read_text()
+    ):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_module_is_in_the_map():
+    """docs/architecture.md names every module of the four packages."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    for package in ("proxy", "rewriter", "engine", "spark_connector"):
+        for path in (ROOT / package).rglob("*.py"):
+            if path.name != "__init__.py":
+                assert re.search(rf"`(?:[\w/]*/)?{path.stem}`", text), (
+                    f"{path.relative_to(ROOT)} is not in the module map"
+                )
+
+
+def test_every_make_target_explains_itself():
+    makefile = (ROOT / "Makefile").read_text()
+    explained = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    assert {"run", "demo", "test", "check", "bench", "clean", "help"} <= explained
