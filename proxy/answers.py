@@ -1,7 +1,7 @@
 """AnswerWriter: our own answers to a client, in packets. Everything not relayed is written here.
 
-Honours what the client's capabilities say about the form of an answer (DEPRECATE_EOF, SESSION_TRACK ...). Holds no state
-of the session but the status flags, which the connection keeps current.
+Honours what the client's capabilities say about the form of an answer (DEPRECATE_EOF, SESSION_TRACK ...). Holds no
+state of the session but the status flags, which the connection keeps current.
 """
 
 from __future__ import annotations

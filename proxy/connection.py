@@ -1,9 +1,8 @@
 """ClientConnection: one client's command loop.
 
 Lives here: which command goes where. Ordinary commands go to the upstream unread; statements that concern queues go to
-the executor; prepared statements that the proxy answers itself are kept here, with ids from the upper half of the number
-space, where no server's own ids reach. The fast path (`may_relay`) lets the relay pass a command on from inside its
-socket callback, without waking this task, whenever the command is plainly ordinary.
+the executor; prepared statements that the proxy answers itself are known by their ids. The fast path (`may_relay`) lets
+the relay pass a command on from inside its socket callback, without waking this task, when it is plainly ordinary.
 
 mysql-mimic's Connection is the base; its command phase, its handling of results, prepared statements and kills are
 replaced (docs/adr/0001-mysql-mimic.md says why and what remains).

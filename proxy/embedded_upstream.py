@@ -18,6 +18,7 @@ from proxy import params, wire
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
 from proxy.embedded.session import EmbeddedSession, OkResult, RowsResult
 from proxy.errors import ProxyError
+from proxy.param_values import ParameterType
 from proxy.upstream import Collected, Outcome
 from rewriter.errors import RewriteError
 from rewriter.scanner import split_statements
@@ -60,7 +61,7 @@ class _Statement:
 
     sql: str
     parameters: int
-    types: Sequence[tuple[int, bool]] | None = None
+    types: Sequence[ParameterType] | None = None
     long_data: dict[int, bytearray] = field(default_factory=dict)
     overflow: bool = False
     cursor: _Rows | None = None

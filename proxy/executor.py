@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from mysql_mimic.constants import KillKind
-from mysql_mimic.types import Commands
-
 from engine.engine import Engine, Subscription
+from mysql_mimic.constants import KillKind
+from rewriter.schema_ddl import show_create_queue
+
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
-from proxy import wire
+from proxy import params, wire
 from proxy.errors import ProxyError
 from proxy.planning import Planning
 from proxy.registry import ConnectionRegistry
@@ -42,7 +42,6 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
-from rewriter.schema_ddl import show_create_queue
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +101,9 @@ class Executor:
     async def _run_plan(self, plan: Plan, text: bytes, more: bool) -> Outcome:
         match plan:
             case Passthrough(effects):
-                return await self.forward(_query(text), effects, more=more)
+                return await self.forward(self._query(text), effects, more=more)
             case Execute(sql, effects):
-                return await self.forward(_query(sql.encode(self.session.identity.codec)), effects, more=more)
+                return await self.forward(self._query(sql.encode(self.session.identity.codec)), effects, more=more)
             case UseDatabase(database):
                 return await self._use(text, database, more)
             case Kill():
@@ -120,6 +119,10 @@ class Executor:
                     await self.session.writer.ok()
                 return Outcome()
         assert_never(plan)
+
+    def _query(self, text: bytes) -> bytes:
+        """COM_QUERY with this text, in the form that was agreed with the database."""
+        return params.query_payload(text, self.session.identity.capabilities)
 
     async def forward(
         self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
@@ -230,7 +233,7 @@ class Executor:
         return result
 
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
-        outcome = await self.forward(_query(text), more=more)
+        outcome = await self.forward(self._query(text), more=more)
         if outcome.ok:
             self.session.database = database
         return outcome
@@ -239,7 +242,7 @@ class Executor:
         """Where accounts are the database's it decides who may kill; the stream here follows its verdict."""
         kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
         if self.traits.accounts:
-            outcome = await self.forward(_query(text), more=more)
+            outcome = await self.forward(self._query(text), more=more)
             if outcome.ok:
                 await self.registry.kill(plan.connection_id, kind)
             return outcome
@@ -275,6 +278,3 @@ class Executor:
         self.session.writer.status = self.session.upstream.status
         await self.session.writer.error(error.errno, error.sqlstate, error.message)
 
-
-def _query(text: bytes) -> bytes:
-    return bytes((Commands.COM_QUERY,)) + text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from engine.engine import Engine
-from engine.options import QueueOptions
 from rewriter.planner import Planner
+
+from engine.options import QueueOptions
 from rewriter.scanner import StatementScanner
 
 

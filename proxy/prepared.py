@@ -1,4 +1,4 @@
-"""Prepared statements that the proxy answers itself: streams, and its SHOW statements. Binary protocol, typed parameters.
+"""Prepared statements that the proxy answers itself: streams, and its SHOW statements. In the binary protocol.
 
 Their ids come from the upper half of the 32-bit space: servers count from 1, so the two never meet.
 """
@@ -18,6 +18,7 @@ from proxy import params, wire
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.errors import ProxyError
 from proxy.executor import Executor
+from proxy.param_values import ParameterType
 from proxy.streaming import SubscriptionCursor
 from rewriter.plan import Plan, Subscribe
 
@@ -31,7 +32,7 @@ class LocalStatement:
 
     plan: Plan
     parameters: int
-    types: Sequence[tuple[int, bool]] | None = None
+    types: Sequence[ParameterType] | None = None
     cursor: SubscriptionCursor | None = None
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.clock import Clock
 from engine.engine import Subscription
+
+from engine.clock import Clock
 from engine.model import CommitReport, QueueName
 from proxy.answers import AnswerWriter
 from proxy.registry import ProcessInfo

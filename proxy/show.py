@@ -1,4 +1,4 @@
-"""The proxy's own result sets: SHOW QUEUES, SHOW CREATE QUEUE, and streams in SHOW PROCESSLIST. Pure: values in, rows out."""
+"""The proxy's own result sets: SHOW QUEUES, and streams in SHOW PROCESSLIST. Pure: values in, rows out."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A subscription sent to a client as a result set that does not end.
 
-Rules: the column list goes out at once, also on an empty queue. A batch is written and flushed, and only when the socket
-has taken it does the subscription get asked for the next one: so a reader that stops reading holds one batch and delays
-nobody. While there is nothing to send, the socket is watched: a client that goes, or says goodbye, ends the stream, and
-what it had not acked goes to others at once. Leases of a result that ended by itself (LIMIT, WAIT, NOWAIT) stand.
+Rules: the column list goes out at once, also on an empty queue. A batch is written and flushed, and only when the
+socket has taken it does the subscription get asked for the next one: so a reader that stops reading holds one batch and
+delays nobody. The socket is watched meanwhile: a client that goes, or says goodbye, ends the stream, and others get what
+it had not acked at once. Leases of a result that ended by itself (LIMIT, WAIT, NOWAIT) stand.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from engine.engine import Subscription
+
 from engine.errors import EngineError
 from engine.model import Batch, ColumnMeta, TextValue
 from proxy.answers import AnswerWriter
@@ -95,5 +96,5 @@ class SubscriptionCursor:
         self._rows.extend(self._encode(row) for row in batch.rows)
 
     async def close(self) -> None:
-        """Close the stream. What a cursor closed early had been lent goes back; a stream that ended keeps its leases."""
+        """Close the stream. What was lent to a cursor closed early goes back; a stream that ended keeps its leases."""
         await self.subscription.close(give_back=not self._ended or bool(self._rows))
