@@ -1,0 +1,121 @@
+"""The state of compiling one statement: its slots, the placeholders handed out, the values built in.
+
+While a statement is compiled, placeholders are written as marks; `finish` numbers those that are left in the final
+text. In a table definition there are no placeholders: values are written into the text (`inline`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rewriter.sqlite.compiled import Bind, Modes, Statement
+from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.literals import slot_of
+from rewriter.sqlite.schema import Schema
+
+_PLACE = re.compile("\x01(\\d+)\x02")
+
+
+class ValueNeeded(Exception):
+    """A statement is being prepared and its plan depends on a parameter that has no value yet."""
+
+
+@dataclass(eq=False, slots=True)
+class Compilation:
+    """See the module."""
+
+    schema: Schema
+    modes: Modes
+    kinds: Sequence[str]
+    values: Sequence[Any]
+    inline: bool = False
+    pins: set[int] = field(default_factory=set)
+    temporary: bool = False
+    binds: list[Bind] = field(default_factory=list)
+    _positions: dict[Bind, int] = field(default_factory=dict)
+    _aliases: int = 0
+
+    def slot(self, slot: int, convert: Callable[[Any], Any] | None = None, negative: bool = False) -> str:
+        """A placeholder for a slot's value."""
+        return self._place(Bind(slot=slot, convert=convert, negative=negative))
+
+    def dynamic(self, name: str, *arguments: Any) -> str:
+        """A placeholder for a value that the session supplies when the statement runs."""
+        if self.inline:
+            raise SqlError(3770, f"An expression of a table definition contains a disallowed function: {name}.")
+        return self._place(Bind(dynamic=name, arguments=arguments))
+
+    def pin(self, slot: int) -> Any:
+        """The slot's value, which thereby becomes part of the plan."""
+        if self.kinds[slot] == "q":
+            raise ValueNeeded
+        self.pins.add(slot)
+        return self.values[slot]
+
+    def name(self, text: str) -> str:
+        """An identifier's text, which may have been written as a string literal."""
+        slot = slot_of(text)
+        return text if slot is None else str(self.pin(slot))
+
+    def function(self, call: str) -> str:
+        """A call of one of our own functions; not allowed in what SQLite itself keeps."""
+        if self.inline:
+            name = call.split("(")[0].removeprefix("qg_")
+            raise SqlError(
+                1235,
+                f"The embedded backend does not support the function or conversion '{name}' in a table definition",
+            )
+        return call
+
+    def alias(self) -> str:
+        """A name that is not used anywhere else in the statement."""
+        self._aliases += 1
+        return f"qg_{self._aliases}"
+
+    def finish(self, sql: str) -> Statement:
+        """The statement with its placeholders numbered."""
+        numbers: dict[int, int] = {}
+
+        def number(match: re.Match[str]) -> str:
+            position = int(match[1])
+            if self.inline:
+                return sql_literal(self._inline_value(self.binds[position]))
+            return f"?{numbers.setdefault(position, len(numbers) + 1)}"
+
+        text = _PLACE.sub(number, sql)
+        return Statement(text, tuple(self.binds[position] for position in numbers))
+
+    def _inline_value(self, bind: Bind) -> Any:
+        value = self.values[bind.slot]
+        value = -value if bind.negative else value
+        return bind.convert(value) if bind.convert else value
+
+    def _place(self, bind: Bind) -> str:
+        position = self._positions.get(bind)
+        if position is None:
+            position = self._positions[bind] = len(self.binds)
+            self.binds.append(bind)
+        return f"\x01{position}\x02"
+
+
+def sql_literal(value: Any) -> str:
+    """A value as SQLite writes it."""
+    match value:
+        case None:
+            return "NULL"
+        case bool() | int():
+            return str(int(value))
+        case bytes():
+            return f"x'{value.hex()}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case _:
+            return repr(float(value))
+
+
+def quote(name: str) -> str:
+    """An identifier in back quotes, which SQLite never takes for a string."""
+    return "`" + name.replace("`", "``") + "`"

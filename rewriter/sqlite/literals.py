@@ -1,0 +1,271 @@
+"""Lifting literals out of a statement, so that statements that differ only in values share one plan.
+
+`lift` turns a statement into its shape (the text with every literal replaced by a mark that tells its kind) and the
+values. The shape keys the plan cache; it is parsed only on a miss, with markers in the literals' places that the
+compiler finds again in the tree. Parameters of prepared statements are slots like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from rewriter.errors import SqlSyntaxError
+
+SqlValue = Any
+
+MARK, END = "\x01", "\x02"
+_STRING_MARKER = "qg:"
+_NUMBER_MARKER = "97700000000"
+_SLOT = re.compile(f"{MARK}([a-zA-Z]\\d*){END}")
+_MARKER = re.compile(rf"(?:{_STRING_MARKER}|{_NUMBER_MARKER})(\d+)(?:\.\d+|e0)?")
+
+_STRING = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
+_DOUBLE = r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"'
+_RAW_STRING = r"'[^']*(?:''[^']*)*'"
+_RAW_DOUBLE = r'"[^"]*(?:""[^"]*)*"'
+_NUMBER = r"(?<![\w$@.`])(?:0x[0-9a-fA-F]+|0b[01]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w$])"
+_COMMENT = r"/\*.*?\*/|--(?=[\s]|$)[^\n]*|\#[^\n]*"
+_INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|_[A-Za-z0-9]+\s*))?"
+
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPES_IN = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.S) for quote in "'\""}
+_INT64 = 1 << 63
+_MAX_DEPTH = 4  # version comments inside version comments; real ones are never nested
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalModes:
+    """What of sql_mode changes how text is cut into tokens."""
+
+    ansi_quotes: bool = False
+    no_backslash_escapes: bool = False
+
+
+def _pattern(modes: LexicalModes) -> re.Pattern[str]:
+    single = _RAW_STRING if modes.no_backslash_escapes else _STRING
+    double = _RAW_DOUBLE if modes.no_backslash_escapes else _DOUBLE
+    strings = f"{_INTRODUCER}(?:{single})" if modes.ansi_quotes else f"{_INTRODUCER}(?:{single}|{double})"
+    quoted = r"`(?:[^`]|``)*`" + (f"|{_RAW_DOUBLE}" if modes.ansi_quotes else "")
+    return re.compile(
+        f"(?P<string>{strings})|(?P<number>{_NUMBER})|(?P<param>\\?)|(?P<quoted>{quoted})|(?P<comment>{_COMMENT})"
+        f"|(?P<bad>['\"`{MARK}{END}]|/\\*)",
+        re.S,
+    )
+
+
+_PATTERNS = {modes: _pattern(modes) for modes in (LexicalModes(a, b) for a in (False, True) for b in (False, True))}
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A statement without its literals. `values` follow the marks in the shape, in order."""
+
+    shape: str
+    values: tuple[SqlValue, ...]
+    parameters: int = 0
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(_SLOT.findall(self.shape))
+
+
+class _Lifter:
+    def __init__(self, params: Sequence[SqlValue] | None, modes: LexicalModes) -> None:
+        self.params = params
+        self.modes = modes
+        self.values: list[SqlValue] = []
+        self.used = 0
+        self.depth = 0
+
+    def lift(self, sql: str) -> str:
+        return _PATTERNS[self.modes].sub(self._replace, sql)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        text = match[0]
+        match match.lastgroup:
+            case "string":
+                kind, value = _string(text, self.modes.no_backslash_escapes)
+            case "number":
+                kind, value = number(text)
+            case "param":
+                kind, value = self._parameter()
+            case "quoted":
+                if MARK in text or END in text:
+                    raise SqlSyntaxError("Invalid character in identifier")
+                return text if text[0] == "`" else "`" + text[1:-1].replace('""', '"').replace("`", "``") + "`"
+            case "comment":
+                return self._comment(text)
+            case _:
+                raise syntax_error(match.string[match.start() :])
+        self.values.append(value)
+        return f"{MARK}{kind}{END}"
+
+    def _parameter(self) -> tuple[str, SqlValue]:
+        position = self.used
+        self.used += 1
+        if self.params is None:
+            return "q", None
+        if position >= len(self.params):
+            raise SqlSyntaxError("Incorrect arguments to EXECUTE")
+        return parameter_kind(self.params[position])
+
+    def _comment(self, text: str) -> str:
+        executable = re.fullmatch(r"/\*M?!(?:\d{5,6})?(.*)\*/", text, re.S)
+        if executable is None or text.startswith("/*M!999999"):
+            return " "
+        if self.depth >= _MAX_DEPTH:
+            raise syntax_error(text)
+        self.depth += 1
+        inner = self.lift(executable[1])
+        self.depth -= 1
+        return f" {inner} "
+
+
+def lift(sql: str, params: Sequence[SqlValue] | None, modes: LexicalModes) -> Lifted:
+    """Shape and values of a statement. Without `params`, `?` become slots of unknown kind.
+
+    Raises:
+        SqlSyntaxError: an unclosed string, comment or quoted name.
+    """
+    lifter = _Lifter(params, modes)
+    shape = lifter.lift(sql).strip().rstrip(";").rstrip()
+    if params is not None and lifter.used != len(params):
+        raise SqlSyntaxError("Incorrect arguments to EXECUTE")
+    return Lifted(shape, tuple(lifter.values), lifter.used)
+
+
+def mark_slots(shape: str) -> str:
+    """The shape as text that sqlglot can parse: each slot a literal that carries its number."""
+    counter = iter(range(len(shape)))
+
+    def marker(match: re.Match[str]) -> str:
+        slot, kind = next(counter), match[1]
+        if kind[0] in "iu":
+            return f"{_NUMBER_MARKER}{slot}"
+        if kind[0] == "d":
+            return f"{_NUMBER_MARKER}{slot}.{'0' * max(1, int(kind[1:]))}"
+        if kind[0] == "e":
+            return f"{_NUMBER_MARKER}{slot}e0"
+        return f"'{_STRING_MARKER}{slot}'"
+
+    return _SLOT.sub(marker, shape)
+
+
+def slot_of(text: str) -> int | None:
+    """The slot that a marker stands for; None for any other text."""
+    match = _MARKER.fullmatch(text)
+    return int(match[1]) if match else None
+
+
+def fill_slots(text: str, values: Sequence[SqlValue]) -> str:
+    """Text with marks or markers, with the literals put back as MySQL literals."""
+    order = iter(range(len(values)))
+    text = _SLOT.sub(lambda _: literal_text(values[next(order)]), text)
+    text = re.sub(rf"'{_STRING_MARKER}(\d+)'", lambda match: literal_text(values[int(match[1])]), text)
+    return re.sub(rf"{_NUMBER_MARKER}(\d+)(?:\.\d+|e0)?", lambda match: literal_text(values[int(match[1])]), text)
+
+
+def literal_text(value: SqlValue) -> str:
+    """A value as a MySQL literal."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(int(value))
+        case int() | Decimal():
+            return format(value, "d" if isinstance(value, int) else "f")
+        case float():
+            return repr(value) if "e" in repr(value) else f"{value!r}e0"
+        case bytes():
+            return f"x'{value.hex()}'"
+        case _:
+            return "'" + str(value).replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def parameter_kind(value: SqlValue) -> tuple[str, SqlValue]:
+    """Kind mark and value of a bound parameter."""
+    match value:
+        case None:
+            return "n", None
+        case bool():
+            return "i", int(value)
+        case int():
+            return ("i" if -_INT64 <= value < _INT64 else "u"), value
+        case float():
+            return "e", value
+        case Decimal():
+            exponent = value.as_tuple().exponent
+            return f"d{max(0, -exponent) if isinstance(exponent, int) else 0}", value
+        case str():
+            return "s", value
+        case bytes() | bytearray() | memoryview():
+            return "b", bytes(value)
+        case datetime():
+            return "T", value
+        case date():
+            return "D", value
+        case timedelta():
+            return "t", value
+        case _:
+            raise SqlSyntaxError(f"a parameter of type {type(value).__name__} cannot be bound")
+
+
+def number(text: str) -> tuple[str, SqlValue]:
+    """Kind mark and value of a number or 0x literal."""
+    prefix = text[:2]
+    if prefix == "0x":
+        digits = text[2:]
+        return "x", bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
+    if prefix == "0b":
+        return "x", _bits(text[2:])
+    if "e" in text or "E" in text:
+        return "e", float(text)
+    if "." in text:
+        return f"d{len(text) - text.index('.') - 1}", Decimal(text)
+    value = int(text)
+    if value < _INT64:
+        return "i", value
+    return ("u", value) if value < 2 * _INT64 else ("d0", Decimal(value))
+
+
+def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
+    start = text.index(text[-1])
+    prefix, quote, body = text[:start].strip().lower(), text[-1], text[start + 1 : -1]
+    if prefix == "x":
+        if len(body) % 2 or not re.fullmatch(r"[0-9a-fA-F]*", body):
+            raise syntax_error(text)
+        return "x", bytes.fromhex(body)
+    if prefix == "b":
+        return "x", _bits(body)
+    value = unquote(body, quote, raw)
+    if prefix == "_binary":
+        return "b", value.encode("utf-8", "surrogateescape")
+    return "s", value
+
+
+def unquote(body: str, quote: str, raw: bool = False) -> str:
+    """The text that a string literal's body stands for."""
+    if raw:
+        return body.replace(quote * 2, quote)
+    if "\\" not in body and quote * 2 not in body:
+        return body
+    return _ESCAPES_IN[quote].sub(lambda match: _ESCAPES.get(match[1], match[1]) if match[1] else quote, body)
+
+
+def _bits(text: str) -> bytes:
+    if not re.fullmatch(r"[01]*", text):
+        raise syntax_error(f"b'{text}'")
+    return int(text or "0", 2).to_bytes((len(text) + 7) // 8, "big")
+
+
+def syntax_error(near: str, line: int = 1) -> SqlSyntaxError:
+    """MySQL's 1064, quoting what stands at the fault."""
+    return SqlSyntaxError(
+        "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for "
+        f"the right syntax to use near '{near[:80]}' at line {line}"
+    )

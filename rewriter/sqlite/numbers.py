@@ -1,0 +1,57 @@
+"""Numbers as MySQL reads and prints them, on plain Python values."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+_PREFIX = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_FULL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+
+
+def full_number(text: str) -> int | Decimal | None:
+    """The number that the whole text is; None if anything else stands in it."""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return Decimal(text.strip()) if _FULL.fullmatch(text) else None
+
+
+def numeric_prefix(text: str) -> int | float:
+    """What text is in numeric context: the number it begins with, else 0."""
+    match = _PREFIX.match(text)
+    if match is None:
+        return 0
+    number = match[1]
+    return int(number) if number.lstrip("+-").isdigit() and len(number) < 19 else float(number)
+
+
+def is_number(text: str) -> bool:
+    return _FULL.fullmatch(text) is not None
+
+
+def float_text(value: float, single: bool = False) -> str:
+    """A floating-point number as MySQL prints it."""
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    text = f"{value:.6g}" if single else repr(value)
+    if "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    power = int(exponent)
+    if -15 <= power < 0:
+        digits = mantissa.replace("-", "").replace(".", "").rstrip("0") or "0"
+        sign = "-" if value < 0 else ""
+        return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    return f"{mantissa.removesuffix('.0')}e{power}"
+
+
+def to_text(value: Any) -> str:
+    """A stored number or text as text."""
+    return float_text(value) if isinstance(value, float) else str(value)
+
+
+def round_half_away(value: Decimal) -> int:
+    """To a whole number, halves away from zero, as MySQL rounds exact numbers."""
+    return int(value.to_integral_value("ROUND_HALF_UP"))
