@@ -99,7 +99,8 @@ def test_reflection(engine, sql, name):
     sql(f"CREATE TABLE {name}_p (id INT AUTO_INCREMENT PRIMARY KEY, code VARCHAR(10) NOT NULL, UNIQUE KEY code (code))")
     sql(
         f"CREATE TABLE {name} (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, p INT,"
-        f" s VARCHAR(80) NOT NULL DEFAULT 'x', d DECIMAL(8,3), t DATETIME, KEY by_s (s, d), CONSTRAINT to_p FOREIGN KEY (p) REFERENCES {name}_p (id))"
+        f" s VARCHAR(80) NOT NULL DEFAULT 'x', d DECIMAL(8,3), t DATETIME,"
+        f" KEY by_s (s, d), CONSTRAINT to_p FOREIGN KEY (p) REFERENCES {name}_p (id))"
     )
     inspector = sa.inspect(engine)
     assert {name, f"{name}_p"} <= set(inspector.get_table_names())

@@ -1,0 +1,80 @@
+"""Numbers and how they are shown: a measurement names what was measured, where, how durable, in what batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One line of the report. `values` maps a column to its number; the column's name ends in its unit."""
+
+    subject: str
+    backend: str
+    durability: str
+    batch: int
+    messages: int
+    values: dict[str, float] = field(default_factory=dict)
+
+
+def percentile(samples: Sequence[float], percent: float) -> float:
+    """The sample that `percent` of all samples do not exceed (nearest rank)."""
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, max(0, round(percent / 100 * len(ordered)) - 1))]
+
+
+def spread(samples: Sequence[float], unit: str, scale: float = 1000) -> dict[str, float]:
+    """Median, 99th percentile and worst, scaled (seconds to milliseconds unless told)."""
+    assert samples
+    return {
+        f"median {unit}": round(percentile(samples, 50) * scale, 2),
+        f"p99 {unit}": round(percentile(samples, 99) * scale, 2),
+        f"worst {unit}": round(max(samples) * scale, 2),
+    }
+
+
+def machine() -> dict[str, str]:
+    """What the numbers depend on besides the code."""
+    info = Path("/proc/cpuinfo")
+    model = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
+    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    return {
+        "cpu": f"{model[1] if model else platform.processor()}, {os.cpu_count()} cores",
+        "system": f"{platform.system()} {platform.release()}, load before {load}",
+        "python": platform.python_version(),
+    }
+
+
+def table(measurements: Iterable[Measurement]) -> str:
+    """One table for each set of columns, in the order measured."""
+    groups: dict[tuple[str, ...], list[Measurement]] = {}
+    for measurement in measurements:
+        groups.setdefault(tuple(measurement.values), []).append(measurement)
+    return "\n\n".join(_table(columns, rows) for columns, rows in groups.items())
+
+
+def _table(columns: tuple[str, ...], rows: list[Measurement]) -> str:
+    lines = [["", "backend", "durability", "batch", "messages", *columns]]
+    for row in rows:
+        numbers = [f"{row.values[column]:,.2f}".removesuffix(".00") for column in columns]
+        lines.append([row.subject, row.backend, row.durability, str(row.batch), f"{row.messages:,}", *numbers])
+    widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+    texts = [
+        "  ".join(
+            cell.ljust(w) if n < 3 else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    ]
+    texts.insert(1, "-" * len(texts[0]))
+    return "\n".join(text.rstrip() for text in texts)
+
+
+def as_json(measurements: Iterable[Measurement]) -> str:
+    """The same numbers for a program."""
+    return json.dumps({"machine": machine(), "measurements": [asdict(m) for m in measurements]}, indent=2)
