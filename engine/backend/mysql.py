@@ -1,0 +1,203 @@
+"""MySQL and MariaDB through PyMySQL: the engine's blocking connections and their pool.
+
+Engine connections run in READ COMMITTED, with autocommit and a short lock wait; statements use `?` placeholders, bound
+as literals that PyMySQL escapes. Errors become BackendError with the server's own number, SQLSTATE and text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import ssl
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pymysql
+
+from engine.backend.base import SqlValue
+from engine.backend.pool import ThreadPool
+from engine.backend.url import BackendUrl, SslMode
+from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model import ColumnMeta, TextValue
+
+_CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
+_ANSWER_TIMEOUT_SECONDS = 60  # far above any statement of ours; ends the wait for a server that vanished silently
+_LOCK_WAIT_SECONDS = 5  # ours pass over locked rows, so only DDL makes them wait
+_SESSION = (
+    f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
+
+_GONE = frozenset(
+    (1040, 1042, 1043, 1053, 1077, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 3169, 4031)
+)
+"""Server errors after which the connection is of no use: too many connections, shutdown, killed, network, idle."""
+
+_CLIENT_ERRORS = range(2000, 3000)  # raised by the driver: it lost the connection or the order of packets
+_LOCK_WAIT_TIMEOUT = 1205
+_PLACEHOLDER = re.compile(r"`[^`]*`|'[^']*'|(\?)")
+
+
+class MySQLPool(ThreadPool):
+    """The engine's pool for a MySQL backend; opens its first connection with the first work."""
+
+    def __init__(self, url: BackendUrl, *, size: int) -> None:
+        assert not url.embedded
+        super().__init__(lambda: MySQLStoreConnection(url), size=size)
+
+
+class MySQLStoreConnection:
+    """StoreConnection over one PyMySQL connection. Raises BackendUnavailable where it cannot be opened."""
+
+    def __init__(self, url: BackendUrl) -> None:
+        try:
+            self._connection: Any = _connect(url)  # its result and socket are attributes that the stubs do not know
+        except (pymysql.err.Error, OSError, RuntimeError) as error:
+            raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
+        self._decoders = self._connection.decoders
+        try:
+            for statement in _SESSION:
+                self.execute(statement)
+        except BackendError:
+            self.close()
+            raise
+
+    def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
+        with self._errors():
+            self._connection.query(self._bound(sql, params))
+            return list(self._connection._result.rows or ())
+
+    def query_text(
+        self, sql: str, params: Sequence[SqlValue], columns: Sequence[ColumnMeta]
+    ) -> list[tuple[TextValue, ...]]:
+        # Without decoders and without unicode PyMySQL hands out the bytes as they came.
+        self._connection.decoders, self._connection.use_unicode = {}, False
+        try:
+            return self.query(sql, params)
+        finally:
+            self._connection.decoders, self._connection.use_unicode = self._decoders, True
+
+    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
+        with self._errors():
+            return int(self._connection.query(self._bound(sql, params)))
+
+    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+        name = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
+        with self._errors():
+            self._connection.query(f"SELECT * FROM {name} LIMIT 0")
+            return tuple(_column(packet) for packet in self._connection._result.fields)
+
+    def begin(self) -> None:
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        # On a connection that is gone there is nothing to roll back, and the error that came first must not be hidden.
+        if self._connection.open:
+            self.execute("ROLLBACK")
+
+    def ping(self) -> None:
+        with self._errors():
+            self._connection.ping(reconnect=False)
+
+    def close(self) -> None:
+        with contextlib.suppress(pymysql.err.Error, OSError):
+            self._connection.close()
+
+    def _bound(self, sql: str, params: Sequence[SqlValue]) -> str:
+        pieces = _pieces(sql)
+        assert len(pieces) == len(params) + 1, f"{len(params)} parameters for: {sql}"
+        literals = [self._connection.literal(value) for value in params]
+        return "".join(part for pair in zip(pieces, literals, strict=False) for part in pair) + pieces[-1]
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.err.Error as error:
+            raise _translated(error, self._connection.open) from error
+
+
+def _connect(url: BackendUrl) -> Any:
+    connection: Any = pymysql.connect(
+        host=url.host,
+        port=url.port,
+        unix_socket=url.socket,
+        user=url.user,
+        password=url.password,
+        database=url.database,
+        charset="utf8mb4",
+        autocommit=True,
+        binary_prefix=True,
+        connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+        read_timeout=_ANSWER_TIMEOUT_SECONDS,
+        write_timeout=_ANSWER_TIMEOUT_SECONDS,
+        program_name="queuegate",
+        **_ssl_arguments(url),
+    )
+    encrypted = isinstance(connection._sock, ssl.SSLSocket)
+    if url.ssl not in (SslMode.DISABLED, SslMode.PREFERRED) and not encrypted and url.socket is None:
+        connection.close()
+        raise RuntimeError(f"the server offers no TLS, and ssl={url.ssl.value} asks for it")
+    return connection
+
+
+def _ssl_arguments(url: BackendUrl) -> dict[str, Any]:
+    match url.ssl:
+        case SslMode.DISABLED:
+            return {"ssl_disabled": True}
+        case SslMode.PREFERRED:
+            return {}
+        case SslMode.REQUIRED:
+            return {"ssl": {"check_hostname": False, "verify_mode": "none"}}
+        case SslMode.VERIFY_CA | SslMode.VERIFY_IDENTITY:
+            return {"ssl": {"ca": url.ssl_ca, "check_hostname": url.ssl is SslMode.VERIFY_IDENTITY}}
+
+
+def _column(packet: Any) -> ColumnMeta:
+    return ColumnMeta(
+        name=packet.name,
+        type=packet.type_code,
+        charset=packet.charsetnr,
+        length=packet.length,
+        flags=packet.flags,
+        decimals=packet.scale,
+        org_name=packet.org_name,
+        table=packet.table_name,
+        org_table=packet.org_table,
+        schema=_decoded(packet.db),
+    )
+
+
+def _decoded(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+@lru_cache(maxsize=512)  # texts differ by the length of their IN lists only; a thousand ids make 3 kB of text
+def _pieces(sql: str) -> tuple[str, ...]:
+    """The text between the placeholders; a `?` inside quotes or back-quotes is none."""
+    marks = [match.start() for match in _PLACEHOLDER.finditer(sql) if match[1]]
+    starts, ends = [0, *(mark + 1 for mark in marks)], [*marks, len(sql)]
+    return tuple(sql[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def _translated(error: pymysql.err.Error, connected: bool) -> BackendError:
+    number, text = _number(error), _text(error)
+    sqlstate = getattr(error, "sqlstate", None)
+    if number in _GONE or number in _CLIENT_ERRORS or isinstance(error, pymysql.err.InterfaceError) or not connected:
+        return BackendUnavailable(text, number, sqlstate or "08S01")
+    if number == _LOCK_WAIT_TIMEOUT:
+        return LockWaitTimeout(text)
+    return BackendError(text, number, sqlstate or "HY000")
+
+
+def _number(error: Exception) -> int:
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, int) and first > 0 else 1105
+
+
+def _text(error: Exception) -> str:
+    return str(error.args[1]) if len(error.args) > 1 else str(error)

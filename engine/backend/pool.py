@@ -1,0 +1,139 @@
+"""ThreadPool: a StorePool over blocking connections, for drivers that have no asynchronous interface of their own.
+
+Rules
+- Never more than `size` connections; opened when first needed, the most recently used one first.
+- A connection that broke is discarded, and with it all idle ones: a server that went away took them along.
+- A connection idle for long is tried before use, so that a server's or firewall's idle timeout is not noticed by work.
+- Work that has begun runs to its end even if its caller is cancelled: the connection is never left in mid-statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from engine.backend.base import StoreConnection
+from engine.errors import BackendError, BackendUnavailable
+
+T = TypeVar("T")
+
+IDLE_SECONDS_UNTRIED = 30.0  # well below the shortest idle timeouts in use (MySQL 8 h, firewalls from 60 s)
+
+
+class PooledConnection(StoreConnection, Protocol):
+    """What the pool needs of a connection besides its use. All may raise BackendError."""
+
+    def begin(self) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def ping(self) -> None:
+        """Raise BackendUnavailable where the server does not answer."""
+        ...
+
+    def close(self) -> None:
+        """Never raises."""
+        ...
+
+
+class ThreadPool:
+    """See the module."""
+
+    def __init__(
+        self,
+        connect: Callable[[], PooledConnection],
+        *,
+        size: int,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        assert size >= 1
+        self._connect = connect
+        self._monotonic = monotonic
+        self._executor = ThreadPoolExecutor(size, thread_name_prefix="store")
+        self._lock = threading.Lock()
+        self._idle: list[tuple[PooledConnection, float]] = []  # with the time of last use
+        self._closed = False
+
+    async def read(self, work: Callable[[StoreConnection], T]) -> T:
+        return await self._run(self._read, work)
+
+    async def write(self, work: Callable[[StoreConnection], T]) -> T:
+        return await self._run(self._write, work)
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.to_thread(self._executor.shutdown)
+        self._discard_idle()
+
+    async def _run(self, how: Callable[[Callable[[StoreConnection], T]], T], work: Callable[[StoreConnection], T]) -> T:
+        if self._closed:
+            raise BackendUnavailable("the connection pool is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, how, work)
+
+    def _read(self, work: Callable[[StoreConnection], T]) -> T:
+        with self._connection() as connection:
+            return work(connection)
+
+    def _write(self, work: Callable[[StoreConnection], T]) -> T:
+        with self._connection() as connection:
+            connection.begin()
+            try:
+                result = work(connection)
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+            return result
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[PooledConnection]:
+        connection = self._take()
+        try:
+            yield connection
+        except BackendUnavailable:
+            connection.close()
+            self._discard_idle()
+            raise
+        except BackendError:
+            self._put(connection)  # the database refused a statement; the connection is sound
+            raise
+        except BaseException:
+            connection.close()  # a defect: who knows what state it is in
+            raise
+        self._put(connection)
+
+    def _take(self) -> PooledConnection:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                connection, used = self._idle.pop()
+            if self._monotonic() - used < IDLE_SECONDS_UNTRIED:
+                return connection
+            try:
+                connection.ping()
+            except BackendError:
+                connection.close()
+            else:
+                return connection
+        return self._connect()
+
+    def _put(self, connection: PooledConnection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append((connection, self._monotonic()))
+                return
+        connection.close()
+
+    def _discard_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection, _ in idle:
+            connection.close()

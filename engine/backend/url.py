@@ -1,0 +1,150 @@
+"""BackendUrl: which database, read from one URL, percent-decoded and checked. Never shows the password.
+
+sqlite:///relative.db   sqlite:////absolute/path.db   sqlite:///:memory:
+mysql://user:password@host:3306/database?ssl=required&ssl_ca=/etc/ca.pem
+mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+
+_MYSQL_PORT = 3306
+_MYSQL_SCHEMES = ("mysql", "mariadb")
+_FORMS = "sqlite:///path/queue.db or mysql://user:password@host:3306/database"
+
+
+class InvalidBackendUrl(ValueError):
+    """The URL cannot be read. The message says why, and never holds the password."""
+
+
+class SslMode(Enum):
+    """MySQL's own ssl-mode words."""
+
+    DISABLED = "disabled"
+    PREFERRED = "preferred"
+    REQUIRED = "required"
+    VERIFY_CA = "verify_ca"
+    VERIFY_IDENTITY = "verify_identity"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendUrl:
+    """See the module. `path` is for the embedded backend, everything else for a server."""
+
+    embedded: bool
+    path: str = ""
+    host: str = ""
+    port: int = _MYSQL_PORT
+    user: str = ""
+    password: str = field(default="", repr=False)
+    database: str | None = None
+    socket: str | None = None
+    ssl: SslMode = SslMode.PREFERRED
+    ssl_ca: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> BackendUrl:
+        """Raises InvalidBackendUrl."""
+        try:
+            parts = urlsplit(text.strip())
+        except ValueError as error:
+            raise InvalidBackendUrl(f"not a URL; give {_FORMS}") from error
+        if parts.fragment or "#" in text:
+            raise InvalidBackendUrl("'#' must be written %23")
+        if parts.scheme == "sqlite":
+            return _sqlite(parts)
+        if parts.scheme in _MYSQL_SCHEMES:
+            return _mysql(parts)
+        raise InvalidBackendUrl(f"unknown kind of backend '{parts.scheme}'; give {_FORMS}")
+
+    def __str__(self) -> str:
+        if self.embedded:
+            return f"sqlite:///{quote(self.path, safe='/:')}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        secret = ":***" if self.password else ""
+        return f"mysql://{quote(self.user, safe='')}{secret}@{host}:{self.port}/{quote(self.database or '', safe='')}"
+
+
+def _sqlite(parts: SplitResult) -> BackendUrl:
+    if parts.netloc:
+        raise InvalidBackendUrl("sqlite takes three slashes before a path: sqlite:///queue.db, sqlite:////var/queue.db")
+    if parts.query:
+        raise InvalidBackendUrl("sqlite takes no options after '?'")
+    path = unquote(parts.path).removeprefix("/")
+    if not path or path.endswith("/") or "\0" in path:
+        raise InvalidBackendUrl("the path of a file is missing: sqlite:///path/queue.db")
+    return BackendUrl(embedded=True, path=path)
+
+
+def _mysql(parts: SplitResult) -> BackendUrl:
+    options = _options(parts.query)
+    database = unquote(parts.path.removeprefix("/"))
+    if "/" in database:
+        raise InvalidBackendUrl("more than a database name after the host; a '/' in the name is written %2F")
+    host = _host(parts)
+    if not host and "socket" not in options:
+        raise InvalidBackendUrl("the host is missing: mysql://user:password@host:3306/database")
+    if not parts.username:
+        raise InvalidBackendUrl("the user is missing: mysql://user:password@host:3306/database")
+    return BackendUrl(
+        embedded=False,
+        host=host or "localhost",
+        port=_port(parts),
+        user=unquote(parts.username),
+        password=unquote(parts.password or ""),
+        database=database or None,
+        socket=options.get("socket"),
+        ssl=_ssl_mode(options),
+        ssl_ca=options.get("ssl_ca"),
+    )
+
+
+def _host(parts: SplitResult) -> str:
+    # A password with an unescaped '@', ':' or '/' ends up in the host or the port: then neither may be shown.
+    host = unquote(parts.hostname or "")
+    if parts.netloc.count("@") > 1 or any(character in host for character in "@/ \0"):
+        raise InvalidBackendUrl("the host cannot be read; '@' in the user or password is written %40, '/' %2F")
+    return host
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        port = parts.port
+    except ValueError:
+        raise InvalidBackendUrl("the port is not a number from 1 to 65535; ':' in a password is written %3A") from None
+    if port == 0:
+        raise InvalidBackendUrl("the port is not a number from 1 to 65535")
+    return port or _MYSQL_PORT
+
+
+def _options(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise InvalidBackendUrl("options after '?' are written name=value, joined by '&'") from None
+    known = ("ssl", "ssl_ca", "socket")
+    for name, value in pairs:
+        if name not in known:
+            raise InvalidBackendUrl(f"unknown option '{name}'; allowed: {', '.join(known)}")
+        if not value:
+            raise InvalidBackendUrl(f"option '{name}' is empty")
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise InvalidBackendUrl("an option is given twice")
+    return dict(pairs)
+
+
+def _ssl_mode(options: dict[str, str]) -> SslMode:
+    ca_given = "ssl_ca" in options
+    text = options.get("ssl", "verify_ca" if ca_given else "preferred")
+    try:
+        mode = SslMode(text.lower().replace("-", "_"))
+    except ValueError:
+        raise InvalidBackendUrl(f"ssl={text}: allowed are {', '.join(mode.value for mode in SslMode)}") from None
+    if ca_given and mode not in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY):
+        raise InvalidBackendUrl("ssl_ca needs ssl=verify_ca or ssl=verify_identity, or it would not be looked at")
+    if mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY) and not ca_given:
+        raise InvalidBackendUrl(f"ssl={mode.value} needs ssl_ca=/path/of/the/certificate")
+    return mode

@@ -1,0 +1,105 @@
+"""The catalog: which tables are queues, read from the tables alone. Decides from what a dialect lists; no SQL here.
+
+A table whose COMMENT carries the mark is a queue if its columns, its keys and its options make one; otherwise it is
+rejected with a reason that names what is missing, and is not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.errors import InvalidQueueTable
+from engine.model import (
+    QUEUE_MARK,
+    REQUIRED_COLUMNS,
+    SYSTEM_COLUMNS,
+    ColumnMeta,
+    Layout,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+)
+from engine.options import from_comment
+
+_LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
+_LEGACY_SIGNS = frozenset(("time_scheduled", "time_created", "message"))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """An index of a table: its columns in order, lower case, and whether it is unique."""
+
+    columns: tuple[str, ...]
+    unique: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """What the database says of a table that carries the mark."""
+
+    name: QueueName
+    comment: str
+    columns: tuple[ColumnMeta, ...]
+    indexes: tuple[IndexInfo, ...]
+
+
+def queue_spec(table: TableInfo) -> QueueSpec:
+    """The queue that a table is. Raises InvalidQueueTable where it cannot be one."""
+    assert QUEUE_MARK in table.comment
+    by_name = {column.name.lower(): column for column in table.columns}
+    layout = layout_of(by_name)
+    for required in REQUIRED_COLUMNS if layout is Layout.CURRENT else _LEGACY_REQUIRED:
+        if required not in by_name:
+            raise InvalidQueueTable(f"{required} missing from message table: {table.name.table}")
+    if not any(index.unique and index.columns == ("id",) for index in table.indexes):
+        raise InvalidQueueTable(f"id of message table {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
+    options = from_comment(table.comment, table.name.table)
+    columns = _message_columns(table, by_name, options.message_cols)
+    return QueueSpec(table.name, options, table.columns, columns, layout)
+
+
+def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
+    """Vitess's first layout has no priority but times of its own; names in lower case."""
+    legacy = "priority" not in columns and columns.keys() >= _LEGACY_SIGNS
+    return Layout.LEGACY if legacy else Layout.CURRENT
+
+
+def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:
+    if not wanted:
+        users = [column.name for column in table.columns if column.name.lower() not in SYSTEM_COLUMNS]
+        return (by_name["id"].name, *users)
+    for name in wanted:
+        if name.lower() not in by_name:
+            raise InvalidQueueTable(f"{name} missing from message table: {table.name.table}")
+    return tuple(by_name[name.lower()].name for name in wanted)
+
+
+def slow_reason(table: TableInfo) -> str | None:
+    """What index a queue's table lacks for looks that do not slow down as the table grows; None when it has one."""
+    wanted = (
+        ("time_acked", "time_next")
+        if layout_of({c.name.lower(): c for c in table.columns}) is Layout.LEGACY
+        else (
+            "time_acked",
+            "priority",
+            "time_next",
+        )
+    )
+    if any(index.columns[: len(wanted)] == wanted for index in table.indexes):
+        return None
+    return f"no index on ({', '.join(wanted)}): deliveries slow down as the table grows; add one"
+
+
+def next_catalog(previous: QueueCatalog, tables: Sequence[TableInfo]) -> QueueCatalog:
+    """The catalog of these tables; `previous` itself when nothing has changed."""
+    queues: dict[QueueName, QueueSpec] = {}
+    rejected: dict[QueueName, str] = {}
+    for table in tables:
+        try:
+            queues[table.name] = queue_spec(table)
+        except InvalidQueueTable as error:
+            rejected[table.name] = error.message
+    if queues == previous.queues and rejected == previous.rejected:
+        return previous
+    return replace(previous, version=previous.version + 1, queues=queues, rejected=rejected)

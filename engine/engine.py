@@ -1,0 +1,210 @@
+"""Engine: every queue of one database, each with its MessageManager and Purger, kept in step with the catalog.
+
+It knows no packets and no client SQL: the proxy tells it what a committed transaction did (`committed`) and asks for
+subscriptions; the rest follows from the tables. Closing the store is its maker's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.errors import BackendError, InvalidQueueTable, QueueNotFound, ShuttingDown
+from engine.message_manager import MessageManager
+from engine.metrics import QueueMetrics
+from engine.model import CommitReport, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscribeRequest
+from engine.purger import Purger
+from engine.service import Service
+from engine.store import MessageStore
+from engine.subscription import Subscription
+from engine.work import DatabaseWork
+
+__all__ = ["CatalogWatcher", "Engine", "Subscription"]
+
+_REFRESH_SECONDS_MIN, _REFRESH_SECONDS_MAX = 5.0, 30.0
+_REFRESH_ON_MISS_SECONDS = 1.0  # a client that asks for a missing queue again and again must not load the database
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What runs for one queue."""
+
+    manager: MessageManager
+    purger: Purger
+
+
+class Engine:
+    """See the module."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        *,
+        clock: Clock,
+        jitter: Jitter,
+        database_work_limit: int = 8,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self._store, self._clock, self._jitter = store, clock, jitter
+        self._work_limit = database_work_limit
+        self._logger = logger or logging.getLogger("queuegate.engine")
+        self._catalog = QueueCatalog()
+        self._served: dict[QueueName, _Served] = {}
+        self._watcher = CatalogWatcher(self, self._logger)
+        self._work: DatabaseWork | None = None
+        self._refreshing = asyncio.Lock()
+        self._refreshed_at = float("-inf")
+        self._open = False
+
+    @property
+    def catalog(self) -> QueueCatalog:
+        """The queues as last read; immutable."""
+        return self._catalog
+
+    async def open(self) -> None:
+        """Read the catalog and serve every queue found. Raises BackendUnavailable if the database cannot be reached."""
+        if self._open:
+            return
+        self._work = DatabaseWork(self._work_limit)
+        self._open = True
+        try:
+            await self.refresh_catalog()
+        except BaseException:
+            self._open = False
+            raise
+        await self._watcher.open()
+
+    async def close(self, *, grace_seconds: float = 5.0) -> None:
+        """Deliver no more: streams end with ShuttingDown, unacked messages go back uncounted. May be called twice."""
+        if not self._open:
+            return
+        self._open = False
+        await self._watcher.close(grace_seconds=grace_seconds)
+        served, self._served = self._served, {}
+        closing = [x.close(grace_seconds=grace_seconds) for s in served.values() for x in (s.manager, s.purger)]
+        await asyncio.gather(*closing)
+
+    async def refresh_catalog(self) -> None:
+        """Read the tables again: serve new queues, retune changed ones, end what was dropped. Raises BackendError."""
+        async with self._refreshing:
+            if not self._open:
+                return
+            assert self._work is not None
+            catalog = await self._work.run(self._store.load_catalog(self._catalog))
+            self._refreshed_at = self._clock.monotonic()
+            if self._open and catalog is not self._catalog:
+                self._catalog = catalog
+                await self._apply(catalog)
+
+    async def _apply(self, catalog: QueueCatalog) -> None:
+        for name in [name for name in self._served if name not in catalog.queues]:
+            served = self._served.pop(name)
+            error = QueueNotFound(f"Table '{name}' doesn't exist")
+            await asyncio.gather(served.manager.end(error, release=False), served.purger.close())
+        for queue in catalog:
+            if not self._open:
+                return  # closed while a dropped queue was being ended
+            if queue.name not in self._served:
+                await self._serve(queue)
+            elif self._served[queue.name].manager.queue != queue:
+                self._served[queue.name].manager.retune(queue)
+                self._served[queue.name].purger.queue = queue
+
+    async def _serve(self, queue: QueueSpec) -> None:
+        assert self._work is not None
+        metrics = QueueMetrics()
+        shared = (queue, self._store, self._work, self._clock, self._jitter, metrics, self._logger)
+        served = _Served(MessageManager(*shared, self._watcher.doubt), Purger(*shared))
+        self._served[queue.name] = served
+        await served.manager.open()
+        await served.purger.open()
+
+    def committed(self, report: CommitReport) -> None:
+        """A client's transaction is committed: wake the queues it changed. Cheap; names of no queue are ignored."""
+        for name, ids in report.settled.items():
+            if served := self._served.get(name):
+                served.manager.settled(ids)
+        for name in report.uncertain:
+            if served := self._served.get(name):
+                served.manager.uncertain()
+        for name in report.touched:
+            if served := self._served.get(name):
+                served.manager.touched()
+
+    async def subscribe(self, request: SubscribeRequest) -> Subscription:
+        """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
+        if self._open and request.queue not in self._served and self._refresh_is_old():
+            await self._try_refresh()  # perhaps another proxy has just created it
+        if not self._open:
+            raise ShuttingDown("Server shutdown in progress")
+        served = self._served.get(request.queue)
+        if served is None:
+            raise self._not_served(request.queue)
+        return served.manager.subscribe(request)
+
+    def _not_served(self, name: QueueName) -> InvalidQueueTable | QueueNotFound:
+        if reason := self._catalog.rejected.get(name):
+            return InvalidQueueTable(reason)
+        return QueueNotFound(f"Table '{name}' doesn't exist")
+
+    def status(self) -> list[QueueStatus]:
+        """Every queue served, in the order of their names."""
+        return [self._served[name].manager.status() for name in sorted(self._served)]
+
+    @property
+    def refresh_period(self) -> float:
+        """Seconds between periodic reads of the catalog: the shortest poll_interval, within bounds."""
+        intervals = (queue.options.poll_interval_ns / NS_PER_SECOND for queue in self._catalog)
+        return min(max(min(intervals, default=_REFRESH_SECONDS_MAX), _REFRESH_SECONDS_MIN), _REFRESH_SECONDS_MAX)
+
+    def _refresh_is_old(self) -> bool:
+        return self._clock.monotonic() >= self._refreshed_at + _REFRESH_ON_MISS_SECONDS
+
+    async def _try_refresh(self) -> None:
+        try:
+            await self.refresh_catalog()
+        except BackendError as error:
+            self._logger.warning("reading the catalog failed: %s", error.message)
+
+
+class CatalogWatcher(Service):
+    """Reads the catalog periodically, for tables changed around the proxy, and at once when a manager is in doubt."""
+
+    def __init__(self, engine: Engine, logger: logging.Logger) -> None:
+        super().__init__("catalog watcher", logger)
+        self._engine = engine
+        self._doubted = asyncio.Event()
+        self._failing = False
+
+    def doubt(self) -> None:
+        """A statement failed as if the table had changed."""
+        self._doubted.set()
+
+    def _wake(self) -> None:
+        self._doubted.set()
+
+    async def run_once(self) -> bool:
+        """One read; whether it succeeded."""
+        try:
+            await self._engine.refresh_catalog()
+        except BackendError as error:
+            if not self._failing:  # once per outage
+                self._logger.warning("reading the catalog failed: %s", error.message)
+            self._failing = True
+            return False
+        self._failing = False
+        return True
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await asyncio.wait_for(self._doubted.wait(), self._engine.refresh_period)
+            except TimeoutError:
+                pass
+            self._doubted.clear()
+            if not self._stopping.is_set():
+                await self.run_once()
+                # However often managers are in doubt, the catalog is not read more than once a second.
+                await self._pause(_REFRESH_ON_MISS_SECONDS)

@@ -1,0 +1,107 @@
+"""InFlight: the leases handed to receivers and not yet settled, by message and by holder. Pure; no await here.
+
+A lease leaves by being settled, by running out, by being claimed anew (the table gave it to another receiver), or with
+its holder. It only bounds how much a receiver may hold and knows what to give back; the table is the truth.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from engine.model import Message, MessageId
+from engine.store import Release
+
+H = TypeVar("H", bound=Hashable)
+
+_STALE_DEADLINES_MIN = 1000  # below this many the heap is not worth rebuilding
+
+
+@dataclass(frozen=True, slots=True)
+class Lease(Generic[H]):
+    """One delivery that waits for its ack. `deadline` is on the monotonic clock."""
+
+    holder: H
+    release: Release
+    deadline: float
+
+
+class InFlight(Generic[H]):
+    """See the module. A holder is anything hashable; in the engine, a Subscription."""
+
+    def __init__(self) -> None:
+        self._leases: dict[MessageId, Lease[H]] = {}
+        self._held: dict[H, set[MessageId]] = {}
+        self._deadlines: list[tuple[float, int, MessageId]] = []
+        self._order = 0  # ties in the heap must never compare ids of two types
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __contains__(self, id_: MessageId) -> bool:
+        return id_ in self._leases
+
+    def ids(self) -> list[MessageId]:
+        return list(self._leases)
+
+    def holders(self) -> list[H]:
+        """Everybody who holds a lease."""
+        return list(self._held)
+
+    def count(self, holder: H) -> int:
+        """How many unacked messages the holder has."""
+        return len(self._held.get(holder, ()))
+
+    def add(self, holder: H, message: Message, deadline: float) -> None:
+        """The message was leased for this holder; an older lease of it ends here."""
+        self._remove(message.id)
+        release = Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
+        self._leases[message.id] = Lease(holder, release, deadline)
+        self._held.setdefault(holder, set()).add(message.id)
+        self._order += 1
+        heapq.heappush(self._deadlines, (deadline, self._order, message.id))
+        self._shrink()
+
+    def settle(self, ids: Iterable[MessageId]) -> int:
+        """These ended (acked, deleted, rejected); returns how many were in flight."""
+        return sum(self._remove(id_) is not None for id_ in ids)
+
+    def expire(self, now: float) -> int:
+        """Drop the leases that have run out by `now`; returns how many."""
+        count = 0
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            self._remove(heapq.heappop(self._deadlines)[2])
+            count += 1
+        return count
+
+    def next_deadline(self) -> float | None:
+        """When the first lease runs out."""
+        while self._deadlines and not self._live(self._deadlines[0]):
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def drop_holder(self, holder: H) -> list[Release]:
+        """Forget the holder; its leases, to be given back or left to run out."""
+        leases = [self._leases.pop(id_) for id_ in self._held.pop(holder, set())]
+        return [lease.release for lease in leases]
+
+    def _live(self, entry: tuple[float, int, MessageId]) -> bool:
+        lease = self._leases.get(entry[2])
+        return lease is not None and lease.deadline == entry[0]
+
+    def _remove(self, id_: MessageId) -> Lease[H] | None:
+        lease = self._leases.pop(id_, None)
+        if lease is not None:
+            held = self._held[lease.holder]
+            held.discard(id_)
+            if not held:
+                del self._held[lease.holder]
+        return lease
+
+    def _shrink(self) -> None:
+        """Settled messages leave their deadlines behind; rebuild before they outnumber the living."""
+        if len(self._deadlines) > 2 * len(self._leases) + _STALE_DEADLINES_MIN:
+            self._deadlines = [entry for entry in self._deadlines if self._live(entry)]
+            heapq.heapify(self._deadlines)

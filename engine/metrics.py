@@ -1,0 +1,26 @@
+"""Counters of one queue since the proxy started: plain integers, counted from the first message on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True)
+class QueueMetrics:
+    """What happened to a queue's messages, and what it cost the database."""
+
+    sent: int = 0  # handed to receivers
+    redelivered: int = 0  # of these, not for the first time
+    settled_seen: int = 0  # in flight or cached when their ack, reject or delete was heard of
+    released: int = 0  # leases given back
+    expired: int = 0  # leases that ran out unacked
+    purged: int = 0
+    looks: int = 0
+    claims: int = 0
+    lease_conflicts: int = 0  # keys a claim asked for and did not get
+    rechecks: int = 0  # questions whether messages in flight are still unacked
+    backend_errors: int = 0
+
+    def snapshot(self) -> dict[str, int]:
+        """The counters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}

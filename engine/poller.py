@@ -1,0 +1,100 @@
+"""Poller: decides when a queue's table must be looked at, looks, and puts what is due into the cache.
+
+A look is made for one of these reasons, and no other:
+- a commit touched the queue, or a receiver came that needs a fresh answer (`want`);
+- a message falls due, or a lease runs out (`due_at`: from the last look and from the claims since);
+- the pause of a message that could not be claimed is over (conflicts);
+- poll_interval has passed: the safety scan, for what was written around the proxy;
+- the cache runs low while more is known to be due (the manager asks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.cache import MessageCache
+from engine.clock import NS_PER_SECOND, Clock
+from engine.conflicts import Conflicts
+from engine.metrics import QueueMetrics
+from engine.model import QueueSpec
+from engine.store import Look, MessageStore
+from engine.work import DatabaseWork
+
+LOOK_LIMIT_MAX = 1000
+"""Keys asked for at once: spreads the cost of a look over that many messages, and one answer is decoded in about 2 ms,
+so that it never holds the interpreter for long. A larger cache fills by several looks."""
+
+LOOK_LIMIT_MIN = 100
+"""A look after a commit need not find more than can be handed out; below this asking for less saves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look brought: keys found due, and whether the cache now holds all that was due."""
+
+    found: int
+    complete: bool
+
+
+class Poller:
+    """See the module. One pass is one look."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        work: DatabaseWork,
+        clock: Clock,
+        cache: MessageCache,
+        conflicts: Conflicts,
+        metrics: QueueMetrics,
+    ) -> None:
+        self._store, self._work, self._clock = store, work, clock
+        self._cache, self._conflicts, self._metrics = cache, conflicts, metrics
+        self._wanted = False
+        self._due_at: float | None = None
+        self._looked_at: float | None = None
+
+    def want(self) -> None:
+        """Look as soon as a receiver can take messages."""
+        self._wanted = True
+
+    def note_due(self, monotonic: float) -> None:
+        """A message falls due then: its lease, just made, runs out."""
+        self._due_at = monotonic if self._due_at is None else min(self._due_at, monotonic)
+
+    def reset(self) -> None:
+        """Nobody receives any more: forget all plans."""
+        self._wanted, self._due_at, self._looked_at = False, None, None
+
+    def next_look(self, queue: QueueSpec) -> float:
+        """When the next look is due by itself; in the past when at once."""
+        if self._wanted or self._looked_at is None:
+            return 0.0
+        times = (self._due_at, self._conflicts.next_retry(), self._looked_at + queue.options.poll_interval_ns / 1e9)
+        return min(time for time in times if time is not None)
+
+    async def run_once(self, queue: QueueSpec, room: int) -> Looked:
+        """Look once; `room` is how many messages the receivers can take now. Raises BackendError."""
+        self._wanted = False
+        try:
+            look = await self._work.run(self._store.look(queue, self._limit(room)))
+        except BaseException:
+            self._wanted = True
+            raise
+        self._metrics.looks += 1
+        now = self._clock.monotonic()
+        self._looked_at = now
+        self._due_at = None if look.next_due_ns is None else now + (look.next_due_ns - look.now_ns) / NS_PER_SECOND
+        return self._take_in(look, now)
+
+    def _limit(self, room: int) -> int:
+        most = min(self._cache.limit, LOOK_LIMIT_MAX)
+        wanted = most if not self._cache else min(most, max(room, LOOK_LIMIT_MIN))
+        # Keys that may not be claimed yet come first in the answer again and again; they must not crowd out the rest.
+        return wanted + len(self._conflicts)
+
+    def _take_in(self, look: Look, now: float) -> Looked:
+        self._conflicts.looked({key.id for key in look.keys}, now)
+        free = [key for key in look.keys if not self._conflicts.blocks(key.id, now)]
+        fits = self._cache.merge(free, more=look.more)
+        return Looked(len(free), fits and not look.more)

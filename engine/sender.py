@@ -1,0 +1,201 @@
+"""Sender: takes keys from the cache for the receivers that can take messages, leases them, hands each its batch.
+
+Rules
+- Lease before hand-out, always: a message that is not known to be leased is not handed out.
+- One claim serves all receivers that wait (of equal ack_wait), so a hundred receivers cost one transaction.
+- Receivers take turns: who has waited longest is served first, and scarce messages are spread evenly.
+- What was settled while the claim ran is not handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.backoff import lease_delays_ns
+from engine.cache import MessageCache, delivery_order
+from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.conflicts import Conflicts
+from engine.in_flight import InFlight
+from engine.metrics import QueueMetrics
+from engine.model import Message, MessageId, MessageKey, QueueSpec
+from engine.store import Claim, MessageStore
+from engine.subscription import Subscription
+from engine.work import DatabaseWork
+
+CLAIM_MAX = 1000
+"""Ids in one claim: the cost per message no longer falls beyond it, and its locks are held for about 30 ms."""
+
+_RECHECKS_MAX = 2  # settlements by WHERE may come without end; then at-least-once delivery has to do
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Keys taken for one receiver, in delivery order."""
+
+    subscription: Subscription
+    keys: tuple[MessageKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One pass: keys asked for, messages handed out, and messages leased whose receiver cannot take them any more."""
+
+    asked: int = 0
+    handed_out: int = 0
+    orphans: tuple[Message, ...] = ()
+    served: tuple[Subscription, ...] = ()
+
+
+@dataclass(slots=True)
+class _Claiming:
+    """What is heard about the ids of a claim while it runs."""
+
+    ids: frozenset[MessageId]
+    settled: set[MessageId] = field(default_factory=set)
+    uncertain: bool = False
+
+
+def fair_shares(capacities: Sequence[int], available: int) -> list[int]:
+    """How many messages each of several receivers gets: evenly, none above its capacity, earlier ones favoured."""
+    shares = [0] * len(capacities)
+    left = min(available, sum(capacities))
+    while left > 0:
+        open_ = [index for index, capacity in enumerate(capacities) if shares[index] < capacity]
+        step = max(1, left // len(open_))
+        for index in open_:
+            given = min(step, capacities[index] - shares[index], left)
+            shares[index] += given
+            left -= given
+    return shares
+
+
+class Sender:
+    """See the module. One pass claims and hands out at most CLAIM_MAX messages."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        work: DatabaseWork,
+        clock: Clock,
+        jitter: Jitter,
+        cache: MessageCache,
+        in_flight: InFlight[Subscription],
+        conflicts: Conflicts,
+        metrics: QueueMetrics,
+        note_due: Callable[[float], None],
+    ) -> None:
+        self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
+        self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
+        self._note_due = note_due
+        self._claiming: _Claiming | None = None
+
+    def settled(self, ids: Iterable[MessageId]) -> int:
+        """These ended; returns how many of them are being claimed right now."""
+        if self._claiming is None:
+            return 0
+        hits = self._claiming.ids.intersection(ids) - self._claiming.settled
+        self._claiming.settled |= hits
+        return len(hits)
+
+    def uncertain(self) -> None:
+        """Some messages may have ended."""
+        if self._claiming is not None:
+            self._claiming.uncertain = True
+
+    async def run_once(self, queue: QueueSpec, subscriptions: Iterable[Subscription]) -> Sent:
+        """Serve the receivers, longest waiting first. Raises BackendError: then keys are lost, look again."""
+        grants = self._plan(subscriptions)
+        asked = handed_out = 0
+        orphans: list[Message] = []
+        for ack_wait_ns, group in _by_ack_wait(grants).items():
+            asked += sum(len(grant.keys) for grant in group)
+            messages = await self._claim(queue, ack_wait_ns, group)
+            for grant in group:
+                batch = self._batch(grant, messages)
+                if grant.subscription.over or grant.subscription.queue.columns != queue.columns:
+                    orphans += [message for message, _ in batch]  # it ended, or the table changed, while we claimed
+                else:
+                    handed_out += self._hand_out(grant.subscription, batch)
+        return Sent(asked, handed_out, tuple(orphans), tuple(grant.subscription for grant in grants))
+
+    def _plan(self, subscriptions: Iterable[Subscription]) -> list[Grant]:
+        available = min(len(self._cache), CLAIM_MAX)
+        takers: list[tuple[Subscription, int]] = []
+        for subscription in subscriptions:
+            if len(takers) == available:
+                break
+            if capacity := subscription.capacity():
+                takers.append((subscription, capacity))
+        shares = fair_shares([capacity for _, capacity in takers], available)
+        return [Grant(taker, tuple(self._cache.take(n))) for (taker, _), n in zip(takers, shares, strict=True) if n]
+
+    async def _claim(
+        self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]
+    ) -> Mapping[MessageId, tuple[Message, float]]:
+        """Lease the keys; by id, the messages to hand out and when their leases end."""
+        ids = [key.id for grant in grants for key in grant.keys]
+        delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
+        self._claiming = claiming = _Claiming(frozenset(ids))
+        try:
+            claim = await self._work.run(self._store.claim(queue, ids, delays_ns))
+            self._count(ids, claim)
+            await self._recheck(queue, claiming)
+        finally:
+            self._claiming = None
+        now = self._clock.monotonic()
+        return {
+            message.id: (message, now + (message.lease_until_ns - claim.now_ns) / NS_PER_SECOND)
+            for message in claim.messages
+            if message.id not in claiming.settled
+        }
+
+    def _count(self, ids: Sequence[MessageId], claim: Claim) -> None:
+        claimed = {message.id for message in claim.messages}
+        assert claimed <= set(ids), "the store leased what it was not asked for"
+        assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
+        now = self._clock.monotonic()
+        for id_ in ids:
+            if id_ in claimed:
+                self._conflicts.remove(id_)
+            else:
+                self._conflicts.add(id_, now)
+        self._metrics.claims += 1
+        self._metrics.lease_conflicts += len(ids) - len(claimed)
+
+    async def _recheck(self, queue: QueueSpec, claiming: _Claiming) -> None:
+        """Something was settled by WHERE while the claim ran: ask the table whether it was one of these."""
+        for _ in range(_RECHECKS_MAX):
+            if not claiming.uncertain:
+                return
+            claiming.uncertain = False
+            self._metrics.rechecks += 1
+            left = await self._work.run(self._store.unsettled(queue, sorted_ids(claiming.ids)))
+            claiming.settled |= claiming.ids - left
+
+    def _batch(self, grant: Grant, messages: Mapping[MessageId, tuple[Message, float]]) -> list[tuple[Message, float]]:
+        return [messages[key.id] for key in sorted(grant.keys, key=delivery_order) if key.id in messages]
+
+    def _hand_out(self, subscription: Subscription, batch: list[tuple[Message, float]]) -> int:
+        if not batch:
+            return 0
+        messages = [message for message, _ in batch]
+        for message, deadline in batch:
+            self._in_flight.add(subscription, message, deadline)
+        self._note_due(min(deadline for _, deadline in batch))
+        self._metrics.sent += len(messages)
+        self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
+        subscription.give(messages)
+        return len(messages)
+
+
+def _by_ack_wait(grants: Iterable[Grant]) -> dict[int | None, list[Grant]]:
+    groups: dict[int | None, list[Grant]] = {}
+    for grant in grants:
+        groups.setdefault(grant.subscription.request.ack_wait_ns, []).append(grant)
+    return groups
+
+
+def sorted_ids(ids: Iterable[MessageId]) -> list[MessageId]:
+    """A list in an order of its own kind: rows are then visited, and locked, in one order by everybody."""
+    return sorted(ids, key=lambda id_: (type(id_).__name__, id_))

@@ -1,0 +1,68 @@
+"""Service: something that runs in the background. open and close may be repeated; close then open restarts.
+
+The unit of work is a pass that tests call directly; `_run` only repeats passes. A `_run` that fails by a defect is
+logged and started again after a pause: a background task must never die unheard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+
+_RESTART_PAUSE_SECONDS = 1.0  # a defect that repeats at once must not fill the log
+
+
+class Service(ABC):
+    """See the module."""
+
+    def __init__(self, name: str, logger: logging.Logger) -> None:
+        self._name = name
+        self._logger = logger
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None
+
+    async def open(self) -> None:
+        """Start, unless running."""
+        if self._task is None:
+            self._stopping.clear()
+            self._task = asyncio.create_task(self._supervised(), name=self._name)
+
+    async def close(self, *, grace_seconds: float = 5.0) -> None:
+        """Let the current pass end, cancel what exceeds the grace time. Unless stopped already."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        self._stopping.set()
+        self._wake()
+        _, late = await asyncio.wait((task,), timeout=grace_seconds)
+        if late:
+            self._logger.warning("%s: did not end within %.1f s, cancelled", self._name, grace_seconds)
+            task.cancel()
+            await asyncio.wait((task,), timeout=1.0)
+
+    def _wake(self) -> None:  # noqa: B027 (not every service waits for anything else)
+        """Interrupt a wait other than `_pause`."""
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """Repeat passes until `_stopping` is set."""
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, or less when stopping."""
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            pass
+
+    async def _supervised(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self._run()
+            except Exception:
+                self._logger.exception("%s: failed by a defect, starting again", self._name)
+                await self._pause(_RESTART_PAUSE_SECONDS)

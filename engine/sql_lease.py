@@ -1,0 +1,120 @@
+"""Claim, release and purge in SQL. Each runs in a thread inside one transaction that its caller opened and commits.
+
+All three first select what they may change, locking it where others write too and passing over what is locked; then
+they change exactly that. So none of them ever waits for a client's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.backend.base import StoreConnection
+from engine.identity import from_text, id_kind
+from engine.model import Message, MessageId, QueueSpec, TextValue
+from engine.sql_look import INTEGER, id_column, not_null
+from engine.statements.queue import QueueStatements
+from engine.store import Claim, Release
+
+_RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
+
+
+@dataclass(frozen=True, slots=True)
+class _Locked:
+    """A row that this transaction may lease, as it was before."""
+
+    id: MessageId
+    priority: int
+    epoch: int
+    due_ns: int
+
+
+def claim(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    ids: Sequence[MessageId],
+    delays_ns: Mapping[int, int],
+) -> Claim:
+    """MessageStore.claim."""
+    id_ = id_column(queue)
+    kind = id_kind(id_)
+    columns = (INTEGER, id_, INTEGER, INTEGER, INTEGER)
+    rows = connection.query_text(statements.claimable(len(ids)), ids, columns)
+    if not rows:
+        return Claim(int(connection.query(statements.now)[0][0]), ())
+    now_ns = int(not_null(rows[0][0]))
+    locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
+    until_ns = _lease(connection, statements, locked, now_ns, delays_ns)
+    values = _values(connection, statements, queue, [row.id for row in locked])
+    messages = (
+        Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
+        for row in locked
+        if row.id in values
+    )
+    return Claim(now_ns, tuple(messages))
+
+
+def _lease(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    rows: Sequence[_Locked],
+    now_ns: int,
+    delays_ns: Mapping[int, int],
+) -> dict[int, int]:
+    """Mark the rows leased; returns until when, by the epoch they had."""
+    last = max(delays_ns)
+    until_ns = {epoch: now_ns + delays_ns[min(max(epoch, 0), last)] for epoch in {row.epoch for row in rows}}
+    cases = [value for pair in until_ns.items() for value in pair]
+    changed = connection.execute(statements.lease(len(until_ns), len(rows)), (*cases, *(row.id for row in rows)))
+    assert changed == len(rows), f"leased {changed} of {len(rows)} locked rows"
+    return until_ns
+
+
+def _values(
+    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, ids: Sequence[MessageId]
+) -> dict[MessageId, tuple[TextValue, ...]]:
+    id_ = id_column(queue)
+    kind, position = id_kind(id_), queue.columns.index(id_)
+    rows = connection.query_text(statements.rows(len(ids)), ids, queue.columns)
+    return {from_text(kind, not_null(row[position])): row for row in rows}
+
+
+def release(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    leases: Sequence[Release],
+    epochs_taken_back: int,
+) -> int:
+    """MessageStore.release."""
+    chunks = (leases[start : start + _RELEASE_CHUNK] for start in range(0, len(leases), _RELEASE_CHUNK))
+    return sum(_release_chunk(connection, statements, queue, chunk, epochs_taken_back) for chunk in chunks)
+
+
+def _release_chunk(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    leases: Sequence[Release],
+    epochs_taken_back: int,
+) -> int:
+    id_ = id_column(queue)
+    kind = id_kind(id_)
+    wanted = {lease.id: lease for lease in leases}
+    rows = connection.query_text(statements.releasable(len(wanted)), list(wanted), (id_, INTEGER, INTEGER))
+    held = {from_text(kind, not_null(r[0])): (int(not_null(r[1])), r[2]) for r in rows}
+    same = [x for x in wanted.values() if held.get(x.id) == (x.epoch, str(x.lease_until_ns).encode())]
+    if not same:
+        return 0
+    cases = [value for lease in same for value in (lease.id, lease.due_ns)]
+    params = (*cases, epochs_taken_back, *(lease.id for lease in same))
+    return connection.execute(statements.release(len(same)), params)
+
+
+def purge(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> int:
+    """MessageStore.purge."""
+    id_ = id_column(queue)
+    rows = connection.query_text(statements.purgeable, (queue.options.purge_after_ns, limit), (id_,))
+    ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
+    return connection.execute(statements.purge(len(ids)), ids) if ids else 0

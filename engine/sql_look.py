@@ -1,0 +1,107 @@
+"""The look in SQL: what is due, in delivery order, and when the next message falls due. Blocking; runs in a thread.
+
+Read level by level of priority, because no database we serve skips within an index by itself: on (time_acked, priority,
+time_next) each level is one statement that reads only the rows it returns, however many are postponed or acked. Stops
+once it has enough; then `next_due_ns` covers the levels read, and whatever waits beyond them comes after them anyway.
+"""
+
+from __future__ import annotations
+
+from engine.backend.base import SqlValue, StoreConnection
+from engine.identity import from_text, id_kind
+from engine.model import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
+from engine.statements.queue import QueueStatements
+from engine.store import Look
+
+PRIORITY_LEVELS_MAX = 32
+"""Levels read one by one, about 0.2 ms each; beyond it the rest is read in one go, by a scan of the index."""
+
+_LONGLONG, _BINARY = 8, 63
+INTEGER = ColumnMeta(name="n", type=_LONGLONG, charset=_BINARY)
+"""The metadata of a computed integer."""
+
+
+def id_column(queue: QueueSpec) -> ColumnMeta:
+    """The metadata of the queue's id."""
+    column = queue.column("id")
+    assert column is not None, "a table without an id is rejected by the catalog"
+    return column
+
+
+def not_null(value: TextValue) -> bytes:
+    """A value that cannot be NULL."""
+    assert value is not None, "NULL where the statement yields none"
+    return value
+
+
+def look(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> Look:
+    """See the module."""
+    reading = _Reading(connection, statements, queue, limit)
+    if queue.layout is Layout.LEGACY:
+        reading.read_unlevelled()
+    else:
+        reading.read_levels()
+    return reading.result()
+
+
+class _Reading:
+    """One look under way."""
+
+    def __init__(self, connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> None:
+        self._connection, self._statements = connection, statements
+        self._limit = limit
+        id_ = id_column(queue)
+        self._kind = id_kind(id_)
+        self._columns = (INTEGER, id_, INTEGER, INTEGER)
+        self._now_ns = 0
+        self._keys: list[MessageKey] = []
+        self._next_due_ns: int | None = None
+
+    def result(self) -> Look:
+        self._keys.sort(key=lambda key: (key.priority, key.due_ns))
+        more = len(self._keys) > self._limit
+        return Look(self._now_ns, tuple(self._keys[: self._limit]), self._next_due_ns, more)
+
+    def read_unlevelled(self) -> None:
+        self._now_ns = int(self._connection.query(self._statements.now)[0][0])
+        self._read(self._statements.look_legacy, (*self._due, *self._later))
+
+    def read_levels(self) -> None:
+        now_ns, priority, unprioritised = self._connection.query(self._statements.look_start)[0]
+        self._now_ns = int(now_ns)
+        if unprioritised:
+            self._read(self._statements.look_no_priority, (*self._due, *self._later))
+        # NULL counts as 0, and negative levels precede it: so it does not count towards having enough.
+        enough = len(self._keys) + self._limit
+        for _ in range(PRIORITY_LEVELS_MAX):
+            if priority is None or len(self._keys) > enough:
+                return
+            level = (priority,)
+            priority = self._read(self._statements.look_priority, (*level, *self._due, *level, *level, *self._later))
+        if priority is not None and len(self._keys) <= enough:
+            self._read(self._statements.look_rest, (priority, *self._due, priority, *self._later))
+
+    @property
+    def _due(self) -> tuple[int, int]:
+        return (self._now_ns, self._limit + 1)  # one more tells whether more is due
+
+    @property
+    def _later(self) -> tuple[int]:
+        return (self._now_ns,)
+
+    def _read(self, sql: str, params: tuple[SqlValue, ...]) -> int | None:
+        """Take in one statement's keys; returns the next level, where the statement yields it."""
+        next_level: int | None = None
+        for kind, id_, priority, time_next in self._connection.query_text(sql, params, self._columns):
+            if kind == b"0":
+                due_ns = int(time_next or 0)
+                self._keys.append(MessageKey(int(not_null(priority)), due_ns, from_text(self._kind, not_null(id_))))
+            else:
+                next_level = None if priority is None else int(priority)
+                self._note_due(time_next)
+        return next_level
+
+    def _note_due(self, time_next: TextValue) -> None:
+        if time_next is not None:
+            due_ns = int(time_next)
+            self._next_due_ns = due_ns if self._next_due_ns is None else min(self._next_due_ns, due_ns)

@@ -1,0 +1,101 @@
+"""SqlMessageStore: MessageStore in SQL, one implementation for every dialect.
+
+Each method is one function run on a StoreConnection in a worker thread, so a whole transaction costs one thread hop.
+Rules
+- The clock is the database's: every method takes the time in the statement that compares with it.
+- No method waits for a client's transaction: what is locked is passed over (sql_lease).
+- A message's values are read as text-protocol bytes after the lease, so a receiver sees the row as it then is,
+  generated columns and all, and every change made before the claim is honoured.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from engine import sql_lease, sql_look
+from engine.backend.base import StorePool
+from engine.catalog import TableInfo, next_catalog, slow_reason
+from engine.identity import from_text, id_kind
+from engine.model import MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.statements.dialect import Dialect
+from engine.statements.mysql import MYSQL
+from engine.statements.queue import QueueStatements
+from engine.statements.sqlite import SQLITE
+from engine.store import Claim, Look, Release
+
+
+class SqlMessageStore:
+    """See the module. `close` closes its pool."""
+
+    def __init__(self, pool: StorePool, dialect: Dialect, logger: logging.Logger | None = None) -> None:
+        self._pool = pool
+        self._dialect = dialect
+        self._logger = logger or logging.getLogger("queuegate.store")
+        self._texts: dict[QueueName, tuple[QueueSpec, QueueStatements]] = {}
+        self._warned: set[tuple[QueueName, str]] = set()
+
+    @classmethod
+    def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
+        """The store on MySQL or MariaDB."""
+        return cls(pool, MYSQL)
+
+    @classmethod
+    def for_sqlite(cls, pool: StorePool) -> SqlMessageStore:
+        """The store on the embedded database."""
+        return cls(pool, SQLITE)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
+        tables = await self._pool.read(self._dialect.list_tables)
+        catalog = next_catalog(previous, tables)
+        if catalog is not previous:
+            self._texts = {name: entry for name, entry in self._texts.items() if name in catalog.queues}
+            self._warn(tables, catalog)
+        return catalog
+
+    async def look(self, queue: QueueSpec, limit: int) -> Look:
+        assert limit >= 1
+        statements = self._statements(queue)
+        return await self._pool.read(lambda connection: sql_look.look(connection, statements, queue, limit))
+
+    async def claim(self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
+        assert ids and delays_ns
+        statements = self._statements(queue)
+        return await self._pool.write(lambda c: sql_lease.claim(c, statements, queue, ids, delays_ns))
+
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId]:
+        if not ids:
+            return set()
+        sql = self._statements(queue).unsettled(len(ids))
+        id_ = sql_look.id_column(queue)
+        kind = id_kind(id_)
+        rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, (id_,)))
+        return {from_text(kind, sql_look.not_null(row[0])) for row in rows}
+
+    async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
+        if not leases:
+            return 0
+        statements = self._statements(queue)
+        taken_back = 0 if counted else 1
+        return await self._pool.write(lambda c: sql_lease.release(c, statements, queue, leases, taken_back))
+
+    async def purge(self, queue: QueueSpec, limit: int) -> int:
+        statements = self._statements(queue)
+        return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
+
+    def _statements(self, queue: QueueSpec) -> QueueStatements:
+        entry = self._texts.get(queue.name)
+        if entry is None or entry[0] is not queue:
+            entry = self._texts[queue.name] = (queue, QueueStatements(self._dialect, queue))
+        return entry[1]
+
+    def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:
+        """Tell once of each table that cannot be served, or only slowly, and why."""
+        for table in tables:
+            text = catalog.rejected.get(table.name) or slow_reason(table)
+            if text is not None and (table.name, text) not in self._warned:
+                self._warned.add((table.name, text))
+                self._logger.warning("queue table %s: %s", table.name, text)

@@ -1,0 +1,34 @@
+"""What one database's SQL differs in, as far as the engine's store is concerned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.backend.base import StoreConnection
+from engine.catalog import TableInfo
+
+
+class ListTables(Protocol):
+    """Reads every table that carries the queue mark."""
+
+    def __call__(self, connection: StoreConnection) -> list[TableInfo]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The difference between databases.
+
+    `now_ns`: the database's time as an SQL expression, nanoseconds since the epoch. `skip_locked`: what makes a SELECT
+    lock the rows it can get at once and pass over the others; empty where a writing transaction is alone anyway.
+    """
+
+    name: str
+    now_ns: str
+    skip_locked: str
+    list_tables: ListTables
+
+
+def quote(name: str) -> str:
+    """An identifier in back-quotes, which both MySQL and SQLite read."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,120 @@
+"""Every statement the store runs on a queue's table, by name, the same for all dialects but for two words of theirs.
+
+All that depends on the queue is the table's name and whether it has a priority column (Vitess's first layout has not:
+then everything has priority 0). Values are bound, never spliced. The look's statements are made for an index on
+(time_acked, priority, time_next [ASC or DESC]): each reads only the rows it returns, whatever else is in the table.
+MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where ORDER BY ... LIMIT 1 may sort.
+"""
+
+from __future__ import annotations
+
+from engine.model import Layout, QueueSpec
+from engine.statements.dialect import Dialect, quote
+
+
+def placeholders(count: int) -> str:
+    """`?` times count, for an IN list."""
+    assert count > 0, "an empty IN list is not SQL"
+    return ", ".join("?" * count)
+
+
+class QueueStatements:
+    """The texts for one queue."""
+
+    def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
+        self._table = table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
+        self._priority = priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
+        self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
+        self._columns = ", ".join(quote(column.name) for column in queue.columns)
+        now_ns = dialect.now_ns
+        waiting = f"FROM {table} WHERE time_acked IS NULL"
+        due = "(time_next IS NULL OR time_next <= ?)"
+
+        self.now = f"SELECT {now_ns}"
+        """The database's time."""
+
+        self.look_start = (
+            f"SELECT {now_ns}, (SELECT MIN(priority) {waiting}), EXISTS (SELECT 1 {waiting} AND priority IS NULL)"
+        )
+        """The time, the first priority in use, and whether there are messages without one."""
+
+        self.look_priority = (
+            f"SELECT * FROM (SELECT 0 AS kind, id, priority, time_next {waiting} AND priority = ? AND {due}"
+            " ORDER BY time_next LIMIT ?) AS due"
+            f" UNION ALL SELECT 1, NULL, (SELECT MIN(priority) {waiting} AND priority > ?),"
+            f" (SELECT time_next {waiting} AND priority = ? AND time_next > ? ORDER BY time_next LIMIT 1)"
+        )
+        """Of one priority: its due messages (kind 0), then (kind 1) the next priority in use and the next due time."""
+
+        self.look_no_priority = (
+            f"SELECT * FROM (SELECT 0 AS kind, id, 0 AS priority, time_next {waiting} AND priority IS NULL AND {due}"
+            " ORDER BY time_next LIMIT ?) AS due"
+            f" UNION ALL SELECT 1, NULL, NULL,"
+            f" (SELECT time_next {waiting} AND priority IS NULL AND time_next > ? ORDER BY time_next LIMIT 1)"
+        )
+        """The same for messages whose priority is NULL, which counts as 0."""
+
+        self.look_rest = (
+            f"SELECT * FROM (SELECT 0 AS kind, id, priority, time_next {waiting} AND priority >= ? AND {due}"
+            " ORDER BY priority, time_next LIMIT ?) AS due"
+            f" UNION ALL SELECT 1, NULL, NULL, (SELECT MIN(time_next) {waiting} AND priority >= ? AND time_next > ?)"
+        )
+        """The same for all priorities from one on: for tables that use priority as something else than a few levels."""
+
+        self.look_legacy = (
+            f"SELECT * FROM (SELECT 0 AS kind, id, 0 AS priority, time_next {waiting} AND {due}"
+            " ORDER BY time_next LIMIT ?) AS due"
+            f" UNION ALL SELECT 1, NULL, NULL,"
+            f" (SELECT time_next {waiting} AND time_next > ? ORDER BY time_next LIMIT 1)"
+        )
+        """The same for a table without a priority column."""
+
+        self.purgeable = (
+            f"SELECT id FROM {table} WHERE time_acked < {now_ns} - ? ORDER BY time_acked LIMIT ?{self._lock}"
+        )
+        """Messages acked long enough ago, oldest first."""
+
+        self._claimable = (
+            f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0)"
+            f" {waiting} AND (time_next IS NULL OR time_next <= {now_ns}) AND id IN"
+        )
+
+    def claimable(self, count: int) -> str:
+        """Of these ids, those that can be leased: time, id, priority, epoch, due time. Locked if others write too."""
+        return f"{self._claimable} ({placeholders(count)}){self._lock}"
+
+    def lease(self, epochs: int, count: int) -> str:
+        """Lease rows that this transaction has locked; their new time_next by the epoch they had."""
+        # time_next comes first: MySQL evaluates SET from left to right, and the CASE means the epoch before.
+        cases = "WHEN ? THEN ? " * epochs
+        return (
+            f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = COALESCE(epoch, 0) + 1"
+            f" WHERE id IN ({placeholders(count)})"
+        )
+
+    def rows(self, count: int) -> str:
+        """Whole rows, as they are after the lease."""
+        return f"SELECT {self._columns} FROM {self._table} WHERE id IN ({placeholders(count)})"
+
+    def unsettled(self, count: int) -> str:
+        """Which of these messages exist and are not acked."""
+        return f"SELECT id FROM {self._table} WHERE time_acked IS NULL AND id IN ({placeholders(count)})"
+
+    def releasable(self, count: int) -> str:
+        """Of these ids, the unacked ones with their lease; locked where others write too."""
+        return (
+            f"SELECT id, COALESCE(epoch, 0), time_next FROM {self._table}"
+            f" WHERE time_acked IS NULL AND id IN ({placeholders(count)}){self._lock}"
+        )
+
+    def release(self, count: int) -> str:
+        """Make leased rows due again as before the lease; `?` is what to take off the epoch."""
+        cases = "WHEN ? THEN ? " * count
+        return (
+            f"UPDATE {self._table} SET time_next = CASE id {cases}END, epoch = COALESCE(epoch, 0) - ?"
+            f" WHERE id IN ({placeholders(count)})"
+        )
+
+    def purge(self, count: int) -> str:
+        """Delete messages, if acked long enough ago."""
+        return f"DELETE FROM {self._table} WHERE time_acked IS NOT NULL AND id IN ({placeholders(count)})"

@@ -1,0 +1,60 @@
+"""SQLite: the words of the dialect, and how marked tables are listed.
+
+SQLite keeps no table comments, so the embedded backend keeps them in a table of its own, queuegate_meta_tables (name,
+comment). Its only database is called `main`. Times have milliseconds: SQLite 3.40 offers no finer clock.
+"""
+
+from __future__ import annotations
+
+from engine.backend.base import StoreConnection
+from engine.catalog import IndexInfo, TableInfo
+from engine.model import QUEUE_MARK, QueueName
+from engine.statements.dialect import Dialect
+
+DATABASE = "main"
+
+META_EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queuegate_meta_tables'"
+"""Whether any table ever had a comment."""
+
+MARKED_TABLES = (
+    "SELECT m.name, m.comment FROM queuegate_meta_tables AS m"
+    " JOIN sqlite_master AS s ON s.type = 'table' AND s.name = m.name WHERE instr(m.comment, ?) > 0 ORDER BY m.name"
+)
+"""Every table that exists and whose comment carries the mark."""
+
+KEY_COLUMNS = "SELECT lower(name) FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
+"""The primary key, which is no index where it is the rowid."""
+
+INDEX_COLUMNS = (
+    'SELECT i.name, i."unique", lower(c.name) FROM pragma_index_list(?) AS i, pragma_index_info(i.name) AS c'
+    " WHERE NOT i.partial ORDER BY i.seq, c.seqno"
+)
+"""A table's indexes, column by column."""
+
+
+def list_tables(connection: StoreConnection) -> list[TableInfo]:
+    """Every marked table."""
+    if not connection.query(META_EXISTS):
+        return []
+    return [
+        TableInfo(QueueName(DATABASE, name), comment, connection.describe(DATABASE, name), _indexes(connection, name))
+        for name, comment in connection.query(MARKED_TABLES, (QUEUE_MARK,))
+    ]
+
+
+def _indexes(connection: StoreConnection, table: str) -> tuple[IndexInfo, ...]:
+    columns: dict[str, list[str]] = {}
+    unique: dict[str, bool] = {}
+    for index, is_unique, column in connection.query(INDEX_COLUMNS, (table,)):
+        columns.setdefault(index, []).append(str(column))
+        unique[index] = bool(is_unique)
+    key = tuple(str(row[0]) for row in connection.query(KEY_COLUMNS, (table,)))
+    return (IndexInfo(key, True), *(IndexInfo(tuple(names), unique[index]) for index, names in columns.items()))
+
+
+SQLITE = Dialect(
+    name="sqlite",
+    now_ns="(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000)",
+    skip_locked="",  # a writing transaction has the file to itself
+    list_tables=list_tables,
+)
