@@ -15,11 +15,14 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
-from proxy import app, logs
+from proxy import logs
 from proxy.config import Config, ConfigError, LogFormat, LogLevel, load
+
+if TYPE_CHECKING:
+    from proxy.app import Serving
 
 logger = logging.getLogger("queuegate")
 
@@ -106,22 +109,26 @@ def _load(options: argparse.Namespace) -> Config:
 def _serve(options: argparse.Namespace) -> int:
     config = _load(options)
     logs.configure(config.log)
+    from proxy import app  # here, because it loads all there is, which a mistake or --help need not wait for
+
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(app.serve(config, ready=lambda serving: _announce(config, serving)))
     return 0
 
 
-def _announce(config: Config, serving: app.Serving) -> None:
-    address = serving.address
+def _announce(config: Config, serving: Serving) -> None:
+    address, backend = serving.address, config.backend
+    kind = "sqlite" if backend.embedded else "mysql"
     logger.info(
         "listening on %s",
         address,
-        extra={"backend": config.backend.scheme, "auth": config.auth_mode.value, "version": release()},
+        extra={"backend": kind, "url": backend, "auth": config.auth_mode.value, "version": release()},
     )
     host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host
     user = config.accounts[0].name if config.accounts else "USER"
     password = "" if config.accounts and config.accounts[0].passwordless else " -p"
-    logger.info("connect with: mysql -h%s -P%d -u%s%s %s", host, address.port, user, password, config.backend.database)
+    database = "main" if backend.embedded else backend.database or ""
+    logger.info("connect with: mysql -h%s -P%d -u%s%s %s", host, address.port, user, password, database)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

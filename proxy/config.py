@@ -199,8 +199,8 @@ class Log(_Section):
 class Config(_Section):
     """Everything that can be set. Times are seconds, sizes bytes."""
 
-    listen: Annotated[Address, BeforeValidator(_address)] = Field(default=DEFAULT_LISTEN, validate_default=True)  # type: ignore[assignment]
-    backend: Annotated[BackendUrl, BeforeValidator(_backend)] = Field(default=DEFAULT_BACKEND, validate_default=True)  # type: ignore[assignment]
+    listen: Annotated[Address, BeforeValidator(_address)] = Field(default=DEFAULT_LISTEN, validate_default=True)
+    backend: Annotated[BackendUrl, BeforeValidator(_backend)] = Field(default=DEFAULT_BACKEND, validate_default=True)
     auth: Annotated[Auth | None, Field(strict=False)] = None
     users: tuple[User, ...] = Field(default=(), strict=False)
     queue_defaults: Annotated[QueueOptions, BeforeValidator(_queue_options)] = QueueOptions()

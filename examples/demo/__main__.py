@@ -1,7 +1,8 @@
 """`make demo`: what queuegate promises, shown with PyMySQL on a temporary file.
 
-Ends by itself; the exit code is 1 if a promise breaks. Everything a client does here is plain SQL on an ordinary
-MySQL driver. The only thing that is not a client's business is `Server`, which starts the proxy as a user would, and kills it.
+Ends by itself; the exit code is 1 if a promise breaks. Everything a client does here is plain SQL on an ordinary MySQL
+driver. The only thing that is not a client's business is `Server`, which starts the proxy as a user would, and kills
+it.
 """
 
 from __future__ import annotations
