@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 import yaml
-from engine.backend.url import BackendUrl, InvalidBackendUrl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
+from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError
 from engine.options import OPTIONS, QueueOptions, parse_duration, parse_options
