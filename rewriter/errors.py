@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from engine.model import QueueName
+
 
 class RewriteError(Exception):
     """A statement that cannot be planned."""
@@ -29,10 +31,19 @@ class UnsupportedSql(RewriteError):
 
 
 class UnknownQueue(RewriteError):
-    """No queue (or table) of that name."""
+    """No queue of that name. Whether there is an ordinary table instead, only the database knows: ask it for `queue`.
+
+    `perhaps_alias`: the text is also plain SQL, `FROM stream alias`; if there is a table called `stream` in the queue's
+    database, it means that.
+    """
 
     errno = 1146
     sqlstate = "42S02"
+
+    def __init__(self, message: str, queue: QueueName | None = None, *, perhaps_alias: bool = False) -> None:
+        super().__init__(message)
+        self.queue = queue
+        self.perhaps_alias = perhaps_alias
 
 
 class NotAQueueTable(RewriteError):
@@ -47,6 +58,13 @@ class NoDatabaseSelected(RewriteError):
 
     errno = 1046
     sqlstate = "3D000"
+
+
+class IncorrectId(RewriteError):
+    """A message id that the queue's key cannot hold."""
+
+    errno = 1366
+    sqlstate = "HY000"
 
 
 class InvalidOptionValue(RewriteError):

@@ -128,7 +128,7 @@ Plan = (
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What a plan depends on besides the text and the catalog. `now_ns` is spelled in SQL, evaluated by the database."""
+    """What a plan depends on besides the text and the catalog. `now_sql` is evaluated by the database."""
 
     database: str | None = None
     now_sql: str = "(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)"

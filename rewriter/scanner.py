@@ -92,7 +92,9 @@ _SHOW = _pattern(
     SPACE + rb"(?:QUEUES?|SUBSCRIPTIONS|CREATE" + SPACE + rb"QUEUE|(?:FULL" + SPACE + rb")?PROCESSLIST)" + WORD_END
 )
 _DELIVERY = _pattern(SPACE + rb"DELIVERY" + WORD_END + SPACE + rb"FOR" + WORD_END)
-_ANALYZED_WRITE = _pattern(SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)")
+_ANALYZED_WRITE = _pattern(
+    SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)"
+)
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
 
@@ -304,4 +306,3 @@ def _merged(effects: list[Effects]) -> Effects:
         uncertain=frozenset().union(*(e.uncertain for e in effects)),
         catalog=any(e.catalog for e in effects),
     )
-

@@ -78,4 +78,3 @@ def ending(queue: QueueName, ids: tuple[MessageId, ...] | None) -> Effects:
     if ids is None:
         return Effects(uncertain=frozenset((queue,)))
     return Effects(settled=((queue, ids),))
-

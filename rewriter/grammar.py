@@ -1,0 +1,198 @@
+"""The grammar of queue statements: tokens in, a node out, or None where the text is ordinary SQL after all.
+
+What belongs to the language but not to this version is recognised here and refused with what to do instead.
+Clauses live beside: ddl_grammar (CREATE QUEUE), stream_grammar (SELECT ... FROM STREAM), settle_grammar (ACK, UPDATE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from rewriter.ddl_grammar import parse_create_queue
+from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.lexical import leading_verb
+from rewriter.settle_grammar import parse_ack, parse_update
+from rewriter.statements import (
+    ChangeDatabase,
+    DescribeQueue,
+    DropQueue,
+    KillConnection,
+    ListProcesses,
+    ListQueues,
+    Statement,
+    TruncateQueue,
+)
+from rewriter.stream_grammar import parse_select, parse_stream
+from rewriter.tokens import Kind, TokenCursor, string_value
+
+# What begins so may be ordinary SQL that the tokenizer cannot read: the database is the judge then.
+_ORDINARY_VERBS = frozenset(
+    (b"SELECT", b"WITH", b"TABLE", b"UPDATE", b"EXPLAIN", b"DESCRIBE", b"DESC", b"ANALYZE", b"CALL", b"KILL", b"USE")
+)
+
+_INSTEAD = {
+    "NACK": "to have a message sent again now: UPDATE q SET time_next = 0 WHERE id = 103",
+    "REJECT": "there are no dead-letter queues yet; to end a message: ACK q 105, or DELETE FROM q WHERE id = 105",
+    "RELEASE": "closing the stream gives its unacked messages back; or UPDATE q SET time_next = 0 WHERE id = 106",
+    "RENEW": "UPDATE q SET time_next = time_next + 300000000000 WHERE id = 107 holds a message 5 minutes longer",
+    "REDRIVE": "there are no dead-letter queues yet",
+    "RETRY": "UPDATE q SET time_next = 0 WHERE time_acked IS NULL makes postponed messages due",
+}
+
+
+def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
+    """One statement, which may end with `;`.
+
+    Raises:
+        SqlSyntaxError: it begins like a queue statement and goes on wrongly.
+        UnsupportedSql: it is part of the language, but not of this version.
+    """
+    try:
+        cursor = TokenCursor(sql, sql_modes)
+    except RewriteError:
+        if leading_verb(sql.encode("utf-8", "surrogatepass"))[0] in _ORDINARY_VERBS:
+            return None
+        raise
+    while cursor.accept_symbol("("):
+        pass
+    handler = _HANDLERS.get(cursor.word)
+    if handler is None or (cursor.position and handler is not parse_select):
+        return None
+    return handler(cursor)
+
+
+def _refused(cursor: TokenCursor) -> Statement | None:
+    verb = cursor.take().word
+    raise _not_yet(verb, _INSTEAD[verb])
+
+
+def _not_yet(what: str, instead: str) -> UnsupportedSql:
+    return UnsupportedSql(f"{what} is not supported by this version; {instead}")
+
+
+def _create(cursor: TokenCursor) -> Statement | None:
+    cursor.take_words("CREATE")
+    return parse_create_queue(cursor) if cursor.accept_words("QUEUE") else None
+
+
+def _alter(cursor: TokenCursor) -> Statement | None:
+    if cursor.accept_words("ALTER", "QUEUE"):
+        comment = "'vitess_message,vt_ack_wait=60,...'"
+        raise _not_yet("ALTER QUEUE", f"options are kept in the comment: ALTER TABLE q COMMENT = {comment}")
+    return None
+
+
+def _drop(cursor: TokenCursor) -> Statement | None:
+    if not cursor.accept_words("DROP", "QUEUE"):
+        return None
+    if_exists = cursor.accept_words("IF", "EXISTS")
+    statement = DropQueue(cursor.take_name(), if_exists)
+    cursor.take_end("DROP QUEUE takes one queue")
+    return statement
+
+
+def _truncate(cursor: TokenCursor) -> Statement | None:
+    if not cursor.accept_words("TRUNCATE", "QUEUE") or cursor.token is None or cursor.at_symbol(";"):
+        return None  # TRUNCATE queue: the table of that name
+    statement = TruncateQueue(cursor.take_name())
+    cursor.take_end()
+    return statement
+
+
+def _show(cursor: TokenCursor) -> Statement | None:
+    cursor.take_words("SHOW")
+    if cursor.accept_words("QUEUES"):
+        return _show_queues(cursor)
+    if cursor.accept_words("QUEUE", "STATUS"):
+        raise _not_yet("SHOW QUEUE STATUS", "see SHOW QUEUES, or count: SELECT state, COUNT(*) FROM q GROUP BY state")
+    if cursor.accept_words("SUBSCRIPTIONS"):
+        raise _not_yet("SHOW SUBSCRIPTIONS", "open streams are in SHOW PROCESSLIST")
+    if cursor.accept_words("CREATE", "QUEUE"):
+        statement = DescribeQueue(cursor.take_name())
+        cursor.take_end()
+        return statement
+    if cursor.accept_words("QUEUE"):
+        raise cursor.error("SHOW QUEUES, SHOW CREATE QUEUE q")
+    return _show_processlist(cursor)
+
+
+def _show_queues(cursor: TokenCursor) -> Statement:
+    database = like = None
+    if cursor.accept_words("FROM") or cursor.accept_words("IN"):
+        database = cursor.take_identifier()
+    if cursor.accept_words("LIKE"):
+        pattern = cursor.accept_kind(Kind.STRING)
+        if pattern is None:
+            raise cursor.error("a quoted pattern")
+        like = string_value(pattern.text)
+    elif cursor.word == "WHERE":
+        raise UnsupportedSql("SHOW QUEUES WHERE is not supported; use SHOW QUEUES LIKE 'pattern'")
+    cursor.take_end()
+    return ListQueues(database, like)
+
+
+def _show_processlist(cursor: TokenCursor) -> Statement | None:
+    full = cursor.accept_words("FULL")
+    if not cursor.accept_words("PROCESSLIST"):
+        return None
+    cursor.take_end()
+    return ListProcesses(full)
+
+
+def _kill(cursor: TokenCursor) -> Statement | None:
+    """KILL of a plain number; other forms (an expression, MariaDB's KILL USER) are the database's."""
+    cursor.take_words("KILL")
+    query_only = cursor.accept_words("QUERY")
+    if not query_only:
+        cursor.accept_words("CONNECTION")
+    number = cursor.accept_kind(Kind.NUMBER)
+    if number is None or not number.text.isdecimal() or len(number.text) > 20:  # 2^64 has 20 digits
+        return None
+    cursor.take_end()
+    return KillConnection(int(number.text), query_only)
+
+
+def _use(cursor: TokenCursor) -> Statement | None:
+    cursor.take_words("USE")
+    statement = ChangeDatabase(cursor.take_identifier())
+    cursor.take_end()
+    return statement
+
+
+def _explain(cursor: TokenCursor) -> Statement | None:
+    cursor.take()
+    if cursor.accept_words("DELIVERY", "FOR"):
+        raise _not_yet("EXPLAIN DELIVERY", "SELECT id, state, epoch, time_next FROM q WHERE id = 42 shows a message")
+    return parse_select(cursor)
+
+
+def _call(cursor: TokenCursor) -> Statement | None:
+    """sqlglot keeps the text after CALL as one token, so it is the text that is looked at."""
+    rest = cursor.sql[cursor.take().end :].lstrip().lower().replace("`", "")
+    name = rest.partition("(")[0].rpartition(".")[2].strip()
+    if name in ("queue_ack", "queue_nack", "queue_reject", "queue_release", "queue_renew"):
+        raise _not_yet(f"CALL {name}", "use ACK q 101, or UPDATE q SET state = 'acked' WHERE id = 101")
+    return None
+
+
+_HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
+    "CREATE": _create,
+    "ALTER": _alter,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+    "SHOW": _show,
+    "KILL": _kill,
+    "USE": _use,
+    "SELECT": parse_select,
+    "WITH": parse_select,
+    "TABLE": parse_select,
+    "EXPLAIN": _explain,
+    "DESCRIBE": _explain,
+    "DESC": _explain,
+    "ANALYZE": _explain,
+    "STREAM": parse_stream,
+    "ACK": parse_ack,
+    "UPDATE": parse_update,
+    "CALL": _call,
+    **dict.fromkeys(_INSTEAD, _refused),
+}

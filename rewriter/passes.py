@@ -1,0 +1,157 @@
+"""From a statement's node to its plan: names looked up in the catalog, then the pass for its kind."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from engine.model import QueueCatalog, QueueName, QueueSpec
+from engine.options import QueueOptions, parse_options
+from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue
+from rewriter.names import QueueNames
+from rewriter.plan import (
+    Effects,
+    Execute,
+    Kill,
+    NoOperation,
+    Passthrough,
+    Plan,
+    PlanContext,
+    ShowCreateQueue,
+    ShowProcessList,
+    ShowQueues,
+    Subscribe,
+    UseDatabase,
+)
+from rewriter.schema_ddl import create_table, quoted_name
+from rewriter.settle_passes import ack_as_update, update_plan
+from rewriter.settled import ending
+from rewriter.statements import (
+    Ack,
+    ChangeDatabase,
+    CreateQueue,
+    DescribeQueue,
+    DropQueue,
+    KillConnection,
+    ListProcesses,
+    ListQueues,
+    SelectStream,
+    Statement,
+    TruncateQueue,
+    UpdateQueue,
+)
+from rewriter.stream_passes import subscribe_request
+from rewriter.tokens import Name
+
+
+class Passes:
+    """Plans statements against one catalog."""
+
+    def __init__(self, catalog: QueueCatalog, names: QueueNames, defaults: QueueOptions) -> None:
+        self._catalog = catalog
+        self._names = names
+        self._defaults = defaults
+
+    def plan(self, statement: Statement, context: PlanContext) -> Plan:
+        """The plan; UPDATE of what is no queue, and `FROM stream alias`, are passed through without effects."""
+        match statement:
+            case SelectStream():
+                return self._stream(statement, context)
+            case Ack():
+                return ack_as_update(statement, self._spec(statement.name, context), context.now_sql)
+            case UpdateQueue():
+                spec = self._perhaps(statement.name, context)
+                return update_plan(statement, spec, context.now_sql) if spec else Passthrough()
+            case CreateQueue():
+                return self._create(statement, context)
+            case DropQueue():
+                return self._drop(statement, context)
+            case TruncateQueue(name):
+                queue = self._spec(name, context).name
+                return Execute(f"TRUNCATE TABLE {_table(queue)}", ending(queue, None))
+            case ListQueues(database, like):
+                return ShowQueues(database or context.database, like)
+            case DescribeQueue(name):
+                return ShowCreateQueue(self._spec(name, context).name)
+            case ListProcesses(full):
+                return ShowProcessList(full)
+            case KillConnection(connection_id, query_only):
+                return Kill(connection_id, query_only)
+            case ChangeDatabase(database):
+                return UseDatabase(database)
+        assert_never(statement)
+
+    # --- names
+
+    def _qualified(self, name: Name, context: PlanContext) -> QueueName:
+        database = name.database or context.database
+        if database is None:
+            raise NoDatabaseSelected("No database selected")
+        return QueueName(database, name.table)
+
+    def _find(self, name: QueueName) -> QueueSpec | None:
+        """The queue, or None if there is none.
+
+        Raises:
+            NotAQueueTable: the table says that it is a queue and cannot be served.
+        """
+        found = self._names.resolve(name.database, name.table)
+        if found is None:
+            return None
+        if reason := self._catalog.rejected.get(found):
+            raise NotAQueueTable(f"'{found.table}' is not a queue: {reason}")
+        return self._catalog.queues[found]
+
+    def _spec(self, name: Name, context: PlanContext) -> QueueSpec:
+        queue = self._qualified(name, context)
+        spec = self._find(queue)
+        if spec is None:
+            raise _unknown(queue)
+        return spec
+
+    def _perhaps(self, name: Name, context: PlanContext) -> QueueSpec | None:
+        """The queue of an ordinary statement, which is the database's own business if there is none."""
+        database = name.database or context.database
+        found = None if database is None else self._names.resolve(database, name.table)
+        return None if found is None else self._catalog.queues.get(found)
+
+    # --- passes that need the catalog
+
+    def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
+        queue = self._qualified(statement.name, context)
+        if statement.if_not_exists and queue in self._catalog.queues:
+            return NoOperation(1050, f"Table '{queue.table}' already exists")
+        options = parse_options(statement.options, self._defaults)
+        sql = create_table(
+            Name(queue.database, queue.table),
+            statement.items,
+            options,
+            context.now_sql,
+            if_not_exists=statement.if_not_exists,
+        )
+        return Execute(sql, Effects(catalog=True))
+
+    def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
+        queue = self._qualified(statement.name, context)
+        spec = self._find(queue)
+        if spec is not None:
+            return Execute(f"DROP TABLE {_table(spec.name)}", Effects(catalog=True))
+        if statement.if_exists:
+            return NoOperation(1051, f"Unknown queue '{queue}'")
+        raise _unknown(queue)
+
+    def _stream(self, statement: SelectStream, context: PlanContext) -> Plan:
+        queue = self._qualified(statement.name, context)
+        spec = self._find(queue)
+        if spec is not None:
+            return Subscribe(subscribe_request(statement, spec), statement.clauses.parameters)
+        if statement.fault and not statement.certain:
+            return Passthrough()
+        raise _unknown(queue, perhaps_alias=not statement.certain)
+
+
+def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
+    return UnknownQueue(f"Queue '{queue}' doesn't exist", queue, perhaps_alias=perhaps_alias)
+
+
+def _table(queue: QueueName) -> str:
+    return quoted_name(Name(queue.database, queue.table))

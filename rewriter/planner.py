@@ -1,0 +1,55 @@
+"""The planner: one statement's text and a catalog in, a plan out. No I/O, no state but the plans it remembers.
+
+The scanner decides whether a statement can be ours at all; only then it is tokenised. What the grammar finds to be
+ordinary SQL is passed through with the effects that the scanner saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.model import QueueCatalog
+from engine.options import QueueOptions
+from rewriter.grammar import parse
+from rewriter.names import QueueNames
+from rewriter.passes import Passes
+from rewriter.plan import Execute, Passthrough, Plan, PlanContext
+from rewriter.plan_cache import PlanCache
+from rewriter.scanner import Concern, StatementScanner
+from rewriter.transaction_verbs import transaction_verb
+
+
+class Planner:
+    """Plans statements for one catalog; a new catalog needs a new planner, so no plan outlives its catalog."""
+
+    def __init__(self, catalog: QueueCatalog, defaults: QueueOptions | None = None) -> None:
+        self._scanner = StatementScanner(catalog)
+        self._passes = Passes(catalog, QueueNames(catalog), defaults or QueueOptions())
+        self._cache = PlanCache()
+
+    def plan(self, sql: str, context: PlanContext) -> Plan:
+        """What is to be done with one statement.
+
+        Raises:
+            RewriteError: syntax, names, or something that is not supported.
+            EngineError: an option or a column that the queue does not have.
+        """
+        plan = self._cache.get(sql, context)
+        if plan is None:
+            plan = self._plan(sql, context)
+            if _comes_again(plan):
+                self._cache.put(sql, context, plan)
+        return plan
+
+    def _plan(self, sql: str, context: PlanContext) -> Plan:
+        encoded = sql.encode("utf-8", "surrogatepass")
+        glance = self._scanner.glance(encoded, context.database)
+        if glance.concern in (Concern.NONE, Concern.TOUCHES):
+            return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
+        statement = parse(sql, context.sql_modes)
+        return Passthrough(glance.effects) if statement is None else self._passes.plan(statement, context)
+
+
+def _comes_again(plan: Plan) -> bool:
+    """A statement that names the messages it settles is run once; remembering it would push out the others."""
+    return not (isinstance(plan, (Execute, Passthrough)) and plan.effects.settled)

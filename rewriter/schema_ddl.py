@@ -1,0 +1,230 @@
+"""CREATE QUEUE to CREATE TABLE and back.
+
+The queue's own columns come before the user's, but for those that the user declares: these keep their type and place,
+and get only what the engine cannot do without (a default, a unique key on id, the generated expression of state).
+"""
+
+from __future__ import annotations
+
+import re
+
+from engine.errors import InvalidOption
+from engine.model import SYSTEM_COLUMNS, QueueSpec
+from engine.options import QueueOptions, option_items, to_comment
+from rewriter.ddl_grammar import parse_create_table
+from rewriter.errors import UnsupportedSql
+from rewriter.statements import ColumnItem, Item, KeyItem
+from rewriter.tokens import Name, word_set
+
+_DUE_KEY = "queuegate_due"
+_STATE = (
+    "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' "
+    "WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL"
+)
+_INTEGERS = frozenset(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"))
+_TYPES = {
+    "priority": _INTEGERS,
+    "epoch": _INTEGERS,
+    "time_scheduled": frozenset(("BIGINT",)),
+    "time_next": frozenset(("BIGINT",)),
+    "time_created": frozenset(("BIGINT",)),
+    "time_acked": frozenset(("BIGINT",)),
+}
+_NULLABLE = ("time_next", "time_acked")
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_name(name: Name) -> str:
+    """The name as SQL; qualified if it is."""
+    return quoted(name.table) if name.database is None else f"{quoted(name.database)}.{quoted(name.table)}"
+
+
+def create_table(
+    name: Name, items: tuple[Item, ...], options: QueueOptions, now_sql: str, *, if_not_exists: bool
+) -> str:
+    """The CREATE TABLE that makes the queue.
+
+    Raises:
+        UnsupportedSql: the user declares one of the queue's columns so that it could not work.
+        InvalidOption: message_cols names a column that is not there.
+    """
+    declared = {item.name.lower(): item for item in items if isinstance(item, ColumnItem)}
+    _check_message_columns(options, declared)
+    defaults = _defaults(now_sql)
+    lines = [f"{column} {definition}" for column, definition in defaults.items() if column not in declared]
+    late = [line for line in lines if "time_scheduled" in declared and line.startswith("time_next ")]
+    lines = [line for line in lines if line not in late]
+    for item in items:
+        lines.append(_user_item(item, defaults))
+        if isinstance(item, ColumnItem) and item.name.lower() == "time_scheduled":
+            # An expression default may only look back to columns before it (MySQL 8).
+            lines.extend(late)
+    lines.extend(_id_key(items, declared))
+    lines.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
+    exists = "IF NOT EXISTS " if if_not_exists else ""
+    return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT='{to_comment(options)}'"
+
+
+def _defaults(now_sql: str) -> dict[str, str]:
+    """The definitions of the queue's own columns, in order."""
+    return {
+        "id": "BIGINT NOT NULL AUTO_INCREMENT",
+        "priority": "TINYINT NOT NULL DEFAULT 50",
+        "time_scheduled": f"BIGINT NOT NULL DEFAULT {now_sql}",
+        "time_next": "BIGINT NULL DEFAULT (time_scheduled)",
+        "epoch": "BIGINT NOT NULL DEFAULT 0",
+        "time_created": f"BIGINT NOT NULL DEFAULT {now_sql}",
+        "time_acked": "BIGINT NULL",
+        "state": f"VARCHAR(11) {_STATE}",
+    }
+
+
+def _check_message_columns(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
+    for column in options.message_cols:
+        if column.lower() not in declared and column.lower() not in SYSTEM_COLUMNS:
+            raise InvalidOption(f"message_cols: '{column}' is not a column of the queue")
+
+
+# --- the user's items
+
+
+def _user_item(item: Item, defaults: dict[str, str]) -> str:
+    if isinstance(item, KeyItem) or item.name.lower() not in defaults:
+        return item.text
+    name = item.name.lower()
+    if name == "id":
+        return _user_id(item)
+    if name == "state":
+        return f"{item.text} {_STATE}" if _is_bare_type(item) else _refuse(item, "give only its type; it is generated")
+    if not item.words or item.words[0] not in _TYPES[name]:
+        return _refuse(item, f"its type must be {' or '.join(sorted(_TYPES[name]))}")
+    if "GENERATED" in item.words or "AS" in item.words or "AUTO_INCREMENT" in item.words:
+        return _refuse(item, "it must be an ordinary column")
+    return _with_default(item, name, defaults[name])
+
+
+def _user_id(item: ColumnItem) -> str:
+    """Whatever can be a key; not NULL, for a message without id could not be acked."""
+    nullness = _nullness(item)
+    if nullness == "NULL":
+        return _refuse(item, "it must not allow NULL, for every message needs an id")
+    if nullness is not None or {"GENERATED", "AS", "REFERENCES", "PRIMARY"}.intersection(item.words):
+        return item.text
+    return f"{item.text} NOT NULL"
+
+
+def _with_default(item: ColumnItem, name: str, ours: str) -> str:
+    if name in _NULLABLE and _nullness(item) == "NOT NULL":
+        return _refuse(item, "it must allow NULL, which an acked message (time_next) or a waiting one (time_acked) has")
+    if "DEFAULT" in item.words:
+        if name == "time_acked" and not _default_is_null(item):
+            return _refuse(item, "its default must be NULL: a new message is not acked")
+        return item.text
+    if "DEFAULT" not in ours:
+        return item.text
+    nullness = " NOT NULL" if name not in _NULLABLE and _nullness(item) is None else ""
+    return f"{item.text}{nullness} DEFAULT{ours.partition(' DEFAULT')[2]}"
+
+
+def _refuse(item: ColumnItem, why: str) -> str:
+    raise UnsupportedSql(f"Column '{item.name}' is one of the queue's own: {why}, or leave it out")
+
+
+_ATTRIBUTES = word_set(
+    "NOT NULL DEFAULT GENERATED AS AUTO_INCREMENT PRIMARY UNIQUE KEY REFERENCES CHECK COMMENT ON INVISIBLE"
+)
+
+
+def _is_bare_type(item: ColumnItem) -> bool:
+    return not _ATTRIBUTES.intersection(item.words)
+
+
+def _default_is_null(item: ColumnItem) -> bool:
+    place = item.words.index("DEFAULT")
+    return item.words[place + 1 : place + 2] == ("NULL",)
+
+
+def _nullness(item: ColumnItem) -> str | None:
+    """NOT NULL, NULL, or None if not said. NULL after DEFAULT or SET (of a foreign key) says nothing of it."""
+    for before, word in zip(("", *item.words), item.words, strict=False):
+        if word == "NULL" and before == "NOT":
+            return "NOT NULL"
+        if word == "NULL" and before not in ("DEFAULT", "SET"):
+            return "NULL"
+    return None
+
+
+# --- keys
+
+
+def _id_key(items: tuple[Item, ...], declared: dict[str, ColumnItem]) -> list[str]:
+    """What makes id unique by itself, unless the user has seen to it."""
+    own = declared.get("id")
+    if own is not None and {"PRIMARY", "UNIQUE", "KEY"}.intersection(own.words):
+        return []
+    if any(_is_unique_key_on_id(item) for item in items):
+        return []
+    if any(_is_primary(item) for item in items):
+        return ["UNIQUE KEY (id)"]
+    return ["PRIMARY KEY (id)"]
+
+
+def _is_unique_key_on_id(item: Item) -> bool:
+    if not isinstance(item, KeyItem) or not {"PRIMARY", "UNIQUE"}.intersection(item.words):
+        return False
+    return [column.lower() for column in item.columns] == ["id"]
+
+
+def _is_primary(item: Item) -> bool:
+    if isinstance(item, KeyItem):
+        return "PRIMARY" in item.words
+    return "PRIMARY" in item.words or ("KEY" in item.words and "UNIQUE" not in item.words)
+
+
+# --- back
+
+
+_INT = r"(?:\(\d+\))?"
+_NOW = r"\(?\(?timestampdiff\(.*"
+_AS_CREATED = {
+    "id": rf"bigint{_INT} NOT NULL AUTO_INCREMENT",
+    "priority": rf"tinyint{_INT} NOT NULL DEFAULT '?50'?",
+    "time_scheduled": rf"bigint{_INT} NOT NULL DEFAULT {_NOW}",
+    "time_next": rf"bigint{_INT} (?:NULL )?DEFAULT \(?`?time_scheduled`?\)?",
+    "epoch": rf"bigint{_INT} NOT NULL DEFAULT '?0'?",
+    "time_created": rf"bigint{_INT} NOT NULL DEFAULT {_NOW}",
+    "time_acked": rf"bigint{_INT}(?: NULL)?(?: DEFAULT NULL)?",
+    "state": r"varchar\(11\).* GENERATED ALWAYS AS .*",
+}
+
+_EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")  # how MySQL prints what older versions do not know
+
+
+def show_create_queue(create_table_sql: str, spec: QueueSpec) -> str:
+    """CREATE QUEUE text that makes this queue again, from what SHOW CREATE TABLE says of its table.
+
+    Left out: the queue's own columns as CREATE QUEUE makes them, its index, and table options (engine, charset).
+    """
+    _, items = parse_create_table(_EXECUTABLE_COMMENT.sub(r"\1", create_table_sql))
+    ours = {item.name.lower() for item in items if isinstance(item, ColumnItem) and _is_as_created(item)}
+    kept = [item.text for item in items if not _is_ours(item, ours)]
+    columns = "\n  " + ",\n  ".join(kept) + "\n" if kept else ""
+    text = f"CREATE QUEUE {quoted(spec.name.table)} ({columns})"
+    options = ", ".join(f"{name} = {value}" for name, value in option_items(spec.options).items())
+    return f"{text} WITH ({options})" if options else text
+
+
+def _is_as_created(item: ColumnItem) -> bool:
+    pattern = _AS_CREATED.get(item.name.lower())
+    return pattern is not None and re.fullmatch(pattern, item.definition, re.IGNORECASE | re.DOTALL) is not None
+
+
+def _is_ours(item: Item, ours: set[str]) -> bool:
+    if isinstance(item, ColumnItem):
+        return item.name.lower() in ours
+    if item.text.split("(")[0].replace("`", "").split() == ["KEY", _DUE_KEY]:
+        return True
+    return "id" in ours and _is_unique_key_on_id(item)

@@ -1,0 +1,136 @@
+"""ACK, and UPDATE in the forms that end messages.
+
+ACK q 101, 'x', ?      ACK q (101, 102)      ACK q WHERE condition
+UPDATE [LOW_PRIORITY] [IGNORE] q [[AS] alias] SET column = value, ... [WHERE condition] [ORDER BY ...] [LIMIT n]
+"""
+
+from __future__ import annotations
+
+from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.statements import Ack, Assignment, UpdateQueue
+from rewriter.tokens import Kind, Token, TokenCursor
+
+_ID_KINDS = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
+_AFTER_CONDITION = ("ORDER", "LIMIT", "RETURNING")
+_NEVER_IN_CONDITION = ("GROUP", "HAVING", "UNION", "WHERE", "SET", "FOR", "INTO", "LOCK")
+
+
+def parse_ack(cursor: TokenCursor) -> Ack:
+    cursor.take_words("ACK")
+    name = cursor.take_name()
+    if cursor.accept_words("WHERE"):
+        condition = take_condition(cursor)
+        if cursor.word in _AFTER_CONDITION:
+            raise UnsupportedSql(
+                f"ACK ... {cursor.word} is not supported; use UPDATE q SET state = 'acked' WHERE ... LIMIT n"
+            )
+        cursor.take_end()
+        return Ack(name, (), condition)
+    in_parentheses = cursor.accept_symbol("(")
+    ids = [_take_id(cursor)]
+    while cursor.accept_symbol(","):
+        ids.append(_take_id(cursor))
+    if in_parentheses:
+        cursor.take_symbol(")")
+    cursor.take_end()
+    return Ack(name, tuple(ids), "")
+
+
+def _take_id(cursor: TokenCursor) -> Token:
+    token = cursor.token
+    if token is None:
+        raise cursor.error("ACK takes ids or a condition: ACK q 101, 102 or ACK q WHERE id < 200")
+    if token.kind in _ID_KINDS:
+        cursor.position += 1
+        following = cursor.token
+        if following is None or (following.kind is Kind.SYMBOL and following.text in (",", ")", ";")):
+            return token
+        if following.kind is not Kind.SYMBOL:
+            raise cursor.error()
+    elif token.kind is Kind.WORD or (token.kind is Kind.SYMBOL and token.text in (",", ")", ";")):
+        raise cursor.error("an id is a whole number, a quoted string or ?")
+    raise UnsupportedSql(
+        f"ACK takes whole numbers, quoted strings and ?, not an expression near '{cursor.sql[token.start :][:40]}'; "
+        "use ACK q WHERE id = ..."
+    )
+
+
+def take_condition(cursor: TokenCursor) -> str:
+    """A condition up to the end, or to a clause that may follow one. Its parentheses are balanced."""
+    first = cursor.position
+    while (token := cursor.token) is not None and not (token.kind is Kind.SYMBOL and token.text == ";"):
+        if token.word in _AFTER_CONDITION:
+            break
+        if token.word in _NEVER_IN_CONDITION:
+            raise cursor.error()
+        skip_group(cursor)
+    if cursor.position == first:
+        raise cursor.error("a condition")
+    return cursor.slice(first, cursor.position)
+
+
+def skip_group(cursor: TokenCursor) -> None:
+    """One token, or all of what a parenthesis opens."""
+    if cursor.at_symbol(")"):
+        raise cursor.error()
+    depth = 0
+    while True:
+        token = cursor.take()
+        if token.kind is Kind.SYMBOL:
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0:
+            return
+
+
+def parse_update(cursor: TokenCursor) -> UpdateQueue | None:
+    """None where it is not of this form (several tables joined, say): not for us to judge."""
+    try:
+        return _take_update(cursor)
+    except RewriteError:
+        return None
+
+
+def _take_update(cursor: TokenCursor) -> UpdateQueue | None:
+    cursor.take_words("UPDATE")
+    while cursor.accept_words("LOW_PRIORITY") or cursor.accept_words("IGNORE"):
+        pass
+    name = cursor.take_name()
+    if cursor.word != "SET":
+        cursor.accept_words("AS")
+        if (token := cursor.token) is None or token.kind not in (Kind.WORD, Kind.NAME):
+            return None
+        cursor.position += 1
+    head = cursor.slice(0, cursor.position)
+    if not cursor.accept_words("SET"):
+        return None
+    assignments = [_take_assignment(cursor)]
+    while cursor.accept_symbol(","):
+        assignments.append(_take_assignment(cursor))
+    condition = take_condition(cursor) if cursor.accept_words("WHERE") else ""
+    return UpdateQueue(name, head, tuple(assignments), condition, _take_tail(cursor))
+
+
+def _take_assignment(cursor: TokenCursor) -> Assignment:
+    first = cursor.position
+    column = cursor.take_identifier()
+    while cursor.accept_symbol("."):
+        column = cursor.take_identifier()
+    if not cursor.accept_symbol(":="):
+        cursor.take_symbol("=")
+    value = cursor.position
+    while cursor.token is not None and not (cursor.at_symbol(",") or cursor.at_symbol(";")):
+        if cursor.word in ("WHERE", *_AFTER_CONDITION):
+            break
+        skip_group(cursor)
+    if cursor.position == value:
+        raise cursor.error()
+    return Assignment(column, tuple(cursor.tokens[value : cursor.position]), cursor.slice(first, cursor.position))
+
+
+def _take_tail(cursor: TokenCursor) -> str:
+    first = cursor.position
+    while cursor.token is not None and not cursor.at_symbol(";"):
+        skip_group(cursor)
+    last = cursor.position
+    cursor.take_end()
+    return cursor.slice(first, last)

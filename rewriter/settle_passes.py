@@ -1,0 +1,123 @@
+"""ACK and UPDATE on a known queue, in the table's terms.
+
+An ack is `UPDATE q SET time_acked = now, time_next = NULL WHERE (...) AND time_acked IS NULL`, whoever spells it: the
+guard makes affected rows count messages that changed, and a second ack count none.
+"""
+
+from __future__ import annotations
+
+from engine.model import MessageId, QueueSpec
+from rewriter.errors import IncorrectId, UnsupportedSql
+from rewriter.plan import Effects, Execute, Passthrough, Plan
+from rewriter.schema_ddl import quoted
+from rewriter.settled import KeyKind, ending, key_kind, message_id, settled_ids
+from rewriter.statements import Ack, Assignment, UpdateQueue
+from rewriter.tokens import Kind, Token, string_value
+
+_ID_MAX = (1 << 64) - 1
+
+
+def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
+    """ACK by ids or by condition."""
+    table = f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
+    kind = key_kind(spec)
+    if statement.ids:
+        literals = [_id_literal(token, spec, kind) for token in statement.ids]
+        condition = f"id IN ({', '.join(literals)})"
+        effects = _ack_effects(statement.ids, literals, spec, kind)
+    else:
+        condition = statement.condition
+        effects = ending(spec.name, settled_ids(condition.encode(), kind))
+    assignments = f"time_acked = {now_sql}, time_next = NULL"
+    return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+
+
+def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
+    """The id as SQL. Numbers for a text key become strings, for the database would compare them as numbers."""
+    if token.kind is Kind.PARAMETER:
+        return token.text
+    if token.kind is Kind.NUMBER and not token.text.isdecimal():
+        raise UnsupportedSql(f"'{token.text}' is not a message id; for other conditions: ACK q WHERE id = ...")
+    if kind is KeyKind.TEXT and token.kind is Kind.NUMBER:
+        return f"'{token.text}'"
+    if kind is KeyKind.INTEGER:
+        _check_integer(token, spec)
+    return token.text
+
+
+def _check_integer(token: Token, spec: QueueSpec) -> None:
+    text = token.text if token.kind is Kind.NUMBER else string_value(token.text)
+    if not (text.isascii() and text.isdecimal()):
+        raise IncorrectId(f"Incorrect integer value: '{text}' for column 'id' of queue '{spec.name.table}'")
+    if len(text) > len(str(_ID_MAX)) or int(text) > _ID_MAX:
+        raise IncorrectId(f"Out of range value: '{text}' for column 'id' of queue '{spec.name.table}'")
+
+
+def _ack_effects(tokens: tuple[Token, ...], literals: list[str], spec: QueueSpec, kind: KeyKind) -> Effects:
+    ids: list[MessageId] = []
+    uncertain = False
+    for token, literal in zip(tokens, literals, strict=True):
+        known = None if token.kind is Kind.PARAMETER else message_id(literal, kind)
+        if known is None:
+            uncertain = True
+        else:
+            ids.append(known)
+    return Effects(
+        settled=((spec.name, tuple(ids)),) if ids else (),
+        uncertain=frozenset((spec.name,)) if uncertain else frozenset(),
+    )
+
+
+# --- UPDATE
+
+
+def update_plan(statement: UpdateQueue, spec: QueueSpec, now_sql: str) -> Plan:
+    """UPDATE q SET state = 'acked' is an ack; Vitess's ack and all other updates are the database's as they stand."""
+    by_column = {assignment.column.lower(): assignment for assignment in statement.assignments}
+    state = by_column.get("state")
+    if state is not None and "state" not in (column.lower() for column in spec.message_columns):
+        _check_state(state)
+        return Execute(_acking_sql(statement, by_column, now_sql), _update_effects(statement, spec))
+    acked = by_column.get("time_acked")
+    if acked is not None and _is_time(acked.value):
+        return Passthrough(_update_effects(statement, spec))
+    queue = frozenset((spec.name,))
+    return Passthrough(Effects(touched=queue, uncertain=queue))
+
+
+def _check_state(assignment: Assignment) -> None:
+    value = assignment.value
+    if len(value) != 1 or value[0].kind is not Kind.STRING or string_value(value[0].text).lower() != "acked":
+        raise UnsupportedSql(
+            "state can only be set to 'acked'; it follows from time_acked and epoch. "
+            "To send a message again: UPDATE q SET time_next = 0 WHERE id = ..."
+        )
+
+
+def _acking_sql(statement: UpdateQueue, by_column: dict[str, Assignment], now_sql: str) -> str:
+    """The UPDATE with `state = 'acked'` replaced; what the statement sets itself (another time_acked) it keeps."""
+    ours = {"time_acked": f"time_acked = {now_sql}", "time_next": "time_next = NULL"}
+    acking = [text for column, text in ours.items() if column not in by_column]
+    assignments: list[str] = []
+    for assignment in statement.assignments:
+        assignments.extend(acking if assignment.column.lower() == "state" else [assignment.text])
+    condition = f"({statement.condition}) AND time_acked IS NULL" if statement.condition else "time_acked IS NULL"
+    tail = f" {statement.tail}" if statement.tail else ""
+    return f"{statement.head} SET {', '.join(assignments)} WHERE {condition}{tail}"
+
+
+def _is_time(value: tuple[Token, ...]) -> bool:
+    """Whether the value certainly marks a message as acked."""
+    return (
+        len(value) == 1
+        and value[0].kind is Kind.NUMBER
+        and value[0].text.isdecimal()
+        and value[0].text.strip("0") != ""
+    )
+
+
+def _update_effects(statement: UpdateQueue, spec: QueueSpec) -> Effects:
+    """LIMIT and IGNORE may leave messages out, so only the plain form settles."""
+    plain = not statement.tail and "IGNORE" not in statement.head.upper().split()
+    ids = settled_ids(statement.condition.encode(), key_kind(spec)) if plain else None
+    return ending(spec.name, ids)

@@ -1,0 +1,183 @@
+"""The queue statements as frozen nodes: what the user wrote, before any queue is looked up.
+
+Expressions inside our statements (conditions, column definitions) are kept as slices of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.errors import EngineError
+from engine.model import WaitMode
+from engine.options import OptionValue
+from rewriter.errors import RewriteError
+from rewriter.tokens import Name, Token
+
+
+class Bound(Enum):
+    """A value that is bound at execution: `?`."""
+
+    PARAMETER = "?"
+
+
+# --- definitions
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnItem:
+    """A column of CREATE QUEUE: its name, the text as written, and the bare words and marks of its definition.
+
+    `words` leaves out what stands in parentheses; `definition` is the text after the name.
+    """
+
+    name: str
+    text: str
+    definition: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyItem:
+    """A key or constraint: `words` before its column list, and the names in that list (empty if it has none)."""
+
+    text: str
+    words: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+Item = ColumnItem | KeyItem
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQueue:
+    name: Name
+    if_not_exists: bool
+    items: tuple[Item, ...]
+    options: Mapping[str, OptionValue]
+
+
+@dataclass(frozen=True, slots=True)
+class DropQueue:
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateQueue:
+    name: Name
+
+
+# --- receiving
+
+
+@dataclass(frozen=True, slots=True)
+class StreamColumn:
+    """One item of the select list: `qualifier.name`, or `*` where name is None. `text` is as written."""
+
+    qualifier: tuple[str, ...]
+    name: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClauses:
+    """What may follow the queue's name."""
+
+    limit: int | Bound | None = None
+    wait_mode: WaitMode = WaitMode.ENDLESS
+    wait_seconds: float | Bound = 0.0
+    options: tuple[tuple[str, OptionValue], ...] = ()
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectStream:
+    """SELECT ... FROM STREAM name. `certain`: it can be nothing else; if not, it may be a table `stream` and its alias.
+
+    `fault`: why it cannot be run as a stream, raised if it turns out to be one.
+    """
+
+    name: Name
+    columns: tuple[StreamColumn, ...]
+    clauses: StreamClauses
+    certain: bool
+    fault: RewriteError | EngineError | None = None
+
+
+# --- settling
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = value` of an UPDATE; `value` holds its tokens, `text` the whole as written."""
+
+    column: str
+    value: tuple[Token, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """ACK by ids (NUMBER, STRING and PARAMETER tokens) or by condition, one of them empty."""
+
+    name: Name
+    ids: tuple[Token, ...]
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateQueue:
+    """UPDATE of one table. `head` is the text before SET, `tail` ORDER BY and LIMIT."""
+
+    name: Name
+    head: str
+    assignments: tuple[Assignment, ...]
+    condition: str
+    tail: str
+
+
+# --- looking and steering
+
+
+@dataclass(frozen=True, slots=True)
+class ListQueues:
+    database: str | None
+    like: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeQueue:
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class ListProcesses:
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KillConnection:
+    connection_id: int
+    query_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDatabase:
+    database: str
+
+
+Statement = (
+    CreateQueue
+    | DropQueue
+    | TruncateQueue
+    | SelectStream
+    | Ack
+    | UpdateQueue
+    | ListQueues
+    | DescribeQueue
+    | ListProcesses
+    | KillConnection
+    | ChangeDatabase
+)

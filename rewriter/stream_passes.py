@@ -1,0 +1,69 @@
+"""SELECT ... FROM STREAM on a known queue: columns and options checked, then the engine's request."""
+
+from __future__ import annotations
+
+from engine.errors import InvalidOption, UnknownColumn
+from engine.model import QueueSpec, SubscribeRequest
+from engine.options import OPTIONS
+from rewriter.statements import Bound, SelectStream, StreamClauses, StreamColumn
+
+_STREAM_OPTIONS = ("ack_wait", "prefetch")
+
+
+def subscribe_request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
+    """What the engine is asked for; values bound by `?` stay at their defaults.
+
+    Raises:
+        UnknownColumn: a name in the column list.
+        InvalidOption: an option that a stream does not have, or an absurd value.
+    """
+    if statement.fault:
+        raise statement.fault
+    clauses = statement.clauses
+    options = _options(clauses)
+    return SubscribeRequest(
+        queue=spec.name,
+        columns=_columns(statement.columns, spec),
+        limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
+        wait_mode=clauses.wait_mode,
+        wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
+        prefetch=options.get("prefetch"),
+        ack_wait_ns=options.get("ack_wait"),
+    )
+
+
+def _columns(columns: tuple[StreamColumn, ...], spec: QueueSpec) -> tuple[str, ...] | None:
+    names: list[str] = []
+    for column in columns:
+        _check_qualifier(column, spec)
+        if column.name is None:
+            names.extend(spec.message_columns)
+            continue
+        found = spec.column(column.name)
+        if found is None:
+            raise _unknown_column(column)
+        names.append(found.name)
+    only_star = len(columns) == 1 and columns[0].name is None
+    return None if only_star else tuple(names)
+
+
+def _check_qualifier(column: StreamColumn, spec: QueueSpec) -> None:
+    full = (spec.name.database.lower(), spec.name.table.lower())
+    given = tuple(part.lower() for part in column.qualifier)
+    if given and given != full[-len(given) :]:
+        raise _unknown_column(column)
+
+
+def _unknown_column(column: StreamColumn) -> UnknownColumn:
+    return UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
+
+
+def _options(clauses: StreamClauses) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for name, value in clauses.options:
+        if name not in _STREAM_OPTIONS:
+            raise InvalidOption(f"a stream has no option '{name}'; allowed: {', '.join(_STREAM_OPTIONS)}")
+        read = OPTIONS[name].read(name, value)
+        assert isinstance(read, int)
+        values[name] = read
+    return values

@@ -1,0 +1,253 @@
+"""A cursor over the tokens of one statement. The only place of the queue grammar that knows sqlglot.
+
+sqlglot's MySQL tokenizer finds the tokens; here they become few kinds with exact places in the text, so that whatever
+the grammar carries over (column definitions, conditions) is a slice of what the user wrote, never regenerated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot import TokenType
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.errors import TokenError
+
+from rewriter.errors import SqlSyntaxError, UnsupportedSql
+
+_NEAR_MAX = 80  # characters of the text that a syntax error quotes, as MySQL does
+
+
+class Kind(Enum):
+    """WORD: bare name or keyword. NAME: quoted name. OTHER: hex, bit and national literals, hints."""
+
+    WORD = "word"
+    NAME = "name"
+    STRING = "string"
+    NUMBER = "number"
+    PARAMETER = "parameter"
+    SYMBOL = "symbol"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`text` is as written; `word` is its upper case if it is a bare word, else empty. `end` is exclusive."""
+
+    kind: Kind
+    text: str
+    word: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A possibly qualified name, quotes removed."""
+
+    database: str | None
+    table: str
+
+
+_KINDS = {
+    TokenType.IDENTIFIER: Kind.NAME,
+    TokenType.STRING: Kind.STRING,
+    TokenType.NUMBER: Kind.NUMBER,
+    TokenType.PLACEHOLDER: Kind.PARAMETER,
+    TokenType.HEX_STRING: Kind.OTHER,
+    TokenType.BIT_STRING: Kind.OTHER,
+    TokenType.NATIONAL_STRING: Kind.OTHER,
+    TokenType.HINT: Kind.OTHER,
+}
+_WORD = re.compile(r"[\w$]+")
+_MYSQL = MySQL()
+
+
+def word_set(words: str) -> frozenset[str]:
+    """A set of keywords, written as a line of them."""
+    return frozenset(words.split())
+
+
+def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
+    """The tokens of a text, comments left out.
+
+    Raises:
+        SqlSyntaxError: a string, name or comment does not end.
+        UnsupportedSql: the text can only be read by rules that the tokenizer does not have.
+    """
+    if "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql:
+        raise UnsupportedSql("A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES")
+    try:
+        raw = _MYSQL.tokenize(sql)
+    except TokenError as error:
+        raise syntax_error(sql, 0, "a string, a quoted name or a comment does not end") from error
+    ansi_quotes = "ANSI_QUOTES" in sql_modes or "ANSI" in sql_modes
+    tokens: list[Token] = []
+    for token in raw:
+        kind = _KINDS.get(token.token_type)
+        start, end = token.start, token.end + 1
+        text = sql[start:end]
+        if kind is None:
+            tokens.extend(_words_or_symbol(text, start))
+        elif kind is Kind.STRING and ansi_quotes and text[:1] == '"':
+            tokens.append(Token(Kind.NAME, text, "", start, end))
+        elif token.token_type is not TokenType.HINT:
+            tokens.append(Token(kind, text, "", start, end))
+    return tokens
+
+
+def _words_or_symbol(text: str, start: int) -> list[Token]:
+    """sqlglot has keywords of several words (PRIMARY KEY); here each is a token."""
+    words = list(_WORD.finditer(text))
+    if not words:
+        return [Token(Kind.SYMBOL, text, "", start, start + len(text))]
+    return [Token(Kind.WORD, m[0], m[0].upper(), start + m.start(), start + m.end()) for m in words]
+
+
+def syntax_error(sql: str, position: int, hint: str = "") -> SqlSyntaxError:
+    """MySQL's own words for a fault at `position`."""
+    near = sql[position : position + _NEAR_MAX]
+    line = sql.count("\n", 0, position) + 1
+    text = (
+        "You have an error in your SQL syntax; check the queuegate manual for the right syntax to use "
+        f"near '{near}' at line {line}"
+    )
+    return SqlSyntaxError(f"{text} ({hint})" if hint else text)
+
+
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+
+
+def string_value(literal: str) -> str:
+    """The value of a string literal by MySQL's rules (`\\%` and `\\_` keep their backslash, for LIKE)."""
+    quote = literal[0]
+
+    def value(match: re.Match[str]) -> str:
+        escaped = match[1]
+        if escaped is None:
+            return quote if match[0] == quote * 2 else match[0]
+        return _ESCAPES.get(escaped, escaped)
+
+    return _ESCAPE.sub(value, literal[1:-1])
+
+
+class TokenCursor:
+    """Reads tokens one by one: `take_*` reads or raises a syntax error, `accept_*` reads or changes nothing."""
+
+    def __init__(self, sql: str, sql_modes: Collection[str] = (), start: int = 0) -> None:
+        self.sql = sql
+        self.tokens = tokenize(sql, sql_modes)
+        self.position = start
+
+    @property
+    def token(self) -> Token | None:
+        """The token to be read next; None at the end."""
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
+
+    @property
+    def word(self) -> str:
+        return self.peek_word(0)
+
+    def peek(self, ahead: int) -> Token | None:
+        place = self.position + ahead
+        return self.tokens[place] if place < len(self.tokens) else None
+
+    def peek_word(self, ahead: int) -> str:
+        token = self.peek(ahead)
+        return token.word if token else ""
+
+    def error(self, hint: str = "") -> SqlSyntaxError:
+        token = self.token
+        return syntax_error(self.sql, token.start if token else len(self.sql), hint)
+
+    # --- one token
+
+    def take(self) -> Token:
+        token = self.token
+        if token is None:
+            raise self.error()
+        self.position += 1
+        return token
+
+    def accept_words(self, *words: str) -> bool:
+        """All of these words in a row, or none."""
+        if any(self.peek_word(i) != word for i, word in enumerate(words)):
+            return False
+        self.position += len(words)
+        return True
+
+    def take_words(self, *words: str) -> None:
+        for word in words:
+            if not self.accept_words(word):
+                raise self.error()
+
+    def at_symbol(self, symbol: str) -> bool:
+        token = self.token
+        return token is not None and token.kind is Kind.SYMBOL and token.text == symbol
+
+    def accept_symbol(self, symbol: str) -> bool:
+        if self.at_symbol(symbol):
+            self.position += 1
+            return True
+        return False
+
+    def take_symbol(self, symbol: str, hint: str = "") -> None:
+        if not self.accept_symbol(symbol):
+            raise self.error(hint)
+
+    def accept_kind(self, kind: Kind) -> Token | None:
+        token = self.token
+        if token is None or token.kind is not kind:
+            return None
+        self.position += 1
+        return token
+
+    # --- names
+
+    def take_identifier(self) -> str:
+        token = self.token
+        if token is None or token.kind not in (Kind.WORD, Kind.NAME):
+            raise self.error()
+        self.position += 1
+        return identifier_value(token)
+
+    def take_name(self) -> Name:
+        """`table` or `database.table`."""
+        first = self.take_identifier()
+        if self.accept_symbol("."):
+            return Name(first, self.take_identifier())
+        return Name(None, first)
+
+    # --- the end
+
+    def take_end(self, hint: str = "") -> None:
+        """Nothing but `;` may follow."""
+        while self.accept_symbol(";"):
+            pass
+        if self.token is not None:
+            raise self.error(hint)
+
+    def slice(self, first: int, last: int) -> str:
+        """The text from token `first` up to, not including, token `last`; carried to the database as written.
+
+        Raises:
+            UnsupportedSql: it holds an executable comment, whose content the grammar has not seen.
+        """
+        if first >= last:
+            return ""
+        start, end = self.tokens[first].start, self.tokens[last - 1].end
+        text = self.sql[start:end]
+        if "/*!" in text or "/*M!" in text:
+            raise UnsupportedSql("Executable comments (/*! ... */) are not supported inside queue statements")
+        return text
+
+
+def identifier_value(token: Token) -> str:
+    """The name that a WORD or NAME token means."""
+    if token.kind is Kind.NAME:
+        quote = token.text[0]
+        return token.text[1:-1].replace(quote * 2, quote)
+    return token.text

@@ -1,0 +1,25 @@
+"""The catalog that the rewriter's tests plan against."""
+
+from __future__ import annotations
+
+import pytest
+from rewriter_catalog import CATALOG
+
+from engine.model import QueueCatalog
+from rewriter.planner import Planner
+from rewriter.scanner import StatementScanner
+
+
+@pytest.fixture
+def catalog() -> QueueCatalog:
+    return CATALOG
+
+
+@pytest.fixture
+def planner() -> Planner:
+    return Planner(CATALOG)
+
+
+@pytest.fixture
+def scanner() -> StatementScanner:
+    return StatementScanner(CATALOG)

@@ -1,0 +1,122 @@
+"""Golden files: blocks of `-- title`, a statement, and `--> ` lines that say what becomes of it.
+
+A `-- database: name` or `-- modes: A,B` line in a block changes the context; `none` means no current database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.model import WaitMode
+from rewriter.errors import RewriteError, UnknownQueue
+from rewriter.plan import (
+    NO_EFFECTS,
+    Effects,
+    Execute,
+    Kill,
+    NoOperation,
+    Passthrough,
+    Plan,
+    PlanContext,
+    ShowCreateQueue,
+    ShowProcessList,
+    ShowQueues,
+    Subscribe,
+    UseDatabase,
+)
+from rewriter.planner import Planner
+
+NOW = "(NOW_NS())"
+
+
+@dataclass
+class Case:
+    title: str
+    sql: str
+    expected: list[str]
+    database: str | None = "shop"
+    modes: frozenset[str] = field(default_factory=frozenset)
+    head: list[str] = field(default_factory=list)
+
+
+def read_cases(path: Path) -> list[Case]:
+    return [_case(block) for block in path.read_text().split("\n\n") if block.strip()]
+
+
+def _case(block: str) -> Case:
+    lines = block.strip("\n").split("\n")
+    head = []
+    while lines[0].startswith("-- "):
+        head.append(lines.pop(0))
+    case = Case(head[0][3:], "", [line for line in lines if line.startswith("--> ")], head=head)
+    case.sql = "\n".join(line for line in lines if not line.startswith("--> "))
+    for line in head[1:]:
+        key, _, value = line[3:].partition(": ")
+        if key == "database":
+            case.database = None if value == "none" else value
+        elif key == "modes":
+            case.modes = frozenset(value.split(","))
+    return case
+
+
+def outcome(planner: Planner, case: Case) -> list[str]:
+    """What the planner makes of the case, as `--> ` lines."""
+    try:
+        plan = planner.plan(case.sql, PlanContext(case.database, NOW, case.modes))
+    except (RewriteError, EngineError) as error:
+        note = " [perhaps an alias]" if isinstance(error, UnknownQueue) and error.perhaps_alias else ""
+        return [f"--> error {error.errno} ({error.sqlstate}): {error.message}{note}".replace("\n", "\\n")]
+    return [f"--> {line}" for line in rendered(plan)]
+
+
+def rendered(plan: Plan) -> list[str]:
+    match plan:
+        case Passthrough(effects):
+            return ["pass through", *_effects(effects)]
+        case Execute(sql, effects):
+            return [f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
+        case NoOperation(errno, note):
+            return [f"nothing to do, note {errno}: {note}"]
+        case Subscribe():
+            return [_subscribe(plan)]
+        case ShowQueues(database, like):
+            return [f"show queues of {database or 'all databases'}" + (f" like {like!r}" if like is not None else "")]
+        case ShowCreateQueue(queue):
+            return [f"show create queue {queue}"]
+        case ShowProcessList(full):
+            return ["show full processlist" if full else "show processlist"]
+        case Kill(number, query_only):
+            return [f"kill {'query' if query_only else 'connection'} {number}"]
+        case UseDatabase(database):
+            return [f"use {database}"]
+
+
+def _effects(effects: Effects) -> list[str]:
+    if effects == NO_EFFECTS:
+        return []
+    lines = [f"touched {queue}" for queue in sorted(effects.touched)]
+    lines += [f"settled {queue}: {', '.join(map(repr, ids))}" for queue, ids in effects.settled]
+    lines += [f"uncertain {queue}" for queue in sorted(effects.uncertain)]
+    lines += ["catalog"] if effects.catalog else []
+    lines += [f"transaction {effects.transaction.value}"] if effects.transaction else []
+    return lines
+
+
+def _subscribe(plan: Subscribe) -> str:
+    request = plan.request
+    parts = [f"subscribe {request.queue}", f"columns={'*' if request.columns is None else ','.join(request.columns)}"]
+    if request.limit is not None:
+        parts.append(f"limit={request.limit}")
+    if request.wait_mode is WaitMode.WAIT:
+        parts.append(f"wait={request.wait_seconds:g}")
+    elif request.wait_mode is WaitMode.NOWAIT:
+        parts.append("nowait")
+    if request.prefetch is not None:
+        parts.append(f"prefetch={request.prefetch}")
+    if request.ack_wait_ns is not None:
+        parts.append(f"ack_wait={request.ack_wait_ns / 1e9:g}s")
+    if plan.parameters:
+        parts.append(f"parameters={','.join(plan.parameters)}")
+    return " ".join(parts)

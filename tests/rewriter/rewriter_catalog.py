@@ -1,0 +1,41 @@
+"""Queues of every kind that matters to the rewriter."""
+
+from __future__ import annotations
+
+from engine.model import SYSTEM_COLUMNS, ColumnMeta, QueueCatalog, QueueName, QueueSpec
+from engine.options import QueueOptions
+
+BIGINT, VARCHAR, STRING = 8, 253, 254
+UTF8MB4, BINARY = 45, 63
+
+
+def spec(
+    database: str, table: str, *, id_type: int = BIGINT, charset: int = BINARY, user: tuple[str, ...] = ()
+) -> QueueSpec:
+    user = user or ("user_id", "payload")
+    system = tuple(ColumnMeta(name, BIGINT, BINARY) for name in SYSTEM_COLUMNS if name != "id" and name not in user)
+    columns = (
+        ColumnMeta("id", id_type, charset),
+        *system,
+        *(ColumnMeta(name, VARCHAR, UTF8MB4) for name in user),
+    )
+    return QueueSpec(QueueName(database, table), QueueOptions(), columns, ("id", *user))
+
+
+SPECS = (
+    spec("shop", "q"),
+    spec("shop", "orders"),
+    spec("shop", "my-queue"),
+    spec("shop", "größe"),
+    spec("shop", "uuids", id_type=VARCHAR, charset=UTF8MB4),
+    spec("shop", "bins", id_type=STRING, charset=BINARY),
+    spec("shop", "vt", user=("state", "message")),
+    spec("other", "q2"),
+    spec("other", "Mixed"),
+)
+
+CATALOG = QueueCatalog(
+    version=1,
+    queues={one.name: one for one in SPECS},
+    rejected={QueueName("shop", "broken"): "time_acked missing from message table: broken"},
+)
