@@ -180,12 +180,14 @@ def test_an_endless_stream_delivers_row_by_row(link, queue, sql):
 def test_dictionary_and_warnings(link, sql, name):
     sql(f"CREATE TABLE {name} (n INT, s VARCHAR(10))")
     sql(f"INSERT INTO {name} (n, s) VALUES (1, 'a')")
-    connection = link(get_warnings=True)
+    connection = link()
     cursor = connection.cursor(dictionary=True)
     cursor.execute(f"SELECT n, s FROM {name}")
     assert cursor.fetchall() == [{"n": 1, "s": "a"}]
     cursor.execute(f"DROP TABLE IF EXISTS {name}, {name}_missing")
-    assert [w[1] for w in cursor.warnings or cursor.fetchwarnings()] == [1051]
+    assert cursor.warning_count == 1
+    cursor.execute("SHOW WARNINGS")
+    assert [warning["Code"] for warning in cursor.fetchall()] == [1051]
 
 
 def test_ping_reset_change_user_and_database(link, gate):

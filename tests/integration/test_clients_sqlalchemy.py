@@ -60,7 +60,7 @@ def test_orm(engine, name):
     class Customer(Base):
         __tablename__ = f"{name}_c"
         id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
-        name: orm.Mapped[str] = orm.mapped_column(sa.String(40))
+        full_name: orm.Mapped[str] = orm.mapped_column(sa.String(40))
         orders: orm.Mapped[list[Order]] = orm.relationship(back_populates="customer", cascade="all, delete-orphan")
 
     class Order(Base):
@@ -73,14 +73,16 @@ def test_orm(engine, name):
     globals()["Order"] = Order  # annotations are strings here; the mapper looks them up in the module
     Base.metadata.create_all(engine)
     with orm.Session(engine) as session:
-        session.add(Customer(name="Ann", orders=[Order(total=Decimal("9.99")), Order(total=Decimal("0.01"))]))
+        session.add(Customer(full_name="Ann", orders=[Order(total=Decimal("9.99")), Order(total=Decimal("0.01"))]))
         session.commit()
     with orm.Session(engine) as session:
         ann = session.scalars(sa.select(Customer).options(orm.selectinload(Customer.orders))).one()
         assert [order.total for order in ann.orders] == [Decimal("9.99"), Decimal("0.01")]
-        joined = session.execute(sa.select(Customer.name, sa.func.count()).join(Order).group_by(Customer.name)).all()
+        joined = session.execute(
+            sa.select(Customer.full_name, sa.func.count()).join(Order).group_by(Customer.full_name)
+        ).all()
         assert joined == [("Ann", 2)]
-        ann.name = "Anna"
+        ann.full_name = "Anna"
         with session.begin_nested() as savepoint:
             session.delete(ann.orders[0])
             session.flush()
@@ -88,7 +90,7 @@ def test_orm(engine, name):
         session.commit()
     with orm.Session(engine) as session:
         anna = session.scalars(sa.select(Customer)).one()
-        assert (anna.name, len(anna.orders)) == ("Anna", 2)
+        assert (anna.full_name, len(anna.orders)) == ("Anna", 2)
         session.delete(anna)
         session.commit()
         assert session.scalar(sa.select(sa.func.count()).select_from(Order)) == 0
