@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import InvalidQueueTable
+from engine.identity import can_identify
 from engine.model import (
     QUEUE_MARK,
     REQUIRED_COLUMNS,
@@ -54,6 +55,10 @@ def queue_spec(table: TableInfo) -> QueueSpec:
             raise InvalidQueueTable(f"{required} missing from message table: {table.name.table}")
     if not any(index.unique and index.columns == ("id",) for index in table.indexes):
         raise InvalidQueueTable(f"id of message table {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
+    if not can_identify(by_name["id"]):
+        raise InvalidQueueTable(
+            f"id of message table {table.name.table} must be an integer, a string or a binary string"
+        )
     options = from_comment(table.comment, table.name.table)
     columns = _message_columns(table, by_name, options.message_cols)
     return QueueSpec(table.name, options, table.columns, columns, layout)

@@ -13,8 +13,9 @@ from typing import assert_never
 from engine.model import ColumnMeta, MessageId
 
 _INTEGER_TYPES = frozenset((1, 2, 3, 8, 9, 13))  # TINY, SHORT, LONG, LONGLONG, INT24, YEAR
-_STRING_TYPES = frozenset((15, 16, 249, 250, 251, 252, 253, 254))  # VARCHAR, BIT, the BLOB family, VAR_STRING, STRING
+_STRING_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the BLOB family, VAR_STRING, STRING
 _BINARY_CHARSET = 63
+_NO_IDENTITY_TYPES = frozenset((4, 5, 11, 16, 245, 255))  # FLOAT, DOUBLE, TIME, BIT, JSON, GEOMETRY
 _INTEGER_DIGITS_MAX = 20  # BIGINT UNSIGNED has 20; more is not an id and would cost quadratic time to read
 
 
@@ -33,6 +34,11 @@ def id_kind(column: ColumnMeta) -> IdKind:
     if column.type in _STRING_TYPES and column.charset == _BINARY_CHARSET:
         return IdKind.BINARY
     return IdKind.TEXT
+
+
+def can_identify(column: ColumnMeta) -> bool:
+    """Whether the text form of this type finds the same row again, in every backend."""
+    return column.type not in _NO_IDENTITY_TYPES
 
 
 def from_text(kind: IdKind, value: bytes) -> MessageId:

@@ -110,7 +110,7 @@ class MySQLStoreConnection:
     def _bound(self, sql: str, params: Sequence[SqlValue]) -> str:
         pieces = _pieces(sql)
         assert len(pieces) == len(params) + 1, f"{len(params)} parameters for: {sql}"
-        literals = [self._connection.literal(value) for value in params]
+        literals = [self._connection.escape(value, self._connection.encoders) for value in params]
         return "".join(part for pair in zip(pieces, literals, strict=False) for part in pair) + pieces[-1]
 
     @contextlib.contextmanager

@@ -1,0 +1,54 @@
+"""Fixtures of the engine's tests: stores of every kind, each with an empty queue table."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store_benches import MemoryBench, MySQLBench, SqliteBench, StoreBench
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def fresh_url(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Makes empty databases on the tests' MariaDB; gives their URLs."""
+
+    def make() -> str:
+        url: str = request.getfixturevalue("mariadb").fresh_database(f"engine_{next(_numbers)}")
+        return url
+
+    return make
+
+
+@pytest.fixture(params=["memory", "sqlite", "mariadb"])
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StoreBench]:
+    """Each kind of store in turn."""
+    made: Any
+    if request.param == "memory":
+        made = MemoryBench()
+    elif request.param == "sqlite":
+        made = await SqliteBench.open(str(tmp_path / "queue.db"))
+    else:
+        made = await MySQLBench.open(request.getfixturevalue("fresh_url")())
+    yield made
+    await made.close()
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def open_sql(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Any]:
+    """Opens a bench with ids of a kind: integer, text or binary."""
+    types = {
+        "sqlite": {"integer": "INTEGER", "text": "TEXT", "binary": "BLOB"},
+        "mariadb": {"integer": "BIGINT", "text": "VARCHAR(64)", "binary": "VARBINARY(64)"},
+    }[request.param]
+
+    async def make(kind: str) -> Any:
+        if request.param == "sqlite":
+            return await SqliteBench.open(str(tmp_path / "queue.db"), types[kind])
+        return await MySQLBench.open(request.getfixturevalue("fresh_url")(), types[kind])
+
+    return make

@@ -1,0 +1,199 @@
+"""MemoryStore: a MessageStore over dictionaries, held to the same contract suite as the stores in SQL.
+
+It can do what a database does to us: answer late, fail before or after it has done the work, keep rows locked. `calls`
+counts what it was asked, for tests that say how much database work something may cause.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from virtual_time import pass_time
+
+from engine.clock import Clock
+from engine.errors import BackendError
+from engine.model import (
+    ColumnMeta,
+    Message,
+    MessageId,
+    MessageKey,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    TextValue,
+)
+from engine.options import QueueOptions
+from engine.store import Claim, Look, Release
+
+T = TypeVar("T")
+
+NAME = QueueName("main", "q")
+COLUMNS = tuple(
+    ColumnMeta(name=name, type=code)
+    for name, code in (
+        ("id", 8),
+        ("priority", 1),
+        ("time_next", 8),
+        ("epoch", 8),
+        ("time_acked", 8),
+        ("payload", 253),
+    )
+)
+
+
+def make_spec(name: QueueName = NAME, **options: object) -> QueueSpec:
+    """A queue as the catalog would have read it."""
+    return QueueSpec(name, QueueOptions(**options), COLUMNS, ("id", "payload"))  # type: ignore[arg-type]
+
+
+@dataclass
+class Row:
+    """A message in the table."""
+
+    id: MessageId
+    priority: int | None = 50
+    time_next: int | None = 0
+    epoch: int | None = 0
+    time_acked: int | None = None
+    payload: str = "x"
+
+    @property
+    def due_ns(self) -> int:
+        return self.time_next or 0
+
+    def values(self) -> tuple[TextValue, ...]:
+        fields = (self.id, self.priority, self.time_next, self.epoch, self.time_acked, self.payload)
+        return tuple(None if value is None else str(value).encode() for value in fields)
+
+
+@dataclass
+class MemoryStore:
+    """See the module."""
+
+    clock: Clock
+    catalog: QueueCatalog = field(default_factory=QueueCatalog)
+    tables: dict[QueueName, dict[MessageId, Row]] = field(default_factory=dict)
+    calls: Counter[str] = field(default_factory=Counter)
+    latency: float = 0.0
+    down: BackendError | None = None
+    fail_after: BackendError | None = None
+    locked: set[MessageId] = field(default_factory=set)
+    during: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    running: int = 0
+    running_most: int = 0
+
+    def serve(self, *queues: QueueSpec) -> None:
+        """Replace the tables that exist by these queues; tables that stay keep their messages."""
+        self.catalog = QueueCatalog(self.catalog.version + 1, {queue.name: queue for queue in queues})
+        self.tables = {queue.name: self.tables.get(queue.name, {}) for queue in queues}
+
+    def add(self, *rows: Row, queue: QueueName = NAME) -> None:
+        self.tables[queue].update((row.id, row) for row in rows)
+
+    def fill(self, ids: range, queue: QueueName = NAME) -> None:
+        """Messages due now, in the order of their ids."""
+        self.add(*(Row(id_, time_next=id_) for id_ in ids), queue=queue)
+
+    def ack(self, *ids: MessageId, queue: QueueName = NAME) -> None:
+        for id_ in ids:
+            row = self.tables[queue][id_]
+            row.time_acked, row.time_next = self.clock.now_ns(), None
+
+    # --- MessageStore
+
+    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
+        async def work() -> QueueCatalog:
+            same = previous.queues == self.catalog.queues and previous.rejected == self.catalog.rejected
+            return previous if same else replace(self.catalog, version=previous.version + 1)
+
+        return await self._call("load_catalog", work)
+
+    async def look(self, queue: QueueSpec, limit: int) -> Look:
+        async def work() -> Look:
+            now = self.clock.now_ns()
+            waiting = [row for row in self._table(queue).values() if row.time_acked is None]
+            due = [row for row in waiting if row.time_next is None or row.time_next <= now]
+            keys = sorted(MessageKey(row.priority or 0, row.due_ns, row.id) for row in due)
+            later = [row.time_next for row in waiting if row.time_next is not None and row.time_next > now]
+            return Look(now, tuple(keys[:limit]), min(later, default=None), len(keys) > limit)
+
+        return await self._call("look", work)
+
+    async def claim(self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
+        async def work() -> Claim:
+            now, last = self.clock.now_ns(), max(delays_ns)
+            messages = []
+            for row in self._rows(queue, ids):
+                if row.id in self.locked or (row.time_next is not None and row.time_next > now):
+                    continue
+                due_ns, epoch = row.due_ns, row.epoch or 0
+                row.time_next, row.epoch = now + delays_ns[min(epoch, last)], epoch + 1
+                messages.append(Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values()))
+            return Claim(now, tuple(messages))
+
+        return await self._call("claim", work)
+
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId]:
+        async def work() -> set[MessageId]:
+            return {row.id for row in self._rows(queue, ids)}
+
+        return await self._call("unsettled", work)
+
+    async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
+        async def work() -> int:
+            count = 0
+            for lease in leases:
+                for row in self._rows(queue, (lease.id,)):
+                    held = row.time_next == lease.lease_until_ns and (row.epoch or 0) == lease.epoch
+                    if held and row.id not in self.locked:
+                        row.time_next, row.epoch = lease.due_ns, lease.epoch - (not counted)
+                        count += 1
+            return count
+
+        return await self._call("release", work)
+
+    async def purge(self, queue: QueueSpec, limit: int) -> int:
+        async def work() -> int:
+            before = self.clock.now_ns() - queue.options.purge_after_ns
+            table = self._table(queue)
+            old = sorted((row.time_acked, row.id) for row in table.values() if row.time_acked is not None)
+            ids = [id_ for acked, id_ in old if acked < before and id_ not in self.locked][:limit]
+            for id_ in ids:
+                del table[id_]
+            return len(ids)
+
+        return await self._call("purge", work)
+
+    async def close(self) -> None:
+        self.calls["close"] += 1
+
+    def _table(self, queue: QueueSpec) -> dict[MessageId, Row]:
+        if queue.name not in self.tables:
+            raise BackendError(f"Table '{queue.name}' doesn't exist", 1146, "42S02")
+        return self.tables[queue.name]
+
+    def _rows(self, queue: QueueSpec, ids: Sequence[MessageId]) -> list[Row]:
+        table = self._table(queue)
+        return [table[id_] for id_ in ids if id_ in table and table[id_].time_acked is None]
+
+    async def _call(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        self.calls[name] += 1
+        self.running += 1
+        self.running_most = max(self.running_most, self.running)
+        try:
+            if self.latency:
+                await pass_time(self.latency)
+            if self.down is not None:
+                raise self.down
+            result = await work()
+            if name in self.during:
+                await self.during.pop(name)()
+            if self.fail_after is not None:
+                error, self.fail_after = self.fail_after, None
+                raise error
+            return result
+        finally:
+            self.running -= 1

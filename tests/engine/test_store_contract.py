@@ -1,0 +1,277 @@
+"""What every MessageStore promises, on the fake, on SQLite and on MariaDB alike."""
+
+from __future__ import annotations
+
+import pytest
+from memory_store import Row
+
+from engine.clock import NS_PER_SECOND as SECOND
+from engine.model import MessageKey, QueueCatalog
+from engine.store import Release
+
+DELAYS = {0: 10 * SECOND, 1: 20 * SECOND, 2: 40 * SECOND}
+CLOCK_SLACK = 5 * SECOND  # between the test's clock and the database's
+
+
+async def claim_one(bench, id_=1):
+    return (await bench.store.claim(bench.spec, [id_], DELAYS)).messages[0]
+
+
+# --- the catalog
+
+
+async def test_the_catalog_finds_the_queue_and_is_the_same_object_while_nothing_changes(bench):
+    catalog = await bench.store.load_catalog(QueueCatalog())
+    assert catalog.queues[bench.spec.name].message_columns == ("id", "payload")
+    assert catalog.version == 1
+    assert await bench.store.load_catalog(catalog) is catalog
+
+
+# --- look
+
+
+async def test_a_look_at_an_empty_queue(bench):
+    look = await bench.store.look(bench.spec, 10)
+    assert (look.keys, look.next_due_ns, look.more) == ((), None, False)
+    assert abs(look.now_ns - await bench.now_ns()) < CLOCK_SLACK
+
+
+async def test_a_look_finds_what_is_due_in_delivery_order(bench):
+    await bench.add(
+        Row(1, priority=50, time_next=300),
+        Row(2, priority=50, time_next=200),
+        Row(3, priority=10, time_next=900),
+        Row(4, priority=90, time_next=100),
+        Row(5, priority=-5, time_next=999),
+    )
+    look = await bench.store.look(bench.spec, 10)
+    assert look.keys == (
+        MessageKey(-5, 999, 5),
+        MessageKey(10, 900, 3),
+        MessageKey(50, 200, 2),
+        MessageKey(50, 300, 1),
+        MessageKey(90, 100, 4),
+    )
+    assert (look.next_due_ns, look.more) == (None, False)
+
+
+async def test_a_null_time_is_due_at_once_and_first(bench):
+    await bench.add(Row(1, time_next=5), Row(2, time_next=None), Row(3, time_next=0))
+    keys = (await bench.store.look(bench.spec, 10)).keys
+    assert [key.id for key in keys][2] == 1
+    assert {key.id for key in keys[:2]} == {2, 3} and {key.due_ns for key in keys[:2]} == {0}
+
+
+async def test_a_null_priority_counts_as_zero(bench):
+    await bench.add(Row(1, priority=1), Row(2, priority=None), Row(3, priority=-1), Row(4, priority=0))
+    keys = (await bench.store.look(bench.spec, 10)).keys
+    assert [key.priority for key in keys] == [-1, 0, 0, 1]
+    assert [keys[0].id, keys[3].id] == [3, 1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_negative_priorities_precede_null_under_a_limit(bench, limit):
+    rows = [Row(id_, priority=priority, time_next=id_) for id_, priority in enumerate((None, None, -1, -2, 3), 1)]
+    await bench.add(*rows)
+    look = await bench.store.look(bench.spec, limit)
+    assert [key.id for key in look.keys] == [4, 3, 1][:limit]
+    assert look.more
+
+
+async def test_a_look_passes_over_postponed_and_acked_messages(bench):
+    now = await bench.now_ns()
+    await bench.add(
+        Row(1), Row(2, time_next=now + 3600 * SECOND), Row(3), Row(4, priority=1, time_next=now + 60 * SECOND)
+    )
+    await bench.ack(3)
+    look = await bench.store.look(bench.spec, 10)
+    assert [key.id for key in look.keys] == [1]
+    assert look.next_due_ns == now + 60 * SECOND
+
+
+async def test_the_next_due_time_is_told_when_nothing_is_due(bench):
+    now = await bench.now_ns()
+    await bench.add(Row(1, priority=60, time_next=now + 50 * SECOND), Row(2, priority=5, time_next=now + 90 * SECOND))
+    look = await bench.store.look(bench.spec, 10)
+    assert (look.keys, look.next_due_ns) == ((), now + 50 * SECOND)
+
+
+@pytest.mark.parametrize(("limit", "more"), [(2, True), (3, False), (4, False)])
+async def test_more_is_said_only_when_more_is_due(bench, limit, more):
+    await bench.add(Row(1), Row(2), Row(3), Row(4, time_next=await bench.now_ns() + 60 * SECOND))
+    look = await bench.store.look(bench.spec, limit)
+    assert len(look.keys) == min(limit, 3) and look.more is more
+
+
+async def test_more_is_said_when_the_rest_has_another_priority(bench):
+    await bench.add(Row(1, priority=1), Row(2, priority=2), Row(3, priority=3))
+    look = await bench.store.look(bench.spec, 2)
+    assert [key.id for key in look.keys] == [1, 2] and look.more
+
+
+async def test_a_table_may_use_every_priority(bench):
+    now = await bench.now_ns()
+    await bench.add(*(Row(id_, priority=id_ - 60, time_next=100) for id_ in range(1, 101)))
+    await bench.add(Row(200, priority=120, time_next=now + 9 * SECOND), Row(201, priority=-100, time_next=7))
+    look = await bench.store.look(bench.spec, 1000)
+    assert [key.id for key in look.keys] == [201, *range(1, 101)]
+    assert (look.next_due_ns, look.more) == (now + 9 * SECOND, False)
+    assert (await bench.store.look(bench.spec, 50)).keys == look.keys[:50]
+
+
+# --- claim
+
+
+async def test_a_claim_leases_and_returns_the_row_as_it_then_is(bench):
+    await bench.add(Row(7, priority=3, time_next=123, payload="Grüße"))
+    claim = await bench.store.claim(bench.spec, [7], DELAYS)
+    message = claim.messages[0]
+    assert (message.id, message.epoch, message.priority, message.due_ns) == (7, 1, 3, 123)
+    assert message.lease_until_ns == claim.now_ns + 10 * SECOND
+    row = await bench.row(7)
+    assert (row.epoch, row.time_next) == (1, message.lease_until_ns)
+    values = dict(zip([column.name for column in bench.spec.columns], message.values, strict=True))
+    assert values == {
+        "id": b"7",
+        "priority": b"3",
+        "epoch": b"1",
+        "time_next": str(row.time_next).encode(),
+        "time_acked": None,
+        "payload": "Grüße".encode(),
+    }
+
+
+async def test_a_claim_delays_by_the_epoch_before_it(bench):
+    await bench.add(*(Row(epoch + 1, epoch=epoch) for epoch in range(4)), Row(9, epoch=None))
+    claim = await bench.store.claim(bench.spec, [1, 2, 3, 4, 9], DELAYS)
+    delays = {m.id: (m.epoch, (m.lease_until_ns - claim.now_ns) // SECOND) for m in claim.messages}
+    assert delays == {1: (1, 10), 2: (2, 20), 3: (3, 40), 4: (4, 40), 9: (1, 10)}
+    for message in claim.messages:
+        row = await bench.row(message.id)
+        assert (row.epoch, row.time_next) == (message.epoch, message.lease_until_ns)
+
+
+async def test_a_claim_leaves_out_what_is_not_to_be_had(bench):
+    future = await bench.now_ns() + 60 * SECOND
+    await bench.add(Row(1), Row(2), Row(3, time_next=future), Row(4), Row(5, time_next=None))
+    await bench.ack(2)
+    await bench.delete(4)
+    claim = await bench.store.claim(bench.spec, [1, 2, 3, 4, 5, 99], DELAYS)
+    assert {message.id for message in claim.messages} == {1, 5}
+    assert (await bench.row(3)).time_next == future and (await bench.row(3)).epoch == 0
+
+
+async def test_a_claim_of_nothing_that_is_left_tells_the_time(bench):
+    claim = await bench.store.claim(bench.spec, [1], DELAYS)
+    assert claim.messages == () and abs(claim.now_ns - await bench.now_ns()) < CLOCK_SLACK
+
+
+async def test_what_is_leased_cannot_be_claimed_again(bench):
+    await bench.add(Row(1))
+    await claim_one(bench)
+    assert (await bench.store.claim(bench.spec, [1], DELAYS)).messages == ()
+    look = await bench.store.look(bench.spec, 10)
+    assert look.keys == () and look.next_due_ns == (await bench.row(1)).time_next
+
+
+async def test_a_locked_row_is_passed_over_at_once(bench):
+    if not bench.locks:
+        pytest.skip("this database has one writer: its rows are never locked by another")
+    await bench.add(Row(1), Row(2))
+    await bench.lock(1)
+    claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
+    assert [message.id for message in claim.messages] == [2]
+
+
+async def test_a_thousand_at_once(bench):
+    await bench.add(*(Row(id_, time_next=id_) for id_ in range(1, 1001)))
+    keys = (await bench.store.look(bench.spec, 1000)).keys
+    claim = await bench.store.claim(bench.spec, [key.id for key in keys], DELAYS)
+    assert {message.id for message in claim.messages} == set(range(1, 1001))
+
+
+# --- unsettled
+
+
+async def test_unsettled_are_those_that_exist_and_are_not_acked(bench):
+    await bench.add(Row(1), Row(2), Row(3))
+    await bench.ack(2)
+    await bench.delete(3)
+    assert await bench.store.unsettled(bench.spec, [1, 2, 3, 4]) == {1}
+    assert await bench.store.unsettled(bench.spec, []) == set()
+
+
+# --- release
+
+
+@pytest.mark.parametrize(("counted", "epoch"), [(True, 1), (False, 0)])
+async def test_a_release_makes_due_as_before(bench, counted, epoch):
+    await bench.add(Row(1, time_next=500), Row(2, time_next=400), Row(3, time_next=450))
+    claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
+    leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages]
+    assert await bench.store.release(bench.spec, leases, counted=counted) == 2
+    assert [key.id for key in (await bench.store.look(bench.spec, 10)).keys] == [2, 3, 1]
+    assert (await bench.row(1)).epoch == epoch and (await bench.row(1)).time_next == 500
+
+
+async def test_only_this_very_lease_is_released(bench):
+    await bench.add(*(Row(id_, time_next=100) for id_ in range(1, 6)))
+    claim = await bench.store.claim(bench.spec, [1, 2, 3, 4, 5], DELAYS)
+    leases = {m.id: Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages}
+    await bench.ack(1)
+    await bench.delete(2)
+    stale = Release(3, 100, leases[3].lease_until_ns - 1, 1)
+    other = Release(4, 100, leases[4].lease_until_ns, 2)
+    released = await bench.store.release(bench.spec, [leases[1], leases[2], stale, other, leases[5]], counted=True)
+    assert released == 1
+    assert (await bench.row(5)).time_next == 100
+    assert (await bench.row(3)).time_next == leases[3].lease_until_ns
+    assert (await bench.row(1)).time_next is None
+    assert await bench.store.release(bench.spec, [leases[5]], counted=True) == 0, "a second release changes nothing"
+
+
+async def test_a_release_passes_over_locked_rows(bench):
+    if not bench.locks:
+        pytest.skip("this database has one writer: its rows are never locked by another")
+    await bench.add(Row(1))
+    message = await claim_one(bench)
+    await bench.lock(1)
+    lease = Release(1, message.due_ns, message.lease_until_ns, message.epoch)
+    assert await bench.store.release(bench.spec, [lease], counted=True) == 0
+
+
+async def test_many_leases_are_released_in_one_call(bench):
+    await bench.add(*(Row(id_, time_next=id_) for id_ in range(1, 502)))
+    claim = await bench.store.claim(bench.spec, list(range(1, 502)), DELAYS)
+    leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages]
+    assert await bench.store.release(bench.spec, leases, counted=False) == 501
+    keys = (await bench.store.look(bench.spec, 1000)).keys
+    assert [(key.id, key.due_ns) for key in keys] == [(id_, id_) for id_ in range(1, 502)]
+
+
+# --- purge
+
+
+async def test_purge_deletes_by_age_of_the_ack_in_batches(bench):
+    now = await bench.now_ns()
+    old, young = now - 2 * 86400 * SECOND, now - 3600 * SECOND
+    await bench.add(*(Row(id_) for id_ in range(1, 8)))
+    await bench.ack(1, 2, 3, 4, 5, at_ns=old)
+    await bench.ack(6, at_ns=young)
+    assert [await bench.store.purge(bench.spec, 3) for _ in range(3)] == [3, 2, 0]
+    assert [id_ for id_ in range(1, 8) if await bench.row(id_)] == [6, 7]
+
+
+async def test_purge_passes_over_locked_rows(bench):
+    if not bench.locks:
+        pytest.skip("this database has one writer: its rows are never locked by another")
+    await bench.add(Row(1), Row(2))
+    await bench.ack(1, 2, at_ns=1)
+    await bench.lock(1)
+    assert await bench.store.purge(bench.spec, 10) == 1
+    assert await bench.row(2) is None
+
+
+async def test_close_twice(bench):
+    await bench.store.close()
+    await bench.store.close()
