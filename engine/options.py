@@ -146,7 +146,11 @@ def parse_options(given: Mapping[str, OptionValue], base: QueueOptions | None = 
         if option is None:
             raise InvalidOption(f"unknown queue option '{raw_name}'; allowed: {', '.join(sorted(OPTIONS))}")
         values[option.field] = option.read(name, value)
-    return validated(replace(base or QueueOptions(), **values))  # type: ignore[arg-type]
+    options = replace(base or QueueOptions(), **values)  # type: ignore[arg-type]
+    if "max_backoff_ns" not in values:
+        # The default of an hour gives way to a longer wait; only two values that were both given can contradict.
+        options = replace(options, max_backoff_ns=max(options.max_backoff_ns, options.effective_min_backoff_ns))
+    return validated(options)
 
 
 def validated(options: QueueOptions) -> QueueOptions:
@@ -179,11 +183,11 @@ def from_comment(comment: str, table: str) -> QueueOptions:
     for key in REQUIRED_VITESS_KEYS:
         if key not in pairs:
             raise InvalidQueueTable(f"attribute {key} not specified for message table: {table}")
-    by_key = {option.key: (name, option) for name, option in OPTIONS.items()}
+    by_key = {option.key: option for option in OPTIONS.values()}
     values: dict[str, object] = {}
     for key, text in pairs.items():
         if key in by_key:
-            name, option = by_key[key]
+            option = by_key[key]
             try:
                 values[option.field] = option.read(key, text)
             except InvalidOption as error:

@@ -1,0 +1,138 @@
+"""Queue options: reading, bounds, and the table comment, which must read back as it was written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidOption, InvalidQueueTable, NotSupported
+from engine.options import (
+    LATER_OPTIONS,
+    QueueOptions,
+    from_comment,
+    option_items,
+    parse_duration,
+    parse_options,
+    to_comment,
+)
+
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("500ms", SECOND // 2),
+        ("30s", 30 * SECOND),
+        ("5m", 300 * SECOND),
+        ("2h", 7200 * SECOND),
+        ("1d", 86400 * SECOND),
+        (30, 30 * SECOND),
+        ("1.5", 1_500_000_000),
+        ("0.0000000001", 0),
+        (" 2 S ", 2 * SECOND),
+    ],
+)
+def test_durations(text: str | int, nanoseconds: int) -> None:
+    assert parse_duration("ack_wait", text) == nanoseconds
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1w", "1e9", "one", "1s1s", "٣s", "nan", "10000d"])
+def test_what_is_no_duration_is_refused_with_the_options_name(text: str) -> None:
+    with pytest.raises(InvalidOption, match="ack_wait"):
+        parse_duration("ack_wait", text)
+
+
+def test_an_unknown_option_is_refused_with_the_list_of_allowed_ones() -> None:
+    with pytest.raises(InvalidOption, match=r"unknown queue option 'ackwait'; allowed: ack_wait, .*prefetch"):
+        parse_options({"ackwait": 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_size", 0),
+        ("batch_size", "1.5"),
+        ("cache_size", -1),
+        ("prefetch", "many"),
+        ("ack_wait", "1ms"),
+        ("poll_interval", 0),
+        ("message_cols", "payload"),
+        ("message_cols", "id|a|A"),
+        ("message_cols", "id|a b"),
+    ],
+)
+def test_absurd_values_are_refused(name: str, value: str | int) -> None:
+    with pytest.raises(InvalidOption, match=name):
+        parse_options({name: value})
+
+
+@pytest.mark.parametrize("name", sorted(LATER_OPTIONS))
+def test_options_not_enforced_yet_are_refused_not_ignored(name: str) -> None:
+    with pytest.raises(NotSupported, match=name):
+        parse_options({name: 1})
+
+
+def test_a_long_ack_wait_lifts_the_default_bound_of_the_backoff() -> None:
+    assert parse_options({"ack_wait": "2h"}).max_backoff_ns == 7200 * SECOND
+    with pytest.raises(InvalidOption, match="max_backoff is shorter than min_backoff"):
+        parse_options({"ack_wait": "2h", "max_backoff": "1h"})
+
+
+def test_names_are_read_without_case_and_over_the_configured_defaults() -> None:
+    base = QueueOptions(prefetch=7)
+    assert parse_options({"ACK_WAIT": 5}, base) == QueueOptions(ack_wait_ns=5 * SECOND, prefetch=7, batch_size=7)
+
+
+def test_a_vitess_comment_is_read_and_foreign_pieces_are_ignored() -> None:
+    comment = (
+        "vitess_message,vt_ack_wait=0.5,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=50,vt_poller_interval=2,x"
+    )
+    assert from_comment(comment, "t") == QueueOptions(
+        ack_wait_ns=SECOND // 2, batch_size=10, cache_size=50, poll_interval_ns=2 * SECOND
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval"]
+)
+def test_a_missing_vitess_key_is_named(key: str) -> None:
+    comment = ",".join(piece for piece in to_comment(QueueOptions()).split(",") if not piece.startswith(f"{key}="))
+    with pytest.raises(InvalidQueueTable, match=f"attribute {key} not specified for message table: t"):
+        from_comment(comment, "t")
+
+
+def test_an_unreadable_value_in_a_comment_is_named() -> None:
+    comment = to_comment(QueueOptions()).replace("vt_batch_size=100", "vt_batch_size=lots")
+    with pytest.raises(InvalidQueueTable, match=r"vt_batch_size.*table t"):
+        from_comment(comment, "t")
+
+
+durations = st.integers(10_000_000, 3650 * 86400 * SECOND)
+options = st.builds(
+    QueueOptions,
+    ack_wait_ns=durations,
+    min_backoff_ns=st.none() | durations,
+    max_backoff_ns=durations,
+    purge_after_ns=st.integers(0, 86400 * SECOND),
+    batch_size=st.integers(1, 10_000),
+    prefetch=st.integers(1, 1_000_000),
+    cache_size=st.integers(1, 10_000_000),
+    poll_interval_ns=durations,
+    message_cols=st.just(()) | st.just(("id", "payload")),
+)
+
+
+@given(options)
+def test_the_comment_reads_back_as_it_was_written(options: QueueOptions) -> None:
+    assert from_comment(to_comment(options), "t") == options
+    assert len(to_comment(options)) < 2048  # what MySQL allows a table comment
+
+
+def test_show_create_lists_only_what_differs_from_the_default() -> None:
+    assert option_items(QueueOptions()) == {}
+    changed = parse_options({"ack_wait": "1500ms", "prefetch": 5, "batch_size": 5, "message_cols": "id|a"})
+    items = {"ack_wait": "'1.5s'", "batch_size": "5", "prefetch": "5", "message_cols": "'id|a'"}
+    assert option_items(changed) == items
+    assert parse_options({name: text.strip("'") for name, text in items.items()}) == changed
