@@ -112,7 +112,7 @@ def _show(cursor: TokenCursor) -> Statement | None:
         cursor.take_end()
         return statement
     if cursor.accept_words("QUEUE"):
-        raise cursor.error("SHOW QUEUES, SHOW CREATE QUEUE q")
+        raise cursor.error("there are SHOW QUEUES and SHOW CREATE QUEUE q")
     return _show_processlist(cursor)
 
 
@@ -123,7 +123,7 @@ def _show_queues(cursor: TokenCursor) -> Statement:
     if cursor.accept_words("LIKE"):
         pattern = cursor.accept_kind(Kind.STRING)
         if pattern is None:
-            raise cursor.error("a quoted pattern")
+            raise cursor.error("LIKE takes a quoted pattern")
         like = string_value(pattern.text)
     elif cursor.word == "WHERE":
         raise UnsupportedSql("SHOW QUEUES WHERE is not supported; use SHOW QUEUES LIKE 'pattern'")

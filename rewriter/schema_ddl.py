@@ -31,6 +31,7 @@ _TYPES = {
     "time_acked": frozenset(("BIGINT",)),
 }
 _NULLABLE = ("time_next", "time_acked")
+_COUNTED = ("priority", "epoch")
 
 
 def quoted(name: str) -> str:
@@ -54,6 +55,9 @@ def create_table(
     declared = {item.name.lower(): item for item in items if isinstance(item, ColumnItem)}
     _check_message_columns(options, declared)
     defaults = _defaults(now_sql)
+    primary = any(_is_primary(item) for item in items)
+    if "id" not in declared and not primary:
+        defaults["id"] += " PRIMARY KEY"
     lines = [f"{column} {definition}" for column, definition in defaults.items() if column not in declared]
     late = [line for line in lines if "time_scheduled" in declared and line.startswith("time_next ")]
     lines = [line for line in lines if line not in late]
@@ -62,7 +66,7 @@ def create_table(
         if isinstance(item, ColumnItem) and item.name.lower() == "time_scheduled":
             # An expression default may only look back to columns before it (MySQL 8).
             lines.extend(late)
-    lines.extend(_id_key(items, declared))
+    lines.extend(_id_key(items, declared, primary))
     lines.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
     exists = "IF NOT EXISTS " if if_not_exists else ""
     return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT='{to_comment(options)}'"
@@ -119,13 +123,13 @@ def _user_id(item: ColumnItem) -> str:
 def _with_default(item: ColumnItem, name: str, ours: str) -> str:
     if name in _NULLABLE and _nullness(item) == "NOT NULL":
         return _refuse(item, "it must allow NULL, which an acked message (time_next) or a waiting one (time_acked) has")
-    if "DEFAULT" in item.words:
-        if name == "time_acked" and not _default_is_null(item):
-            return _refuse(item, "its default must be NULL: a new message is not acked")
-        return item.text
-    if "DEFAULT" not in ours:
-        return item.text
+    if name in _COUNTED and (_nullness(item) == "NULL" or _default_is_null(item)):
+        return _refuse(item, "it must not be NULL")
+    if name == "time_acked" and "DEFAULT" in item.words and not _default_is_null(item):
+        return _refuse(item, "its default must be NULL: a new message is not acked")
     nullness = " NOT NULL" if name not in _NULLABLE and _nullness(item) is None else ""
+    if "DEFAULT" in item.words or "DEFAULT" not in ours:
+        return item.text + (nullness if name in _COUNTED else "")
     return f"{item.text}{nullness} DEFAULT{ours.partition(' DEFAULT')[2]}"
 
 
@@ -143,8 +147,8 @@ def _is_bare_type(item: ColumnItem) -> bool:
 
 
 def _default_is_null(item: ColumnItem) -> bool:
-    place = item.words.index("DEFAULT")
-    return item.words[place + 1 : place + 2] == ("NULL",)
+    pairs = zip(item.words, item.words[1:], strict=False)
+    return ("DEFAULT", "NULL") in pairs
 
 
 def _nullness(item: ColumnItem) -> str | None:
@@ -160,16 +164,16 @@ def _nullness(item: ColumnItem) -> str | None:
 # --- keys
 
 
-def _id_key(items: tuple[Item, ...], declared: dict[str, ColumnItem]) -> list[str]:
-    """What makes id unique by itself, unless the user has seen to it."""
+def _id_key(items: tuple[Item, ...], declared: dict[str, ColumnItem], primary: bool) -> list[str]:
+    """What makes id unique by itself, unless its own definition or the user's keys do."""
     own = declared.get("id")
     if own is not None and {"PRIMARY", "UNIQUE", "KEY"}.intersection(own.words):
         return []
     if any(_is_unique_key_on_id(item) for item in items):
         return []
-    if any(_is_primary(item) for item in items):
+    if primary:
         return ["UNIQUE KEY (id)"]
-    return ["PRIMARY KEY (id)"]
+    return ["PRIMARY KEY (id)"] if own is not None else []
 
 
 def _is_unique_key_on_id(item: Item) -> bool:
@@ -188,9 +192,9 @@ def _is_primary(item: Item) -> bool:
 
 
 _INT = r"(?:\(\d+\))?"
-_NOW = r"\(?\(?timestampdiff\(.*"
+_NOW = r"\(+timestampdiff\([^;]*\)"
 _AS_CREATED = {
-    "id": rf"bigint{_INT} NOT NULL AUTO_INCREMENT",
+    "id": rf"bigint{_INT} NOT NULL AUTO_INCREMENT(?: PRIMARY KEY)?",
     "priority": rf"tinyint{_INT} NOT NULL DEFAULT '?50'?",
     "time_scheduled": rf"bigint{_INT} NOT NULL DEFAULT {_NOW}",
     "time_next": rf"bigint{_INT} (?:NULL )?DEFAULT \(?`?time_scheduled`?\)?",
@@ -210,11 +214,17 @@ def show_create_queue(create_table_sql: str, spec: QueueSpec) -> str:
     """
     _, items = parse_create_table(_EXECUTABLE_COMMENT.sub(r"\1", create_table_sql))
     ours = {item.name.lower() for item in items if isinstance(item, ColumnItem) and _is_as_created(item)}
-    kept = [item.text for item in items if not _is_ours(item, ours)]
+    kept = [_as_declared(item) for item in items if not _is_ours(item, ours)]
     columns = "\n  " + ",\n  ".join(kept) + "\n" if kept else ""
     text = f"CREATE QUEUE {quoted(spec.name.table)} ({columns})"
     options = ", ".join(f"{name} = {value}" for name, value in option_items(spec.options).items())
     return f"{text} WITH ({options})" if options else text
+
+
+def _as_declared(item: Item) -> str:
+    """The item as CREATE QUEUE takes it: of state, only the type."""
+    is_state = isinstance(item, ColumnItem) and item.name.lower() == "state"
+    return re.split(r" GENERATED ALWAYS AS ", item.text, maxsplit=1)[0] if is_state else item.text
 
 
 def _is_as_created(item: ColumnItem) -> bool:

@@ -65,7 +65,7 @@ def take_condition(cursor: TokenCursor) -> str:
             raise cursor.error()
         skip_group(cursor)
     if cursor.position == first:
-        raise cursor.error("a condition")
+        raise cursor.error("a condition is needed")
     return cursor.slice(first, cursor.position)
 
 

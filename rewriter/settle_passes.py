@@ -10,7 +10,7 @@ from engine.model import MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.plan import Effects, Execute, Passthrough, Plan
 from rewriter.schema_ddl import quoted
-from rewriter.settled import KeyKind, ending, key_kind, message_id, settled_ids
+from rewriter.settled import KeyKind, ending, key_kind, settled_ids
 from rewriter.statements import Ack, Assignment, UpdateQueue
 from rewriter.tokens import Kind, Token, string_value
 
@@ -24,7 +24,7 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     if statement.ids:
         literals = [_id_literal(token, spec, kind) for token in statement.ids]
         condition = f"id IN ({', '.join(literals)})"
-        effects = _ack_effects(statement.ids, literals, spec, kind)
+        effects = _ack_effects(statement.ids, spec, kind)
     else:
         condition = statement.condition
         effects = ending(spec.name, settled_ids(condition.encode(), kind))
@@ -33,38 +33,34 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
 
 
 def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
-    """The id as SQL. Numbers for a text key become strings, for the database would compare them as numbers."""
+    """The id as SQL in the key's own type: a database would compare '5' with numbers, and 5 with texts, as floats."""
     if token.kind is Kind.PARAMETER:
         return token.text
     if token.kind is Kind.NUMBER and not token.text.isdecimal():
         raise UnsupportedSql(f"'{token.text}' is not a message id; for other conditions: ACK q WHERE id = ...")
     if kind is KeyKind.TEXT and token.kind is Kind.NUMBER:
         return f"'{token.text}'"
-    if kind is KeyKind.INTEGER:
-        _check_integer(token, spec)
-    return token.text
+    return _integer(_id_text(token), spec) if kind is KeyKind.INTEGER else token.text
 
 
-def _check_integer(token: Token, spec: QueueSpec) -> None:
-    text = token.text if token.kind is Kind.NUMBER else string_value(token.text)
+def _id_text(token: Token) -> str:
+    return string_value(token.text) if token.kind is Kind.STRING else token.text
+
+
+def _integer(text: str, spec: QueueSpec) -> str:
     if not (text.isascii() and text.isdecimal()):
         raise IncorrectId(f"Incorrect integer value: '{text}' for column 'id' of queue '{spec.name.table}'")
     if len(text) > len(str(_ID_MAX)) or int(text) > _ID_MAX:
         raise IncorrectId(f"Out of range value: '{text}' for column 'id' of queue '{spec.name.table}'")
+    return text
 
 
-def _ack_effects(tokens: tuple[Token, ...], literals: list[str], spec: QueueSpec, kind: KeyKind) -> Effects:
-    ids: list[MessageId] = []
-    uncertain = False
-    for token, literal in zip(tokens, literals, strict=True):
-        known = None if token.kind is Kind.PARAMETER else message_id(literal, kind)
-        if known is None:
-            uncertain = True
-        else:
-            ids.append(known)
+def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec, kind: KeyKind) -> Effects:
+    certain = [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind is not Kind.PARAMETER]
+    ids: tuple[MessageId, ...] = tuple(int(text) if kind is KeyKind.INTEGER else text for text in certain)
     return Effects(
-        settled=((spec.name, tuple(ids)),) if ids else (),
-        uncertain=frozenset((spec.name,)) if uncertain else frozenset(),
+        settled=((spec.name, ids),) if ids else (),
+        uncertain=frozenset((spec.name,)) if len(ids) < len(tokens) else frozenset(),
     )
 
 

@@ -31,11 +31,12 @@ _INSTEAD = {
     "HAVING": "read the queue's table instead",
     "ORDER": "messages come by priority, then by the time they fell due",
     "UNION": "open a stream for each queue",
-    "FOR": "a delivered message is leased already",
-    "LOCK": "a delivered message is leased already",
+    "FOR": "a message that is delivered is leased already",
+    "LOCK": "a message that is delivered is leased already",
     "INTO": "a stream goes to the client",
     "OFFSET": "a message that was delivered does not come again before its lease ends",
 }
+_CLAUSE_NAMES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "FOR": "FOR UPDATE or SHARE", "LOCK": "LOCK IN SHARE MODE"}
 _JOINS = word_set("JOIN INNER CROSS LEFT RIGHT NATURAL STRAIGHT_JOIN")
 _QUEUE_FUNCTIONS = frozenset(("QUEUE_ACK", "QUEUE_NACK", "QUEUE_REJECT", "QUEUE_RELEASE", "QUEUE_RENEW"))
 
@@ -173,7 +174,8 @@ def _take_clause(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
 def _refusal(cursor: TokenCursor) -> RewriteError:
     word = cursor.word
     if word in _INSTEAD:
-        return UnsupportedSql(f"{word} is not supported with FROM STREAM by this version; {_INSTEAD[word]}")
+        clause = _CLAUSE_NAMES.get(word, word)
+        return UnsupportedSql(f"{clause} is not supported with FROM STREAM by this version; {_INSTEAD[word]}")
     if word in _JOINS or cursor.at_symbol(","):
         return UnsupportedSql("A stream reads one queue; join in a second statement, with the ids received")
     token = cursor.token

@@ -1,0 +1,222 @@
+-- columns
+CREATE QUEUE orders2 (user_id BIGINT(10), payload VARCHAR(256))
+--> execute: CREATE TABLE `shop`.`orders2` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, user_id BIGINT(10), payload VARCHAR(256), KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- a trailing comma, comments, options
+CREATE QUEUE IF NOT EXISTS other.`my queue` (
+  user_id BIGINT(10),          -- who
+  payload VARCHAR(256) NOT NULL DEFAULT 'a,b' COMMENT 'it''s, well', # what
+) WITH (ack_wait = '2m', batch_size = 10, purge_after = 0, prefetch = 50,);
+--> execute: CREATE TABLE IF NOT EXISTS `other`.`my queue` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, user_id BIGINT(10), payload VARCHAR(256) NOT NULL DEFAULT 'a,b' COMMENT 'it''s, well', KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=120,vt_max_backoff=3600,vt_purge_after=0,vt_batch_size=10,prefetch=50,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- no columns of one's own
+CREATE QUEUE n ()
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- keys, checks and references are carried over as written
+CREATE QUEUE n (
+  user_id BIGINT NOT NULL,
+  amount DECIMAL(10,2) CHECK (amount > 0),
+  kind ENUM('a','b)') DEFAULT 'a',
+  KEY by_user (user_id, kind),
+  CONSTRAINT fk FOREIGN KEY (user_id) REFERENCES account (id) ON DELETE CASCADE
+)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, user_id BIGINT NOT NULL, amount DECIMAL(10,2) CHECK (amount > 0), kind ENUM('a','b)') DEFAULT 'a', KEY by_user (user_id, kind), CONSTRAINT fk FOREIGN KEY (user_id) REFERENCES account (id) ON DELETE CASCADE, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- an id of one's own, made the key
+CREATE QUEUE n (id VARCHAR(36), payload TEXT)
+--> execute: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, id VARCHAR(36) NOT NULL, payload TEXT, PRIMARY KEY (id), KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- an id that is a key already
+CREATE QUEUE n (`ID` CHAR(36) NOT NULL PRIMARY KEY, payload TEXT)
+--> execute: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, `ID` CHAR(36) NOT NULL PRIMARY KEY, payload TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- an id that is a key further down
+CREATE QUEUE n (id BINARY(16), payload TEXT, PRIMARY KEY (`id`))
+--> execute: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, id BINARY(16) NOT NULL, payload TEXT, PRIMARY KEY (`id`), KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- an id that is unique
+CREATE QUEUE n (tenant INT, id INT AUTO_INCREMENT, PRIMARY KEY (tenant, id), UNIQUE (id))
+--> execute: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, tenant INT, id INT AUTO_INCREMENT NOT NULL, PRIMARY KEY (tenant, id), UNIQUE (id), KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- an id in a longer key becomes unique
+CREATE QUEUE n (tenant INT, id VARCHAR(36), PRIMARY KEY (tenant, id))
+--> execute: CREATE TABLE `shop`.`n` (priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, tenant INT, id VARCHAR(36) NOT NULL, PRIMARY KEY (tenant, id), UNIQUE KEY (id), KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- another primary key: ours is unique
+CREATE QUEUE n (code CHAR(8) PRIMARY KEY, payload TEXT)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, code CHAR(8) PRIMARY KEY, payload TEXT, UNIQUE KEY (id), KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- columns of the queue's own, with another type
+CREATE QUEUE n (priority INT, epoch BIGINT NOT NULL DEFAULT 0, payload TEXT, time_created BIGINT COMMENT 'ns')
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, priority INT NOT NULL DEFAULT 50, epoch BIGINT NOT NULL DEFAULT 0, payload TEXT, time_created BIGINT COMMENT 'ns' NOT NULL DEFAULT (NOW_NS()), KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- time_next follows time_scheduled, wherever that stands
+CREATE QUEUE n (payload TEXT, time_scheduled BIGINT, note TEXT)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, payload TEXT, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), note TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- time_next of one's own
+CREATE QUEUE n (payload TEXT, time_next BIGINT DEFAULT 0, time_acked BIGINT DEFAULT NULL)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, payload TEXT, time_next BIGINT DEFAULT 0, time_acked BIGINT DEFAULT NULL, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- state of another type
+CREATE QUEUE n (state ENUM('to_be_fired', 'fired', 'acked'), payload TEXT)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state ENUM('to_be_fired', 'fired', 'acked') GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, payload TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- Vitess's keys in a comment
+CREATE QUEUE n (payload TEXT) COMMENT 'vitess_message,vt_ack_wait=1,vt_purge_after=3,vt_message_cols=id|payload'
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, payload TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=1,vt_max_backoff=3600,vt_purge_after=3,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_message_cols=id|payload'
+--> catalog
+
+-- both
+CREATE QUEUE n (payload TEXT) COMMENT = 'vt_ack_wait=1' WITH (batch_size = 5)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, payload TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=5,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- message_cols
+CREATE QUEUE n (a TEXT, b TEXT) WITH (message_cols = 'id|b|epoch')
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, a TEXT, b TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,vt_message_cols=id|b|epoch'
+--> catalog
+
+-- an existing queue
+CREATE QUEUE q (payload TEXT)
+--> execute: CREATE TABLE `shop`.`q` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, payload TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- an existing queue that may exist
+CREATE QUEUE IF NOT EXISTS q (payload TEXT)
+--> nothing to do, note 1050: Table 'q' already exists
+
+-- no columns
+CREATE QUEUE n
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1 (CREATE QUEUE needs columns: CREATE QUEUE q (user_id BIGINT, payload VARCHAR(256)))
+
+-- an empty item
+CREATE QUEUE n (a INT,, b INT)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', b INT)' at line 1
+
+-- a column without a type
+CREATE QUEUE n (a)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ')' at line 1 (a column needs a name and a type)
+
+-- an unclosed list
+CREATE QUEUE n (a INT, b INT
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1
+
+-- a list closed twice
+CREATE QUEUE n (a INT))
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ')' at line 1 (after the columns: WITH (option = value, ...))
+
+-- table options
+CREATE QUEUE n (a INT) ENGINE=InnoDB
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'ENGINE=InnoDB' at line 1 (after the columns: WITH (option = value, ...))
+
+-- LIKE
+CREATE QUEUE n LIKE q
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'LIKE q' at line 1 (CREATE QUEUE needs columns: CREATE QUEUE q (user_id BIGINT, payload VARCHAR(256)))
+
+-- no database
+-- database: none
+CREATE QUEUE n (a INT)
+--> error 1046 (3D000): No database selected
+
+-- an unknown option
+CREATE QUEUE n (a INT) WITH (colour = 'red')
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, batch_size, cache_size, max_backoff, message_cols, min_backoff, poll_interval, prefetch, purge_after
+
+-- an option of a later version
+CREATE QUEUE n (a INT) WITH (max_attempts = 5)
+--> error 1235 (42000): queue option 'max_attempts' is not supported by this version; leave it out
+
+-- an absurd option
+CREATE QUEUE n (a INT) WITH (ack_wait = -5)
+--> error 1231 (42000): ack_wait: '-5' is not a duration; give seconds, or '500ms', '30s', '5m', '2h', '1d'
+
+-- a word for an option
+CREATE QUEUE n (a INT) WITH (ack_wait = long)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'long)' at line 1 (an option takes a number or a quoted string)
+
+-- an option twice
+CREATE QUEUE n (a INT) WITH (ack_wait = 5, ACK_WAIT = 6)
+--> error 1231 (42000): option 'ack_wait' is given twice
+
+-- options that contradict each other
+CREATE QUEUE n (a INT) WITH (min_backoff = '2h', max_backoff = '1h')
+--> error 1231 (42000): max_backoff is shorter than min_backoff (which is ack_wait when not given)
+
+-- message_cols without id
+CREATE QUEUE n (a INT) WITH (message_cols = 'a')
+--> error 1231 (42000): message_cols must begin with id: 'a'
+
+-- message_cols that are not there
+CREATE QUEUE n (a INT) WITH (message_cols = 'id|nope')
+--> error 1231 (42000): message_cols: 'nope' is not a column of the queue
+
+-- prose in the comment
+CREATE QUEUE n (a INT) COMMENT 'my queue'
+--> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+
+-- an unknown key in the comment
+CREATE QUEUE n (a INT) COMMENT 'vt_colour=red'
+--> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+
+-- an option in both
+CREATE QUEUE n (a INT) COMMENT 'vt_ack_wait=1' WITH (ack_wait = 2)
+--> error 1231 (42000): option 'ack_wait' is given twice
+
+-- an id that may be NULL
+CREATE QUEUE n (id VARCHAR(36) NULL)
+--> error 1235 (42000): Column 'id' is one of the queue's own: it must not allow NULL, for every message needs an id, or leave it out
+
+-- a time of another type
+CREATE QUEUE n (time_next DATETIME)
+--> error 1235 (42000): Column 'time_next' is one of the queue's own: its type must be BIGINT, or leave it out
+
+-- a priority of another type
+CREATE QUEUE n (priority VARCHAR(3))
+--> error 1235 (42000): Column 'priority' is one of the queue's own: its type must be BIGINT or INT or INTEGER or MEDIUMINT or SMALLINT or TINYINT, or leave it out
+
+-- time_next that must allow NULL
+CREATE QUEUE n (time_next BIGINT NOT NULL DEFAULT 0)
+--> error 1235 (42000): Column 'time_next' is one of the queue's own: it must allow NULL, which an acked message (time_next) or a waiting one (time_acked) has, or leave it out
+
+-- messages acked at birth
+CREATE QUEUE n (time_acked BIGINT DEFAULT 0)
+--> error 1235 (42000): Column 'time_acked' is one of the queue's own: its default must be NULL: a new message is not acked, or leave it out
+
+-- a state that is not generated
+CREATE QUEUE n (state VARCHAR(20) NOT NULL DEFAULT 'new')
+--> error 1235 (42000): Column 'state' is one of the queue's own: give only its type; it is generated, or leave it out
+
+-- an epoch that is computed
+CREATE QUEUE n (epoch INT GENERATED ALWAYS AS (1))
+--> error 1235 (42000): Column 'epoch' is one of the queue's own: it must be an ordinary column, or leave it out
+
+-- double quotes as the session has it
+-- modes: ANSI_QUOTES
+CREATE QUEUE "n" ("a" INT)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, "a" INT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- columns that are counted with are never NULL
+CREATE QUEUE n (priority INT DEFAULT 5, epoch INT DEFAULT 0, payload TEXT)
+--> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, priority INT DEFAULT 5 NOT NULL, epoch INT DEFAULT 0 NOT NULL, payload TEXT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- an epoch that may be NULL
+CREATE QUEUE n (epoch INT DEFAULT NULL)
+--> error 1235 (42000): Column 'epoch' is one of the queue's own: it must not be NULL, or leave it out

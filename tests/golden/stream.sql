@@ -1,0 +1,277 @@
+-- all columns
+SELECT * FROM STREAM q
+--> subscribe shop.q columns=*
+
+-- a qualified queue
+select * from stream other.q2;
+--> subscribe other.q2 columns=*
+
+-- some columns, in any case and order
+SELECT payload, ID, `epoch`, q.user_id, shop.q.priority FROM STREAM q
+--> subscribe shop.q columns=payload,id,epoch,user_id,priority
+
+-- all and more
+SELECT *, epoch FROM STREAM q
+--> subscribe shop.q columns=id,user_id,payload,epoch
+
+-- all, qualified
+SELECT q.* FROM STREAM `q`
+--> subscribe shop.q columns=*
+
+-- LIMIT
+SELECT * FROM STREAM q LIMIT 10
+--> subscribe shop.q columns=* limit=10
+
+-- LIMIT 0
+SELECT * FROM STREAM q LIMIT 0
+--> subscribe shop.q columns=* limit=0
+
+-- long poll
+SELECT * FROM STREAM q LIMIT 10 WAIT 5
+--> subscribe shop.q columns=* limit=10 wait=5
+
+-- wait for part of a second
+SELECT * FROM STREAM q WAIT 0.5
+--> subscribe shop.q columns=* wait=0.5
+
+-- wait for a duration
+SELECT * FROM STREAM q WAIT '2m'
+--> subscribe shop.q columns=* wait=120
+
+-- NOWAIT
+SELECT id FROM STREAM q LIMIT 10 NOWAIT
+--> subscribe shop.q columns=id limit=10 nowait
+
+-- options
+SELECT * FROM STREAM q WITH (prefetch = 10, ack_wait = '2m')
+--> subscribe shop.q columns=* prefetch=10 ack_wait=120s
+
+-- clauses in another order, a trailing comma
+SELECT * FROM STREAM q WITH (`ack_wait` = 90,) LIMIT 5
+--> subscribe shop.q columns=* limit=5 ack_wait=90s
+
+-- bound values
+SELECT * FROM STREAM q LIMIT ? WAIT ?
+--> subscribe shop.q columns=* wait=0 parameters=limit,wait
+
+-- bound values in another order
+SELECT * FROM STREAM q WAIT ? LIMIT ?
+--> subscribe shop.q columns=* wait=0 parameters=wait,limit
+
+-- comments between
+SELECT /*+ NO_INDEX_MERGE(q) */ * FROM /* the */ STREAM -- of
+  q
+--> subscribe shop.q columns=*
+
+-- Vitess's spelling
+STREAM * FROM q
+--> subscribe shop.q columns=*
+
+-- Vitess's spelling with columns
+STREAM id, payload FROM shop.q LIMIT 3
+--> subscribe shop.q columns=id,payload limit=3
+
+-- a table called stream
+SELECT * FROM stream
+--> pass through
+
+-- a table called stream, with clauses
+SELECT * FROM stream WHERE id = 3
+--> pass through
+
+-- a table called stream, with an alias
+SELECT s.id FROM stream AS s
+--> pass through
+
+-- a table called stream, with a bare alias and clauses
+SELECT s.id FROM stream s WHERE s.id = 3
+--> pass through
+
+-- a table called stream, joined
+SELECT s.id FROM stream s JOIN account a ON a.id = s.id
+--> pass through
+
+-- a table called stream, back-quoted
+SELECT * FROM `stream` q
+--> pass through
+
+-- a table called stream, limited
+SELECT * FROM stream LIMIT 10
+--> pass through
+
+-- in a string
+SELECT 'FROM STREAM q'
+--> pass through
+
+-- in a comment
+SELECT 1 /* FROM STREAM q */
+--> pass through
+
+-- an unknown queue, or a table and its alias: the database knows
+SELECT * FROM STREAM s
+--> error 1146 (42S02): Queue 'shop.s' doesn't exist [perhaps an alias]
+
+-- an unknown queue, certainly
+SELECT * FROM STREAM s NOWAIT
+--> error 1146 (42S02): Queue 'shop.s' doesn't exist
+
+-- an unknown queue, qualified
+SELECT * FROM STREAM shop.s WHERE id = 1
+--> error 1146 (42S02): Queue 'shop.s' doesn't exist
+
+-- an unknown queue in Vitess's spelling
+STREAM * FROM s
+--> error 1146 (42S02): Queue 'shop.s' doesn't exist
+
+-- a table that cannot be served
+SELECT * FROM STREAM broken
+--> error 1347 (HY000): 'broken' is not a queue: time_acked missing from message table: broken
+
+-- no database
+-- database: none
+SELECT * FROM STREAM q
+--> error 1046 (3D000): No database selected
+
+-- an unknown column
+SELECT id, nope FROM STREAM q
+--> error 1054 (42S22): Unknown column 'nope' in 'field list'
+
+-- a column of another table
+SELECT orders.id FROM STREAM q
+--> error 1054 (42S22): Unknown column 'orders.id' in 'field list'
+
+-- WHERE
+SELECT * FROM STREAM q WHERE user_id < 100
+--> error 1235 (42000): WHERE is not supported with FROM STREAM by this version; receive all messages and ACK those not wanted, or use a queue for each kind
+
+-- ORDER BY
+SELECT * FROM STREAM q ORDER BY id
+--> error 1235 (42000): ORDER BY is not supported with FROM STREAM by this version; messages come by priority, then by the time they fell due
+
+-- GROUP BY
+SELECT user_id FROM STREAM q GROUP BY user_id
+--> error 1235 (42000): GROUP BY is not supported with FROM STREAM by this version; read the queue's table instead: SELECT ... FROM q GROUP BY ...
+
+-- JOIN
+SELECT * FROM STREAM q JOIN account USING (user_id)
+--> error 1235 (42000): A stream reads one queue; join in a second statement, with the ids received
+
+-- two queues
+SELECT * FROM STREAM q, orders
+--> error 1235 (42000): A stream reads one queue; join in a second statement, with the ids received
+
+-- an alias of the queue
+SELECT * FROM STREAM q AS x
+--> error 1235 (42000): An alias for a stream is not supported; use the queue's name
+
+-- an alias of a column
+SELECT id AS x FROM STREAM q
+--> error 1235 (42000): Column aliases in a stream are not supported; the columns keep their names
+
+-- an alias of a column without AS
+SELECT id x FROM STREAM q
+--> error 1235 (42000): Column aliases in a stream are not supported; the columns keep their names
+
+-- an expression
+SELECT epoch + 1 FROM STREAM q
+--> error 1235 (42000): Expressions in the column list of a stream are not supported; name columns, or *
+
+-- a function
+SELECT COUNT(*) FROM STREAM q
+--> error 1235 (42000): Expressions in the column list of a stream are not supported; name columns, or *
+
+-- a literal
+SELECT 1 FROM STREAM q
+--> error 1235 (42000): Expressions in the column list of a stream are not supported; name columns, or *
+
+-- DISTINCT
+SELECT DISTINCT user_id FROM STREAM q
+--> error 1235 (42000): SELECT DISTINCT FROM STREAM is not supported; every message comes as it is
+
+-- a locking clause
+SELECT * FROM STREAM q FOR UPDATE
+--> error 1235 (42000): FOR UPDATE or SHARE is not supported with FROM STREAM by this version; a message that is delivered is leased already
+
+-- UNION
+SELECT * FROM STREAM q UNION SELECT * FROM STREAM orders
+--> error 1235 (42000): UNION is not supported with FROM STREAM by this version; open a stream for each queue
+
+-- INTO
+SELECT * FROM STREAM q INTO OUTFILE '/tmp/x'
+--> error 1235 (42000): INTO is not supported with FROM STREAM by this version; a stream goes to the client
+
+-- an offset
+SELECT * FROM STREAM q LIMIT 5, 10
+--> error 1235 (42000): OFFSET is not supported with FROM STREAM; a message that was delivered does not come again before its lease ends
+
+-- an offset by name
+SELECT * FROM STREAM q LIMIT 5 OFFSET 10
+--> error 1235 (42000): OFFSET is not supported with FROM STREAM; a message that was delivered does not come again before its lease ends
+
+-- in a subquery
+SELECT * FROM (SELECT * FROM STREAM q) AS x
+--> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+
+-- in parentheses
+(SELECT * FROM STREAM q)
+--> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+
+-- with a common table expression
+WITH x AS (SELECT 1) SELECT * FROM STREAM q
+--> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+
+-- explained
+EXPLAIN SELECT * FROM STREAM q
+--> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+
+-- no column
+SELECT FROM STREAM q
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'FROM STREAM q' at line 1
+
+-- LIMIT without a number
+SELECT * FROM STREAM q LIMIT all
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'all' at line 1 (LIMIT takes a whole number)
+
+-- WAIT without a number
+SELECT * FROM STREAM q WAIT
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1 (WAIT takes seconds, or a duration such as '500ms')
+
+-- WAIT for ever
+SELECT * FROM STREAM q WAIT 9999999999
+--> error 1231 (42000): WAIT: '9999999999' is longer than ten years
+
+-- WAIT and NOWAIT
+SELECT * FROM STREAM q WAIT 5 NOWAIT
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'NOWAIT' at line 1 (WAIT given twice)
+
+-- LIMIT twice
+SELECT * FROM STREAM q LIMIT 5 LIMIT 6
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'LIMIT 6' at line 1 (LIMIT given twice)
+
+-- an unknown option
+SELECT * FROM STREAM q WITH (batch_size = 10)
+--> error 1231 (42000): a stream has no option 'batch_size'; allowed: ack_wait, prefetch
+
+-- an absurd option
+SELECT * FROM STREAM q WITH (prefetch = 0)
+--> error 1231 (42000): prefetch: '0' is not a whole number from 1 to 1000000
+
+-- a bound option
+SELECT * FROM STREAM q WITH (prefetch = ?)
+--> error 1235 (42000): ? is not supported in a WITH list; write the value
+
+-- an option twice
+SELECT * FROM STREAM q WITH (prefetch = 1, prefetch = 2)
+--> error 1231 (42000): option 'prefetch' is given twice
+
+-- text after the end
+SELECT * FROM STREAM q LIMIT 5 )
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ')' at line 1
+
+-- acking by SELECT
+SELECT queue_ack('q', 101, 102)
+--> error 1235 (42000): queue_ack() is not supported by this version; use ACK q 101, or UPDATE q SET state = 'acked' WHERE id = 101
+
+-- the name of the function in a string
+SELECT 'queue_ack(1)'
+--> pass through

@@ -1,0 +1,122 @@
+"""The planner as a whole: its cache, its defaults, and agreement with the scanner."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rewriter_catalog import CATALOG
+
+from engine.errors import EngineError
+from engine.options import QueueOptions
+from rewriter.errors import RewriteError
+from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
+from rewriter.plan_cache import PlanCache
+from rewriter.planner import Planner
+from rewriter.scanner import Concern, StatementScanner
+
+SHOP = PlanContext("shop")
+
+
+def test_plans_are_remembered(planner: Planner) -> None:
+    first = planner.plan("SELECT * FROM STREAM q", SHOP)
+    assert planner.plan("SELECT * FROM STREAM q", SHOP) is first
+    assert planner.plan("SELECT * FROM STREAM shop.q", SHOP) is not first
+
+
+def test_plans_depend_on_the_database(planner: Planner) -> None:
+    plan = planner.plan("INSERT INTO q2 (payload) VALUES (1)", SHOP)
+    other = planner.plan("INSERT INTO q2 (payload) VALUES (1)", PlanContext("other"))
+    assert isinstance(plan, Passthrough) and plan.effects.empty
+    assert isinstance(other, Passthrough) and other.effects.touched
+
+
+def test_the_cache_is_bounded() -> None:
+    cache = PlanCache(capacity=3)
+    for number in range(5):
+        cache.put(f"SELECT {number}", SHOP, Passthrough())
+        cache.get("SELECT 0", SHOP)
+    assert len(cache) == 3
+    assert cache.get("SELECT 0", SHOP) is not None
+    assert cache.get("SELECT 1", SHOP) is None
+    cache.put("x" * 5000, SHOP, Passthrough())
+    assert len(cache) == 3
+
+
+def test_acks_of_ids_do_not_fill_the_cache(planner: Planner) -> None:
+    planner.plan("ACK q 1", SHOP)
+    planner.plan("DELETE FROM q WHERE id = 1", SHOP)
+    assert len(planner._cache) == 0
+    planner.plan("ACK q ?", SHOP)
+    assert len(planner._cache) == 1
+
+
+def test_configured_defaults_reach_new_queues() -> None:
+    planner = Planner(CATALOG, QueueOptions(batch_size=7))
+    plan = planner.plan("CREATE QUEUE n (a INT) WITH (prefetch = 70)", SHOP)
+    assert isinstance(plan, Execute)
+    assert "vt_batch_size=7,prefetch=70," in plan.sql
+
+
+def test_what_the_tokenizer_cannot_read_is_ordinary_if_it_may_be(planner: Planner) -> None:
+    assert planner.plan("SELECT 1 FROM stream s WHERE a = 'open", SHOP) == Passthrough()
+    with pytest.raises(RewriteError):
+        planner.plan("ACK q 'open", SHOP)
+
+
+def test_deep_parentheses(planner: Planner) -> None:
+    deep = "(" * 5000 + "1" + ")" * 5000
+    plan = planner.plan(f"ACK q WHERE {deep}", SHOP)
+    assert isinstance(plan, Execute)
+    assert deep in plan.sql
+
+
+def test_many_ids(planner: Planner) -> None:
+    plan = planner.plan(f"ACK q {', '.join(map(str, range(5000)))}", SHOP)
+    assert isinstance(plan, Execute)
+    assert plan.effects.settled[0][1] == tuple(range(5000))
+
+
+def test_every_id_column_is_found_without_case(planner: Planner) -> None:
+    plan = planner.plan("SELECT ID, EPOCH FROM STREAM q", SHOP)
+    assert isinstance(plan, Subscribe)
+    assert plan.request.columns == ("id", "epoch")
+
+
+VOCABULARY = (
+    "ACK NACK SELECT STREAM FROM * q shop . orders , ( ) WHERE id = 1 'a' ? ; LIMIT WAIT NOWAIT WITH ack_wait CREATE "
+    "QUEUE IF NOT EXISTS BIGINT UPDATE SET state 'acked' time_acked DELETE INSERT INTO DROP SHOW QUEUES LIKE KILL USE "
+    "TRUNCATE /* */ -- `q` \" ' \\ COMMENT PRIMARY KEY AS JOIN ORDER BY UNION EXPLAIN CALL queue_ack"
+)
+WORDS = st.sampled_from(VOCABULARY.split())
+
+
+@given(st.lists(WORDS, max_size=12))
+def test_any_statement_is_planned_or_refused(words: list[str]) -> None:
+    """No other exception, and the planner never makes a queue statement of what the scanner lets pass."""
+    sql = " ".join(words)
+    glance = StatementScanner(CATALOG).glance(sql.encode(), "shop")
+    try:
+        plan = Planner(CATALOG).plan(sql, SHOP)
+    except (RewriteError, EngineError) as error:
+        assert error.errno and len(error.sqlstate) == 5 and error.message
+        assert glance.concern in (Concern.PLAN, Concern.USE)
+        return
+    if glance.concern in (Concern.NONE, Concern.TOUCHES):
+        assert isinstance(plan, Passthrough)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_planned_or_refused(text: str) -> None:
+    for prefix in (
+        "",
+        "ACK q ",
+        "SELECT * FROM STREAM q ",
+        "CREATE QUEUE n (",
+        "UPDATE q SET state = ",
+        "SHOW QUEUES ",
+    ):
+        try:
+            Planner(CATALOG).plan(prefix + text, SHOP)
+        except (RewriteError, EngineError) as error:
+            assert error.message

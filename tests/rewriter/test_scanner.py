@@ -1,0 +1,250 @@
+"""The cheap look: ordinary statements are let through, nothing that concerns a queue is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rewriter_catalog import CATALOG
+
+from engine.model import QueueCatalog, QueueName
+from rewriter.plan import NO_EFFECTS, Effects
+from rewriter.scanner import Concern, Glance, StatementScanner
+
+SCANNER = StatementScanner(CATALOG)
+Q = QueueName("shop", "q")
+
+
+def concern(sql: bytes, database: str | None = "shop") -> Concern:
+    return SCANNER.glance(sql, database).concern
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"SELECT 1",
+        b"SELECT * FROM q WHERE state = 'fired'",
+        b"SELECT * FROM stream",
+        b"SELECT 'ACK q 1'",
+        b"INSERT INTO account (name) VALUES ('q; ACK q 1')",
+        b"INSERT INTO account SELECT * FROM q",
+        b"UPDATE account SET state = 'q' WHERE id = 1",
+        b"DELETE FROM account WHERE id = 1",
+        b"REPLACE account SELECT * FROM q",
+        b"BEGIN",
+        b"START TRANSACTION",
+        b"COMMIT",
+        b"ROLLBACK TO SAVEPOINT a",
+        b"RELEASE SAVEPOINT a",
+        b"SET autocommit = 0",
+        b"SHOW TABLES",
+        b"SHOW CREATE TABLE q",
+        b"EXPLAIN delivery",
+        b"TRUNCATE queue",
+        b"DROP TABLE account",
+        b"ALTER TABLE account ADD COLUMN queue INT",
+        b"CREATE TABLE queue (a INT)",
+        b"CREATE PROCEDURE p() BEGIN INSERT INTO q VALUES (1); END",
+        b"CALL report()",
+        b"BEGIN; UPDATE account SET a = 1; COMMIT",
+        b"SELECT 1; SELECT 2",
+        b"LOAD DATA INFILE 'q' INTO TABLE account",
+        b"HANDLER q OPEN",
+        b"XA COMMIT 'a'",
+        b"",
+        b"garbage ( '",
+        b"\xff\xfe\x00",
+    ],
+)
+def test_ordinary(sql: bytes) -> None:
+    assert SCANNER.glance(sql, "shop") == Glance(Concern.NONE)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"ACK q 1",
+        b"nack q 1",
+        b"REJECT q 1",
+        b"RELEASE q 1",
+        b"RENEW q 1 FOR 5",
+        b"REDRIVE q_dead",
+        b"RETRY q NOW",
+        b"STREAM * FROM q",
+        b"KILL 5",
+        b"CREATE QUEUE a (b INT)",
+        b"ALTER QUEUE q PAUSE",
+        b"DROP QUEUE q",
+        b"TRUNCATE QUEUE q",
+        b"SHOW QUEUES",
+        b"SHOW QUEUE STATUS",
+        b"SHOW SUBSCRIPTIONS",
+        b"SHOW CREATE QUEUE q",
+        b"SHOW PROCESSLIST",
+        b"SHOW FULL PROCESSLIST",
+        b"EXPLAIN DELIVERY FOR q WHERE id = 1",
+        b"SELECT * FROM STREAM q",
+        b"SELECT * FROM/* */STREAM`q`",
+        b"SELECT queue_ack('q', 1)",
+        b"CALL queue_ack('q', 1)",
+        b"CALL shop.`queue_ack`('q', 1)",
+        b"(SELECT * FROM STREAM q)",
+        b"EXPLAIN SELECT * FROM STREAM q",
+        b"UPDATE q SET state = 'acked'",
+        b"UPDATE q SET time_acked = 5, time_next = NULL WHERE id = 5",
+        b"SELECT 1; ACK q 1",
+        b"SELECT 1;ACK q 1",
+        b"SELECT ';'; /* x */ ACK q 1",
+        b"SELECT 1; USE other; INSERT INTO q VALUES (1)",
+        b"BEGIN; INSERT INTO q (a) VALUES (1); COMMIT",
+        b"DELETE FROM q WHERE id = 1; ROLLBACK",
+    ],
+)
+def test_for_the_planner(sql: bytes) -> None:
+    assert concern(sql) is Concern.PLAN
+
+
+def test_use() -> None:
+    assert concern(b"USE other") is Concern.USE
+
+
+@pytest.mark.parametrize(
+    ("sql", "effects"),
+    [
+        (b"INSERT INTO q (a) VALUES (1)", Effects(touched=frozenset((Q,)))),
+        (b"UPDATE q SET time_next = 0", Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)))),
+        (b"DELETE FROM q WHERE id = 5", Effects(settled=((Q, (5,)),))),
+        (b"DELETE FROM q WHERE payload = 'a'", Effects(uncertain=frozenset((Q,)))),
+        (b"DROP TABLE q", Effects(catalog=True)),
+        (b"DROP DATABASE elsewhere", Effects(catalog=True)),
+        (b"CREATE TABLE copy LIKE q", Effects(catalog=True)),
+        (b"CREATE TABLE m (a INT) COMMENT='vitess_message'", Effects(catalog=True)),
+        (b"TRUNCATE q", Effects(uncertain=frozenset((Q,)), catalog=True)),
+        (b"ANALYZE FORMAT=JSON UPDATE q SET a = 1", Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)))),
+        (
+            b"INSERT INTO q (a) VALUES (1); DELETE FROM q WHERE id = 5; SELECT 1",
+            Effects(touched=frozenset((Q,)), settled=((Q, (5,)),)),
+        ),
+    ],
+)
+def test_effects_of_what_passes(sql: bytes, effects: Effects) -> None:
+    assert SCANNER.glance(sql, "shop") == Glance(Concern.TOUCHES, effects)
+
+
+def test_names_are_resolved_by_database() -> None:
+    assert concern(b"INSERT INTO q2 VALUES (1)") is Concern.NONE
+    assert concern(b"INSERT INTO q2 VALUES (1)", "other") is Concern.TOUCHES
+    assert concern(b"INSERT INTO other.q2 VALUES (1)", None) is Concern.TOUCHES
+    assert concern(b"INSERT INTO q VALUES (1)", None) is Concern.NONE
+
+
+def test_a_name_in_an_unknown_charset_goes_to_the_planner() -> None:
+    assert concern("INSERT INTO größe VALUES (1)".encode()) is Concern.TOUCHES
+    assert concern("INSERT INTO größe VALUES (1)".encode("latin1")) is Concern.PLAN
+    assert concern("INSERT INTO konten VALUES ('größe')".encode("latin1")) is Concern.NONE
+    only_ascii = StatementScanner(QueueCatalog(1, {Q: CATALOG.queues[Q]}))
+    assert only_ascii.glance("INSERT INTO größe VALUES (1)".encode("latin1"), "shop").concern is Concern.NONE
+
+
+def test_a_long_write_to_several_tables_is_taken_to_name_every_queue() -> None:
+    glance = SCANNER.glance(b"UPDATE a, b SET a.x = '" + b"x" * 70_000 + b"'", "shop")
+    assert glance.effects.uncertain == frozenset(CATALOG.queues)
+
+
+# --- properties: whatever the spelling, a queue statement is noticed
+
+SPACES = st.sampled_from(
+    [b" ", b"\n", b"\t ", b" /* c */ ", b"/**/", b" -- c\n", b" # c ' \n", b"\r\n", b" /*!50000 */ "]
+)
+QUEUES = st.sampled_from([b"q", b"`q`", b"shop.q", b"`shop`.`q`", b"shop . `q`", b"other.q2", b"`my-queue`", b"`q`"])
+STATEMENTS = st.sampled_from(
+    [
+        "INSERT INTO {q} ( a ) VALUES ( 'x' )",
+        "INSERT IGNORE {q} SET a = 1",
+        "REPLACE INTO {q} VALUES ( 1 )",
+        "UPDATE {q} SET a = 1 WHERE id = 2",
+        "UPDATE LOW_PRIORITY {q} AS x SET state = 'acked'",
+        "UPDATE account a JOIN {q} b ON 1 SET b.time_next = 0",
+        "DELETE FROM {q} WHERE id = 1",
+        "DELETE FROM {q}",
+        "DELETE b FROM account a , {q} b",
+        "LOAD DATA INFILE 'x' INTO TABLE {q}",
+        "TRUNCATE TABLE {q}",
+        "DROP TABLE {q}",
+        "ALTER TABLE {q} ADD b INT",
+        "RENAME TABLE {q} TO z",
+        "ACK {q} 1",
+        "NACK {q} 1",
+        "STREAM * FROM {q}",
+        "SELECT * FROM STREAM {q}",
+        "SELECT id FROM STREAM {q} LIMIT 5 NOWAIT",
+        "DROP QUEUE {q}",
+        "CREATE QUEUE IF NOT EXISTS {q} ( a INT )",
+        "TRUNCATE QUEUE {q}",
+        "SHOW CREATE QUEUE {q}",
+        "RELEASE {q} 1",
+        "EXPLAIN DELIVERY FOR {q} WHERE id = 1",
+        "SHOW QUEUES",
+        "KILL QUERY 5",
+        "USE shop",
+    ]
+)
+
+
+@st.composite
+def spelled(draw: st.DrawFn) -> bytes:
+    queue = draw(QUEUES)
+    words = [
+        queue if word == "{q}" else draw(st.sampled_from([word, word.lower(), word.swapcase()])).encode()
+        for word in draw(STATEMENTS).split(" ")
+    ]
+    text = draw(st.sampled_from([b"", b" ", b"/* c */", b"-- c\n"])) + words[0]
+    for word in words[1:]:
+        text += draw(SPACES) + word
+    return text + draw(st.sampled_from([b"", b";", b" ; ", b" -- end"]))
+
+
+@given(spelled())
+def test_no_queue_statement_is_missed(sql: bytes) -> None:
+    assert concern(sql) is not Concern.NONE, sql
+
+
+@given(spelled(), st.sampled_from([b"SELECT 1", b"SELECT ';\\'', \"x;\"", b"INSERT INTO account VALUES (';')"]))
+def test_none_is_missed_among_others(sql: bytes, other: bytes) -> None:
+    assert concern(other + b";" + sql) is not Concern.NONE
+    assert concern(sql + b"\n;" + other) is not Concern.NONE
+
+
+@given(st.text(max_size=40), st.sampled_from(["utf-8", "latin1", "utf-16"]))
+def test_any_text_gets_a_verdict(text: str, charset: str) -> None:
+    glance = SCANNER.glance(text.encode(charset, "replace"), "shop")
+    assert glance.concern in Concern
+
+
+@given(st.binary(max_size=40))
+def test_literals_of_other_tables_do_not_matter(data: bytes) -> None:
+    literal = data.replace(b"\\", b"\\\\").replace(b"'", b"''")
+    assert SCANNER.glance(b"INSERT INTO account (a) VALUES ('" + literal + b"')", "shop").effects == NO_EFFECTS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"INSERT INTO account VALUES " + b",".join(b"('; ACK q 1 %d')" % i for i in range(500_000)),
+        b"INSERT INTO q (a) VALUES " + b",".join(b"('; nothing %d')" % i for i in range(500_000)),
+        b"SELECT * " + b"FROM/* " * 200_000,
+        b"SELECT " + b"; /*" * 200_000,
+        b"LOAD " + b"INTO/*" * 200_000,
+        b"UPDATE " + b"a" * 1_000_000,
+        b"DELETE FROM q WHERE id IN (" + b"1," * 300_000 + b"x)",
+        b"DELETE FROM q WHERE " + b"`" * 1_000_000,
+        b"UPDATE a, b SET " + b"q " * 500_000,
+    ],
+    ids=lambda text: text[:24],
+)
+def test_large_texts_are_cheap(text: bytes) -> None:
+    start = time.perf_counter()
+    SCANNER.glance(text, "shop")
+    assert time.perf_counter() - start < 5

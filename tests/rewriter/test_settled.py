@@ -1,0 +1,60 @@
+"""Which ids a condition limits a statement to."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.model import MessageId
+from rewriter.settled import KeyKind, settled_ids
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        (b" id = 5", (5,)),
+        (b" id=5;", (5,)),
+        (b" `id` IN (1, 2 ,3)", (1, 2, 3)),
+        (b" `shop`.`q`.ID in(1)/* so */ ; ", (1,)),
+        (b" id = '7'", (7,)),
+        (b" id IN (1) AND time_acked IS NULL", (1,)),
+        (b" id IN (1) AND q.`time_acked` is  null -- end", (1,)),
+        (b" id = 18446744073709551615", (18446744073709551615,)),
+        (b" id = 5.0", None),
+        (b" id = -5", None),
+        (b" id = 0x5", None),
+        (b" id = 5 OR 1", None),
+        (b" id = 5 AND user_id = 3", None),
+        (b" id = 5 AND time_acked IS NOT NULL", None),
+        (b" id IN (1, ?)", None),
+        (b" id IN ()", None),
+        (b" id IN (SELECT 1)", None),
+        (b" id = 5 LIMIT 1", None),
+        (b" user_id = 5", None),
+        (b" NOT id = 5", None),
+        (b" id = '5' '6'", None),
+        (b" id = 'a'", None),
+        (b" id = '\xb2'", None),
+        (b" id = 123456789012345678901234567890", None),
+    ],
+)
+def test_integer_keys(condition: bytes, ids: tuple[MessageId, ...] | None) -> None:
+    assert settled_ids(condition, KeyKind.INTEGER) == ids
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        (b" id = 'a-1'", ("a-1",)),
+        (b" id IN ('a', 'b')", ("a", "b")),
+        (b" id = 5", None),
+        (b" id = 'it''s'", None),
+        (b" id = 'a\\'b'", None),
+        ("id = 'größe'".encode(), None),
+    ],
+)
+def test_text_keys(condition: bytes, ids: tuple[MessageId, ...] | None) -> None:
+    assert settled_ids(condition, KeyKind.TEXT) == ids
+
+
+def test_other_keys_are_never_certain() -> None:
+    assert settled_ids(b"id = 'a'", KeyKind.OTHER) is None

@@ -1,0 +1,69 @@
+"""The token cursor: exact places, MySQL's strings, errors with their position."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewriter.errors import SqlSyntaxError, UnsupportedSql
+from rewriter.tokens import Kind, TokenCursor, string_value, tokenize
+
+
+def test_tokens_are_slices_of_the_text() -> None:
+    sql = "ACK `größe` 'ü😀' -- c\n, PRIMARY   KEY x'41' 1.5 ? (b >= 5--1)"
+    tokens = tokenize(sql)
+    assert [sql[t.start : t.end] for t in tokens] == [t.text for t in tokens]
+    assert [t.text for t in tokens[:7]] == ["ACK", "`größe`", "'ü😀'", ",", "PRIMARY", "KEY", "x'41'"]
+    assert [t.kind for t in tokens[:4]] == [Kind.WORD, Kind.NAME, Kind.STRING, Kind.SYMBOL]
+    assert "".join(t.text for t in tokens[9:]) == "(b>=5--1)"
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        ("'a'", "a"),
+        ("''", ""),
+        ("'it''s'", "it's"),
+        ("'it\\'s'", "it's"),
+        ("'a\"\"b'", 'a""b'),
+        ('"a""b"', 'a"b'),
+        ("'\\n\\t\\0\\Z\\\\\\x'", "\n\t\0\x1a\\x"),
+        ("'100\\%\\_'", "100\\%\\_"),
+    ],
+)
+def test_string_value(literal: str, value: str) -> None:
+    assert string_value(literal) == value
+
+
+@given(st.text())
+def test_string_value_undoes_quoting(text: str) -> None:
+    quoted = text.replace("\\", "\\\\").replace("'", "''")
+    assert string_value(f"'{quoted}'") == text
+
+
+def test_unended() -> None:
+    for sql in ("ACK q 'a", "ACK `q", "ACK q /* a"):
+        with pytest.raises(SqlSyntaxError, match="does not end"):
+            tokenize(sql)
+
+
+def test_error_shows_where() -> None:
+    cursor = TokenCursor("ACK\n  q " + "x" * 200)
+    cursor.take_words("ACK")
+    cursor.take_name()
+    assert cursor.error().message.endswith(f"near '{'x' * 80}' at line 2")
+
+
+def test_modes() -> None:
+    assert tokenize('"q"')[0].kind is Kind.STRING
+    assert tokenize('"q"', ["ANSI_QUOTES"])[0].kind is Kind.NAME
+    with pytest.raises(UnsupportedSql):
+        tokenize("'\\'", ["NO_BACKSLASH_ESCAPES"])
+
+
+def test_executable_comments_are_not_carried_over() -> None:
+    cursor = TokenCursor("a /*! b */ c /* d */ e")
+    assert cursor.slice(1, 3) == "c /* d */ e"
+    with pytest.raises(UnsupportedSql, match="Executable comments"):
+        cursor.slice(0, 2)

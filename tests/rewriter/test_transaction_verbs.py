@@ -1,0 +1,53 @@
+"""Which statements open, end or wind back a transaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewriter.plan import TransactionVerb
+from rewriter.scanner import transaction_verb
+
+BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO = (
+    TransactionVerb.BEGIN,
+    TransactionVerb.COMMIT,
+    TransactionVerb.ROLLBACK,
+    TransactionVerb.ROLLBACK_TO,
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "verb"),
+    [
+        (b"BEGIN", BEGIN),
+        (b"/* orm */ begin work;", BEGIN),
+        (b"START TRANSACTION WITH CONSISTENT SNAPSHOT", BEGIN),
+        (b"START SLAVE", None),
+        (b"BEGIN NOT ATOMIC x; END", None),
+        (b"COMMIT AND CHAIN", COMMIT),
+        (b"rollback", ROLLBACK),
+        (b"ROLLBACK WORK AND NO CHAIN", ROLLBACK),
+        (b"ROLLBACK TO a", ROLLBACK_TO),
+        (b"ROLLBACK WORK TO SAVEPOINT `a`", ROLLBACK_TO),
+        (b"SAVEPOINT a", None),
+        (b"RELEASE SAVEPOINT a", None),
+        (b"XA START 'a'", BEGIN),
+        (b"XA END 'a'", None),
+        (b"XA PREPARE 'a'", None),
+        (b"XA COMMIT 'a' ONE PHASE", COMMIT),
+        (b"XA ROLLBACK 'a'", ROLLBACK),
+        (b"SET autocommit=1", COMMIT),
+        (b"SET @@session.autocommit = ON, names = 1", COMMIT),
+        (b"SET `autocommit` := TRUE", COMMIT),
+        (b"SET autocommit = 0", None),
+        (b"SET my_autocommit = 1", None),
+        (b"SET autocommit = 10", None),
+        (b"SELECT 'COMMIT'", None),
+        (b"", None),
+        (b"SELECT 1; ROLLBACK; SELECT 2", ROLLBACK),
+        (b"COMMIT; BEGIN", COMMIT),
+        (b"ROLLBACK TO a; COMMIT", COMMIT),
+        (b"ROLLBACK TO a; SELECT 1", ROLLBACK_TO),
+    ],
+)
+def test_verb(sql: bytes, verb: TransactionVerb | None) -> None:
+    assert transaction_verb(sql) is verb
