@@ -264,7 +264,7 @@ class AnswerWalker:
 
     def _definitions_end(self, chunk: bytes, start: int, length: int) -> None:
         """The EOF packet behind the definitions; with a cursor nothing follows until the client fetches."""
-        status, _ = _end_of(chunk, start, length)
+        status, _ = end_of(chunk, start, length)
         self._phase = _ROWS
         if status & CURSOR_EXISTS and self._command == Commands.COM_STMT_EXECUTE:
             self.outcome = _ok_outcome(status, 0)
@@ -272,7 +272,7 @@ class AnswerWalker:
 
     def _finish(self, chunk: bytes, start: int, length: int) -> None:
         """One result is complete."""
-        status, affected_rows = _end_of(chunk, start, length)
+        status, affected_rows = end_of(chunk, start, length)
         self.outcome = _ok_outcome(status, affected_rows)
         self._phase = _FIRST
         # The answers that are rows alone have no further results, whatever the flag says.
@@ -322,7 +322,7 @@ def parse_err(payload: bytes) -> Outcome:
     return Outcome(errno, payload[3:].decode(errors="replace"), "HY000")
 
 
-def status_position(chunk: bytes, start: int, length: int) -> int:
+def status_position(chunk: bytes | bytearray, start: int, length: int) -> int:
     """Where the status flags of an OK or EOF packet stand; `start` is its first payload byte."""
     if chunk[start] == _EOF and length < 7:
         return start + 3
@@ -331,8 +331,12 @@ def status_position(chunk: bytes, start: int, length: int) -> int:
     return position
 
 
-def _end_of(chunk: bytes, start: int, length: int) -> tuple[int, int]:
-    """Status flags and affected rows of an OK or EOF packet."""
+def end_of(chunk: bytes, start: int, length: int) -> tuple[int, int]:
+    """Status flags and affected rows of an OK or EOF packet.
+
+    Raises:
+        AnswerError: it is cut short.
+    """
     end = start + length
     affected_rows = 0
     if length == 7 and chunk[start + 1] < 0xFB and chunk[start + 2] < 0xFB:
@@ -346,7 +350,7 @@ def _end_of(chunk: bytes, start: int, length: int) -> tuple[int, int]:
     return chunk[position] | chunk[position + 1] << 8, affected_rows
 
 
-def _lenenc(chunk: bytes, position: int, end: int) -> tuple[int, int]:
+def _lenenc(chunk: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
     """A length-encoded integer and the position behind it."""
     if position >= end:
         raise AnswerError("a packet that ends too early")

@@ -69,6 +69,13 @@ class PayloadReader:
         """A string preceded by its length."""
         return self.take(self.lenenc())
 
+    def skip_null(self) -> bool:
+        """Step over the NULL mark of a text row, if it comes next."""
+        if self._data[self._position : self._position + 1] != b"\xfb":
+            return False
+        self._position += 1
+        return True
+
     def null_bytes(self) -> bytes:
         """A string ended by a zero byte."""
         end = self._data.find(b"\x00", self._position)

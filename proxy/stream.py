@@ -64,6 +64,7 @@ class PacketStream(asyncio.Protocol):
         self._writing_paused = False
         self._drainers: list[asyncio.Future[None]] = []
         self._lost = False
+        self._closing = False
         self._lingering = False
         self._close_timer: asyncio.TimerHandle | None = None
         self._close_waiters: list[asyncio.Future[None]] = []
@@ -88,7 +89,7 @@ class PacketStream(asyncio.Protocol):
         if parked is not None and not self._buffer and not self._fast and not parked.done() and self._offer(data):
             return
         self._received += 1
-        if self._fault is not None:
+        if self._fault is not None or self._closing:
             return
         self._buffer += data
         self._advance()
@@ -98,8 +99,8 @@ class PacketStream(asyncio.Protocol):
         self._mark_closed()
         if not self._fast:
             self._wake_reader()
-        if self._lingering:
-            self.abort()
+        if self._lingering and self._transport is not None:
+            self._transport.close()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -123,6 +124,11 @@ class PacketStream(asyncio.Protocol):
         _wake_all(self._drainers)
         if self.on_resume is not None:
             self.on_resume()
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can be sent any more. A client that only said it will send no more may still be reading."""
+        return self._lost
 
     # --- reading
 
@@ -237,7 +243,7 @@ class PacketStream(asyncio.Protocol):
                 reader.set_result(None)
 
     def _check_readable(self) -> None:
-        if self._fault is not None and not self._lost:
+        if self._fault is not None and not self._lost and not self._closing:
             raise self._fault
         if self.closed:
             raise StreamClosed("the client closed the connection")
@@ -283,10 +289,13 @@ class PacketStream(asyncio.Protocol):
 
     def _give_up(self, fault: FatalProtocolError) -> None:
         self._fault = fault
+        self._forget_unread()
+        self._resume_reading()
+
+    def _forget_unread(self) -> None:
         self._buffer.clear()
         self._parts, self._parts_bytes = [], 0
         self._cancel_stall()
-        self._resume_reading()
 
     # --- bounds of reading
 
@@ -338,7 +347,7 @@ class PacketStream(asyncio.Protocol):
         """Bytes that are packets already, past the framing; `seq` is the caller's to keep."""
         if self._out:
             self._flush()
-        if self._transport is not None and not self._lost and not self._lingering:
+        if self._transport is not None and not self._lost and not self._closing:
             self._transport.write(data)
 
     async def drain(self) -> None:
@@ -350,7 +359,7 @@ class PacketStream(asyncio.Protocol):
         self._flush()
         while self._writing_paused and not self._lost:
             await _wait_in(self._drainers, self._loop)
-        if self._lost or self._lingering or self._transport is None or self._transport.is_closing():
+        if self._lost or self._closing or self._transport is None:
             raise StreamClosed("the connection is closed")
 
     def reset_seq(self) -> None:
@@ -360,7 +369,7 @@ class PacketStream(asyncio.Protocol):
     def _flush(self) -> None:
         if self._out:
             out, self._out = self._out, bytearray()
-            if self._transport is not None and not self._lost and not self._lingering:
+            if self._transport is not None and not self._lost and not self._closing:
                 self._transport.write(out)
 
     # --- the line itself
@@ -383,23 +392,32 @@ class PacketStream(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
-    def close(self) -> None:
-        """Send what was written, then close. May be called twice."""
+    def close(self, *, linger: bool = False) -> None:
+        """Send what was written, then close; nothing is read any more, not even what has come already.
+
+        `linger`: let the client read our last words although it goes on talking. May be called twice.
+        """
         transport = self._transport
-        if transport is None or self._lost or self._lingering or transport.is_closing():
+        if transport is None or self._lost or self._closing or transport.is_closing():
             return
         self._flush()
-        self._lingering = self._fault is not None and not self.closed and transport.can_write_eof()
+        self._lingering = (linger or self._fault is not None) and not self.closed and transport.can_write_eof()
+        self._closing = True
+        self._forget_unread()
         self._mark_closed()
         if self._lingering:
             transport.write_eof()
+            self._resume_reading()
         else:
             transport.close()
-        self._close_timer = self._loop.call_later(LINGER_SECONDS if self._lingering else CLOSE_SECONDS, transport.abort)
+        patience = LINGER_SECONDS if self._lingering else CLOSE_SECONDS
+        self._close_timer = self._loop.call_later(patience, transport.abort)
         self._wake_reader()
 
     def abort(self) -> None:
-        """Close at once; nothing more is sent."""
+        """Close at once; nothing more is sent or read."""
+        self._closing = True
+        self._forget_unread()
         if self._transport is not None:
             self._transport.abort()
 

@@ -19,6 +19,7 @@ __all__ = (
     "DEPRECATE_EOF",
     "MULTI_STATEMENTS",
     "PARAMETER",
+    "PROTOCOL_41",
     "SESSION_TRACK",
     "binary_row_from_text",
     "binary_row_from_values",
@@ -35,6 +36,7 @@ __all__ = (
 )
 
 # Plain integers: IntFlag arithmetic costs a microsecond an operation.
+PROTOCOL_41 = int(Capabilities.CLIENT_PROTOCOL_41)
 DEPRECATE_EOF = int(Capabilities.CLIENT_DEPRECATE_EOF)
 SESSION_TRACK = int(Capabilities.CLIENT_SESSION_TRACK)
 MULTI_STATEMENTS = int(Capabilities.CLIENT_MULTI_STATEMENTS)

@@ -279,6 +279,15 @@ async def test_close_sends_what_was_written_and_may_be_called_twice() -> None:
         await stream.read()
 
 
+async def test_nothing_is_read_after_our_own_close() -> None:
+    stream, _ = connect()
+    stream.data_received(packet(b"\x03DROP TABLE t"))
+    stream.close()
+    stream.data_received(packet(b"\x03DROP TABLE t"))
+    with pytest.raises(StreamClosed):
+        await stream.read_command()
+
+
 # --- fast path
 
 

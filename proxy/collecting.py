@@ -1,0 +1,65 @@
+"""Decoding a whole answer that was held: text results for statements the proxy runs for itself. Pure, no I/O."""
+
+from __future__ import annotations
+
+from engine.model import ColumnMeta, TextValue
+from proxy.errors import MalformedPacket
+from proxy.framing import HEADER_BYTES, PAYLOAD_MAX
+from proxy.reader import PayloadReader
+from proxy.upstream import Collected
+
+
+def payloads(answer: bytes) -> list[bytes]:
+    """The payloads of an answer's packets, continuations joined."""
+    found: list[bytes] = []
+    position, parts = 0, b""
+    while position + HEADER_BYTES <= len(answer):
+        start = position + HEADER_BYTES
+        position = start + int.from_bytes(answer[start - HEADER_BYTES : start - 1], "little")
+        parts += answer[start:position]
+        if position - start < PAYLOAD_MAX:
+            found.append(parts)
+            parts = b""
+    return found
+
+
+def decode_result(answer: bytes, *, deprecate_eof: bool, encoding: str) -> Collected | None:
+    """The first result set of an answer; None if it has none.
+
+    Raises:
+        MalformedPacket: the server's bytes make no sense.
+    """
+    packets = payloads(answer)
+    if not packets or packets[0][:1] in (b"\x00", b"\xff", b"\xfb", b""):
+        return None
+    count = PayloadReader(packets[0], "a column count").lenenc()
+    first_row = 1 + count + (0 if deprecate_eof else 1)
+    if len(packets) < first_row:
+        raise MalformedPacket("a result that ends within its definitions")
+    columns = tuple(decode_column(packet, encoding) for packet in packets[1 : 1 + count])
+    rows = []
+    for packet in packets[first_row:]:
+        if packet.startswith(b"\xff") or (packet.startswith(b"\xfe") and _ends_rows(packet, deprecate_eof)):
+            break
+        rows.append(decode_row(packet, count))
+    return Collected(columns, tuple(rows))
+
+
+def _ends_rows(packet: bytes, deprecate_eof: bool) -> bool:
+    return len(packet) < (PAYLOAD_MAX if deprecate_eof else 9)
+
+
+def decode_column(packet: bytes, encoding: str) -> ColumnMeta:
+    """A Column Definition 41."""
+    reader = PayloadReader(packet, "a column definition")
+    reader.lenenc_bytes()
+    schema, table, org_table, name, org_name = (reader.lenenc_bytes().decode(encoding, "replace") for _ in range(5))
+    reader.lenenc()
+    charset, length, kind, flags, decimals = reader.u16(), reader.u32(), reader.u8(), reader.u16(), reader.u8()
+    return ColumnMeta(name, kind, charset, length, flags, decimals, org_name, table, org_table, schema)
+
+
+def decode_row(packet: bytes, count: int) -> tuple[TextValue, ...]:
+    """A text row."""
+    reader = PayloadReader(packet, "a row")
+    return tuple(None if reader.skip_null() else reader.lenenc_bytes() for _ in range(count))

@@ -1,0 +1,244 @@
+"""Authentication carried between a client and the MySQL server behind the proxy, whatever the plugin.
+
+Rules: the server greets, the server judges; the proxy carries the packets of both and only takes away capabilities that
+it cannot relay. Until the server has said OK nothing of the client reaches it but login packets. After ERR the client
+is shown it, and its connection is closed: a client whose login failed can execute nothing, whatever it sends next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from ssl import SSLContext
+from typing import NoReturn
+
+from proxy import answer, wire
+from proxy.capabilities import CARRIED, PROTOCOL_41, SSL, python_encoding
+from proxy.errors import BackendLost, FatalProtocolError, LoginFailed, MalformedPacket, ProxyError, ReadTimeout
+from proxy.link import BackendLink
+from proxy.login_packets import (
+    Credentials,
+    Greeting,
+    encode_change_user,
+    encode_response,
+    encode_tls_request,
+    masked_greeting,
+    parse_change_user,
+    parse_greeting,
+    parse_response,
+    wants_tls,
+)
+from proxy.stream import PacketStream
+
+LOGIN_SECONDS = 10.0  # MySQL's connect_timeout
+AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a switch and a key exchange) takes fewer
+LOGIN_PACKET_MAX_BYTES = 64 * 1024  # a response is some hundred bytes; connection attributes may add to it
+_OK, _ERR = b"\x00", b"\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginResult:
+    """A successful login. `capabilities` are those in force, `charset` the client's collation id."""
+
+    user: str
+    database: str | None
+    capabilities: int
+    charset: int
+    connection_id: int
+    server_version: str
+    connect_attrs: Mapping[str, str] = field(default_factory=dict)
+    status: int = 0
+
+    @property
+    def encoding(self) -> str:
+        """The Python codec of what the client sends."""
+        return python_encoding(self.charset)
+
+
+@dataclass(frozen=True, slots=True)
+class BackendTls:
+    """How to encrypt the line to the server. Not `required`: only if the server offers it."""
+
+    context: SSLContext
+    server_hostname: str | None = None
+    required: bool = True
+
+
+async def carry_authentication(
+    stream: PacketStream, link: BackendLink, *, tls: BackendTls | None = None, login_timeout: float = LOGIN_SECONDS
+) -> LoginResult:
+    """Log a client in at the server.
+
+    Raises:
+        LoginFailed: the client has been told why; both lines are closed.
+        StreamClosed: the client went away.
+    """
+    stream.set_limits(LOGIN_PACKET_MAX_BYTES)
+    with _closing_unless_logged_in(stream, link):
+        async with asyncio.timeout(login_timeout):
+            return await _log_in(stream, link, tls)
+
+
+async def carry_change_user(
+    stream: PacketStream, link: BackendLink, payload: bytes, login: LoginResult, *, login_timeout: float = LOGIN_SECONDS
+) -> LoginResult:
+    """Carry a COM_CHANGE_USER, whose payload has been read. As in MySQL, a failure ends the connection.
+
+    Raises:
+        LoginFailed: the client has been told why; both lines are closed.
+        StreamClosed: the client went away.
+    """
+    sink, link.sink = link.sink, None
+    with _closing_unless_logged_in(stream, link):
+        async with asyncio.timeout(login_timeout):
+            result = await _change_user(stream, link, payload, login)
+    if sink is not None:
+        link.deliver_to(sink)
+    return result
+
+
+@contextlib.contextmanager
+def _closing_unless_logged_in(stream: PacketStream, link: BackendLink) -> Iterator[None]:
+    """Whatever goes wrong: tell the client if it has not been told, and close both lines."""
+    try:
+        yield
+    except BaseException as error:
+        link.abort()
+        failure = _failure(error)
+        if failure is None:
+            stream.close(linger=True)
+            raise
+        refuse(stream, failure)
+        raise LoginFailed(failure.errno, failure.message, failure.sqlstate) from error
+
+
+def _failure(error: BaseException) -> ProxyError | None:
+    """What to tell the client; None if it has been told, or is gone."""
+    if isinstance(error, TimeoutError):
+        return ReadTimeout()
+    if isinstance(error, MalformedPacket):
+        return ProxyError(1043, f"Bad handshake ({error.message})")
+    if isinstance(error, ProxyError) and not isinstance(error, LoginFailed):
+        return error
+    return None
+
+
+def refuse(stream: PacketStream, error: ProxyError) -> None:
+    """Tell the client why it may not come in, and close."""
+    stream.write_many([wire.err_packet(PROTOCOL_41, error.errno, error.sqlstate, error.message)])
+    stream.close(linger=True)
+
+
+async def _log_in(stream: PacketStream, link: BackendLink, tls: BackendTls | None) -> LoginResult:
+    payload = await link.read_packet()
+    if payload.startswith(_ERR):
+        await _pass_refusal(stream, payload)
+    shown, greeting = masked_greeting(payload, CARRIED)
+    encrypt = _encrypts(parse_greeting(payload), tls)
+    await stream.write(shown)
+    credentials = read_credentials(await stream.read(), greeting.capabilities)
+    if encrypt is not None:
+        link.write_packet(encode_tls_request(credentials))
+        await link.start_tls(encrypt.context, encrypt.server_hostname)
+    link.write_packet(encode_response(credentials, tls=encrypt is not None))
+    status = await _carry(stream, link)
+    stream.reset_seq()
+    return login_result(credentials, greeting, status)
+
+
+def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
+    if tls is None or greeting.capabilities & SSL:
+        return tls
+    if tls.required:
+        raise BackendLost("the database offers no TLS, which the configuration requires")
+    return None
+
+
+def read_credentials(response: bytes, offered: int) -> Credentials:
+    """A client's first response, checked.
+
+    Raises:
+        MalformedPacket: it is none, or of a client that cannot be served.
+    """
+    if wants_tls(response):
+        raise MalformedPacket("the client asks for TLS, which was not offered")
+    credentials = parse_response(response, offered)
+    if not credentials.capabilities & PROTOCOL_41:
+        raise MalformedPacket("the client does not speak the 4.1 protocol")
+    return credentials
+
+
+def login_result(credentials: Credentials, greeting: Greeting, status: int) -> LoginResult:
+    """What is known after the OK."""
+    encoding = python_encoding(credentials.charset)
+    attributes = credentials.attributes or {}
+    return LoginResult(
+        user=credentials.user.decode(encoding, "replace"),
+        database=credentials.database.decode(encoding, "replace") if credentials.database else None,
+        capabilities=credentials.capabilities,
+        charset=credentials.charset,
+        connection_id=greeting.connection_id,
+        server_version=greeting.server_version,
+        connect_attrs={k.decode(encoding, "replace"): v.decode(encoding, "replace") for k, v in attributes.items()},
+        status=status,
+    )
+
+
+async def _change_user(stream: PacketStream, link: BackendLink, payload: bytes, login: LoginResult) -> LoginResult:
+    credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
+    link.seq = 0
+    link.write_packet(encode_change_user(credentials))
+    status = await _carry(stream, link)
+    stream.reset_seq()
+    greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
+    result = login_result(credentials, greeting, status)
+    return result if result.connect_attrs else replace(result, connect_attrs=login.connect_attrs)
+
+
+async def _carry(stream: PacketStream, link: BackendLink) -> int:
+    """Carry packets both ways until the server's verdict; returns the status flags of its OK.
+
+    Who speaks next depends on the plugin, so both are listened to.
+    """
+    server = asyncio.ensure_future(link.read_packet())
+    client = asyncio.ensure_future(stream.read())
+    try:
+        for _ in range(AUTH_PACKETS_MAX):
+            await asyncio.wait((server, client), return_when=asyncio.FIRST_COMPLETED)
+            if server.done():
+                payload = server.result()
+                if payload.startswith(_OK):
+                    return await _admit(stream, payload, client)
+                if payload.startswith(_ERR):
+                    await _pass_refusal(stream, payload)
+                await stream.write(payload)
+                server = asyncio.ensure_future(link.read_packet())
+            else:
+                link.write_packet(client.result())
+                client = asyncio.ensure_future(stream.read())
+        raise FatalProtocolError(1043, f"Bad handshake (more than {AUTH_PACKETS_MAX} packets)")
+    finally:
+        server.cancel()
+        client.cancel()
+        await asyncio.gather(server, client, return_exceptions=True)
+
+
+async def _admit(stream: PacketStream, payload: bytes, client: asyncio.Future[bytes]) -> int:
+    try:
+        status, _ = answer.end_of(payload, 0, len(payload))
+    except answer.AnswerError as error:
+        raise BackendLost(f"the server ended the login with {error}") from error
+    if client.done():
+        client.result()
+        raise FatalProtocolError(1156, "Got packets out of order (the client spoke when the server was to decide)")
+    await stream.write(payload)
+    return status
+
+
+async def _pass_refusal(stream: PacketStream, payload: bytes) -> NoReturn:
+    """Hand the server's ERR to the client as it is."""
+    outcome = answer.parse_err(payload)
+    await stream.write(payload)
+    raise LoginFailed(outcome.errno, outcome.message, outcome.sqlstate)

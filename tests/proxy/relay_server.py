@@ -1,0 +1,137 @@
+"""A proxy of the wire alone, for tests: PacketStream, carried authentication and RelayUpstream, in a thread with a loop.
+
+Everything passes to the database. With `fast`, whatever can goes the fast path; otherwise every command takes a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from wire_peers import LOOPS
+
+from proxy.errors import LoginFailed, ProxyError, StreamClosed
+from proxy.handshake import BackendTls, LoginResult, carry_authentication
+from proxy.relay import BackendLink, RelayUpstream
+from proxy.stream import PacketStream
+from proxy.upstream import Outcome
+
+MAX_PACKET_BYTES = 64 << 20
+
+
+class RelayServer:
+    """Start with `with`; `port` is where it listens."""
+
+    def __init__(
+        self,
+        backend_port: int,
+        *,
+        loop: str = "uvloop",
+        fast: bool = True,
+        tls: BackendTls | None = None,
+        login_timeout: float = 10.0,
+    ) -> None:
+        self.port = 0
+        self.fast_answers: list[tuple[int, Outcome]] = []
+        self.task_answers: list[tuple[int, Outcome]] = []
+        self.logins: list[LoginResult] = []
+        self.failed_logins: list[LoginFailed] = []
+        self.upstreams: list[RelayUpstream] = []
+        self.faults: list[BaseException] = []
+        self._backend_port = backend_port
+        self._fast = fast
+        self._tls = tls
+        self._login_timeout = login_timeout
+        self._loop = LOOPS[loop]()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> RelayServer:
+        self._thread.start()
+        assert self._started.wait(10)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        assert self.faults == []
+
+    def call(self, work: Any) -> Any:
+        """Run a coroutine on the server's loop, from the test's thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._main())
+
+    async def _main(self) -> None:
+        self._stop = asyncio.Event()
+        server = await self._loop.create_server(
+            lambda: PacketStream(self._accepted, max_packet_bytes=64 << 10), "127.0.0.1", 0
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        await self._stop.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accepted(self, stream: PacketStream) -> None:
+        task = self._loop.create_task(self._serve(stream))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.faults.append(error)
+
+    async def _serve(self, stream: PacketStream) -> None:
+        try:
+            link = await BackendLink.connect("127.0.0.1", self._backend_port)
+            login = await carry_authentication(stream, link, tls=self._tls, login_timeout=self._login_timeout)
+        except LoginFailed as error:
+            self.failed_logins.append(error)
+            return
+        except StreamClosed:
+            return
+        self.logins.append(login)
+        stream.set_limits(MAX_PACKET_BYTES)
+        upstream = await RelayUpstream.open(
+            link,
+            stream,
+            capabilities=login.capabilities,
+            status=login.status,
+            decide=lambda command, body: self._fast,
+            on_answer=lambda command, outcome: self.fast_answers.append((command, outcome)),
+            on_lost=lambda outcome: stream.close(),
+        )
+        self.upstreams.append(upstream)
+        stream.fast_path = upstream.try_fast
+        try:
+            await self._commands(stream, upstream, login)
+        except (StreamClosed, LoginFailed):
+            pass
+        finally:
+            await upstream.close()
+            stream.close()
+
+    async def _commands(self, stream: PacketStream, upstream: RelayUpstream, login: LoginResult) -> None:
+        while upstream.alive:
+            payload = await stream.read_command()
+            if payload[0] == 0x01:
+                return
+            if payload[0] == 0x11:
+                login = await upstream.change_user(payload, login)
+                self.logins.append(login)
+                continue
+            try:
+                self.task_answers.append((payload[0], await upstream.command(payload)))
+            except ProxyError:
+                return
