@@ -21,11 +21,10 @@ from mysql_mimic.types import Commands
 
 from engine.errors import StreamKilled
 from proxy import params
-from proxy.errors import ProxyError
+from proxy.errors import LoginFailed, ProxyError
 from proxy.executor import ClientFault, Executor
 from proxy.prepared import FIRST_LOCAL_ID, LocalStatements
 from proxy.registry import ProcessInfo
-from proxy.session import ClientSession
 from proxy.stream import PacketStream
 from proxy.upstream import Outcome
 from rewriter.plan import NO_EFFECTS, Effects, Execute, Passthrough, TransactionVerb, UseDatabase
@@ -72,7 +71,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         self,
         stream: PacketStream,
         executor: Executor,
-        change_user: Callable[[ClientSession, bytes], Awaitable[bool]],
+        change_user: Callable[[bytes], Awaitable[None]],
         interrupt: Callable[[], None] | None = None,
     ) -> None:
         # mysql-mimic's constructor asks for a session of its own kind; what we use of it is set here.
@@ -114,6 +113,12 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             # Let an error for the running statement go out first; an idle client is cut at once.
             asyncio.get_running_loop().call_soon(self.stream.close)
 
+    def lost(self, outcome: Outcome) -> None:
+        """The line to the database is gone. A client at rest is cut off, as the server itself would have done; a
+        running statement is answered first, and a stream goes on, for it does not need that line."""
+        if not self.session.running:
+            self.stream.close()
+
     def finish(self) -> None:
         """Shutdown: an idle client is cut at once, a busy one once its statement has been answered."""
         self._killed = True
@@ -130,8 +135,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
                 if payload[0] == Commands.COM_QUIT:
                     return
                 await self._dispatch(payload)
-        except _ENDS_WITH_CONNECTION:
-            return
+        except (LoginFailed, *_ENDS_WITH_CONNECTION):
+            return  # nobody is left to tell, or it has been told
         except ClientFault as error:
             # Outside a statement only the packets themselves can be at fault: say so, then hang up.
             await self.executor.fail(error)
@@ -225,9 +230,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     async def _user_change(self, payload: bytes) -> None:
         await self._forget_statements()
-        if not await self._change_user(self.session, payload):
-            self._killed = True
-            return
+        await self._change_user(payload)
         self.executor.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
 
     async def _reset_connection(self, payload: bytes) -> None:

@@ -277,4 +277,3 @@ class Executor:
         """Tell the client what was wrong."""
         self.session.writer.status = self.session.upstream.status
         await self.session.writer.error(error.errno, error.sqlstate, error.message)
-

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.engine import Subscription
-
 from engine.clock import Clock
+from engine.engine import Subscription
 from engine.model import CommitReport, QueueName
 from proxy.answers import AnswerWriter
 from proxy.registry import ProcessInfo
@@ -56,6 +55,11 @@ class ClientSession:
     def in_transaction(self) -> bool:
         """Whether the server says that a transaction is open."""
         return bool(self.upstream.status & IN_TRANSACTION)
+
+    def became(self, identity: Identity, database: str | None) -> None:
+        """COM_CHANGE_USER: another account on the same connection."""
+        self.identity, self.database = identity, database
+        self.writer.capabilities = identity.capabilities
 
     def busy(self, statement: str | None) -> None:
         """A command begins (or, with None, has ended)."""
