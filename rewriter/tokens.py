@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from sqlglot import TokenType
 from sqlglot.dialects.mysql import MySQL
@@ -32,9 +33,11 @@ class Kind(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """`text` is as written; `word` is its upper case if it is a bare word, else empty. `end` is exclusive."""
+class Token(NamedTuple):
+    """A piece of the text (a named tuple, for a statement makes dozens of them).
+
+    `text` is as written; `word` is its upper case if it is a bare word, else empty; `end` is exclusive.
+    """
 
     kind: Kind
     text: str
@@ -100,6 +103,8 @@ def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
 
 def _words_or_symbol(text: str, start: int) -> list[Token]:
     """sqlglot has keywords of several words (PRIMARY KEY); here each is a token."""
+    if text.isidentifier():
+        return [Token(Kind.WORD, text, text.upper(), start, start + len(text))]
     words = list(_WORD.finditer(text))
     if not words:
         return [Token(Kind.SYMBOL, text, "", start, start + len(text))]
@@ -156,8 +161,8 @@ class TokenCursor:
         return self.tokens[place] if place < len(self.tokens) else None
 
     def peek_word(self, ahead: int) -> str:
-        token = self.peek(ahead)
-        return token.word if token else ""
+        place = self.position + ahead
+        return self.tokens[place].word if place < len(self.tokens) else ""
 
     def error(self, hint: str = "") -> SqlSyntaxError:
         token = self.token
