@@ -170,7 +170,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     def may_relay(self, command: int, body: bytes) -> bool:
         """Whether this command may go straight to the database. Never raises; unsure means no."""
-        if not self.session.scope.empty:
+        if not self.session.scope.empty or self.session.notes:
             return False
         if command == Commands.COM_QUERY:
             text = params.query_text(body, self.session.identity.capabilities)
@@ -204,6 +204,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if text is None:
             text = params.parse_query(payload[1:], self.session.identity.capabilities)
         self.session.busy(text[:1024].decode(self.session.identity.codec, "replace"))
+        if await self.executor.told_notes(text):
+            return
         glance = self.executor.planning.scanner.glance(text, self.session.database)
         match glance.concern:
             case Concern.NONE:

@@ -7,14 +7,14 @@ engine become ERR packets here; only a broken client connection is raised.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from engine.engine import Engine, Subscription
 from mysql_mimic.constants import KillKind
-from rewriter.schema_ddl import show_create_queue
 
+from engine.engine import Engine, Subscription
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
@@ -22,7 +22,7 @@ from proxy.errors import ProxyError
 from proxy.planning import Planning
 from proxy.registry import ConnectionRegistry
 from proxy.session import ClientSession
-from proxy.show import QUEUES_COLUMNS, processes_with_streams, queue_rows, text_column
+from proxy.show import QUEUES_COLUMNS, WARNINGS_COLUMNS, processes_with_streams, queue_rows, text_column
 from proxy.streaming import stream_rows
 from proxy.upstream import Collected, Outcome
 from rewriter.errors import RewriteError, UnknownQueue
@@ -42,10 +42,12 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
+from rewriter.schema_ddl import show_create_queue
 
 log = logging.getLogger(__name__)
 
 LIMIT_MAX = (1 << 63) - 1
+_SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 ClientFault = (EngineError, RewriteError, ProxyError)
 
 
@@ -116,7 +118,7 @@ class Executor:
                 if columns:
                     await self.session.writer.result(columns, rows)
                 else:
-                    await self.session.writer.ok()
+                    await self.session.writer.ok(warnings=len(self.session.notes))
                 return Outcome()
         assert_never(plan)
 
@@ -204,7 +206,8 @@ class Executor:
     async def local_result(self, plan: Plan) -> tuple[tuple[ColumnMeta, ...], Sequence[tuple[bytes | None, ...]]]:
         """Columns and rows of a statement that the proxy answers; no columns means OK."""
         match plan:
-            case NoOperation():
+            case NoOperation(errno, note):
+                self.session.notes = ((errno, note),)
                 return (), ()
             case ShowQueues(database, like):
                 return QUEUES_COLUMNS, queue_rows(self.engine.status(), self.engine.catalog, database, like)
@@ -259,6 +262,15 @@ class Executor:
         user = self.session.identity.user
         if user not in (target.process_info().user, "root"):
             raise ProxyError(1095, f"You are not owner of thread {connection_id}")
+
+    async def told_notes(self, text: bytes) -> bool:
+        """Answer SHOW WARNINGS after a statement of our own; any other statement forgets its notes."""
+        notes, self.session.notes = self.session.notes, ()
+        if not notes or _SHOW_WARNINGS.fullmatch(text) is None:
+            return False
+        self.session.notes = notes
+        await self.session.writer.result(WARNINGS_COLUMNS, [(b"Note", b"%d" % n, note.encode()) for n, note in notes])
+        return True
 
     # --- errors
 

@@ -32,7 +32,7 @@ class Identity:
 
 
 class ClientSession:
-    """One logged-in client."""
+    """One logged-in client. `notes` are what SHOW WARNINGS tells of a statement that the proxy answered itself."""
 
     def __init__(
         self, identity: Identity, upstream: Upstream, writer: AnswerWriter, clock: Clock, database: str | None
@@ -43,6 +43,7 @@ class ClientSession:
         self.database = database
         self.scope = TransactionScope()
         self.subscription: Subscription | None = None
+        self.notes: tuple[tuple[int, str], ...] = ()
         self._clock = clock
         self._since = clock.monotonic()
         self._statement: str | None = None

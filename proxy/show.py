@@ -37,6 +37,8 @@ QUEUES_COLUMNS = (
     text_column("Problem"),
 )
 
+WARNINGS_COLUMNS = (text_column("Level", 7), number_column("Code"), text_column("Message", 512))
+
 
 def like_pattern(pattern: str) -> re.Pattern[str]:
     """A LIKE pattern (%, _, backslash escapes), compared without case, as a regular expression."""
