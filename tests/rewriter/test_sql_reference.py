@@ -1,0 +1,70 @@
+"""docs/sql.md keeps up: its statements are planned, those it calls refused are refused, and its lists are whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rewriter_catalog import CATALOG
+
+from engine import errors as engine_errors
+from engine.options import LATER_OPTIONS, OPTIONS
+from rewriter import errors as rewriter_errors
+from rewriter.plan import Plan, PlanContext
+from rewriter.planner import Planner
+from rewriter.scanner import split_statements
+
+TEXT = (Path(__file__).resolve().parent.parent.parent / "docs" / "sql.md").read_text()
+WORKING, _, LATER = TEXT.partition("## Not in this version")
+STATEMENTS = [
+    statement.decode().strip()
+    for block in re.findall(r"```sql\n(.*?)```", WORKING, re.DOTALL)
+    for statement in split_statements(block.encode())
+]
+REFUSED = re.findall(r"^\| `([^`]+)` \|", LATER, re.MULTILINE)
+
+
+def plan(sql: str) -> Plan:
+    return Planner(CATALOG).plan(sql, PlanContext("shop"))
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_what_works(sql: str) -> None:
+    plan(sql)
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_what_does_not(sql: str) -> None:
+    with pytest.raises(rewriter_errors.UnsupportedSql) as caught:
+        plan(sql)
+    assert caught.value.errno == 1235
+
+
+def test_there_are_statements_of_both_kinds() -> None:
+    assert len(STATEMENTS) > 30
+    assert len(REFUSED) > 10
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option(name: str) -> None:
+    key = OPTIONS[name].key
+    row = next(line for line in WORKING.splitlines() if line.startswith(f"| `{name}` |"))
+    assert f"`{key}`" in row or not key.startswith("vt_")
+
+
+@pytest.mark.parametrize("name", sorted(LATER_OPTIONS))
+def test_every_later_option(name: str) -> None:
+    assert f"`{name}`" in LATER
+
+
+def test_every_error_number() -> None:
+    kinds = [
+        kind
+        for module in (engine_errors, rewriter_errors)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ]
+    table = TEXT.partition("## Errors")[2].partition("## ")[0]
+    for kind in kinds:
+        assert re.search(rf"\b{kind.errno}\b.*\b{kind.sqlstate}\b", table), kind  # type: ignore[attr-defined]
