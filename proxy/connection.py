@@ -259,7 +259,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
             case Execute(sql, effects):
-                encoded = sql.encode(self.session.identity.codec)
+                encoded = self.executor.encode(sql)
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
             case UseDatabase():
                 raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")

@@ -17,10 +17,11 @@ from mysql_mimic.constants import KillKind
 from engine.engine import Engine, Subscription
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
-from proxy import params, wire
+from proxy import params
 from proxy.errors import ProxyError
 from proxy.planning import Planning
 from proxy.registry import ConnectionRegistry
+from proxy.rows import RowForm, is_text
 from proxy.session import ClientSession
 from proxy.show import QUEUES_COLUMNS, WARNINGS_COLUMNS, processes_with_streams, queue_rows, text_column
 from proxy.streaming import stream_rows
@@ -83,11 +84,12 @@ class Executor:
         return self.planning.planner.plan(sql, PlanContext(database=self.session.database))
 
     def decode(self, text: bytes) -> str:
-        """A client's text. Queue statements must be valid in its charset; ordinary ones are never decoded."""
-        try:
-            return text.decode(self.session.identity.codec)
-        except UnicodeDecodeError as error:
-            raise ProxyError(1300, f"Invalid {error.encoding} character string at byte {error.start}") from error
+        """A client's text. Bytes that are not valid in its charset are carried through: the database judges them."""
+        return text.decode(self.session.identity.codec, "surrogateescape")
+
+    def encode(self, sql: str) -> bytes:
+        """The inverse of `decode`."""
+        return sql.encode(self.session.identity.codec, "surrogateescape")
 
     async def run(self, text: bytes, *, more: bool = False) -> bool:
         """Plan and run one statement of a text command; False once an error has ended the command."""
@@ -105,7 +107,7 @@ class Executor:
             case Passthrough(effects):
                 return await self.forward(self._query(text), effects, more=more)
             case Execute(sql, effects):
-                return await self.forward(self._query(sql.encode(self.session.identity.codec)), effects, more=more)
+                return await self.forward(self._query(self.encode(sql)), effects, more=more)
             case UseDatabase(database):
                 return await self._use(text, database, more)
             case Kill():
@@ -178,15 +180,21 @@ class Executor:
     async def send_stream(self, subscription: Subscription, *, binary: bool) -> None:
         """Send a subscription to its end as a text or binary result set."""
         session = self.session
-        columns = subscription.columns
         session.subscription = subscription
         try:
-            if binary:
-                await stream_rows(subscription, session.writer, lambda row: wire.binary_row_from_text(row, columns))
-            else:
-                await stream_rows(subscription, session.writer, wire.text_row)
+            charset = await self.results_charset(subscription.columns)
+            await stream_rows(subscription, session.writer, RowForm(subscription.columns, charset, binary=binary))
         finally:
             session.subscription = None
+            await subscription.close(give_back=True)  # nothing is left to close where the stream came to its own end
+
+    async def results_charset(self, columns: Sequence[ColumnMeta]) -> str | None:
+        """What the client wants text in; None where nothing needs converting. Only the database knows (SET NAMES)."""
+        if not any(is_text(column) for column in columns):
+            return None
+        listed = await self._collect("SELECT @@character_set_results")
+        name = listed.rows[0][0]
+        return None if name is None else name.decode("ascii", "replace")
 
     @staticmethod
     def bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from mysql_mimic.types import Commands
 
 from engine.errors import EngineError
-from engine.model import ColumnMeta, TextValue
+from engine.model import ColumnMeta
 from proxy import params, wire
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.errors import ProxyError
 from proxy.executor import Executor
 from proxy.param_values import ParameterType
+from proxy.rows import RowForm
 from proxy.streaming import SubscriptionCursor
 from rewriter.plan import Plan, Subscribe
 
@@ -101,9 +101,11 @@ class LocalStatements:
         if not request.cursor:
             await self._executor.send_stream(subscription, binary=True)
             return
-        encode = partial(_binary_row, subscription.columns)
-        statement.cursor = SubscriptionCursor(subscription, encode)
-        session.writer.header(subscription.columns, flags=CURSOR_EXISTS)
+        charset = await self._executor.results_charset(subscription.columns)
+        cursor = statement.cursor = SubscriptionCursor(
+            subscription, RowForm(subscription.columns, charset, binary=True)
+        )
+        session.writer.header(cursor.columns, flags=CURSOR_EXISTS)
         await session.writer.flush()
 
     async def _send_local(self, plan: Plan) -> None:
@@ -146,7 +148,3 @@ class LocalStatements:
         self._statements.clear()
         for statement in statements:
             await self._close_cursor(statement)
-
-
-def _binary_row(columns: tuple[ColumnMeta, ...], row: Sequence[TextValue]) -> bytes:
-    return wire.binary_row_from_text(row, columns)

@@ -2,8 +2,8 @@
 
 Rules: the column list goes out at once, also on an empty queue. A batch is written and flushed, and only when the
 socket has taken it does the subscription get asked for the next one: so a reader that stops reading holds one batch and
-delays nobody. The socket is watched meanwhile: a client that goes, or says goodbye, ends the stream, and others get what
-it had not acked at once. Leases of a result that ended by itself (LIMIT, WAIT, NOWAIT) stand.
+delays nobody. The socket is watched meanwhile: a client that goes, or says goodbye, ends the stream, and others get at
+once what it had not acked. Leases of a result that ended by itself (LIMIT, WAIT, NOWAIT) stand.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 
 from engine.engine import Subscription
-
 from engine.errors import EngineError
-from engine.model import Batch, ColumnMeta, TextValue
+from engine.model import Batch, ColumnMeta
 from proxy.answers import AnswerWriter
+from proxy.rows import RowForm
 from proxy.stream import PacketStream
-
-RowEncoder = Callable[[Sequence[TextValue]], bytes]
 
 
 class ClientGone(EngineError):
@@ -42,7 +40,7 @@ async def watching(stream: PacketStream, subscription: Subscription) -> AsyncIte
         watcher.cancel()
 
 
-async def stream_rows(subscription: Subscription, writer: AnswerWriter, encode: RowEncoder) -> None:
+async def stream_rows(subscription: Subscription, writer: AnswerWriter, form: RowForm) -> None:
     """Send the whole result set: header, rows as they come, and the end.
 
     Raises:
@@ -50,11 +48,11 @@ async def stream_rows(subscription: Subscription, writer: AnswerWriter, encode: 
     """
     give_back = True
     try:
-        writer.header(subscription.columns)
+        writer.header(form.columns)
         await writer.flush()
         async with watching(writer.stream, subscription):
             async for batch in subscription:
-                writer.rows([encode(row) for row in batch.rows])
+                writer.rows([form(row) for row in batch.rows])
                 await writer.flush()
         await writer.end_of_rows()
         give_back = False
@@ -68,16 +66,16 @@ class SubscriptionCursor:
     So acks can travel on the same connection, between fetches. At most one batch is leased ahead of the client.
     """
 
-    def __init__(self, subscription: Subscription, encode: RowEncoder) -> None:
+    def __init__(self, subscription: Subscription, form: RowForm) -> None:
         self.subscription = subscription
-        self._encode = encode
+        self._form = form
         self._rows: deque[bytes] = deque()
         self._ended = False
 
     @property
     def columns(self) -> tuple[ColumnMeta, ...]:
         """The columns of every row."""
-        return self.subscription.columns
+        return self._form.columns
 
     async def fetch(self, count: int, stream: PacketStream) -> tuple[list[bytes], bool]:
         """Up to `count` encoded rows, at least one unless the stream has ended; and whether it has."""
@@ -93,7 +91,7 @@ class SubscriptionCursor:
         except StopAsyncIteration:
             self._ended = True
             return
-        self._rows.extend(self._encode(row) for row in batch.rows)
+        self._rows.extend(self._form(row) for row in batch.rows)
 
     async def close(self) -> None:
         """Close the stream. What was lent to a cursor closed early goes back; a stream that ended keeps its leases."""

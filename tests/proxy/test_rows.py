@@ -1,0 +1,41 @@
+"""RowForm: text in the client's charset, everything else untouched."""
+
+from __future__ import annotations
+
+from engine.model import ColumnMeta
+from proxy import wire
+from proxy.rows import RowForm, is_text
+
+NUMBER = ColumnMeta("n", 8, charset=63)
+TEXT = ColumnMeta("t", 253, charset=45)
+BLOB = ColumnMeta("b", 252, charset=63)
+ROW = (b"1", "Größe €".encode(), b"\xc3\xb6")
+
+
+def test_what_is_text() -> None:
+    assert [is_text(column) for column in (NUMBER, TEXT, BLOB)] == [False, True, False]
+
+
+def test_unicode_clients_get_values_as_they_are() -> None:
+    for charset in (None, "utf8mb4", "utf8mb3", "binary", "klingon"):
+        form = RowForm((NUMBER, TEXT, BLOB), charset, binary=False)
+        assert form(ROW) == wire.text_row(ROW)
+        assert form.columns == (NUMBER, TEXT, BLOB)
+
+
+def test_latin1_is_what_mysql_means_by_it() -> None:
+    form = RowForm((NUMBER, TEXT, BLOB), "latin1", binary=False)
+    assert form(ROW) == wire.text_row((b"1", "Größe €".encode("cp1252"), b"\xc3\xb6"))
+    assert form.columns[1].charset == 8
+    assert form.columns[2] == BLOB
+
+
+def test_a_character_the_charset_cannot_hold_becomes_a_question_mark() -> None:
+    form = RowForm((TEXT,), "latin2", binary=False)
+    assert form(("я".encode(),)) == wire.text_row((b"?",))
+    assert form((None,)) == wire.text_row((None,))
+
+
+def test_the_binary_protocol_carries_the_same() -> None:
+    form = RowForm((NUMBER, TEXT), "latin1", binary=True)
+    assert form(ROW[:2]) == wire.binary_row_from_text((b"1", "Größe €".encode("cp1252")), form.columns)
