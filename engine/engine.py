@@ -94,7 +94,7 @@ class Engine:
             assert self._work is not None
             catalog = await self._work.run(self._store.load_catalog(self._catalog))
             self._refreshed_at = self._clock.monotonic()
-            if self._open and catalog is not self._catalog:
+            if self._open and (catalog is not self._catalog or self._served.keys() != catalog.queues.keys()):
                 self._catalog = catalog
                 await self._apply(catalog)
 

@@ -219,9 +219,10 @@ class MessageManager(Service):
 
     def uncertain(self) -> None:
         """A commit may have ended some messages."""
-        self._uncertain = True
         self._sender.uncertain()
-        self._wake()
+        if self._in_flight:
+            self._uncertain = True
+            self._wake()
 
     def retune(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
@@ -359,14 +360,15 @@ class MessageManager(Service):
         self.metrics.settled_seen += self._in_flight.settle(set(ids) - left)
 
     def _recheck_due(self) -> bool:
-        if not len(self._in_flight):
-            self._uncertain = False
+        if not self._recheck_wanted():
             return False
-        full = self._window_full()
-        if self._uncertain and full:
-            return True
-        wanted = self._uncertain or (full and self._messages_may_wait())
-        return wanted and self._clock.monotonic() >= self._rechecked_at + RECHECK_PERIOD_SECONDS
+        urgent = self._uncertain and self._window_full()
+        return urgent or self._clock.monotonic() >= self._rechecked_at + RECHECK_PERIOD_SECONDS
+
+    def _recheck_wanted(self) -> bool:
+        if not self._in_flight or not self._subscriptions:
+            return False
+        return self._uncertain or (self._messages_may_wait() and self._window_full())
 
     def _window_full(self) -> bool:
         return any(holder.window_full for holder in self._in_flight.holders())
@@ -476,7 +478,7 @@ class MessageManager(Service):
     def _next_time(self) -> float | None:
         """When there is something to do without being woken; None: nothing."""
         times = [self._give_backs.next_try(), self._in_flight.next_deadline()]
-        if self._uncertain or (self._messages_may_wait() and self._window_full()):
+        if self._recheck_wanted():
             times.append(self._rechecked_at + RECHECK_PERIOD_SECONDS)
         if self._room():
             times.append(self._poller.next_look(self.queue))

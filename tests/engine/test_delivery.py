@@ -1,0 +1,338 @@
+"""Delivery: order, turns, windows, timers, retries. The whole engine in virtual time over the in-memory store."""
+
+from __future__ import annotations
+
+import pytest
+from memory_store import NAME, Row, make_spec
+from virtual_time import in_virtual_time, pass_time, settle
+from world import world
+
+from engine.clock import NS_PER_SECOND as SECOND
+from engine.model import CommitReport, QueueName
+
+
+@in_virtual_time
+async def test_a_committed_message_arrives_at_once_and_is_leased():
+    async with world() as w:
+        receiver = await w.receive()
+        await w.commit(Row(1, payload="hello"))
+        assert receiver.ids == [1] and receiver.times == [1000.0]
+        message = receiver.batches[0].messages[0]
+        assert receiver.batches[0].rows == ((b"1", b"hello"),)
+        row = w.store.tables[NAME][1]
+        assert (row.epoch, row.time_next) == (1, message.lease_until_ns)
+        assert message.lease_until_ns == w.clock.now_ns() + 60 * SECOND
+
+
+@in_virtual_time
+async def test_nothing_is_handed_out_that_is_not_leased_in_the_table():
+    async with world(make_spec(batch_size=7)) as w:
+        receivers = [await w.receive() for _ in range(3)]
+        for first in range(1, 200, 20):
+            await w.commit(*(Row(id_) for id_ in range(first, first + 20)))
+        for batch in (batch for receiver in receivers for batch in receiver.batches):
+            for message in batch.messages:
+                row = w.store.tables[NAME][message.id]
+                assert row.time_next == message.lease_until_ns and row.epoch == message.epoch == 1
+        assert sorted(id_ for receiver in receivers for id_ in receiver.ids) == list(range(1, 200 + 1))
+
+
+@in_virtual_time
+async def test_messages_that_were_there_before_come_in_order():
+    async with world() as w:
+        w.store.add(Row(1, time_next=30), Row(2, time_next=20), Row(3, priority=1, time_next=90), Row(4, priority=60))
+        receiver = await w.receive()
+        assert receiver.ids == [3, 2, 1, 4]
+
+
+@in_virtual_time
+async def test_a_commit_of_higher_priority_overtakes_what_waits_in_memory():
+    async with world(make_spec(batch_size=2)) as w:
+        w.store.fill(range(1, 11))
+        receiver = await w.receive(reading=False)
+        before = len(receiver.ids)
+        assert w.manager.status().cached > 0
+        await w.commit(Row(99, priority=1))
+        receiver.go_on_reading()
+        await settle(500)
+        ahead = 2  # the batch that was handed over before the commit
+        assert 99 in receiver.ids[before : before + ahead + 1]
+        assert len(receiver.ids) == 11
+
+
+@in_virtual_time
+async def test_receivers_take_turns():
+    async with world() as w:
+        receivers = [await w.receive() for _ in range(3)]
+        for id_ in range(1, 10):
+            await w.commit(Row(id_))
+        assert [receiver.ids for receiver in receivers] == [[1, 4, 7], [2, 5, 8], [3, 6, 9]]
+
+
+@in_virtual_time
+async def test_scarce_messages_are_spread_evenly_in_one_claim():
+    async with world() as w:
+        receivers = [await w.receive() for _ in range(3)]
+        await w.commit(*(Row(id_, time_next=id_) for id_ in range(1, 8)))
+        assert sorted(len(receiver.ids) for receiver in receivers) == [2, 2, 3]
+        assert w.store.calls["claim"] == 1
+
+
+@in_virtual_time
+async def test_no_batch_is_larger_than_batch_size():
+    async with world(make_spec(batch_size=10)) as w:
+        w.store.fill(range(1, 36))
+        receiver = await w.receive()
+        await settle(500)
+        assert [len(batch.messages) for batch in receiver.batches] == [10, 10, 10, 5]
+        assert receiver.ids == list(range(1, 36))
+
+
+@in_virtual_time
+async def test_a_receiver_holds_no_more_than_prefetch_until_it_acks():
+    async with world(make_spec(batch_size=10)) as w:
+        w.store.fill(range(1, 101))
+        receiver = await w.receive(prefetch=25)
+        await settle(500)
+        assert len(receiver.ids) == 25 and receiver.subscription.unacked == 25
+        w.ack(*range(1, 6))
+        await settle(500)
+        assert len(receiver.ids) == 30
+        assert repr(receiver.subscription) == "<Subscription main.q endless waiting sent=30 unacked=25>"
+
+
+@in_virtual_time
+async def test_a_full_window_notices_acks_around_the_proxy_within_a_second():
+    async with world() as w:
+        w.store.fill(range(1, 11))
+        receiver = await w.receive(prefetch=2)
+        assert len(receiver.ids) == 2
+        w.ack(1, 2, heard=False)
+        await pass_time(1.1)
+        await settle()
+        assert len(receiver.ids) == 4
+        # Without acks the table is asked no more than once a second.
+        asked = w.store.calls["unsettled"]
+        await pass_time(10)
+        assert w.store.calls["unsettled"] - asked <= 10
+
+
+@in_virtual_time
+async def test_a_full_window_on_an_empty_queue_asks_nothing():
+    async with world(make_spec(poll_interval_ns=3600 * SECOND, ack_wait_ns=3000 * SECOND)) as w:
+        w.store.fill(range(1, 3))
+        receiver = await w.receive(prefetch=2)
+        await pass_time(1)
+        calls = sum(w.store.calls.values()) - w.store.calls["load_catalog"]
+        await pass_time(900)
+        assert sum(w.store.calls.values()) - w.store.calls["load_catalog"] <= calls + 1, "the purge at most"
+        assert len(receiver.ids) == 2
+
+
+@in_virtual_time
+async def test_settled_by_where_frees_a_full_window_at_once():
+    async with world() as w:
+        w.store.fill(range(1, 11))
+        receiver = await w.receive(prefetch=2)
+        w.store.ack(1, 2)
+        w.engine.committed(CommitReport(uncertain=frozenset((NAME,))))
+        await settle()
+        assert receiver.ids == [1, 2, 3, 4] and receiver.times[-1] == 1000.0
+
+
+@in_virtual_time
+async def test_a_reader_that_stops_reading_delays_nobody():
+    async with world(make_spec(batch_size=5)) as w:
+        stuck, quick = await w.receive(), await w.receive()
+        stuck.stop_reading()
+        await w.commit(*(Row(id_) for id_ in range(1, 101)))
+        await settle(1000)
+        assert len(stuck.ids) == 5
+        assert len(quick.ids) == 95
+
+
+@in_virtual_time
+async def test_a_scheduled_message_comes_when_it_falls_due():
+    async with world() as w:
+        receiver = await w.receive()
+        await w.commit(Row(1, time_next=w.clock.now_ns() + 2 * SECOND))
+        await w.commit(Row(2, time_next=w.clock.now_ns() + 7200 * SECOND))
+        assert receiver.ids == []
+        await pass_time(1.9)
+        assert receiver.ids == []
+        await pass_time(0.2)
+        assert receiver.ids == [1] and receiver.times[0] - 1000.0 == pytest.approx(2.0, abs=0.01)
+        w.ack(1)
+        await pass_time(7200)
+        assert receiver.ids == [1, 2] and receiver.times[1] - 1000.0 == pytest.approx(7200.0, abs=0.01)
+
+
+@in_virtual_time
+async def test_an_unacked_message_comes_again_at_the_documented_spacing():
+    """ack_wait 10 s, backoff 10 s doubling to 60 s, jitter 1: leases of 20, 30, 50, 70, 70 seconds."""
+    spec = make_spec(ack_wait_ns=10 * SECOND, max_backoff_ns=60 * SECOND)
+    async with world(spec) as w:
+        receiver = await w.receive()
+        await w.commit(Row(1))
+        await pass_time(200)
+        assert [round(time - 1000.0) for time in receiver.times] == [0, 20, 50, 100, 170]
+        assert receiver.epochs == [1, 2, 3, 4, 5]
+        assert w.counters()["redelivered"] == 4 and w.counters()["expired"] == 4
+        w.ack(1)
+        await pass_time(1000)
+        assert len(receiver.ids) == 5
+
+
+@in_virtual_time
+async def test_a_subscription_may_have_its_own_ack_wait():
+    async with world(make_spec(ack_wait_ns=10 * SECOND)) as w:
+        patient, usual = await w.receive(ack_wait_ns=100 * SECOND), await w.receive()
+        await w.commit(Row(1), Row(2))
+        now = w.clock.now_ns()
+        assert patient.batches[0].messages[0].lease_until_ns == now + 110 * SECOND
+        assert usual.batches[0].messages[0].lease_until_ns == now + 20 * SECOND
+        assert w.store.calls["claim"] == 2
+
+
+@in_virtual_time
+@pytest.mark.parametrize("how", ["ack", "delete", "text id", "bytes id"])
+async def test_what_is_settled_while_it_waits_in_memory_is_not_sent(how):
+    async with world(make_spec(batch_size=1)) as w:
+        w.store.fill(range(1, 4))
+        receiver = await w.receive(reading=False)
+        if how == "delete":
+            del w.store.tables[NAME][3]
+            w.engine.committed(CommitReport(settled={NAME: (3,)}))
+        else:
+            given = {"ack": 3, "text id": "3", "bytes id": b"3"}[how]
+            w.store.ack(3)
+            w.engine.committed(CommitReport(settled={NAME: (given,)}))
+        receiver.go_on_reading()
+        await settle(500)
+        assert receiver.ids == [1, 2]
+        assert w.counters()["settled_seen"] == 1
+
+
+@in_virtual_time
+async def test_what_is_settled_around_the_proxy_is_not_sent_either():
+    async with world(make_spec(batch_size=1)) as w:
+        w.store.fill(range(1, 4))
+        receiver = await w.receive(reading=False)
+        w.ack(3, heard=False)
+        receiver.go_on_reading()
+        await settle(500)
+        assert receiver.ids == [1, 2]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("by_where", [False, True])
+async def test_what_is_settled_between_the_lease_and_the_hand_out_is_not_sent(by_where):
+    async with world() as w:
+        receiver = await w.receive()
+
+        async def ack_meanwhile():
+            w.store.ack(1)
+            report = {"uncertain": frozenset((NAME,))} if by_where else {"settled": {NAME: (1,)}}
+            w.engine.committed(CommitReport(**report))
+
+        w.store.during["claim"] = ack_meanwhile
+        await w.commit(Row(1), Row(2))
+        assert receiver.ids == [2]
+        assert receiver.subscription.unacked == 1
+
+
+@in_virtual_time
+async def test_a_message_made_due_again_while_in_flight_goes_to_whoever_is_next():
+    async with world() as w:
+        first, second = await w.receive(), await w.receive()
+        await w.commit(Row(1))
+        assert first.ids == [1]
+        w.store.tables[NAME][1].time_next = 0  # NACK
+        w.engine.committed(CommitReport(touched=frozenset((NAME,))))
+        await settle()
+        assert second.ids == [1] and second.epochs == [2]
+        assert (first.subscription.unacked, second.subscription.unacked) == (0, 1)
+
+
+@in_virtual_time
+async def test_a_backlog_drains_through_a_small_cache_without_waiting():
+    async with world(make_spec(cache_size=2, batch_size=100)) as w:
+        w.store.fill(range(1, 1001))
+        receiver = await w.receive()
+        await settle(20_000)
+        assert receiver.ids == list(range(1, 1001))
+        assert receiver.times[-1] == 1000.0
+        assert w.manager.status().cached <= 2
+
+
+@in_virtual_time
+async def test_the_cache_stays_bounded_under_a_large_backlog():
+    async with world(make_spec(cache_size=500, batch_size=10)) as w:
+        w.store.fill(range(1, 20_001))
+        await w.receive(reading=False)
+        for id_ in range(30_000, 30_020):
+            await w.commit(Row(id_, priority=1))
+        assert w.manager.status().cached <= 500
+
+
+@in_virtual_time
+async def test_queues_do_not_disturb_each_other():
+    names = [QueueName("main", f"q{n}") for n in range(20)]
+    async with world(*(make_spec(name) for name in names), work_limit=2) as w:
+        receivers = [await w.receive(name) for name in names]
+        w.store.latency = 0.01
+        for n, name in enumerate(names):
+            await w.commit(Row(n), queue=name)
+        await pass_time(5)
+        assert [receiver.ids for receiver in receivers] == [[n] for n in range(20)]
+        assert w.store.running_most <= 2
+
+
+@in_virtual_time
+async def test_locked_rows_wait_without_a_hot_loop_and_hold_nothing_up():
+    async with world() as w:
+        w.store.fill(range(1, 11))
+        w.store.locked = {1, 2, 3}
+        receiver = await w.receive()
+        assert receiver.ids == list(range(4, 11))
+        claims = w.store.calls["claim"]
+        await pass_time(10)
+        assert w.store.calls["claim"] - claims <= 16, "20 ms doubling to 1 s: 6 times in the first second, then 1 each"
+        w.store.locked = set()
+        await pass_time(1.01)
+        assert sorted(receiver.ids) == list(range(1, 11))
+
+
+@in_virtual_time
+async def test_a_commit_ends_the_wait_for_locked_rows():
+    async with world() as w:
+        w.store.fill(range(1, 3))
+        w.store.locked = {1, 2}
+        receiver = await w.receive()
+        await pass_time(5)
+        w.store.locked = set()
+        at = w.time
+        await w.commit(Row(3, time_next=3))
+        assert receiver.ids == [1, 2, 3] and w.time == at
+
+
+@in_virtual_time
+async def test_rows_locked_at_the_head_do_not_starve_the_rest():
+    async with world(make_spec(cache_size=10)) as w:
+        w.store.fill(range(1, 101))
+        w.store.locked = set(range(1, 51))
+        receiver = await w.receive()
+        await pass_time(3)
+        assert sorted(receiver.ids) == list(range(51, 101))
+
+
+@in_virtual_time
+async def test_a_slow_database_still_delivers_everything_once():
+    async with world(make_spec(batch_size=10)) as w:
+        w.store.latency = 0.05
+        receivers = [await w.receive() for _ in range(3)]
+        for id_ in range(1, 301):
+            await w.commit(Row(id_))
+        await pass_time(20)
+        got = [id_ for receiver in receivers for id_ in receiver.ids]
+        assert sorted(got) == list(range(1, 301))

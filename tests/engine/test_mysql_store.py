@@ -1,0 +1,220 @@
+"""What only a server can do to the store: layouts, generated columns, other writers, plans, lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from memory_store import Row
+from store_benches import COMMENT, MySQLBench
+
+from engine.backend.mysql import MySQLPool, MySQLStoreConnection
+from engine.backend.url import BackendUrl
+from engine.clock import NS_PER_SECOND as SECOND
+from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model import Layout, QueueCatalog, QueueName
+from engine.sql_store import SqlMessageStore
+
+DELAYS = {0: 10 * SECOND}
+
+
+@pytest.fixture
+async def bench(fresh_url) -> AsyncIterator[MySQLBench]:
+    bench = await MySQLBench.open(fresh_url())
+    yield bench
+    await bench.close()
+
+
+async def load(bench, table):
+    catalog = await bench.store.load_catalog(QueueCatalog())
+    return catalog.queues[QueueName(bench.url.database, table)]
+
+
+async def test_generated_columns_are_read_as_they_are_after_the_lease(bench):
+    state = "state VARCHAR(10) AS (IF(epoch = 0, 'new', 'fired')) VIRTUAL, at TIMESTAMP(6) NULL ON UPDATE NOW(6)"
+    await bench.create("g", columns=f"payload TEXT, {state}")
+    spec = await load(bench, "g")
+    await bench.run("INSERT INTO g (id, payload) VALUES (1, 'x')")
+    message = (await bench.store.claim(spec, [1], DELAYS)).messages[0]
+    values = dict(zip([column.name for column in spec.columns], message.values, strict=True))
+    assert values["state"] == b"fired" and values["at"] is not None
+
+
+async def test_vitess_first_layout(bench):
+    comment = (
+        "vitess_message,vt_ack_wait=30,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=100,vt_poller_interval=1"
+    )
+    await bench.run(
+        "CREATE TABLE old (time_scheduled BIGINT, id BIGINT, time_next BIGINT, epoch BIGINT, time_created BIGINT,"
+        " time_acked BIGINT, message VARCHAR(128), PRIMARY KEY (time_scheduled, id), UNIQUE INDEX (id),"
+        f" INDEX next_idx (time_next, epoch)) COMMENT '{comment}'"
+    )
+    spec = await load(bench, "old")
+    assert spec.layout is Layout.LEGACY and spec.message_columns == ("id", "message")
+    future = await bench.now_ns() + 60 * SECOND
+    for id_, time_next in ((1, 20), (2, 10), (3, future), (4, None)):
+        await bench.run("INSERT INTO old VALUES (5, ?, ?, 0, 5, NULL, 'm')", (id_, time_next))
+    look = await bench.store.look(spec, 10)
+    assert [(key.priority, key.id) for key in look.keys] == [(0, 4), (0, 2), (0, 1)] and look.next_due_ns == future
+    claim = await bench.store.claim(spec, [1, 2, 3], DELAYS)
+    assert {(m.id, m.priority, m.epoch) for m in claim.messages} == {(1, 0, 1), (2, 0, 1)}
+
+
+async def test_the_look_reads_only_what_it_returns(bench):
+    """Each of its statements must be answered from the index, without sorting: else postponed rows would cost."""
+    from engine.statements.mysql import MYSQL
+    from engine.statements.queue import QueueStatements
+
+    await bench.run("INSERT INTO q (id, time_next) SELECT seq, 3000000000000000000 + seq FROM seq_1_to_5000")
+    await bench.run("INSERT INTO q (id, time_next) SELECT seq, seq FROM seq_10001_to_10500")
+    await bench.run("INSERT INTO q (id, time_acked) SELECT seq, seq FROM seq_20001_to_25000")
+    await bench.run("ANALYZE TABLE q")
+    texts, now = QueueStatements(MYSQL, bench.spec), await bench.now_ns()
+    statements = [(texts.look_start, ()), (texts.look_priority, (50, now, 101, 50, 50, now))]
+    for sql, params in statements:
+        await bench.run("FLUSH STATUS")
+        await bench.run(sql, params)
+        reads = {name: int(value) for name, value in await bench.run("SHOW STATUS LIKE 'Handler_read%'")}
+        assert reads["Handler_read_next"] + reads["Handler_read_rnd_next"] < 250, (sql, reads)
+        assert (await bench.run("SHOW STATUS LIKE 'Sort_rows'"))[0][1] in ("0", 0), sql
+
+
+async def test_two_proxies_never_lease_the_same_message(bench):
+    await bench.run("INSERT INTO q (id) SELECT seq FROM seq_1_to_400")
+    other = SqlMessageStore.for_mysql(MySQLPool(bench.url, size=2))
+    try:
+        claims = []
+        for start in range(1, 400, 50):
+            ids = list(range(start, start + 50))
+            claims += [bench.store.claim(bench.spec, ids, DELAYS), other.claim(bench.spec, ids, DELAYS)]
+        got = [message.id for claim in await asyncio.gather(*claims) for message in claim.messages]
+        assert len(got) == len(set(got))
+        # What both passed over because the other held it at that moment is still due.
+        left = (await bench.store.look(bench.spec, 1000)).keys
+        assert len(got) + len(left) == 400
+    finally:
+        await other.close()
+
+
+async def test_a_failed_transaction_changes_nothing(bench):
+    pool = MySQLPool(bench.url, size=1)
+    await bench.add(Row(1))
+
+    def work(connection):
+        connection.execute("UPDATE q SET epoch = 9")
+        connection.query("SELECT nonsense")
+
+    try:
+        with pytest.raises(BackendError) as caught:
+            await pool.write(work)
+        assert (caught.value.errno, caught.value.sqlstate) == (1054, "42S22")
+        assert (await bench.row(1)).epoch == 0
+        assert await pool.read(lambda connection: connection.query("SELECT 1")) == [(1,)]
+    finally:
+        await pool.close()
+
+
+async def test_lock_waits_end_as_what_they_are(bench):
+    pool = MySQLPool(bench.url, size=1)
+    await bench.add(Row(1))
+    await bench.lock(1)
+
+    def work(connection):
+        connection.execute("SET SESSION innodb_lock_wait_timeout = 1")
+        connection.execute("UPDATE q SET epoch = 9")
+
+    try:
+        with pytest.raises(LockWaitTimeout):
+            await pool.write(work)
+    finally:
+        await pool.close()
+
+
+async def test_a_killed_connection_is_replaced(bench):
+    pool = MySQLPool(bench.url, size=1)
+    try:
+        id_ = await pool.read(lambda connection: connection.query("SELECT CONNECTION_ID()")[0][0])
+        await bench.run(f"KILL {id_}")
+        with pytest.raises(BackendUnavailable):
+            await pool.read(lambda connection: connection.query("SELECT 1"))
+        assert await pool.read(lambda connection: connection.query("SELECT 1")) == [(1,)]
+    finally:
+        await pool.close()
+
+
+async def test_text_rows_are_the_bytes_of_the_wire(bench):
+    columns = "a DECIMAL(10,2), b DATETIME(3), c BLOB, d FLOAT, e JSON, f TIME"
+    await bench.create("t", columns=columns)
+    spec = await load(bench, "t")
+    await bench.run(
+        "INSERT INTO t (id, a, b, c, d, e, f) VALUES"
+        " (1, 1.5, '2026-01-02 03:04:05.678', X'00FF27', 1.25, '{\"k\": 1}', '-25:00:01')"
+    )
+    message = (await bench.store.claim(spec, [1], DELAYS)).messages[0]
+    expected = (b"1.50", b"2026-01-02 03:04:05.678", b"\x00\xff'", b"1.25", b'{"k": 1}', b"-25:00:01")
+    assert message.values[-6:] == expected
+    types = [(column.name, column.type, column.charset) for column in spec.columns[-6:]]
+    assert types == [("a", 246, 63), ("b", 12, 63), ("c", 252, 63), ("d", 4, 63), ("e", 252, 45), ("f", 11, 63)]
+
+
+async def test_tables_that_cannot_be_served_are_rejected_with_the_reason(bench):
+    await bench.run(f"CREATE TABLE no_epoch (id INT PRIMARY KEY, priority INT) COMMENT '{COMMENT}'")
+    columns = "priority INT, epoch BIGINT, time_next BIGINT, time_acked BIGINT"
+    await bench.run(f"CREATE TABLE no_key (id INT, {columns}) COMMENT '{COMMENT}'")
+    await bench.run(f"CREATE TABLE half_key (id INT, {columns}, PRIMARY KEY (id, priority)) COMMENT '{COMMENT}'")
+    await bench.run(f"CREATE TABLE bit_id (id BIT(8) PRIMARY KEY, {columns}) COMMENT '{COMMENT}'")
+    await bench.run(f"CREATE TABLE no_options (id INT PRIMARY KEY, {columns}) COMMENT 'vitess_message'")
+    await bench.run(f"CREATE TABLE no_column (id INT PRIMARY KEY, {columns}) COMMENT '{COMMENT},vt_message_cols=id|x'")
+    await bench.run("CREATE TABLE ordinary (id INT PRIMARY KEY)")
+    catalog = await bench.store.load_catalog(QueueCatalog())
+    rejected = {name.table: reason for name, reason in catalog.rejected.items() if name.database == bench.url.database}
+    assert rejected == {
+        "no_epoch": "epoch missing from message table: no_epoch",
+        "no_key": "id of message table no_key needs a PRIMARY KEY or UNIQUE key of its own",
+        "half_key": "id of message table half_key needs a PRIMARY KEY or UNIQUE key of its own",
+        "bit_id": "id of message table bit_id must be an integer, a string or a binary string",
+        "no_options": "attribute vt_ack_wait not specified for message table: no_options",
+        "no_column": "x missing from message table: no_column",
+    }
+
+
+async def test_a_table_without_the_index_is_served_with_a_warning(bench, caplog):
+    columns = "priority INT, epoch BIGINT, time_next BIGINT, time_acked BIGINT"
+    await bench.run(f"CREATE TABLE slow (id INT PRIMARY KEY, {columns}) COMMENT '{COMMENT}'")
+    await load(bench, "slow")
+    await load(bench, "slow")
+    warnings = [r.getMessage() for r in caplog.records if f"{bench.url.database}.slow" in r.getMessage()]
+    assert len(warnings) == 1 and "no index on (time_acked, priority, time_next)" in warnings[0]
+
+
+async def test_names_that_need_quoting(bench):
+    name, column = "a`?'%s b", "select`?"
+    quoted = [part.replace("`", "``") for part in (name, column)]
+    columns = "priority INT, epoch INT DEFAULT 0, time_next BIGINT, time_acked BIGINT"
+    with bench.connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE TABLE `{quoted[0]}` (id INT PRIMARY KEY, {columns}, `{quoted[1]}` TEXT) COMMENT '{COMMENT}'"
+        )
+        cursor.execute(f"INSERT INTO `{quoted[0]}` (id, `{quoted[1]}`) VALUES (1, 'x')")
+    spec = await load(bench, name)
+    assert spec.message_columns == ("id", column)
+    assert [key.id for key in (await bench.store.look(spec, 5)).keys] == [1]
+    assert (await bench.store.claim(spec, [1], DELAYS)).messages[0].values[-1] == b"x"
+
+
+async def test_connecting_fails_with_a_clear_error_and_without_the_password(bench):
+    url = BackendUrl.parse(f"mysql://nobody:s3cret@127.0.0.1:{bench.url.port}/x")
+    with pytest.raises(BackendUnavailable) as caught:
+        await asyncio.to_thread(MySQLStoreConnection, url)
+    assert caught.value.errno == 1045 and "s3cret" not in str(caught.value)
+    url = BackendUrl.parse("mysql://nobody:s3cret@127.0.0.1:1/x")
+    with pytest.raises(BackendUnavailable) as caught:
+        await asyncio.to_thread(MySQLStoreConnection, url)
+    assert "s3cret" not in str(caught.value) and "127.0.0.1:1" in str(caught.value)
+
+
+async def test_tls_that_is_asked_for_and_not_offered_is_an_error(bench):
+    url = BackendUrl.parse(f"mysql://root@127.0.0.1:{bench.url.port}/?ssl=required")
+    with pytest.raises(BackendUnavailable, match=r"SSL|TLS"):
+        await asyncio.to_thread(MySQLStoreConnection, url)

@@ -1,0 +1,336 @@
+"""Subscriptions: how they end (LIMIT, WAIT, NOWAIT, from outside), what goes back, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from memory_store import NAME, Row, make_spec
+from virtual_time import in_virtual_time, pass_time, settle
+from world import world
+
+from engine.clock import NS_PER_SECOND as SECOND
+from engine.errors import (
+    BackendUnavailable,
+    InvalidOption,
+    InvalidQueueTable,
+    QueueNotFound,
+    StreamKilled,
+    UnknownColumn,
+)
+from engine.model import QueueCatalog, QueueName, SubscribeRequest, WaitMode
+
+# --- how a result ends by itself
+
+
+@in_virtual_time
+async def test_nowait_returns_what_is_due_and_ends():
+    async with world() as w:
+        w.store.fill(range(1, 4))
+        w.store.add(Row(9, time_next=w.clock.now_ns() + SECOND))
+        receiver = await w.fetch()
+        assert receiver.ids == [1, 2, 3] and w.time == 0.0
+        assert (await w.fetch()).ids == []
+
+
+@in_virtual_time
+async def test_nowait_sees_what_was_committed_around_the_proxy_before_it():
+    async with world() as w:
+        await w.receive(prefetch=1)  # keeps the manager from being idle
+        await w.commit(Row(1))
+        w.store.add(Row(2))
+        assert (await w.fetch(limit=10)).ids == [2]
+
+
+@in_virtual_time
+@pytest.mark.parametrize(("limit", "count"), [(500, 500), (7, 7), (None, 100), (0, 0), (2000, 1200)])
+async def test_nowait_returns_up_to_its_limit_whatever_batch_size_and_prefetch(limit, count):
+    async with world(make_spec(batch_size=100, prefetch=100, cache_size=150)) as w:
+        w.store.fill(range(1, 1201))
+        receiver = await w.fetch(limit=limit)
+        assert receiver.ids == list(range(1, count + 1))
+        assert all(len(batch.messages) <= 100 for batch in receiver.batches)
+
+
+@in_virtual_time
+async def test_wait_ends_with_the_first_messages():
+    async with world() as w:
+        task = asyncio.create_task(w.fetch(limit=10, wait=5))
+        await pass_time(2)
+        await w.commit(Row(1), Row(2))
+        receiver = await task
+        assert receiver.ids == [1, 2] and w.time == 2.0
+
+
+@in_virtual_time
+async def test_wait_ends_with_nothing_when_its_time_is_over():
+    async with world() as w:
+        receiver = await w.fetch(limit=10, wait=5)
+        assert (receiver.ids, receiver.error, w.time) == ([], None, 5.0)
+
+
+@in_virtual_time
+async def test_wait_drains_what_is_due_up_to_its_limit():
+    async with world(make_spec(batch_size=10)) as w:
+        w.store.fill(range(1, 101))
+        assert (await w.fetch(limit=35, wait=5)).ids == list(range(1, 36))
+        assert (await w.fetch(wait=5)).ids == list(range(36, 46)), "without LIMIT: one batch"
+        assert w.time == 0.0
+
+
+@in_virtual_time
+async def test_wait_gets_a_message_that_falls_due_meanwhile():
+    async with world() as w:
+        w.store.add(Row(1, time_next=w.clock.now_ns() + 3 * SECOND))
+        receiver = await w.fetch(limit=1, wait=5)
+        assert receiver.ids == [1] and w.time == pytest.approx(3.0, abs=0.01)
+
+
+@in_virtual_time
+async def test_a_wait_that_runs_out_during_a_claim_still_gets_its_messages():
+    async with world() as w:
+        task = asyncio.create_task(w.fetch(limit=1, wait=5))
+        await pass_time(4.95)
+        w.store.latency = 0.1
+        await w.commit(Row(1))
+        receiver = await task
+        assert receiver.ids == [1] and w.store.tables[NAME][1].epoch == 1
+
+
+@in_virtual_time
+async def test_limit_ends_an_endless_stream_after_that_many():
+    async with world() as w:
+        receiver = await w.receive(limit=3)
+        await w.commit(Row(1), Row(2))
+        assert not receiver.ended.is_set()
+        await w.commit(Row(3), Row(4))
+        assert receiver.ended.is_set() and receiver.ids == [1, 2, 3]
+        await receiver.subscription.close(give_back=False)
+        await settle()
+        leased = [row.id for row in w.store.tables[NAME].values() if row.epoch]
+        assert sorted(leased) == sorted(receiver.ids), "leases of a result that ended normally stand"
+
+
+@in_virtual_time
+async def test_many_long_polls_share_what_comes():
+    async with world() as w:
+        tasks = [asyncio.create_task(w.fetch(limit=1, wait=10)) for _ in range(5)]
+        await pass_time(1)
+        await w.commit(*(Row(id_) for id_ in range(1, 4)))
+        await pass_time(20)
+        got = [(await task).ids for task in tasks]
+        assert sorted(ids[0] for ids in got if ids) == [1, 2, 3] and got.count([]) == 2
+
+
+@in_virtual_time
+async def test_a_finished_wait_leaves_no_timer_behind():
+    async with world() as w:
+        for id_ in range(50):
+            await w.commit(Row(id_))
+            await w.fetch(limit=1, wait=100_000)
+        cancelled = [h for h in asyncio.get_running_loop()._scheduled if "_wait_over" in repr(h) and not h.cancelled()]
+        assert cancelled == []
+
+
+# --- ended from outside
+
+
+@in_virtual_time
+async def test_end_wakes_a_waiting_consumer_with_the_error():
+    async with world() as w:
+        receiver = await w.receive()
+        receiver.subscription.end(StreamKilled("Query execution was interrupted"))
+        await receiver.ended.wait()
+        assert isinstance(receiver.error, StreamKilled)
+        receiver.subscription.end(StreamKilled("again"))
+        await receiver.subscription.close(give_back=True)
+        await receiver.subscription.close(give_back=True)
+        assert repr(w.manager) == "<MessageManager main.q idle subscribers=0 cached=0 in_flight=0 sent=0>"
+
+
+@in_virtual_time
+async def test_end_reaches_a_consumer_that_reads_when_it_comes_back():
+    async with world() as w:
+        receiver = await w.receive(reading=False)
+        await w.commit(Row(1))
+        receiver.subscription.end(StreamKilled("killed"))
+        receiver.go_on_reading()
+        await receiver.ended.wait()
+        assert receiver.ids == [1] and isinstance(receiver.error, StreamKilled)
+
+
+@in_virtual_time
+async def test_two_readers_of_one_subscription_are_a_defect():
+    async with world() as w:
+        receiver = await w.receive()
+        with pytest.raises(RuntimeError):
+            await anext(receiver.subscription)
+
+
+@in_virtual_time
+async def test_a_reader_that_gives_up_waiting_loses_nothing():
+    async with world() as w:
+        subscription = await w.engine.subscribe(SubscribeRequest(NAME))
+        for id_ in range(1, 21):
+            reading = asyncio.ensure_future(anext(subscription))
+            await settle(3)
+            w.store.add(Row(id_))
+            w.engine.committed(_touched())
+            await settle(id_ % 20)  # cancelled at every stage of the look and the claim
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            got = [] if reading.cancelled() else [m.id for m in reading.result().messages]
+            if not got:
+                got = [message.id for message in (await anext(subscription)).messages]
+            assert got == [id_]
+        await subscription.close(give_back=True)
+
+
+def _touched():
+    from engine.model import CommitReport
+
+    return CommitReport(touched=frozenset((NAME,)))
+
+
+# --- what goes back
+
+
+@in_virtual_time
+async def test_the_messages_of_a_receiver_that_is_gone_go_to_another_at_once_first_in_line():
+    async with world(make_spec(batch_size=3)) as w:
+        w.store.fill(range(1, 10))
+        gone = await w.receive(reading=False)
+        assert gone.ids == [1, 2, 3]
+        await gone.close(give_back=True)
+        other = await w.receive()
+        assert other.ids == list(range(1, 10)) and other.times[0] == 1000.0
+        assert other.epochs == [2, 2, 2, 1, 1, 1, 1, 1, 1], "counted as an attempt"
+        assert w.counters()["released"] == 3
+
+
+@in_virtual_time
+async def test_only_what_is_unacked_goes_back():
+    async with world() as w:
+        w.store.fill(range(1, 5))
+        gone = await w.receive()
+        w.ack(2)
+        w.ack(3, heard=False)
+        await gone.close(give_back=True)
+        assert (await w.fetch()).ids == [1, 4]
+
+
+@in_virtual_time
+async def test_what_never_reached_the_consumer_is_no_attempt():
+    async with world() as w:
+        subscription = await w.engine.subscribe(SubscribeRequest(NAME))
+        reading = asyncio.ensure_future(anext(subscription))
+        await settle()
+
+        async def turn_away():
+            reading.cancel()
+
+        w.store.during["claim"] = turn_away
+        await w.commit(Row(1))
+        assert w.store.tables[NAME][1].epoch == 1
+        await subscription.close(give_back=True)
+        assert w.store.tables[NAME][1].epoch == 0
+        assert (await w.fetch()).ids == [1]
+
+
+@in_virtual_time
+async def test_a_receiver_that_ends_during_the_claim_gets_nothing_and_loses_nothing():
+    async with world() as w:
+        receiver = await w.receive()
+
+        async def kill():
+            receiver.subscription.end(StreamKilled("killed"))
+
+        w.store.during["claim"] = kill
+        await w.commit(Row(1))
+        assert receiver.ids == []
+        fetched = await w.fetch()
+        assert fetched.ids == [1] and fetched.epochs == [1]
+
+
+@in_virtual_time
+async def test_rows_still_locked_by_the_dead_clients_transaction_go_back_when_it_is_rolled_back():
+    async with world() as w:
+        w.store.fill(range(1, 4))
+        gone, other = await w.receive(), await w.receive()
+        assert gone.ids == [1, 2, 3]
+        w.store.locked = {2}
+        await gone.close(give_back=True)
+        await settle()
+        assert other.ids == [1, 3]
+        await pass_time(0.5)
+        w.store.locked = set()
+        await pass_time(0.5)
+        assert other.ids == [1, 3, 2]
+
+
+@in_virtual_time
+async def test_a_give_back_that_cannot_be_made_is_given_up_and_the_lease_runs_out(caplog):
+    async with world(make_spec(ack_wait_ns=10 * SECOND)) as w:
+        w.store.fill(range(1, 2))
+        gone, other = await w.receive(), await w.receive()
+        w.store.locked = {1}
+        await gone.close(give_back=True)
+        await pass_time(15)
+        assert "could not give back 1 leases" in caplog.text and other.ids == []
+        w.store.locked = set()
+        await pass_time(6)
+        assert other.ids == [1]
+
+
+@in_virtual_time
+async def test_close_does_not_wait_for_a_database_that_is_down():
+    async with world() as w:
+        w.store.fill(range(1, 3))
+        gone = await w.receive()
+        w.store.down = BackendUnavailable("gone")
+        await gone.close(give_back=True)
+        assert w.time < 1.5
+        w.store.down = None
+        await pass_time(6)
+        assert (await w.fetch()).ids == [1, 2]
+
+
+# --- what is refused
+
+
+@in_virtual_time
+async def test_columns_are_projected_in_the_order_asked_for():
+    async with world() as w:
+        receiver = await w.receive(columns=("epoch", "PAYLOAD", "id"))
+        assert [column.name for column in receiver.subscription.columns] == ["epoch", "payload", "id"]
+        await w.commit(Row(1, payload="p"))
+        assert receiver.batches[0].rows == ((b"1", b"p", b"1"),)
+
+
+@in_virtual_time
+async def test_requests_that_make_no_sense_are_refused():
+    async with world() as w:
+        refused = [
+            (QueueNotFound, {"queue": QueueName("main", "nowhere")}),
+            (UnknownColumn, {"columns": ("id", "nothing")}),
+            (InvalidOption, {"limit": -1}),
+            (InvalidOption, {"prefetch": 0}),
+            (InvalidOption, {"ack_wait_ns": 1}),
+            (InvalidOption, {"wait_mode": WaitMode.WAIT, "wait_seconds": -1.0}),
+            (InvalidOption, {"wait_mode": WaitMode.WAIT, "wait_seconds": float("nan")}),
+            (InvalidOption, {"wait_mode": WaitMode.WAIT, "wait_seconds": float("inf")}),
+        ]
+        for error, request in refused:
+            with pytest.raises(error):
+                await w.engine.subscribe(SubscribeRequest(**{"queue": NAME, **request}))
+        assert w.manager.status().subscribers == 0
+
+
+@in_virtual_time
+async def test_a_rejected_table_says_why():
+    async with world() as w:
+        bad = QueueName("main", "bad")
+        w.store.catalog = QueueCatalog(9, w.store.catalog.queues, {bad: "epoch missing from message table: bad"})
+        await w.engine.refresh_catalog()
+        with pytest.raises(InvalidQueueTable, match="epoch missing"):
+            await w.engine.subscribe(SubscribeRequest(bad))

@@ -1,0 +1,126 @@
+"""An engine over the in-memory store in virtual time, and receivers that note what they get."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from memory_store import NAME, MemoryStore, Row, make_spec
+from virtual_time import VirtualClock, settle
+
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.message_manager import MessageManager
+from engine.model import Batch, CommitReport, QueueName, QueueSpec, SubscribeRequest, WaitMode
+from engine.subscription import Subscription
+
+
+class Receiver:
+    """A consumer that reads batch after batch, or stops when told to."""
+
+    def __init__(self, subscription: Subscription, reading: bool = True) -> None:
+        self.subscription = subscription
+        self.batches: list[Batch] = []
+        self.times: list[float] = []
+        self.error: EngineError | None = None
+        self.ended = asyncio.Event()
+        self._reading = asyncio.Event()
+        if reading:
+            self._reading.set()
+        self.task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        try:
+            async for batch in self.subscription:
+                self.batches.append(batch)
+                self.times.append(asyncio.get_running_loop().time())
+                await self._reading.wait()
+        except EngineError as error:
+            self.error = error
+        self.ended.set()
+
+    @property
+    def ids(self) -> list[Any]:
+        return [message.id for batch in self.batches for message in batch.messages]
+
+    @property
+    def epochs(self) -> list[int]:
+        return [message.epoch for batch in self.batches for message in batch.messages]
+
+    def stop_reading(self) -> None:
+        self._reading.clear()
+
+    def go_on_reading(self) -> None:
+        self._reading.set()
+
+    async def close(self, *, give_back: bool = True) -> None:
+        """What the proxy does when its client is gone."""
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+        await self.subscription.close(give_back=give_back)
+
+
+class World:
+    """See the module. Made by `world`."""
+
+    def __init__(self, *queues: QueueSpec, work_limit: int = 8) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore(self.clock)
+        self.store.serve(*(queues or (make_spec(),)))
+        self.engine = Engine(self.store, clock=self.clock, jitter=lambda: 1.0, database_work_limit=work_limit)
+        self.receivers: list[Receiver] = []
+
+    @property
+    def time(self) -> float:
+        """Seconds since the start."""
+        return self.clock.monotonic() - 1000.0
+
+    @property
+    def manager(self) -> MessageManager:
+        return self.engine._served[NAME].manager
+
+    async def receive(self, queue: QueueName = NAME, *, reading: bool = True, **request: Any) -> Receiver:
+        """A new receiver; one that is not `reading` takes one batch and then stops."""
+        receiver = Receiver(await self.engine.subscribe(SubscribeRequest(queue, **request)), reading)
+        self.receivers.append(receiver)
+        await settle()
+        return receiver
+
+    async def fetch(self, limit: int | None = None, wait: float | None = None, **request: Any) -> Receiver:
+        """A bounded result, read to its end."""
+        mode = WaitMode.NOWAIT if wait is None else WaitMode.WAIT
+        receiver = await self.receive(limit=limit, wait_mode=mode, wait_seconds=wait or 0.0, **request)
+        await receiver.ended.wait()
+        await receiver.subscription.close(give_back=receiver.error is not None)
+        return receiver
+
+    async def commit(self, *rows: Row, queue: QueueName = NAME) -> None:
+        """A client's committed INSERT, with the proxy's word of it."""
+        self.store.add(*rows, queue=queue)
+        self.engine.committed(CommitReport(touched=frozenset((queue,))))
+        await settle()
+
+    def ack(self, *ids: Any, heard: bool = True, queue: QueueName = NAME) -> None:
+        """A committed ack; not `heard`: around the proxy."""
+        self.store.ack(*ids, queue=queue)
+        if heard:
+            self.engine.committed(CommitReport(settled={queue: ids}))
+
+    def counters(self, queue: QueueName = NAME) -> dict[str, int]:
+        return dict(next(status for status in self.engine.status() if status.name == queue).counters)
+
+
+@contextlib.asynccontextmanager
+async def world(*queues: QueueSpec, work_limit: int = 8) -> AsyncIterator[World]:
+    """An open engine; closed in the end, with every receiver."""
+    made = World(*queues, work_limit=work_limit)
+    await made.engine.open()
+    try:
+        yield made
+    finally:
+        for receiver in made.receivers:
+            await receiver.close()
+        await made.engine.close()
