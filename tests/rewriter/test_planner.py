@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
 from engine.errors import EngineError
+from engine.model import QueueName
 from engine.options import QueueOptions
-from rewriter.errors import RewriteError
+from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
 from rewriter.plan_cache import PlanCache
 from rewriter.planner import Planner
@@ -56,6 +57,13 @@ def test_configured_defaults_reach_new_queues() -> None:
     plan = planner.plan("CREATE QUEUE n (a INT) WITH (prefetch = 70)", SHOP)
     assert isinstance(plan, Execute)
     assert "vt_batch_size=7,prefetch=70," in plan.sql
+
+
+def test_an_unknown_queue_is_named_for_the_database_to_look_at(planner: Planner) -> None:
+    with pytest.raises(UnknownQueue) as caught:
+        planner.plan("SELECT * FROM STREAM account", SHOP)
+    assert caught.value.queue == QueueName("shop", "account")
+    assert caught.value.perhaps_alias
 
 
 def test_what_the_tokenizer_cannot_read_is_ordinary_if_it_may_be(planner: Planner) -> None:
