@@ -9,17 +9,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
-import hashlib
 import logging
+import secrets
+import string
 import sys
 from collections.abc import Callable, Sequence
+from hashlib import sha1
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
-from proxy import logs
+from proxy import accounts, logs
 from proxy.config import Config, ConfigError, LogFormat, LogLevel, load
+from proxy.sha256_crypt import sha256_crypt
 
 if TYPE_CHECKING:
     from proxy.app import Serving
@@ -67,8 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     check = _command(commands, "check-config", _check_config, "validate the configuration and name every mistake")
     _add_config_flags(check)
 
-    _command(
+    hashing = _command(
         commands, "hash-password", _hash_password, "print the password_hash of a password read from standard input"
+    )
+    hashing.add_argument(
+        "--plugin",
+        choices=[accounts.NATIVE, accounts.CACHING_SHA2],
+        default=accounts.NATIVE,
+        help="how the account logs in: every client but those of MySQL 9 knows the default, mysql_native_password",
     )
     return parser
 
@@ -149,9 +158,19 @@ def _check_config(options: argparse.Namespace) -> int:
 
 def _hash_password(options: argparse.Namespace) -> int:
     password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-    digest = hashlib.sha1(hashlib.sha1(password.encode()).digest()).hexdigest().upper()
-    sys.stdout.write(f"*{digest}\n")
+    hashed = _native_hash(password) if options.plugin == accounts.NATIVE else _sha2_hash(password)
+    sys.stdout.write(f"{hashed}\n")
     return 0
+
+
+def _native_hash(password: str) -> str:
+    return "*" + sha1(sha1(password.encode()).digest()).hexdigest().upper()
+
+
+def _sha2_hash(password: str) -> str:
+    """As MySQL stores it: the rounds in thousands, a salt of 20 characters, the digest."""
+    salt = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(20))
+    return f"$A$005${salt}{sha256_crypt(password.encode(), salt.encode(), 5000).decode()}"
 
 
 def release() -> str:

@@ -22,6 +22,7 @@ from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError
 from engine.options import OPTIONS, QueueOptions, parse_duration, parse_options
+from proxy.accounts import Account, InvalidPasswordHash
 
 DEFAULT_FILE = Path("config.yaml")
 DEFAULT_LISTEN = "127.0.0.1:3307"
@@ -32,7 +33,6 @@ PASSWORD_VARIABLE = "QUEUEGATE_PASSWORD_"
 _MAX_FILE_BYTES = 1 << 20  # a megabyte holds ten thousand users; more is the wrong file
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-_NATIVE_HASH = re.compile(r"\*[0-9A-F]{40}")
 
 
 class ConfigError(Exception):
@@ -168,8 +168,11 @@ class User(_Section):
     def _one_secret(self) -> Self:
         if sum(value is not None for value in (self.password, self.password_env, self.password_hash)) != 1:
             raise ValueError("needs exactly one of password, password_env, password_hash")
-        if self.password_hash is not None and not _NATIVE_HASH.fullmatch(self.password_hash.get_secret_value()):
-            raise ValueError("password_hash is not '*' and 40 upper-case hex digits, as SELECT PASSWORD() prints it")
+        if self.password_hash is not None:
+            try:
+                Account.with_hash(self.name, self.password_hash.get_secret_value())
+            except InvalidPasswordHash as error:
+                raise ValueError(f"password_hash is {error}; `queuegate hash-password` prints one") from None
         return self
 
     @property

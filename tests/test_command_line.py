@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from proxy.accounts import Account
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -122,3 +124,5 @@ def test_mistakes_on_the_command_line_are_2():
 def test_hash_password():
     done = run("hash-password", stdin="password\n")
     assert done.stdout == "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\n"
+    done = run("hash-password", "--plugin", "caching_sha2_password", stdin="password\n")
+    assert Account.with_hash("a", done.stdout.rstrip("\n")).salted.matches(b"password")

@@ -30,7 +30,7 @@ def test_defaults_of_system_columns(sql, queue):
 
 def test_a_declared_system_column_keeps_its_type(sql, queue):
     q = queue("id VARCHAR(64) NOT NULL PRIMARY KEY, priority SMALLINT NOT NULL DEFAULT 7, payload TEXT")
-    assert sql.column(f"DESCRIBE {q}")[:1] == ["id"]
+    assert sorted(sql.column(f"DESCRIBE {q}")) == sorted([*SYSTEM, "payload"])
     sql(f"INSERT INTO {q} (id, payload) VALUES ('order-1', 'x')")
     assert sql.row(f"SELECT id, priority FROM {q}") == ("order-1", 7)
     types = {row[0]: row[1].lower() for row in sql.rows(f"DESCRIBE {q}")}
@@ -94,7 +94,7 @@ def test_message_cols_are_what_a_star_streams(sql, queue):
         "CREATE QUEUE {q} (a INT) WITH (ack_wait)",
         "CREATE QUEUE {q} (a INT) WITH ack_wait = 1",
         "DROP QUEUE",
-        "SELECT * FROM STREAM",
+        "STREAM * FROM",
         "SELECT * FROM STREAM {q} LIMIT x",
         "SELECT * FROM STREAM {q} WAIT",
         "ACK",

@@ -284,6 +284,14 @@ def test_users_are_unique_and_named(mistakes):
     assert mistake.startswith("users[0].name: ")
 
 
+def test_hashes(read, mistakes):
+    salted = "$A$005$abcdefghijABCDEFGHIJ" + "x" * 43
+    assert read(f"users: [{{name: a, password_hash: '{salted}'}}]").accounts[0].password_hash is not None
+    for wrong in ("*12", "$A$005$short", "plain"):
+        (mistake,) = mistakes(f"users: [{{name: a, password_hash: '{wrong}'}}]")
+        assert "hash-password" in mistake
+
+
 def test_a_hash_is_a_native_hash(read):
     digest = "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19"
     (user,) = read(f"users: [{{name: a, password_hash: '{digest}'}}]").accounts
