@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.model import Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
+from engine.model import Message, MessageId, MessageKey, QueueCatalog, QueueSpec
 
 
 @dataclass(frozen=True, slots=True)

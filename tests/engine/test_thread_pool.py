@@ -1,0 +1,174 @@
+"""The pool of blocking connections: transactions, broken and idle connections, bounds, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from engine.backend.pool import IDLE_SECONDS_UNTRIED, ThreadPool
+from engine.errors import BackendError, BackendUnavailable
+
+
+class FakeConnection:
+    """Notes what is done to it; fails as told."""
+
+    def __init__(self, server):
+        self.server = server
+        self.log = []
+        self.closed = False
+        server.connections.append(self)
+
+    def begin(self):
+        self._do("begin")
+
+    def commit(self):
+        self._do("commit")
+
+    def rollback(self):
+        self._do("rollback")
+
+    def ping(self):
+        self._do("ping")
+
+    def close(self):
+        self.closed = True
+
+    def _do(self, what):
+        assert not self.closed
+        self.log.append(what)
+        if what in self.server.failing:
+            raise self.server.failing[what]
+
+
+class Server:
+    def __init__(self):
+        self.connections = []
+        self.failing = {}
+        self.time = 0.0
+
+    def connect(self):
+        if "connect" in self.failing:
+            raise self.failing["connect"]
+        return FakeConnection(self)
+
+
+GONE = BackendUnavailable("gone")
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+@pytest.fixture
+async def pool(server) -> AsyncIterator[ThreadPool]:
+    pool = ThreadPool(server.connect, size=2, monotonic=lambda: server.time)
+    yield pool
+    await pool.close()
+
+
+def fail(error):
+    def work(connection):
+        raise error
+
+    return work
+
+
+async def test_reads_run_outside_a_transaction_and_writes_inside_one(pool, server):
+    assert await pool.read(lambda connection: 5) == 5
+    assert await pool.write(lambda connection: 6) == 6
+    assert [connection.log for connection in server.connections] == [["begin", "commit"]], "one connection, used again"
+
+
+async def test_an_error_rolls_back_and_keeps_the_connection(pool, server):
+    with pytest.raises(BackendError):
+        await pool.write(fail(BackendError("no")))
+    await pool.read(lambda connection: None)
+    assert [connection.log for connection in server.connections] == [["begin", "rollback"]]
+
+
+async def test_a_defect_rolls_back_and_drops_the_connection(pool, server):
+    with pytest.raises(ZeroDivisionError):
+        await pool.write(fail(ZeroDivisionError()))
+    await pool.read(lambda connection: None)
+    assert [connection.closed for connection in server.connections] == [True, False]
+
+
+@pytest.mark.parametrize("where", ["begin", "work", "commit"])
+async def test_a_broken_connection_is_dropped_with_all_idle_ones(pool, server, where):
+    both = threading.Barrier(2)
+    await asyncio.gather(*(pool.read(lambda connection: both.wait(10)) for _ in range(2)))
+    assert len(server.connections) == 2
+    server.failing[where] = GONE
+    with pytest.raises(BackendUnavailable):
+        await pool.write(fail(GONE) if where == "work" else lambda connection: None)
+    server.failing.clear()
+    await pool.write(lambda connection: None)
+    assert [connection.closed for connection in server.connections] == [True, True, False]
+
+
+async def test_a_connection_idle_for_long_is_tried_first(pool, server):
+    await pool.read(lambda connection: None)
+    server.time += IDLE_SECONDS_UNTRIED
+    await pool.read(lambda connection: None)
+    assert server.connections[0].log == ["ping"]
+    server.time += IDLE_SECONDS_UNTRIED
+    server.failing["ping"] = GONE
+    await pool.read(lambda connection: None)
+    assert server.connections[0].closed and len(server.connections) == 2
+
+
+async def test_never_more_connections_than_its_size(pool, server):
+    running, most, lock = 0, 0, threading.Lock()
+    pair = threading.Barrier(2)
+
+    def work(connection):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        pair.wait(10)
+        with lock:
+            running -= 1
+
+    await asyncio.gather(*(pool.read(work) for _ in range(10)))
+    assert most == 2 and len(server.connections) == 2
+
+
+async def test_work_goes_on_when_its_caller_is_cancelled(pool, server):
+    started, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work(connection):
+        started.set()
+        go_on.wait(10)
+        ended.set()
+
+    task = asyncio.create_task(pool.write(work))
+    await asyncio.to_thread(started.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    await pool.close()
+    assert server.connections[0].log == ["begin", "commit"] and server.connections[0].closed
+
+
+async def test_close_twice_and_nothing_after_it(pool, server):
+    await pool.read(lambda connection: None)
+    await pool.close()
+    await pool.close()
+    assert all(connection.closed for connection in server.connections)
+    with pytest.raises(BackendUnavailable):
+        await pool.read(lambda connection: None)
+
+
+async def test_a_failure_to_connect_is_told_and_tried_again_next_time(pool, server):
+    server.failing["connect"] = GONE
+    with pytest.raises(BackendUnavailable):
+        await pool.read(lambda connection: None)
+    server.failing.clear()
+    assert await pool.read(lambda connection: 1) == 1
