@@ -20,7 +20,7 @@ from mysql_mimic.stream import ConnectionClosed
 from mysql_mimic.types import Commands
 
 from engine.errors import StreamKilled
-from proxy import params
+from proxy import params, wire
 from proxy.errors import LoginFailed, ProxyError
 from proxy.executor import ClientFault, Executor
 from proxy.prepared import FIRST_LOCAL_ID, LocalStatements
@@ -28,7 +28,7 @@ from proxy.registry import ProcessInfo
 from proxy.stream import PacketStream
 from proxy.upstream import Outcome
 from rewriter.plan import NO_EFFECTS, Effects, Execute, Passthrough, TransactionVerb, UseDatabase
-from rewriter.scanner import Concern, split_statements, transaction_verb
+from rewriter.scanner import Concern, transaction_verb
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +91,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             Commands.COM_CHANGE_USER: self._user_change,
             Commands.COM_RESET_CONNECTION: self._reset_connection,
             Commands.COM_STMT_PREPARE: self._prepare,
+            Commands.COM_SET_OPTION: self._set_option,
             Commands.COM_PROCESS_KILL: self._process_kill,
             Commands.COM_PROCESS_INFO: self._process_list,
         }
@@ -190,7 +191,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
                 return False
             self._fast_effects = effects
             return True
-        return command == Commands.COM_PING
+        return bool(command == Commands.COM_PING)
 
     def relayed(self, command: int, outcome: Outcome) -> None:
         """The answer to a command that `may_relay` let through has ended."""
@@ -216,7 +217,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
                 await self._run_each(text)
 
     async def _run_each(self, text: bytes) -> None:
-        statements = split_statements(text) or [text]
+        statements = self.executor.split(text)
         for number, statement in enumerate(statements, 1):
             if not await self.executor.run(statement, more=number < len(statements)):
                 return
@@ -229,6 +230,14 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         outcome = await self.executor.forward(payload)
         if outcome.ok:
             self.session.database = payload[1:].decode(self.session.identity.codec, "replace")
+
+    async def _set_option(self, payload: bytes) -> None:
+        """Switches multi-statements on (0) or off (1)."""
+        outcome = await self.executor.forward(payload)
+        if outcome.ok and payload[1:2] == b"\x00":
+            self.session.writer.capabilities |= wire.MULTI_STATEMENTS
+        elif outcome.ok:
+            self.session.writer.capabilities &= ~wire.MULTI_STATEMENTS
 
     async def _user_change(self, payload: bytes) -> None:
         await self._forget_statements()

@@ -225,10 +225,6 @@ class EmbeddedUpstream:
         option = int.from_bytes(body[:2], "little")
         if len(body) != 2 or option > 1:
             raise ProxyError(1047, "Unknown command: COM_SET_OPTION takes 0 (multi-statements on) or 1 (off)")
-        if option == 0:
-            self._writer.capabilities |= wire.MULTI_STATEMENTS
-        else:
-            self._writer.capabilities &= ~wire.MULTI_STATEMENTS
         self._writer.status = self.session.status
         await self._writer.end_of_rows()
         return Outcome(status=self.status)

@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import assert_never
 
 from mysql_mimic.constants import KillKind
@@ -17,7 +18,7 @@ from mysql_mimic.constants import KillKind
 from engine.engine import Engine, Subscription
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
-from proxy import params
+from proxy import params, wire
 from proxy.errors import ProxyError
 from proxy.planning import Planning
 from proxy.registry import ConnectionRegistry
@@ -43,10 +44,13 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
+from rewriter.scanner import split_statements
 from rewriter.schema_ddl import show_create_queue
 
 log = logging.getLogger(__name__)
 
+# In these charsets the byte of a backslash may be half a character, so bytes alone do not tell where a string ends.
+_BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
 LIMIT_MAX = (1 << 63) - 1
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 ClientFault = (EngineError, RewriteError, ProxyError)
@@ -81,7 +85,17 @@ class Executor:
     def plan(self, text: bytes) -> Plan:
         """The plan for one statement; raises ClientFault kinds."""
         sql = self.decode(text)
-        return self.planning.planner.plan(sql, PlanContext(database=self.session.database))
+        return self.planning.planner.plan(sql, PlanContext(self.session.database, sql_modes=self._sql_modes()))
+
+    def _sql_modes(self) -> frozenset[str]:
+        return frozenset(("NO_BACKSLASH_ESCAPES",)) if self.session.no_backslash_escapes else frozenset()
+
+    def split(self, text: bytes) -> list[bytes]:
+        """The statements of a text, where the client may send several; a text that cannot be split safely is one."""
+        identity = self.session.identity
+        if not self.session.writer.capabilities & wire.MULTI_STATEMENTS or identity.codec in _BACKSLASH_IN_CHARACTERS:
+            return [text]
+        return split_statements(text, backslash_escapes=not self.session.no_backslash_escapes) or [text]
 
     def decode(self, text: bytes) -> str:
         """A client's text. Bytes that are not valid in its charset are carried through: the database judges them."""
@@ -96,8 +110,10 @@ class Executor:
         self.session.writer.more = more
         try:
             return (await self._run_plan(self.plan(text), text, more)).ok
+        except UnknownQueue as error:
+            return await self._unknown_queue(error, text, more)
         except ClientFault as error:
-            await self.fail(await self._clearer(error))
+            await self.fail(error)
             return False
         finally:
             self.session.writer.more = False
@@ -105,7 +121,7 @@ class Executor:
     async def _run_plan(self, plan: Plan, text: bytes, more: bool) -> Outcome:
         match plan:
             case Passthrough(effects):
-                return await self.forward(self._query(text), effects, more=more)
+                return await self.forward(self._query(text), effects, effects.transaction, more=more)
             case Execute(sql, effects):
                 return await self.forward(self._query(self.encode(sql)), effects, more=more)
             case UseDatabase(database):
@@ -168,8 +184,7 @@ class Executor:
 
     async def _check_rights(self, queue: QueueName) -> None:
         """Receiving changes rows, so it needs SELECT and UPDATE on the table; the database itself is asked."""
-        name = f"`{queue.database.replace('`', '``')}`.`{queue.table.replace('`', '``')}`"
-        outcome = await self.session.upstream.collect(f"UPDATE {name} SET epoch = epoch WHERE 1 = 0")
+        outcome = await self.session.upstream.collect(f"UPDATE {_quoted(queue)} SET epoch = epoch WHERE 1 = 0")
         if isinstance(outcome, Outcome) and not outcome.ok:
             raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
 
@@ -201,9 +216,11 @@ class Executor:
         """The request with the values of its `?` put in."""
         request = plan.request
         for name, value in zip(plan.parameters, values, strict=True):
-            if not isinstance(value, int) or not 0 <= value <= LIMIT_MAX:
-                raise ProxyError(1210, f"Incorrect arguments to {name.upper()}: a whole number, 0 or more, is needed")
+            if not isinstance(value, int | float | Decimal) or not 0 <= value <= LIMIT_MAX:
+                raise ProxyError(1210, f"Incorrect arguments to {name.upper()}: a number, 0 or more, is needed")
             if name == "limit":
+                if not isinstance(value, int):
+                    raise ProxyError(1210, "Incorrect arguments to LIMIT: a whole number is needed")
                 request = replace(request, limit=value)
             else:
                 request = replace(request, wait_mode=WaitMode.WAIT, wait_seconds=float(value))
@@ -232,8 +249,7 @@ class Executor:
         spec = self.engine.catalog.get(queue)
         if spec is None:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
-        name = f"`{queue.database.replace('`', '``')}`.`{queue.table.replace('`', '``')}`"
-        listed = await self._collect(f"SHOW CREATE TABLE {name}")
+        listed = await self._collect(f"SHOW CREATE TABLE {_quoted(queue)}")
         text = show_create_queue((listed.rows[0][1] or b"").decode("utf-8", "replace"), spec)
         return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), text.encode())]
 
@@ -282,18 +298,25 @@ class Executor:
 
     # --- errors
 
-    async def _clearer(self, error: EngineError | RewriteError | ProxyError) -> EngineError | RewriteError | ProxyError:
-        """An unknown queue may be an ordinary table: only the database knows, so ask, and say so."""
-        queue = getattr(error, "queue", None)
-        if not isinstance(error, UnknownQueue) or not isinstance(queue, QueueName):
-            return error
-        name = f"`{queue.database.replace('`', '``')}`.`{queue.table.replace('`', '``')}`"
-        found = await self.session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0")
-        if isinstance(found, Collected):
-            return NotAQueue(f"'{queue.table}' is not a queue")
-        return error
+    async def _unknown_queue(self, error: UnknownQueue, text: bytes, more: bool) -> bool:
+        """Only the database knows ordinary tables: one of the queue's name, or one called `stream` with an alias."""
+        if error.perhaps_alias and await self._table_exists("`stream`"):
+            return (await self.forward(self._query(text), more=more)).ok
+        queue = error.queue
+        if queue is not None and await self._table_exists(_quoted(queue)):
+            await self.fail(NotAQueue(f"'{queue.table}' is not a queue"))
+        else:
+            await self.fail(error)
+        return False
+
+    async def _table_exists(self, name: str) -> bool:
+        return isinstance(await self.session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0"), Collected)
 
     async def fail(self, error: EngineError | RewriteError | ProxyError) -> None:
         """Tell the client what was wrong."""
         self.session.writer.status = self.session.upstream.status
         await self.session.writer.error(error.errno, error.sqlstate, error.message)
+
+
+def _quoted(queue: QueueName) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in (queue.database, queue.table))

@@ -17,6 +17,7 @@ from proxy.transactions import TransactionScope
 from proxy.upstream import Upstream
 
 IN_TRANSACTION = 1  # SERVER_STATUS_IN_TRANS
+NO_BACKSLASH_ESCAPES = 0x200  # SERVER_STATUS_NO_BACKSLASH_ESCAPES
 _INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
 
 
@@ -56,6 +57,11 @@ class ClientSession:
     def in_transaction(self) -> bool:
         """Whether the server says that a transaction is open."""
         return bool(self.upstream.status & IN_TRANSACTION)
+
+    @property
+    def no_backslash_escapes(self) -> bool:
+        """Whether the server says that a backslash in a string is only a backslash (sql_mode)."""
+        return bool(self.upstream.status & NO_BACKSLASH_ESCAPES)
 
     def became(self, identity: Identity, database: str | None) -> None:
         """COM_CHANGE_USER: another account on the same connection."""

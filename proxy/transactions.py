@@ -14,6 +14,7 @@ from engine.model import CommitReport, MessageId, QueueName
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _SETTLED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
+_ENDING = (TransactionVerb.BEGIN, TransactionVerb.COMMIT, TransactionVerb.ROLLBACK)
 
 
 class TransactionScope:
@@ -49,7 +50,8 @@ class TransactionScope:
         if ok:
             self._add(effects)
             self._wound_back |= verb is TransactionVerb.ROLLBACK_TO
-        if in_transaction or self.empty:
+        # COMMIT AND CHAIN and BEGIN end a transaction and leave one open: the flags alone do not tell.
+        if self.empty or (in_transaction and not (ok and verb in _ENDING)):
             return None
         if not ok or self._wound_back:
             return self._take(certain=False)

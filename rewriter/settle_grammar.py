@@ -10,7 +10,7 @@ from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.statements import Ack, Assignment, UpdateQueue
 from rewriter.tokens import Kind, Token, TokenCursor
 
-_ID_KINDS = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
+_ID_KINDS = (Kind.NUMBER, Kind.STRING, Kind.BYTES, Kind.PARAMETER)
 _AFTER_CONDITION = ("ORDER", "LIMIT", "RETURNING")
 _NEVER_IN_CONDITION = ("GROUP", "HAVING", "UNION", "WHERE", "SET", "FOR", "INTO", "LOCK")
 
@@ -40,6 +40,10 @@ def _take_id(cursor: TokenCursor) -> Token:
     token = cursor.token
     if token is None:
         raise cursor.error("ACK takes ids or a condition: ACK q 101, 102 or ACK q WHERE id < 200")
+    if token.word == "_BINARY" and (string := cursor.peek(1)) is not None and string.kind is Kind.STRING:
+        # How drivers write bytes: an introducer, and a string that holds any byte.
+        cursor.position += 1
+        token = Token(Kind.BYTES, cursor.sql[token.start : string.end], "", token.start, string.end)
     if token.kind in _ID_KINDS:
         cursor.position += 1
         following = cursor.token
@@ -48,7 +52,7 @@ def _take_id(cursor: TokenCursor) -> Token:
         if following.kind is not Kind.SYMBOL:
             raise cursor.error()
     elif token.kind is Kind.WORD or (token.kind is Kind.SYMBOL and token.text in (",", ")", ";")):
-        raise cursor.error("an id is a whole number, a quoted string or ?")
+        raise cursor.error("an id is a whole number, a quoted string, X'hex' or ?")
     raise UnsupportedSql(
         f"ACK takes whole numbers, quoted strings and ?, not an expression near '{cursor.sql[token.start :][:40]}'; "
         "use ACK q WHERE id = ..."

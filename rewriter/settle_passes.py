@@ -38,6 +38,8 @@ def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
         return token.text
     if token.kind is Kind.NUMBER and not token.text.isdecimal():
         raise UnsupportedSql(f"'{token.text}' is not a message id; for other conditions: ACK q WHERE id = ...")
+    if token.kind is Kind.BYTES and kind is KeyKind.INTEGER:
+        raise IncorrectId(f"Incorrect integer value: {token.text} for column 'id' of queue '{spec.name.table}'")
     if kind is KeyKind.TEXT and token.kind is Kind.NUMBER:
         return f"'{token.text}'"
     return _integer(_id_text(token), spec) if kind is KeyKind.INTEGER else token.text
@@ -56,7 +58,9 @@ def _integer(text: str, spec: QueueSpec) -> str:
 
 
 def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec, kind: KeyKind) -> Effects:
-    certain = [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind is not Kind.PARAMETER]
+    certain = (
+        [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind not in (Kind.PARAMETER, Kind.BYTES)]
+    )
     ids: tuple[MessageId, ...] = tuple(int(text) if kind is KeyKind.INTEGER else text for text in certain)
     return Effects(
         settled=((spec.name, ids),) if ids else (),

@@ -22,11 +22,12 @@ _NEAR_MAX = 80  # characters of the text that a syntax error quotes, as MySQL do
 
 
 class Kind(Enum):
-    """WORD: bare name or keyword. NAME: quoted name. OTHER: hex, bit and national literals, hints."""
+    """WORD: bare name or keyword. NAME: quoted name. BYTES: hex literals. OTHER: bit and national literals, hints."""
 
     WORD = "word"
     NAME = "name"
     STRING = "string"
+    BYTES = "bytes"
     NUMBER = "number"
     PARAMETER = "parameter"
     SYMBOL = "symbol"
@@ -59,7 +60,7 @@ _KINDS = {
     TokenType.STRING: Kind.STRING,
     TokenType.NUMBER: Kind.NUMBER,
     TokenType.PLACEHOLDER: Kind.PARAMETER,
-    TokenType.HEX_STRING: Kind.OTHER,
+    TokenType.HEX_STRING: Kind.BYTES,
     TokenType.BIT_STRING: Kind.OTHER,
     TokenType.NATIONAL_STRING: Kind.OTHER,
     TokenType.HINT: Kind.OTHER,

@@ -236,3 +236,12 @@ ACK q
 WHERE user_id = 3
 HAVING 1
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'HAVING 1' at line 3
+
+-- bytes as drivers write them: the table knows which messages they are
+ACK uuids X'6b00', 0x61, _binary 'b'
+--> execute: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (X'6b00', 0x61, _binary 'b')) AND time_acked IS NULL
+--> uncertain shop.uuids
+
+-- bytes are no number
+ACK q X'01'
+--> error 1366 (HY000): Incorrect integer value: X'01' for column 'id' of queue 'q'

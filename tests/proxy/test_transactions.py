@@ -74,3 +74,25 @@ def test_very_many_ids_are_not_remembered() -> None:
     scope = TransactionScope()
     scope.record(Effects(settled=((Q, tuple(range(20_000))),)), ok=True, in_transaction=True)
     assert scope.record(ok=True, in_transaction=False) == CommitReport(uncertain=frozenset({Q}))
+
+
+def test_commit_and_chain_ends_the_transaction_though_another_is_open() -> None:
+    scope = TransactionScope()
+    scope.record(ACK, ok=True, in_transaction=True)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=True)
+    assert report == CommitReport(settled={Q: (1, 2)})
+
+
+def test_begin_commits_what_came_before() -> None:
+    scope = TransactionScope()
+    scope.record(INSERT, ok=True, in_transaction=True)
+    assert scope.record(verb=TransactionVerb.BEGIN, ok=True, in_transaction=True) == CommitReport(
+        touched=frozenset({Q})
+    )
+
+
+def test_a_commit_that_failed_and_left_the_transaction_open_reports_nothing() -> None:
+    scope = TransactionScope()
+    scope.record(INSERT, ok=True, in_transaction=True)
+    assert scope.record(verb=TransactionVerb.COMMIT, ok=False, in_transaction=True) is None
+    assert not scope.empty
