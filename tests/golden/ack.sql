@@ -154,7 +154,7 @@ ACK q 1,
 
 -- a name for an id
 ACK q abc
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'abc' at line 1 (an id is a whole number, a quoted string or ?)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'abc' at line 1 (an id is a whole number, a quoted string, X'hex' or ?)
 
 -- a negative id
 ACK q -5
@@ -162,7 +162,7 @@ ACK q -5
 
 -- a hexadecimal id
 ACK q 0x41
---> error 1235 (42000): ACK takes whole numbers, quoted strings and ?, not an expression near '0x41'; use ACK q WHERE id = ...
+--> error 1366 (HY000): Incorrect integer value: 0x41 for column 'id' of queue 'q'
 
 -- a fraction
 ACK q 1.5
@@ -241,7 +241,3 @@ HAVING 1
 ACK uuids X'6b00', 0x61, _binary 'b'
 --> execute: UPDATE `shop`.`uuids` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (X'6b00', 0x61, _binary 'b')) AND time_acked IS NULL
 --> uncertain shop.uuids
-
--- bytes are no number
-ACK q X'01'
---> error 1366 (HY000): Incorrect integer value: X'01' for column 'id' of queue 'q'
