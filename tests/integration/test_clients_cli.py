@@ -59,7 +59,8 @@ def test_errors_as_the_client_prints_them(gate, name):
 def test_describe_show_and_use(gate, queue):
     q = queue()
     done = run_cli(
-        gate, f"USE {gate.database}; DESCRIBE {q}; SHOW TABLES; SHOW CREATE TABLE {q}; SHOW QUEUES LIKE '{q}'; STATUS"
+        gate,
+        f"USE {gate.database}; DESCRIBE {q}; SHOW TABLES; SHOW CREATE TABLE {q}; SHOW QUEUES LIKE '{q}';\nSTATUS;\n",
     )
     assert done.returncode == 0, done.stderr
     assert "payload\tvarchar(256)" in done.stdout.lower()

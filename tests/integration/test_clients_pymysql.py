@@ -16,10 +16,10 @@ def test_multi_statements_with_a_queue_among_them(connect, queue):
         cursor.execute(
             f"INSERT INTO {q} (n) VALUES (1); SELECT 5; SELECT n FROM STREAM {q} LIMIT 1; ACK {q} 1; SELECT ';', 'x'"
         )
-        results = [(cursor.rowcount, cursor.fetchall())]
+        results = [(cursor.rowcount, list(cursor.fetchall()))]
         while cursor.nextset():
-            results.append((cursor.rowcount, cursor.fetchall()))
-    assert results == [(1, ()), (1, ((5,),)), (1, ((1,),)), (1, ()), (1, ((";", "x"),))]
+            results.append((cursor.rowcount, list(cursor.fetchall())))
+    assert results == [(1, []), (1, [(5,)]), (1, [(1,)]), (1, []), (1, [(";", "x")])]
 
 
 def test_a_failing_statement_ends_the_row_of_statements(connect, queue):
