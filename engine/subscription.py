@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from engine.errors import EngineError, InvalidOption, UnknownColumn
@@ -57,14 +58,19 @@ def check_request(request: SubscribeRequest) -> None:
 
 
 def project(queue: QueueSpec, names: tuple[str, ...] | None) -> tuple[tuple[int, ...], tuple[ColumnMeta, ...]]:
-    """Positions in the queue's columns, and their metadata, of the columns a stream names (None: `*`)."""
+    """Positions in the queue's columns, and their metadata, of the columns a stream names (None: `*`).
+
+    A column is called what the statement called it, in its own case, as in MySQL.
+    """
     positions = {column.name.lower(): index for index, column in enumerate(queue.columns)}
-    chosen = []
+    chosen: list[int] = []
+    columns: list[ColumnMeta] = []
     for name in queue.message_columns if names is None else names:
         if name.lower() not in positions:
             raise UnknownColumn(f"Unknown column '{name}' in 'SELECT'")
         chosen.append(positions[name.lower()])
-    return tuple(chosen), tuple(queue.columns[index] for index in chosen)
+        columns.append(replace(queue.columns[chosen[-1]], name=name))
+    return tuple(chosen), tuple(columns)
 
 
 class Subscription:
