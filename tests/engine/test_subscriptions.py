@@ -39,7 +39,7 @@ async def test_nowait_sees_what_was_committed_around_the_proxy_before_it():
         await w.receive(prefetch=1)  # keeps the manager from being idle
         await w.commit(Row(1))
         w.store.add(Row(2))
-        assert (await w.fetch(limit=10)).ids == [2]
+        assert (await w.fetch(limit=10)).ids == [2] and w.time == 0.0
 
 
 @in_virtual_time
@@ -184,6 +184,24 @@ async def test_a_reader_that_gives_up_waiting_loses_nothing():
                 got = [message.id for message in (await anext(subscription)).messages]
             assert got == [id_]
         await subscription.close(give_back=True)
+
+
+@in_virtual_time
+async def test_who_stops_waiting_goes_to_the_end_of_the_line():
+    async with world() as w:
+        first = await w.engine.subscribe(SubscribeRequest(NAME))
+        reading = asyncio.ensure_future(anext(first))
+        await settle()
+        second = await w.receive()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        reading = asyncio.ensure_future(anext(first))
+        await settle()
+        await w.commit(Row(1))
+        assert second.ids == [1] and not reading.done()
+        await first.close(give_back=True)
+        with pytest.raises(StopAsyncIteration):
+            await reading
 
 
 def _touched():
