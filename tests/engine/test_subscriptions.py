@@ -320,7 +320,7 @@ async def test_close_does_not_wait_for_a_database_that_is_down():
 async def test_columns_are_projected_in_the_order_asked_for():
     async with world() as w:
         receiver = await w.receive(columns=("epoch", "PAYLOAD", "id"))
-        assert [column.name for column in receiver.subscription.columns] == ["epoch", "payload", "id"]
+        assert [column.name for column in receiver.subscription.columns] == ["epoch", "PAYLOAD", "id"]
         await w.commit(Row(1, payload="p"))
         assert receiver.batches[0].rows == ((b"1", b"p", b"1"),)
 
