@@ -304,6 +304,21 @@ async def test_locked_rows_wait_without_a_hot_loop_and_hold_nothing_up():
 
 
 @in_virtual_time
+async def test_a_locked_row_that_is_then_settled_is_forgotten():
+    async with world(make_spec(poll_interval_ns=3600 * SECOND)) as w:
+        w.store.fill(range(1, 2))
+        w.store.locked = {1}
+        await w.receive()
+        await pass_time(5)
+        w.store.locked = set()
+        w.ack(1, heard=False)
+        await pass_time(2)
+        looks = w.store.calls["look"]
+        await pass_time(60)
+        assert w.store.calls["look"] == looks
+
+
+@in_virtual_time
 async def test_a_commit_ends_the_wait_for_locked_rows():
     async with world() as w:
         w.store.fill(range(1, 3))

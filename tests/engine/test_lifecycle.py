@@ -99,6 +99,19 @@ async def test_modes_as_they_come_and_go():
         assert w.manager.mode is Mode.IDLE and w.manager.status().cached == 0
 
 
+@in_virtual_time
+async def test_a_look_that_ends_after_the_last_receiver_left_leaves_nothing_behind():
+    async with world() as w:
+        receiver = await w.receive()
+
+        async def leave():
+            await receiver.close()
+
+        w.store.during["look"] = leave
+        await w.commit(Row(1))
+        assert repr(w.manager) == "<MessageManager main.q idle subscribers=0 cached=0 in_flight=0 sent=0>"
+
+
 # --- outages
 
 
