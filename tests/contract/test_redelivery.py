@@ -11,15 +11,17 @@ MS = 1_000_000
 
 def test_an_unacked_message_comes_again_with_epoch_counting_up(sql, queue, stream):
     q = queue(ack_wait="'200ms'", min_backoff="'200ms'", max_backoff="'400ms'")
-    receiver = stream(f"SELECT id, epoch FROM STREAM {q}")
+    receiver = stream(f"SELECT id, epoch, time_next FROM STREAM {q}")
     sql(f"INSERT INTO {q} (payload) VALUES ('a')")
-    rows = receiver.wait(4)
-    assert rows[:4] == [(1, 1), (1, 2), (1, 3), (1, 4)]
-    gaps = [later - earlier for earlier, later in zip(receiver.times, receiver.times[1:], strict=False)]
-    # ack_wait + clamp(min * 2^epoch * jitter, min, max), jitter 2/3..4/3; arrival itself may waver by 50 ms
-    for gap, least in zip(gaps, (0.4, 0.2 + 0.4 * 2 / 3, 0.6), strict=False):
-        assert gap >= least - 0.05, gaps
-        assert gap < 10, gaps
+    rows = receiver.wait(4)[:4]
+    assert [row[:2] for row in rows] == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    leases = [row[2] for row in rows]
+    for end, arrival in zip(leases, receiver.times[1:], strict=False):
+        assert arrival >= end / NS - 0.002, "came before its lease was over"
+        assert arrival < end / NS + 5
+    # A lease ends ack_wait + clamp(min * 2^epoch * jitter, min, max) after it began, and begins after the one before.
+    for earlier, later, least in zip(leases, leases[1:], (0.2 + 0.4 * 2 / 3, 0.6, 0.6), strict=False):
+        assert later - earlier >= least * NS - 2 * MS
 
 
 def test_the_lease_is_written_before_the_message_is_sent(sql, queue):

@@ -64,7 +64,7 @@ class Load:
             connection = self.gate.connect(cursorclass=SSCursor, connect_timeout=2, read_timeout=1)
             cursor = connection.cursor()
             try:
-                cursor.execute(f"SELECT id, name, epoch FROM STREAM {self.q} WITH (prefetch = 200)")
+                cursor.execute(f"SELECT id, name, epoch FROM STREAM {self.q} WITH (prefetch = 50)")
                 while not self.stop.is_set() and (row := cursor.fetchone()) is not None:
                     with self.lock:
                         self.received.append((row[1], time.time(), row[2]))
@@ -82,7 +82,9 @@ def test_kill_9_under_load_several_times(new_gate):
     gate = new_gate()
     gate.start()
     setup = Sql(gate.connect())
-    setup("CREATE QUEUE q (name VARCHAR(100)) WITH (ack_wait = '500ms', min_backoff = '10ms', max_backoff = '500ms')")
+    # Long enough for a receiver to read what is in its socket before the lease is over, else an old copy in there
+    # would look like a message sent after its ack.
+    setup("CREATE QUEUE q (name VARCHAR(100)) WITH (ack_wait = '4s', min_backoff = '10ms', max_backoff = '4s')")
     setup.close()
     load = Load(gate, "q")
     load.start()
@@ -97,7 +99,12 @@ def test_kill_9_under_load_several_times(new_gate):
 
     # Nothing is produced any more: one more receiver takes what is left, with no ack on record.
     rest = Sql(gate.connect())
-    while left := rest.rows("SELECT id, name, epoch FROM STREAM q LIMIT 1000 WAIT 3"):
+    deadline = time.monotonic() + 60
+    while rest.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL"):
+        assert time.monotonic() < deadline, "messages are left that do not come"
+        left = rest.rows("SELECT id, name, epoch FROM STREAM q LIMIT 1000 WAIT 2")
+        if not left:
+            continue
         load.received += [(name, time.time(), epoch) for _, name, epoch in left]
         rest("ACK q " + ", ".join(str(row[0]) for row in left))
 
@@ -107,7 +114,6 @@ def test_kill_9_under_load_several_times(new_gate):
     assert resent == [], "an ACK returned and its message came again"
     in_table = set(rest.column("SELECT name FROM q"))
     assert load.inserted <= in_table
-    assert rest.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL") == 0
     rest.close()
 
 
