@@ -76,7 +76,7 @@ async def carry_authentication(
         StreamClosed: the client went away.
     """
     stream.set_limits(LOGIN_PACKET_MAX_BYTES)
-    with _closing_unless_logged_in(stream, link):
+    with closing_unless_logged_in(stream, link):
         async with asyncio.timeout(login_timeout):
             return await _log_in(stream, link, tls)
 
@@ -91,7 +91,7 @@ async def carry_change_user(
         StreamClosed: the client went away.
     """
     sink, link.sink = link.sink, None
-    with _closing_unless_logged_in(stream, link):
+    with closing_unless_logged_in(stream, link):
         async with asyncio.timeout(login_timeout):
             result = await _change_user(stream, link, payload, login)
     if sink is not None:
@@ -100,12 +100,13 @@ async def carry_change_user(
 
 
 @contextlib.contextmanager
-def _closing_unless_logged_in(stream: PacketStream, link: BackendLink) -> Iterator[None]:
+def closing_unless_logged_in(stream: PacketStream, link: BackendLink | None = None) -> Iterator[None]:
     """Whatever goes wrong: tell the client if it has not been told, and close both lines."""
     try:
         yield
     except BaseException as error:
-        link.abort()
+        if link is not None:
+            link.abort()
         failure = _failure(error)
         if failure is None:
             stream.close(linger=True)
@@ -156,13 +157,13 @@ def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
     return None
 
 
-def read_credentials(response: bytes, offered: int) -> Credentials:
-    """A client's first response, checked.
+def read_credentials(response: bytes, offered: int, *, encrypted: bool = False) -> Credentials:
+    """A client's response to the greeting, checked.
 
     Raises:
         MalformedPacket: it is none, or of a client that cannot be served.
     """
-    if wants_tls(response):
+    if wants_tls(response) and not encrypted:
         raise MalformedPacket("the client asks for TLS, which was not offered")
     credentials = parse_response(response, offered)
     if not credentials.capabilities & PROTOCOL_41:

@@ -15,6 +15,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from typing import Any, cast
@@ -126,6 +127,15 @@ class PacketStream(asyncio.Protocol):
             self.on_resume()
 
     @property
+    def private(self) -> bool:
+        """Whether nobody can listen in: TLS, or a socket that does not leave the machine."""
+        if self._transport is None:
+            return False
+        sock = self._transport.get_extra_info("socket")
+        local = sock is not None and sock.family not in (socket.AF_INET, socket.AF_INET6)
+        return local or self._transport.get_extra_info("sslcontext") is not None
+
+    @property
     def lost(self) -> bool:
         """Whether nothing can be sent any more. A client that only said it will send no more may still be reading."""
         return self._lost
@@ -184,6 +194,11 @@ class PacketStream(asyncio.Protocol):
         """Return once the client has hung up, the line broke or was closed; the client may still be owed bytes."""
         if not self.closed:
             await _wait_in(self._close_waiters, self._loop)
+
+    async def wait_lost(self) -> None:
+        """Return once the socket is gone for good: after `close`, when the last bytes have left."""
+        while not self._lost:
+            await _wait_in(self._drainers, self._loop)
 
     async def wait_gone(self) -> None:
         """As `wait_closed`, and also when the client said COM_QUIT without hanging up."""
@@ -375,17 +390,26 @@ class PacketStream(asyncio.Protocol):
     # --- the line itself
 
     async def start_tls(self, ctx: SSLContext) -> None:
-        """Continue encrypted, as the server's side. Bytes sent ahead of it in clear text are refused, not trusted.
+        """Continue encrypted, as the server's side.
+
+        A client begins TLS right behind its request, so its first bytes may have been read already: they go to TLS,
+        never to us. Clear text sent ahead in someone's name thus breaks the handshake instead of being believed.
 
         Raises:
             StreamClosed: the handshake failed or the line is gone.
         """
-        if self._buffer or self._transport is None or self.closed:
-            self.abort()
-            raise StreamClosed("clear text after the request for TLS")
+        if self._transport is None or self.closed:
+            raise StreamClosed("the client closed the connection")
+        early = bytes(self._buffer)
+        self._forget_unread()
+        handshake = self._loop.create_task(self._loop.start_tls(self._transport, self, ctx, server_side=True))
+        for _ in range(2):
+            await asyncio.sleep(0)  # the TLS protocol has taken our place, then is connected; it reads nothing before
+        if early and not handshake.done():
+            _feed(self._transport.get_protocol(), early)
         try:
-            transport = await self._loop.start_tls(self._transport, self, ctx, server_side=True)
-        except (OSError, ConnectionError) as error:
+            transport = await handshake
+        except OSError as error:
             self.abort()
             raise StreamClosed("the TLS handshake failed") from error
         assert transport is not None
@@ -442,3 +466,14 @@ def _wake_all(waiters: list[asyncio.Future[None]]) -> None:
         if not waiter.done():
             waiter.set_result(None)
     waiters.clear()
+
+
+def _feed(protocol: Any, data: bytes) -> None:
+    """Give bytes to a BufferedProtocol as its transport would."""
+    view = memoryview(data)
+    while view:
+        space = protocol.get_buffer(len(view))
+        size = min(len(space), len(view))
+        space[:size] = view[:size]
+        protocol.buffer_updated(size)
+        view = view[size:]

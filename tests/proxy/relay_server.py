@@ -1,4 +1,4 @@
-"""A proxy of the wire alone, for tests: PacketStream, carried authentication and RelayUpstream, in a thread with a loop.
+"""A proxy of the wire alone, for tests: PacketStream, carried authentication and RelayUpstream, in a thread of its own.
 
 Everything passes to the database. With `fast`, whatever can goes the fast path; otherwise every command takes a task.
 """
@@ -45,6 +45,7 @@ class RelayServer:
         self._login_timeout = login_timeout
         self._loop = LOOPS[loop]()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._streams: list[PacketStream] = []
         self._started = threading.Event()
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run)
@@ -81,8 +82,12 @@ class RelayServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for stream in self._streams:
+            stream.abort()
+            await stream.wait_lost()
 
     def _accepted(self, stream: PacketStream) -> None:
+        self._streams.append(stream)
         task = self._loop.create_task(self._serve(stream))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
