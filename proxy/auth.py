@@ -94,10 +94,11 @@ async def authenticate_embedded(
     server_version: str,
     capabilities: int = EMBEDDED_CAPABILITIES,
     status: int = _AUTOCOMMIT,
+    database: str = "main",
     tls: SSLContext | None = None,
     login_timeout: float = LOGIN_SECONDS,
 ) -> LoginResult:
-    """Log a client in. With `tls` it may encrypt its line.
+    """Log a client in. With `tls` it may encrypt its line. `database` is the only one it may ask for.
 
     Raises:
         LoginFailed: the client has been told why; its line is closed.
@@ -110,6 +111,7 @@ async def authenticate_embedded(
         async with asyncio.timeout(login_timeout):
             credentials = await _greet(stream, greeting, nonce, identities.get_default_plugin().name, tls)
             await _verify(stream, identities, credentials, nonce)
+            _check_database(credentials, database)
             await stream.write(wire.ok_packet(credentials.capabilities, status=status))
     stream.reset_seq()
     return login_result(credentials, greeting, status)
@@ -122,6 +124,7 @@ async def change_user_embedded(
     login: LoginResult,
     *,
     status: int = _AUTOCOMMIT,
+    database: str = "main",
     login_timeout: float = LOGIN_SECONDS,
 ) -> LoginResult:
     """Answer a COM_CHANGE_USER, whose payload has been read. As in MySQL, a failure ends the connection.
@@ -134,10 +137,18 @@ async def change_user_embedded(
         async with asyncio.timeout(login_timeout):
             credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
             await _verify(stream, identities, credentials, None)
+            _check_database(credentials, database)
             await stream.write(wire.ok_packet(credentials.capabilities, status=status))
     stream.reset_seq()
     greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
     return login_result(credentials, greeting, status)
+
+
+def _check_database(credentials: Credentials, known: str) -> None:
+    """Only after the password: who may not log in learns nothing of what there is."""
+    wanted = (credentials.database or b"").decode(python_encoding(credentials.charset), "replace")
+    if wanted and wanted.lower() != known:
+        raise ProxyError(1049, f"Unknown database '{wanted}'; the embedded backend has one, '{known}'")
 
 
 async def _greet(

@@ -14,6 +14,7 @@ from mysql_mimic.types import Capabilities
 CONNECT_WITH_DB = int(Capabilities.CLIENT_CONNECT_WITH_DB)
 PROTOCOL_41 = int(Capabilities.CLIENT_PROTOCOL_41)
 SSL = int(Capabilities.CLIENT_SSL)
+FOUND_ROWS = int(Capabilities.CLIENT_FOUND_ROWS)
 SECURE_CONNECTION = int(Capabilities.CLIENT_SECURE_CONNECTION)
 PLUGIN_AUTH = int(Capabilities.CLIENT_PLUGIN_AUTH)
 CONNECT_ATTRS = int(Capabilities.CLIENT_CONNECT_ATTRS)

@@ -140,6 +140,16 @@ class EmbeddedUpstream:
         columns = result.columns
         return Collected(columns, tuple(tuple(self._text(row, columns)) for row in rows))
 
+    async def replace_session(self, session: EmbeddedSession, *, codec: str) -> None:
+        """COM_CHANGE_USER: nothing of the old session stays."""
+        await self._close_statements()
+        await self.session.close()
+        self.session, self._codec = session, codec
+
+    def interrupt(self) -> None:
+        """KILL QUERY: the running statement fails with 1317."""
+        self.session.interrupt()
+
     async def close(self) -> None:
         if not self._closed:
             self._closed = True

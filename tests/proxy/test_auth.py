@@ -132,13 +132,21 @@ def test_no_password_where_one_is_needed(server: LoginServer, client: Login) -> 
         assert "(using password: NO)" in str(caught.value)
 
 
+def test_an_unknown_database_is_told_only_to_those_who_may_log_in(server: LoginServer) -> None:
+    for password, errno in (("geheim", 1049), ("wrong", 1045)):
+        with pytest.raises(pymysql.Error) as caught:
+            pymysql.connect(host="127.0.0.1", port=server.port, user="plain", password=password, database="elsewhere")
+        assert caught.value.args[0] == errno
+    assert not server.commands
+
+
 def test_change_user(server: LoginServer) -> None:
     for pure in (True, False):
         connection: Any = mysql.connector.connect(
             host="127.0.0.1", port=server.port, user="plain", password="geheim", use_pure=pure, ssl_disabled=True
         )
-        connection.cmd_change_user("native", "geheim", "db")
-        assert (server.logins[-1].user, server.logins[-1].database) == ("native", "db")
+        connection.cmd_change_user("native", "geheim", "main")
+        assert (server.logins[-1].user, server.logins[-1].database) == ("native", "main")
         with pytest.raises(mysql.connector.Error) as caught:
             connection.cmd_change_user("plain", "wrong")
         assert caught.value.errno == 1045
