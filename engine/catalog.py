@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import InvalidQueueTable
-from engine.identity import can_identify
+from engine.identity import can_identify, is_integer
 from engine.model import (
     QUEUE_MARK,
     REQUIRED_COLUMNS,
@@ -24,6 +24,7 @@ from engine.model import (
 from engine.options import from_comment
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
+_NUMBERS = ("priority", "epoch", "time_next", "time_acked")
 _LEGACY_SIGNS = frozenset(("time_scheduled", "time_created", "message"))
 
 
@@ -55,6 +56,9 @@ def queue_spec(table: TableInfo) -> QueueSpec:
             raise InvalidQueueTable(f"{required} missing from message table: {table.name.table}")
     if not any(index.unique and index.columns == ("id",) for index in table.indexes):
         raise InvalidQueueTable(f"id of message table {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
+    for name in _NUMBERS:
+        if name in by_name and not is_integer(by_name[name]):
+            raise InvalidQueueTable(f"{name} of message table {table.name.table} must be an integer column")
     if not can_identify(by_name["id"]):
         raise InvalidQueueTable(
             f"id of message table {table.name.table} must be an integer, a string or a binary string"

@@ -36,6 +36,11 @@ def id_kind(column: ColumnMeta) -> IdKind:
     return IdKind.TEXT
 
 
+def is_integer(column: ColumnMeta) -> bool:
+    """Whether the column holds whole numbers."""
+    return column.type in _INTEGER_TYPES
+
+
 def can_identify(column: ColumnMeta) -> bool:
     """Whether the text form of this type finds the same row again, in every backend."""
     return column.type not in _NO_IDENTITY_TYPES

@@ -26,6 +26,10 @@ from engine.work import DatabaseWork
 CLAIM_MAX = 1000
 """Ids in one claim: the cost per message no longer falls beyond it, and its locks are held for about 30 ms."""
 
+CLAIM_BYTES_MAX = 16 * 1024 * 1024
+"""What the rows of one claim should weigh: bodies are in memory only between the claim and the socket."""
+
+_FIRST_CLAIM = 100  # messages, as long as nothing is known of their size; then the claims grow as it allows
 _RECHECKS_MAX = 2  # settlements by WHERE may come without end; then at-least-once delivery has to do
 
 
@@ -89,6 +93,7 @@ class Sender:
         self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
         self._note_due = note_due
         self._claiming: _Claiming | None = None
+        self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
 
     def settled(self, ids: Iterable[MessageId]) -> int:
         """These ended; returns how many of them are being claimed right now."""
@@ -120,7 +125,7 @@ class Sender:
         return Sent(asked, handed_out, tuple(orphans), tuple(grant.subscription for grant in grants))
 
     def _plan(self, subscriptions: Iterable[Subscription]) -> list[Grant]:
-        available = min(len(self._cache), CLAIM_MAX)
+        available = min(len(self._cache), CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
         takers: list[tuple[Subscription, int]] = []
         for subscription in subscriptions:
             if len(takers) == available:
@@ -160,8 +165,15 @@ class Sender:
                 self._conflicts.remove(id_)
             else:
                 self._conflicts.add(id_, now)
+        self._weigh(claim.messages)
         self._metrics.claims += 1
         self._metrics.lease_conflicts += len(ids) - len(claimed)
+
+    def _weigh(self, messages: Sequence[Message]) -> None:
+        """Expect rows as heavy as these; the expectation rises at once and falls slowly."""
+        if messages:
+            mean = sum(len(value) for m in messages for value in m.values if value is not None) / len(messages)
+            self._row_bytes = max(mean, self._row_bytes / 2, 1.0)
 
     async def _recheck(self, queue: QueueSpec, claiming: _Claiming) -> None:
         """Something was settled by WHERE while the claim ran: ask the table whether it was one of these."""

@@ -7,7 +7,7 @@ once it has enough; then `next_due_ns` covers the levels read, and whatever wait
 
 from __future__ import annotations
 
-from engine.backend.base import SqlValue, StoreConnection
+from engine.backend.base import StoreConnection
 from engine.identity import from_text, id_kind
 from engine.model import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
 from engine.statements.queue import QueueStatements
@@ -64,42 +64,35 @@ class _Reading:
 
     def read_unlevelled(self) -> None:
         self._now_ns = int(self._connection.query(self._statements.now)[0][0])
-        self._read(self._statements.look_legacy, (*self._due, *self._later))
+        self._read(self._statements.look_legacy, ())
 
     def read_levels(self) -> None:
         now_ns, priority, unprioritised = self._connection.query(self._statements.look_start)[0]
         self._now_ns = int(now_ns)
         if unprioritised:
-            self._read(self._statements.look_no_priority, (*self._due, *self._later))
+            self._read(self._statements.look_no_priority, ())
         # NULL counts as 0, and negative levels precede it: so it does not count towards having enough.
         enough = len(self._keys) + self._limit
         for _ in range(PRIORITY_LEVELS_MAX):
             if priority is None or len(self._keys) > enough:
                 return
-            level = (priority,)
-            priority = self._read(self._statements.look_priority, (*level, *self._due, *level, *level, *self._later))
+            priority = self._read(self._statements.look_priority, (priority,), next_level=(priority,))
         if priority is not None and len(self._keys) <= enough:
-            self._read(self._statements.look_rest, (priority, *self._due, priority, *self._later))
+            self._read(self._statements.look_rest, (priority,))
 
-    @property
-    def _due(self) -> tuple[int, int]:
-        return (self._now_ns, self._limit + 1)  # one more tells whether more is due
-
-    @property
-    def _later(self) -> tuple[int]:
-        return (self._now_ns,)
-
-    def _read(self, sql: str, params: tuple[SqlValue, ...]) -> int | None:
+    def _read(self, sql: str, level: tuple[int, ...], next_level: tuple[int, ...] = ()) -> int | None:
         """Take in one statement's keys; returns the next level, where the statement yields it."""
-        next_level: int | None = None
+        now, limit = self._now_ns, self._limit + 1  # one more tells whether more is due
+        params = (*level, limit, *level, now, limit, *next_level, *level, now)
+        following: int | None = None
         for kind, id_, priority, time_next in self._connection.query_text(sql, params, self._columns):
             if kind == b"0":
                 due_ns = int(time_next or 0)
                 self._keys.append(MessageKey(int(not_null(priority)), due_ns, from_text(self._kind, not_null(id_))))
             else:
-                next_level = None if priority is None else int(priority)
+                following = None if priority is None else int(priority)
                 self._note_due(time_next)
-        return next_level
+        return following
 
     def _note_due(self, time_next: TextValue) -> None:
         if time_next is not None:

@@ -26,6 +26,7 @@ _ANSWER_TIMEOUT_SECONDS = 60  # far above any statement of ours; ends the wait f
 _LOCK_WAIT_SECONDS = 5  # ours pass over locked rows, so only DDL makes them wait
 _SESSION = (
     f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
+    f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
 

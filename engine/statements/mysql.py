@@ -29,6 +29,8 @@ def list_tables(connection: StoreConnection) -> list[TableInfo]:
     """Every marked table. One that is dropped while we read is left out."""
     tables = []
     for database, table, comment in connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%",)):
+        if QUEUE_MARK not in comment:
+            continue  # LIKE compares without case and takes '_' for any character
         try:
             columns = connection.describe(database, table)
         except BackendError as error:

@@ -3,6 +3,7 @@
 All that depends on the queue is the table's name and whether it has a priority column (Vitess's first layout has not:
 then everything has priority 0). Values are bound, never spliced. The look's statements are made for an index on
 (time_acked, priority, time_next [ASC or DESC]): each reads only the rows it returns, whatever else is in the table.
+Their parameters: level, limit; level, now, limit; level if the next priority is asked for; level, now.
 MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where ORDER BY ... LIMIT 1 may sort.
 """
 
@@ -26,10 +27,10 @@ class QueueStatements:
         self._priority = priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         self._columns = ", ".join(quote(column.name) for column in queue.columns)
+        # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
+        self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"
         now_ns = dialect.now_ns
         waiting = f"FROM {table} WHERE time_acked IS NULL"
-        due = "(time_next IS NULL OR time_next <= ?)"
-
         self.now = f"SELECT {now_ns}"
         """The database's time."""
 
@@ -38,35 +39,18 @@ class QueueStatements:
         )
         """The time, the first priority in use, and whether there are messages without one."""
 
-        self.look_priority = (
-            f"SELECT * FROM (SELECT 0 AS kind, id, priority, time_next {waiting} AND priority = ? AND {due}"
-            " ORDER BY time_next LIMIT ?) AS due"
-            f" UNION ALL SELECT 1, NULL, (SELECT MIN(priority) {waiting} AND priority > ?),"
-            f" (SELECT time_next {waiting} AND priority = ? AND time_next > ? ORDER BY time_next LIMIT 1)"
-        )
+        next_priority = f"(SELECT MIN(priority) {waiting} AND priority > ?)"
+
+        self.look_priority = self._level("priority = ?", "priority", next_priority)
         """Of one priority: its due messages (kind 0), then (kind 1) the next priority in use and the next due time."""
 
-        self.look_no_priority = (
-            f"SELECT * FROM (SELECT 0 AS kind, id, 0 AS priority, time_next {waiting} AND priority IS NULL AND {due}"
-            " ORDER BY time_next LIMIT ?) AS due"
-            f" UNION ALL SELECT 1, NULL, NULL,"
-            f" (SELECT time_next {waiting} AND priority IS NULL AND time_next > ? ORDER BY time_next LIMIT 1)"
-        )
+        self.look_no_priority = self._level("priority IS NULL", "0", "NULL")
         """The same for messages whose priority is NULL, which counts as 0."""
 
-        self.look_rest = (
-            f"SELECT * FROM (SELECT 0 AS kind, id, priority, time_next {waiting} AND priority >= ? AND {due}"
-            " ORDER BY priority, time_next LIMIT ?) AS due"
-            f" UNION ALL SELECT 1, NULL, NULL, (SELECT MIN(time_next) {waiting} AND priority >= ? AND time_next > ?)"
-        )
+        self.look_rest = self._level("priority >= ?", "priority", "NULL", order="priority, time_next")
         """The same for all priorities from one on: for tables that use priority as something else than a few levels."""
 
-        self.look_legacy = (
-            f"SELECT * FROM (SELECT 0 AS kind, id, 0 AS priority, time_next {waiting} AND {due}"
-            " ORDER BY time_next LIMIT ?) AS due"
-            f" UNION ALL SELECT 1, NULL, NULL,"
-            f" (SELECT time_next {waiting} AND time_next > ? ORDER BY time_next LIMIT 1)"
-        )
+        self.look_legacy = self._level("1 = 1", "0", "NULL")
         """The same for a table without a priority column."""
 
         self.purgeable = (
@@ -76,7 +60,19 @@ class QueueStatements:
 
         self._claimable = (
             f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0)"
-            f" {waiting} AND (time_next IS NULL OR time_next <= {now_ns}) AND id IN"
+            f" {unacked} AND (time_next IS NULL OR time_next <= {now_ns}) AND id IN"
+        )
+
+    def _level(self, level: str, priority: str, next_priority: str, order: str = "time_next") -> str:
+        # Two branches for what is due, because "NULL or past" in one is a walk over all that is postponed in SQLite.
+        keys = f"SELECT 0 AS kind, id, {priority} AS priority, time_next FROM {self._table}"
+        waiting = f"WHERE time_acked IS NULL AND {level} AND time_next"
+        earliest = "MIN(time_next)" if "," in order else "time_next"
+        first = "" if "," in order else " ORDER BY time_next LIMIT 1"
+        return (
+            f"SELECT * FROM ({keys} {waiting} IS NULL ORDER BY {order} LIMIT ?) AS unscheduled"
+            f" UNION ALL SELECT * FROM ({keys} {waiting} <= ? ORDER BY {order} LIMIT ?) AS due"
+            f" UNION ALL SELECT 1, NULL, {next_priority}, (SELECT {earliest} FROM {self._table} {waiting} > ?{first})"
         )
 
     def claimable(self, count: int) -> str:
@@ -98,14 +94,11 @@ class QueueStatements:
 
     def unsettled(self, count: int) -> str:
         """Which of these messages exist and are not acked."""
-        return f"SELECT id FROM {self._table} WHERE time_acked IS NULL AND id IN ({placeholders(count)})"
+        return f"SELECT id {self._unacked} AND id IN ({placeholders(count)})"
 
     def releasable(self, count: int) -> str:
         """Of these ids, the unacked ones with their lease; locked where others write too."""
-        return (
-            f"SELECT id, COALESCE(epoch, 0), time_next FROM {self._table}"
-            f" WHERE time_acked IS NULL AND id IN ({placeholders(count)}){self._lock}"
-        )
+        return f"SELECT id, COALESCE(epoch, 0), time_next {self._unacked} AND id IN ({placeholders(count)}){self._lock}"
 
     def release(self, count: int) -> str:
         """Make leased rows due again as before the lease; `?` is what to take off the epoch."""
@@ -117,4 +110,4 @@ class QueueStatements:
 
     def purge(self, count: int) -> str:
         """Delete messages, if acked long enough ago."""
-        return f"DELETE FROM {self._table} WHERE time_acked IS NOT NULL AND id IN ({placeholders(count)})"
+        return f"DELETE FROM {self._table} WHERE +time_acked IS NOT NULL AND id IN ({placeholders(count)})"

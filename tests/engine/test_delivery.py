@@ -266,6 +266,21 @@ async def test_a_backlog_drains_through_a_small_cache_without_waiting():
 
 
 @in_virtual_time
+async def test_claims_grow_as_the_size_of_the_messages_allows():
+    async with world(make_spec(batch_size=1000, prefetch=10_000)) as w:
+        w.store.fill(range(1, 2001))
+        light = await w.receive()
+        await settle(500)
+        assert [len(batch.messages) for batch in light.batches] == [100, 200, 400, 800, 500]
+        await w.commit(*(Row(id_, payload="x" * 1_000_000, time_next=id_) for id_ in range(3001, 3041)))
+        await settle(500)
+        assert [len(batch.messages) for batch in light.batches[5:]] == [40], "nothing told of it"
+        await w.commit(*(Row(id_, payload="x" * 1_000_000, time_next=id_) for id_ in range(4001, 4041)))
+        await settle(500)
+        assert [len(batch.messages) for batch in light.batches[6:]] == [16, 16, 8]
+
+
+@in_virtual_time
 async def test_the_cache_stays_bounded_under_a_large_backlog():
     async with world(make_spec(cache_size=500, batch_size=10)) as w:
         w.store.fill(range(1, 20_001))

@@ -71,7 +71,7 @@ async def test_the_look_reads_only_what_it_returns(bench):
     await bench.run("INSERT INTO q (id, time_acked) SELECT seq, seq FROM seq_20001_to_25000")
     await bench.run("ANALYZE TABLE q")
     texts, now = QueueStatements(MYSQL, bench.spec), await bench.now_ns()
-    statements = [(texts.look_start, ()), (texts.look_priority, (50, now, 101, 50, 50, now))]
+    statements = [(texts.look_start, ()), (texts.look_priority, (50, 101, 50, now, 101, 50, 50, now))]
     for sql, params in statements:
         await bench.run("FLUSH STATUS")
         await bench.run(sql, params)
@@ -164,6 +164,10 @@ async def test_tables_that_cannot_be_served_are_rejected_with_the_reason(bench):
     await bench.run(f"CREATE TABLE no_key (id INT, {columns}) COMMENT '{COMMENT}'")
     await bench.run(f"CREATE TABLE half_key (id INT, {columns}, PRIMARY KEY (id, priority)) COMMENT '{COMMENT}'")
     await bench.run(f"CREATE TABLE bit_id (id BIT(8) PRIMARY KEY, {columns}) COMMENT '{COMMENT}'")
+    dates = columns.replace("time_next BIGINT", "time_next DATETIME")
+    await bench.run(f"CREATE TABLE dates (id INT PRIMARY KEY, {dates}) COMMENT '{COMMENT}'")
+    await bench.run("CREATE TABLE other_case (id INT PRIMARY KEY) COMMENT 'VITESS_MESSAGE'")
+    await bench.run("CREATE TABLE other_mark (id INT PRIMARY KEY) COMMENT 'vitess message'")
     await bench.run(f"CREATE TABLE no_options (id INT PRIMARY KEY, {columns}) COMMENT 'vitess_message'")
     await bench.run(f"CREATE TABLE no_column (id INT PRIMARY KEY, {columns}) COMMENT '{COMMENT},vt_message_cols=id|x'")
     await bench.run("CREATE TABLE ordinary (id INT PRIMARY KEY)")
@@ -174,6 +178,7 @@ async def test_tables_that_cannot_be_served_are_rejected_with_the_reason(bench):
         "no_key": "id of message table no_key needs a PRIMARY KEY or UNIQUE key of its own",
         "half_key": "id of message table half_key needs a PRIMARY KEY or UNIQUE key of its own",
         "bit_id": "id of message table bit_id must be an integer, a string or a binary string",
+        "dates": "time_next of message table dates must be an integer column",
         "no_options": "attribute vt_ack_wait not specified for message table: no_options",
         "no_column": "x missing from message table: no_column",
     }
