@@ -29,14 +29,25 @@ class Compilation:
 
     schema: Schema
     modes: Modes
-    kinds: Sequence[str]
-    values: Sequence[Any]
+    kinds: list[str]
+    values: list[Any]
     inline: bool = False
     pins: set[int] = field(default_factory=set)
     temporary: bool = False
     binds: list[Bind] = field(default_factory=list)
     _positions: dict[Bind, int] = field(default_factory=dict)
     _aliases: int = 0
+    _own: int = -1
+
+    def __post_init__(self) -> None:
+        self._own = len(self.kinds)
+
+    def extend(self, kinds: Sequence[str], values: Sequence[Any]) -> int:
+        """Slots of another text (a view's), whose values are constants; returns the number of the first."""
+        first = len(self.kinds)
+        self.kinds += kinds
+        self.values += values
+        return first
 
     def slot(self, slot: int, convert: Callable[[Any], Any] | None = None, negative: bool = False) -> str:
         """A placeholder for a slot's value."""
@@ -52,7 +63,8 @@ class Compilation:
         """The slot's value, which thereby becomes part of the plan."""
         if self.kinds[slot] == "q":
             raise ValueNeeded
-        self.pins.add(slot)
+        if slot < self._own:
+            self.pins.add(slot)
         return self.values[slot]
 
     def name(self, text: str) -> str:
@@ -81,7 +93,7 @@ class Compilation:
 
         def number(match: re.Match[str]) -> str:
             position = int(match[1])
-            if self.inline:
+            if self.inline or self.binds[position].slot >= self._own:
                 return sql_literal(self._inline_value(self.binds[position]))
             return f"?{numbers.setdefault(position, len(numbers) + 1)}"
 

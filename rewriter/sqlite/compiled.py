@@ -6,7 +6,7 @@ A plan's SQL has numbered placeholders; its binds say where each value comes fro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -73,33 +73,36 @@ class InsertMode(Enum):
 class Insert:
     """INSERT or REPLACE: of one row of values (run once per row), or of what a SELECT yields.
 
-    `auto_bind`: the position among the binds of the AUTO_INCREMENT column's value; -1 when it is always generated, -2 when it
-    cannot be told. `clear`: for REPLACE, deletes the rows in the way. `missing`: a column that has no default and no value.
+    `places`: columns whose value is simply the bind at that position. `auto_bind`: the bind of the AUTO_INCREMENT column;
+    -1 when its value is always generated, -2 when that cannot be told. `clear`: for REPLACE, deletes the rows in the way.
+    `missing`: a column that has no default and is given no value.
     """
 
     table: Table
     statement: Statement
     mode: InsertMode
     rows: bool
+    places: tuple[tuple[str, int], ...] = ()
     auto_bind: int = -1
     clear: tuple[Statement, ...] = ()
     missing: str = ""
-    keys: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    foreign: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Modify:
-    """UPDATE or DELETE of one or several tables; the statements run in order, in one transaction.
+    """UPDATE or DELETE; the statements run in order, in one transaction, between `before` and `after`.
 
-    `counted`: affected rows are counted by a function in the statement (UPDATE), not by SQLite.
+    `counted`: changed rows are counted by a function in the statement (UPDATE), not by SQLite. `assigned`: the columns
+    that an UPDATE sets.
     """
 
     tables: tuple[Table, ...]
     statements: tuple[Statement, ...]
     counted: bool
-    prepare: tuple[Statement, ...] = ()
+    before: tuple[Statement, ...] = ()
+    after: tuple[Statement, ...] = ()
     assigned: tuple[str, ...] = ()
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +123,4 @@ class Modes:
     no_auto_value_on_zero: bool = False
     utc: bool = True
     found_rows: bool = False
-    extra: tuple[str, ...] = field(default=())
+    database: str | None = "main"

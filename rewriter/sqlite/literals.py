@@ -8,7 +8,7 @@ compiler finds again in the tree. Parameters of prepared statements are slots li
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -21,7 +21,7 @@ SqlValue = Any
 MARK, END = "\x01", "\x02"
 _STRING_MARKER = "qg:"
 _NUMBER_MARKER = "97700000000"
-_SLOT = re.compile(f"{MARK}([a-zA-Z]\\d*){END}")
+_SLOT = re.compile(f"{MARK}([a-zA-Z]\\d*)(p|@[^{END}]*)?{END}")
 _MARKER = re.compile(rf"(?:{_STRING_MARKER}|{_NUMBER_MARKER})(\d+)(?:\.\d+|e0)?")
 
 _STRING = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
@@ -30,6 +30,7 @@ _RAW_STRING = r"'[^']*(?:''[^']*)*'"
 _RAW_DOUBLE = r'"[^"]*(?:""[^"]*)*"'
 _NUMBER = r"(?<![\w$@.`])(?:0x[0-9a-fA-F]+|0b[01]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w$])"
 _COMMENT = r"/\*.*?\*/|--(?=[\s]|$)[^\n]*|\#[^\n]*"
+_VARIABLE = r"(?<![\w'\"`$@])(?:@@(?:\s*(?:global|session|local)\s*\.\s*)?(?:`[^`]+`|[\w$]+(?:\.[\w$]+)?)|@(?:[\w$.]+|'[^']*'|\"[^\"]*\"|`[^`]*`))"
 _INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|_[A-Za-z0-9]+\s*))?"
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
@@ -53,12 +54,17 @@ def _pattern(modes: LexicalModes) -> re.Pattern[str]:
     quoted = r"`(?:[^`]|``)*`" + (f"|{_RAW_DOUBLE}" if modes.ansi_quotes else "")
     return re.compile(
         f"(?P<string>{strings})|(?P<number>{_NUMBER})|(?P<param>\\?)|(?P<quoted>{quoted})|(?P<comment>{_COMMENT})"
+        f"|(?P<variable>{_VARIABLE})"
         f"|(?P<bad>['\"`{MARK}{END}]|/\\*)",
-        re.S,
+        re.S | re.I,
     )
 
 
 _PATTERNS = {modes: _pattern(modes) for modes in (LexicalModes(a, b) for a in (False, True) for b in (False, True))}
+
+
+DEFAULT_MODES = LexicalModes()
+Variables = Callable[[str], SqlValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +77,14 @@ class Lifted:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return tuple(_SLOT.findall(self.shape))
+        return slot_kinds(self.shape)
 
 
 class _Lifter:
-    def __init__(self, params: Sequence[SqlValue] | None, modes: LexicalModes) -> None:
+    def __init__(self, params: Sequence[SqlValue] | None, modes: LexicalModes, variables: Variables | None) -> None:
         self.params = params
         self.modes = modes
+        self.variables = variables
         self.values: list[SqlValue] = []
         self.used = 0
         self.depth = 0
@@ -86,14 +93,18 @@ class _Lifter:
         return _PATTERNS[self.modes].sub(self._replace, sql)
 
     def _replace(self, match: re.Match[str]) -> str:
-        text = match[0]
+        text, note = match[0], ""
         match match.lastgroup:
             case "string":
                 kind, value = _string(text, self.modes.no_backslash_escapes)
             case "number":
                 kind, value = number(text)
             case "param":
-                kind, value = self._parameter()
+                (kind, value), note = self._parameter(), "p"
+            case "variable":
+                if self.variables is None:
+                    return text
+                (kind, value), note = parameter_kind(self.variables(text)), "@" + text
             case "quoted":
                 if MARK in text or END in text:
                     raise SqlSyntaxError("Invalid character in identifier")
@@ -103,7 +114,7 @@ class _Lifter:
             case _:
                 raise syntax_error(match.string[match.start() :])
         self.values.append(value)
-        return f"{MARK}{kind}{END}"
+        return f"{MARK}{kind}{note}{END}"
 
     def _parameter(self) -> tuple[str, SqlValue]:
         position = self.used
@@ -126,22 +137,39 @@ class _Lifter:
         return f" {inner} "
 
 
-def lift(sql: str, params: Sequence[SqlValue] | None, modes: LexicalModes) -> Lifted:
+def lift(
+    sql: str,
+    params: Sequence[SqlValue] | None = None,
+    modes: LexicalModes = DEFAULT_MODES,
+    variables: Variables | None = None,
+) -> Lifted:
     """Shape and values of a statement. Without `params`, `?` become slots of unknown kind.
+
+    `variables` looks up `@name` and `@@name`, whose values become slots too; without it they are left alone.
 
     Raises:
         SqlSyntaxError: an unclosed string, comment or quoted name.
     """
-    lifter = _Lifter(params, modes)
+    lifter = _Lifter(params, modes, variables)
     shape = lifter.lift(sql).strip().rstrip(";").rstrip()
     if params is not None and lifter.used != len(params):
         raise SqlSyntaxError("Incorrect arguments to EXECUTE")
     return Lifted(shape, tuple(lifter.values), lifter.used)
 
 
-def mark_slots(shape: str) -> str:
+def slot_kinds(shape: str) -> tuple[str, ...]:
+    """The kind of each slot of a shape, in order."""
+    return tuple(kind for kind, _ in _SLOT.findall(shape))
+
+
+def slot_notes(shape: str) -> tuple[str, ...]:
+    """Of each slot: 'p' for a parameter, '@...' for a variable, '' for a literal."""
+    return tuple(note for _, note in _SLOT.findall(shape))
+
+
+def mark_slots(shape: str, first: int = 0) -> str:
     """The shape as text that sqlglot can parse: each slot a literal that carries its number."""
-    counter = iter(range(len(shape)))
+    counter = iter(range(first, first + len(shape)))
 
     def marker(match: re.Match[str]) -> str:
         slot, kind = next(counter), match[1]

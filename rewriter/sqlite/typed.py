@@ -231,10 +231,14 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
         return value
     if value.slot is not None:
         convert = hex_number_of if compilation.kinds[value.slot] == "x" else number_of
-        return Typed(rebind(compilation, value, convert), DOUBLE if kind not in TEMPORAL else _moment_number(value.type))
+        return Typed(
+            rebind(compilation, value, convert), DOUBLE if kind not in TEMPORAL else _moment_number(value.type)
+        )
     if kind in TEMPORAL:
         function = "qg_time_number" if kind is Kind.TIME else "qg_datetime_number"
         return Typed(compilation.function(f"{function}({value.sql})"), _moment_number(value.type))
+    if kind is Kind.ENUM:
+        return Typed(enum_index(value), SqlType(Kind.INT, "int"), value.nullable)
     if kind is Kind.JSON and value.unquoted is not None:
         return Typed(f"CAST({value.unquoted} AS REAL)", DOUBLE)
     inner = f"CAST({value.sql} AS TEXT)" if kind is Kind.BINARY else value.sql
@@ -293,3 +297,12 @@ def coerce(compilation: Compilation, value: Typed, target: SqlType) -> Typed:
     if kind is Kind.UNKNOWN:
         return replace(value, type=target)
     raise unsupported(f"mixing {value.type.name} and {target.name} in one column", "add a CAST")
+
+
+def enum_index(value: Typed) -> str:
+    """An ENUM as the number of its member, which is what it sorts by."""
+    members = "".join(
+        f" WHEN '{member.replace(chr(39), chr(39) * 2)}' THEN {position}"
+        for position, member in enumerate(value.type.values, start=1)
+    )
+    return f"(CASE {value.sql}{members} END)"

@@ -1,0 +1,87 @@
+"""JSON functions, on SQLite's own where both agree. JSON is kept as its text."""
+
+from __future__ import annotations
+
+from rewriter.sqlite.errors import unsupported
+from rewriter.sqlite.expressions import Expressions
+from rewriter.sqlite.functions import define, simple
+from rewriter.sqlite.typed import Typed, to_text
+from rewriter.sqlite.types import BIGINT, JSON, TEXT, Kind, varchar
+
+
+def _extract(x: Expressions, values: list[Typed]) -> Typed:
+    document = to_text(x.compilation, values[0])
+    paths = ", ".join(to_text(x.compilation, value) for value in values[1:])
+    sql = x.compilation.function(f"qg_json_extract({document}, {paths})")
+    return Typed(sql, JSON, unquoted=f"qg_json_scalar({sql})")
+
+
+def _unquote(x: Expressions, values: list[Typed]) -> Typed:
+    return Typed(x.compilation.function(f"qg_json_unquote({to_text(x.compilation, values[0])})"), TEXT)
+
+
+def _unquoted_extract(x: Expressions, values: list[Typed]) -> Typed:
+    return _unquote(x, [_extract(x, values)])
+
+
+def json_value(x: Expressions, value: Typed) -> str:
+    """A value as a piece of JSON text."""
+    match value.type.kind:
+        case Kind.NULL:
+            return "'null'"
+        case Kind.JSON:
+            return f"COALESCE({value.sql}, 'null')"
+        case Kind.INT | Kind.YEAR | Kind.DECIMAL | Kind.DOUBLE:
+            return f"COALESCE({to_text(x.compilation, value)}, 'null')"
+        case _:
+            return x.compilation.function(f"qg_json_quote_value({to_text(x.compilation, value)})")
+
+
+def _array(x: Expressions, values: list[Typed]) -> Typed:
+    items = ", ".join(json_value(x, value) for value in values)
+    return Typed(x.compilation.function(f"qg_json_array({items})"), JSON, nullable=False)
+
+
+def _object(x: Expressions, values: list[Typed]) -> Typed:
+    if len(values) % 2:
+        raise unsupported("JSON_OBJECT with an odd number of arguments")
+    items = [
+        to_text(x.compilation, value) if position % 2 == 0 else json_value(x, value)
+        for position, value in enumerate(values)
+    ]
+    return Typed(x.compilation.function(f"qg_json_object({', '.join(items)})"), JSON, nullable=False)
+
+
+def _edit(name: str) -> None:
+    def build(x: Expressions, values: list[Typed]) -> Typed:
+        items = [to_text(x.compilation, values[0])]
+        for position, value in enumerate(values[1:]):
+            items.append(to_text(x.compilation, value) if position % 2 == 0 else json_value(x, value))
+        return Typed(x.compilation.function(f"qg_{name}({', '.join(items)})"), JSON)
+
+    define(name, 3, None, build)
+
+
+def _contains(x: Expressions, values: list[Typed]) -> Typed:
+    arguments = ", ".join(to_text(x.compilation, value) for value in values)
+    return Typed(x.compilation.function(f"qg_json_contains({arguments})"), BIGINT)
+
+
+define("json_extract json_arrow", 2, None, _extract)
+define("json_unquote_arrow json_value", 2, 2, _unquoted_extract)
+define("json_unquote", 1, 1, _unquote)
+define("json_array", 0, None, _array)
+define("json_object", 0, None, _object)
+define("json_contains", 2, 3, _contains)
+_edit("json_set")
+_edit("json_insert")
+_edit("json_replace")
+simple("json_remove", "tt*", JSON)
+simple("json_valid", "t", BIGINT)
+simple("json_length", "tt", BIGINT, optional=1)
+simple("json_type", "t", varchar(20))
+simple("json_keys", "tt", JSON, optional=1)
+simple("json_quote", "t", TEXT)
+simple("json_contains_path", "ttt*", BIGINT)
+simple("json_merge_patch", "tt*", JSON)
+simple("json_depth", "t", BIGINT)

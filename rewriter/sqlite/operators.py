@@ -1,0 +1,147 @@
+"""Arithmetic, bits and logic with MySQL's result types: '/' is never integer division, exact stays exact."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from rewriter.sqlite.errors import unsupported
+from rewriter.sqlite.expressions import Expressions, handles
+from rewriter.sqlite.scope import Scope
+from rewriter.sqlite.typed import NULL, Typed, to_integer, to_number
+from rewriter.sqlite.types import BIGINT, BITS, BOOLEAN, DOUBLE, UNSIGNED_BIGINT, Kind, SqlType, decimal, digits
+
+_DIVISION_SCALE = 4  # div_precision_increment
+_WHOLE = frozenset((Kind.INT, Kind.YEAR, Kind.BIT, Kind.BITS))
+
+
+def _operands(x: Expressions, node: exp.Expression, scope: Scope) -> tuple[Typed, Typed]:
+    left = to_number(x.compilation, x.compile(node.this, scope))
+    right = to_number(x.compilation, x.compile(node.args["expression"], scope))
+    return left, right
+
+
+def _whole(left: SqlType, right: SqlType) -> SqlType:
+    return UNSIGNED_BIGINT if left.unsigned or right.unsigned else BIGINT
+
+
+def _arithmetic_type(operator: str, left: SqlType, right: SqlType) -> SqlType:
+    kinds = {left.kind, right.kind}
+    if kinds & {Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL}:
+        return DOUBLE
+    if Kind.DECIMAL not in kinds:
+        return _whole(left, right)
+    scale = left.scale + right.scale if operator == "*" else max(left.scale, right.scale)
+    whole = max(digits(left) - left.scale, digits(right) - right.scale) + 1
+    if operator == "*":
+        return decimal(digits(left) + digits(right), scale)
+    return decimal(whole + scale, scale)
+
+
+def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
+    """left + right, left - right or left * right."""
+    sql_type = _arithmetic_type(operator, left.type, right.type)
+    sql = f"({left.sql} {operator} {right.sql})"
+    if sql_type.kind is Kind.DECIMAL:
+        sql = f"ROUND({sql}, {sql_type.scale})"
+    return Typed(sql, sql_type, left.nullable or right.nullable)
+
+
+@handles(exp.Add, exp.Sub, parts="this expression")
+def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    from rewriter.sqlite.dates import add_interval
+
+    left, right = node.this, node.args["expression"]
+    if isinstance(right, exp.Interval):
+        return add_interval(x, x.compile(left, scope), right, scope, subtract=isinstance(node, exp.Sub))
+    if isinstance(left, exp.Interval):
+        return add_interval(x, x.compile(right, scope), left, scope, subtract=False)
+    return arithmetic("+" if isinstance(node, exp.Add) else "-", *_operands(x, node, scope))
+
+
+@handles(exp.Mul, parts="this expression")
+def _product(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    return arithmetic("*", *_operands(x, node, scope))
+
+
+@handles(exp.Div, parts="this expression typed")
+def _quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    left, right = _operands(x, node, scope)
+    if Kind.NULL in (left.type.kind, right.type.kind):
+        return NULL
+    sql = f"(CAST({left.sql} AS REAL) / {right.sql})"
+    if {left.type.kind, right.type.kind} & {Kind.DOUBLE, Kind.UNKNOWN}:
+        return Typed(sql, DOUBLE)
+    scale = left.type.scale + _DIVISION_SCALE
+    return Typed(f"ROUND({sql}, {scale})", decimal(digits(left.type) + _DIVISION_SCALE + right.type.scale, scale))
+
+
+@handles(exp.IntDiv, parts="this expression")
+def _whole_quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    left, right = _operands(x, node, scope)
+    sql_type = _whole(left.type, right.type)
+    if {left.type.kind, right.type.kind} <= _WHOLE:
+        return Typed(f"({left.sql} / {right.sql})", sql_type)
+    return Typed(f"CAST(CAST({left.sql} AS REAL) / {right.sql} AS INTEGER)", sql_type)
+
+
+@handles(exp.Mod, parts="this expression")
+def _remainder(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    return remainder(*_operands(x, node, scope))
+
+
+def remainder(left: Typed, right: Typed) -> Typed:
+    """left % right; the sign is that of the left side."""
+    if {left.type.kind, right.type.kind} <= _WHOLE:
+        return Typed(f"({left.sql} % {right.sql})", _whole(left.type, right.type))
+    sql_type = _arithmetic_type("-", left.type, right.type)
+    sql = f"mod({left.sql}, {right.sql})"
+    return Typed(f"ROUND({sql}, {sql_type.scale})" if sql_type.kind is Kind.DECIMAL else sql, sql_type)
+
+
+_BITS = {
+    exp.BitwiseAnd: "({0} & {1})",
+    exp.BitwiseOr: "({0} | {1})",
+    exp.BitwiseXor: "(({0} | {1}) - ({0} & {1}))",
+    exp.BitwiseLeftShift: "({0} << {1})",
+}
+
+
+@handles(*_BITS, exp.BitwiseRightShift, parts="this expression")
+def _bits(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    left = to_integer(x.compilation, x.compile(node.this, scope))
+    right = to_integer(x.compilation, x.compile(node.args["expression"], scope))
+    if isinstance(node, exp.BitwiseRightShift):
+        # SQLite shifts in copies of the sign bit; MySQL's numbers have none here.
+        return Typed(x.compilation.function(f"qg_shift_right({left}, {right})"), BITS)
+    return Typed(_BITS[type(node)].format(left, right), BITS)
+
+
+@handles(exp.BitwiseNot, parts="this")
+def _inverted(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    return Typed(f"(~ {to_integer(x.compilation, x.compile(node.this, scope))})", BITS)
+
+
+@handles(exp.And, exp.Or, parts="this expression")
+def _junction(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    if x.compilation.modes.pipes_as_concat and isinstance(node, exp.Or) and node.args.get("pipes"):
+        raise unsupported("|| with PIPES_AS_CONCAT", "use CONCAT()")
+    word = " AND " if isinstance(node, exp.And) else " OR "
+    parts = [x.compile(part, scope) for part in node.flatten(unnest=False)]
+    return Typed(f"({word.join(truth(part) for part in parts)})", BOOLEAN, any(part.nullable for part in parts))
+
+
+def truth(value: Typed) -> str:
+    """A value as a condition: text counts for the number it begins with, which SQLite does alike."""
+    return value.sql
+
+
+@handles(exp.Not, parts="this")
+def _not(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    value = x.compile(node.this, scope)
+    return Typed(f"(NOT {truth(value)})", BOOLEAN, value.nullable)
+
+
+@handles(exp.Xor, parts="this expression expressions")
+def _xor(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    left, right = x.compile(node.this, scope), x.compile(node.args["expression"], scope)
+    return Typed(f"((NOT {truth(left)}) <> (NOT {truth(right)}))", BOOLEAN, left.nullable or right.nullable)

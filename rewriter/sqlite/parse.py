@@ -1,0 +1,125 @@
+"""From text to sqlglot's tree: the statement's head is read here, functions of ours are told apart, then sqlglot parses.
+
+sqlglot turns many functions into nodes that forget how they were written, so every function that this dialect knows is
+renamed before parsing and comes out as a plain call with its arguments in order.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from rewriter.sqlite.errors import unsupported
+from rewriter.sqlite.literals import END, MARK, fill_slots, mark_slots, syntax_error
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings become our errors, and repeat the statement's text
+
+PREFIX = "qg__"
+_CALL = re.compile(r"(?<![\w$.@`])([A-Za-z_][\w$]*)(\s*)\(")
+_WORD_BEFORE = re.compile(r"([\w$]+)\s*$")
+_NAME_FOLLOWS = frozenset("INTO TABLE REFERENCES KEY INDEX CONSTRAINT EXISTS AS VIEW INTERVAL".split())
+_OPERAND_BEFORE = re.compile(rf"[{END})`\w$]\s*$")
+_NOT_AN_OPERAND = frozenset(
+    "SELECT DISTINCT AND OR NOT XOR WHERE HAVING ON BY WHEN THEN ELSE CASE SET IN LIKE BETWEEN DIV MOD RETURN VALUES".split()
+)
+_ARROW = re.compile(
+    rf"((?:(?:`(?:[^`]|``)*`|[A-Za-z_$][\w$]*)\s*\.\s*)*(?:`(?:[^`]|``)*`|[A-Za-z_$][\w$]*))\s*(->>?)\s*({MARK}s{END})"
+)
+_INSERT = re.compile(r"(INSERT|REPLACE)\b(\s+(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY))?(\s+IGNORE)?(?:\s+INTO)?\s+", re.I)
+_UPDATE = re.compile(r"UPDATE\b(\s+LOW_PRIORITY)?(\s+IGNORE)?\s+", re.I)
+_DELETE = re.compile(r"DELETE\b((?:\s+(?:LOW_PRIORITY|QUICK))*)(\s+IGNORE)?\s+", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A statement's tree, and what its head said that sqlglot does not keep."""
+
+    tree: exp.Expression
+    verb: str
+    ignore: bool = False
+
+
+def parse(shape: str, values: Sequence[Any], functions: Container[str], verb: str, first_slot: int = 0) -> Parsed:
+    """The tree of one statement.
+
+    Raises:
+        SqlSyntaxError: 1064 with the text at the fault.
+        UnsupportedSql: sqlglot knows the statement only by its first word.
+    """
+    head, rest, ignore = _head(shape, verb)
+    text = head + _rename_functions(rest, functions)
+    try:
+        trees = sqlglot.parse(mark_slots(text, first_slot), read="mysql")
+    except sqlglot.ParseError as error:
+        raise _near(error, values) from None
+    except sqlglot.TokenError as error:
+        raise syntax_error(fill_slots(shape, values)) from error
+    except RecursionError:
+        raise unsupported("an expression nested this deeply", "simplify it") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise syntax_error("")
+    if isinstance(trees[0], exp.Command):
+        raise unsupported(f"this form of {verb}", "see the list of supported statements")
+    return Parsed(trees[0], verb, ignore)
+
+
+def parse_expression(
+    shape: str, values: Sequence[Any], functions: Container[str], first_slot: int = 0
+) -> exp.Expression:
+    """The tree of a single expression."""
+    tree = parse("SELECT " + shape, values, functions, "SELECT", first_slot).tree
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
+        raise syntax_error(fill_slots(shape, values))
+    expression: exp.Expression = tree.expressions[0]
+    return expression
+
+
+def mysql_text(tree: exp.Expression, values: Sequence[Any]) -> str:
+    """A piece of the tree in MySQL's words, as the data dictionary keeps it."""
+    return fill_slots(re.sub(PREFIX, "", tree.sql(dialect="mysql"), flags=re.I), values)
+
+
+def _head(shape: str, verb: str) -> tuple[str, str, bool]:
+    pattern = {"INSERT": _INSERT, "REPLACE": _INSERT, "UPDATE": _UPDATE, "DELETE": _DELETE}.get(verb)
+    match = pattern.match(shape) if pattern else None
+    if match is None:
+        return "", shape, False
+    word = "INSERT INTO " if pattern is _INSERT else f"{verb} "
+    groups = [group.strip().upper() for group in match.groups() if group]
+    return word, shape[match.end() :], "IGNORE" in groups
+
+
+def _rename_functions(text: str, functions: Container[str]) -> str:
+    def rename(match: re.Match[str]) -> str:
+        name = match[1].lower()
+        if name not in functions:
+            return match[0]
+        before = text[: match.start()]
+        word = _WORD_BEFORE.search(before)
+        if word is not None and word[1].upper() in _NAME_FOLLOWS:
+            return match[0]
+        if name == "mod" and _is_operator(before, word):
+            return match[0]
+        return f"{PREFIX}{name}("
+
+    text = _CALL.sub(rename, text)
+    return _ARROW.sub(lambda m: f"{PREFIX}json_{'unquote_' * (m[2] == '->>')}arrow({m[1]}, {m[3]})", text)
+
+
+def _is_operator(before: str, word: re.Match[str] | None) -> bool:
+    if word is not None:
+        return word[1].upper() not in _NOT_AN_OPERAND
+    return _OPERAND_BEFORE.search(before) is not None
+
+
+def _near(error: sqlglot.ParseError, values: Sequence[Any]) -> Exception:
+    detail = error.errors[0] if error.errors else {}
+    near = f"{detail.get('highlight') or ''}{detail.get('end_context') or ''}"
+    near = re.sub(PREFIX, "", fill_slots(near, values), flags=re.I)
+    return syntax_error(near, detail.get("line") or 1)

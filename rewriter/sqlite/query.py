@@ -1,0 +1,325 @@
+"""SELECT: lists, set operations, common table expressions, subqueries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from rewriter.sqlite import aggregates, calls, operators, predicates
+from rewriter.sqlite.comparison import sort_collation
+from rewriter.sqlite.compilation import Compilation, quote
+from rewriter.sqlite.compiled import RowLock
+from rewriter.sqlite.errors import SqlError, unsupported
+from rewriter.sqlite.expressions import Expressions, refuse_parts
+from rewriter.sqlite.functions_number import limit_value
+from rewriter.sqlite.literals import slot_of
+from rewriter.sqlite.names import ItemText
+from rewriter.sqlite.ordering import order_by
+from rewriter.sqlite.scope import Scope, Source
+from rewriter.sqlite.sources import Sources
+from rewriter.sqlite.typed import Typed, coerce
+from rewriter.sqlite.types import unify
+
+_HANDLERS = (aggregates, calls, operators, predicates)  # imported for the handlers they register
+_SELECT_PARTS = frozenset(
+    "expressions from_ joins where group having order limit offset distinct with_ locks windows kind hint operation_modifiers".split()
+)
+_SET_PARTS = frozenset("this expression distinct order limit offset with_ by_name locks".split())
+_OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+_MODIFIERS = frozenset(
+    "SQL_CALC_FOUND_ROWS STRAIGHT_JOIN HIGH_PRIORITY SQL_NO_CACHE SQL_CACHE SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A compiled query expression. `single`: it cannot yield more than one row."""
+
+    sql: str
+    columns: list[tuple[str, Typed]]
+    single: bool = False
+    lock: RowLock | None = None
+    unlimited: str | None = None  # without LIMIT, where SQL_CALC_FOUND_ROWS asks for the count
+
+
+@dataclass(eq=False, slots=True)
+class Queries:
+    """Compiles the queries of one statement. `virtual` gives the columns of information_schema's tables."""
+
+    compilation: Compilation
+    sources: Sources = field(init=False)
+    expressions: Expressions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expressions = Expressions(self.compilation, self)
+        self.sources = Sources(self.compilation, self)
+
+    @property
+    def known_functions(self) -> frozenset[str]:
+        """Names that the parser must leave as plain calls."""
+        return calls.known()
+
+    def subquery(self, node: exp.Expression, scope: Scope | None) -> Selected:
+        """A query inside another, which may refer to the outer one's columns."""
+        while isinstance(node, (exp.Subquery, exp.Paren)) and not node.args.get("alias"):
+            if node.args.get("order") or node.args.get("limit"):
+                break
+            node = node.this
+        return self.query(node, scope)
+
+    def query(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText] = ()) -> Selected:
+        """Any query expression. `items`: the texts of the outermost select list, for the columns' names."""
+        with self.sources.with_clause(node.args.get("with_"), scope) as prefix:
+            if isinstance(node, exp.Select):
+                selected = self._select(node, scope, items)
+            elif isinstance(node, exp.SetOperation):
+                selected = self._set_operation(node, scope, items)
+            elif isinstance(node, exp.Subquery):
+                selected = self._parenthesised(node, scope, items)
+            else:
+                raise unsupported(f"{type(node).__name__.upper()} as a query")
+        if not prefix:
+            return selected
+        unlimited = f"{prefix}{selected.unlimited}" if selected.unlimited else None
+        return replace(selected, sql=f"{prefix}{selected.sql}", unlimited=unlimited)
+
+    def scalar(self, node: exp.Expression, scope: Scope) -> Typed:
+        """A subquery that stands for one value; more than one row is error 1242."""
+        selected = self.subquery(node, scope)
+        if len(selected.columns) != 1:
+            raise SqlError(1241, "Operand should contain 1 column(s)")
+        value = selected.columns[0][1]
+        unquoted = None
+        if selected.single:
+            return Typed(f"({selected.sql})", value.type, unquoted=unquoted)
+        alias = self.compilation.alias()
+        guard = self.compilation.function("qg_raise(1242)")
+        sql = f"(SELECT CASE WHEN COUNT(*) > 1 THEN {guard} ELSE MAX({alias}.c) END FROM "
+        return Typed(f"{sql}(SELECT * FROM ({_renamed(selected)})) AS {alias})", value.type, unquoted=unquoted)
+
+    def _parenthesised(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText]) -> Selected:
+        refuse_parts(node, frozenset("this order limit offset with_ alias".split()))
+        inner = self.query(node.this, scope, items)
+        if not (node.args.get("order") or node.args.get("limit")):
+            return inner
+        tail = self._tail(node, Scope(scope), inner.columns)
+        return Selected(f"SELECT * FROM ({inner.sql}){tail}", inner.columns)
+
+    def _select(self, node: exp.Expression, parent: Scope | None, items: Sequence[ItemText]) -> Selected:
+        refuse_parts(node, _SELECT_PARTS)
+        modifiers = {str(one.name).upper() for one in node.args.get("operation_modifiers") or ()}
+        if modifiers - _MODIFIERS:
+            raise unsupported(f"SELECT {' '.join(modifiers - _MODIFIERS)}")
+        scope = Scope(parent)
+        origin = self.sources.from_clause(node, scope)
+        where = self._condition(node.args.get("where"), scope, " WHERE ", "where clause")
+        columns = self._list(node, scope, items)
+        distinct = self._distinct(node)
+        texts = [self._output(name, value, bool(distinct)) for name, value in columns]
+        scope.aliases = {name.lower(): value for name, value in columns}
+        grouping = self._group(node.args.get("group"), scope, columns)
+        having = self._having(node, scope)
+        windows = self._windows(node, scope)
+        head = f"SELECT {distinct}{', '.join(texts)}{origin}{where}{grouping}{having}{windows}"
+        limit = self.limit(node)
+        sql = f"{head}{order_by(self.expressions, node.args.get('order'), scope, columns)}{limit}"
+        single = self._is_single(node, columns)
+        unlimited = head if "SQL_CALC_FOUND_ROWS" in modifiers else None
+        return Selected(sql, columns, single, _lock(node), unlimited)
+
+    def _condition(self, node: exp.Expression | None, scope: Scope, word: str, clause: str) -> str:
+        return "" if node is None else word + self.expressions.condition(node.this, scope, clause)
+
+    def _having(self, node: exp.Expression, scope: Scope) -> str:
+        having, group = node.args.get("having"), node.args.get("group")
+        if having is None:
+            return ""
+        keys = {
+            key.name.lower() for key in (group.expressions if group is not None else ()) if isinstance(key, exp.Column)
+        }
+        inner = Scope(scope.parent, scope.sources, scope.merged)
+        inner.preferred = {name: value for name, value in scope.aliases.items() if name not in keys}
+        condition = self.expressions.condition(having.this, inner, "having clause")
+        # SQLite wants GROUP BY before HAVING; without one MySQL filters the rows, or the one row of an aggregate.
+        if group is None and not _has_aggregate(node):
+            raise unsupported("HAVING without GROUP BY or an aggregate", "use WHERE")
+        return f" HAVING {condition}"
+
+    def _windows(self, node: exp.Expression, scope: Scope) -> str:
+        named = node.args.get("windows") or []
+        texts = (
+            f"{self.compilation.name(one.this.name)} AS ({aggregates.window_text(self.expressions, one, scope)})"
+            for one in named
+        )
+        return f" WINDOW {', '.join(texts)}" if named else ""
+
+    def _list(self, node: exp.Expression, scope: Scope, items: Sequence[ItemText]) -> list[tuple[str, Typed]]:
+        columns: list[tuple[str, Typed]] = []
+        for position, item in enumerate(node.expressions):
+            if isinstance(item, exp.Star):
+                refuse_parts(item, frozenset())
+                if not scope.sources:
+                    raise SqlError(1096, "No tables used")
+                columns += scope.star()
+            elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+                columns += self._table_star(item, scope)
+            else:
+                text = items[position] if len(items) == len(node.expressions) else None
+                columns.append(self._item(item, scope, text))
+        return columns
+
+    def _table_star(self, item: exp.Expression, scope: Scope) -> list[tuple[str, Typed]]:
+        name = self.compilation.name(item.args["table"].name)
+        source: Source | None = scope.source(name)
+        if source is None:
+            raise SqlError(1051, f"Unknown table '{name}'")
+        return list(source.columns)
+
+    def _item(self, item: exp.Expression, scope: Scope, text: ItemText | None) -> tuple[str, Typed]:
+        if isinstance(item, exp.Alias):
+            return self.compilation.name(item.alias), replace(self.expressions.compile(item.this, scope))
+        value = self.expressions.compile(item, scope)
+        if isinstance(item, exp.Column):
+            return (value.origin.column.name if value.origin and value.origin.alias else item.name), value
+        if text is None:
+            return self._made_up_name(item), value
+        for slot in text.literal_slots():
+            self.compilation.pin(slot)
+        return text.name(self.compilation.values), value
+
+    def _made_up_name(self, item: exp.Expression) -> str:
+        from rewriter.sqlite.parse import mysql_text
+
+        slots = [slot_of(literal.name) for literal in item.find_all(exp.Literal)]
+        for slot in slots:
+            if slot is not None:
+                self.compilation.pin(slot)
+        return mysql_text(item, self.compilation.values)
+
+    def _distinct(self, node: exp.Expression) -> str:
+        distinct = node.args.get("distinct")
+        if distinct is None:
+            return ""
+        refuse_parts(distinct, frozenset())
+        return "DISTINCT "
+
+    def _output(self, name: str, value: Typed, distinct: bool) -> str:
+        collation = sort_collation(value) if distinct else ""
+        return f"{value.sql}{collation} AS {quote(name)}"
+
+    def _group(self, node: exp.Expression | None, scope: Scope, columns: Sequence[tuple[str, Typed]]) -> str:
+        if node is None:
+            return ""
+        refuse_parts(node, frozenset(("expressions",)))
+        scope.clause = "group statement"
+        keys = []
+        for key in node.expressions:
+            slot = slot_of(key.name) if isinstance(key, exp.Literal) else None
+            value = self._position(slot, columns) if slot is not None else self.expressions.compile(key, scope)
+            keys.append(f"{value.sql}{sort_collation(value)}")
+        scope.clause = "field list"
+        return " GROUP BY " + ", ".join(keys)
+
+    def _position(self, slot: int, columns: Sequence[tuple[str, Typed]]) -> Typed:
+        position = self.compilation.pin(slot)
+        if not isinstance(position, int) or not 1 <= position <= len(columns):
+            raise SqlError(1054, f"Unknown column '{position}' in 'group statement'")
+        return columns[position - 1][1]
+
+    def limit(self, node: exp.Expression) -> str:
+        """LIMIT and OFFSET."""
+        limit, offset = node.args.get("limit"), node.args.get("offset")
+        if limit is None:
+            return ""
+        if not isinstance(limit, exp.Limit):
+            raise unsupported("FETCH", "use LIMIT")
+        empty = Scope()
+        text = f" LIMIT {limit_value(self.expressions, self.expressions.compile(limit.args['expression'], empty))}"
+        inner = limit.args.get("offset") or (offset.args["expression"] if offset is not None else None)
+        if inner is not None:
+            text += f" OFFSET {limit_value(self.expressions, self.expressions.compile(inner, empty))}"
+        return text
+
+    def _tail(self, node: exp.Expression, scope: Scope, columns: list[tuple[str, Typed]]) -> str:
+        """ORDER BY and LIMIT of a set operation: only the result's columns can be named."""
+        scope.aliases = {name.lower(): value for name, value in columns}
+        order = order_by(self.expressions, node.args.get("order"), scope, columns, only_columns=True)
+        return order + self.limit(node)
+
+    def _set_operation(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText]) -> Selected:
+        refuse_parts(node, _SET_PARTS)
+        left = self.query(node.this, scope, items)
+        right = self.query(node.args["expression"], scope)
+        if len(left.columns) != len(right.columns):
+            raise SqlError(1222, "The used SELECT statements have a different number of columns")
+        types = [unify(one.type, other.type) for (_, one), (_, other) in zip(left.columns, right.columns, strict=True)]
+        columns = [
+            (name, Typed(quote(name), wanted, one.nullable or other.nullable, collated=False))
+            for (name, one), (_, other), wanted in zip(left.columns, right.columns, types, strict=True)
+        ]
+        word = _OPERATORS[type(node)] + ("" if node.args.get("distinct", True) else " ALL")
+        if word in ("INTERSECT ALL", "EXCEPT ALL"):
+            raise unsupported(word)
+        flat = isinstance(node.this, exp.SetOperation) and not node.this.args.get("limit")
+        first = self._branch(left, columns, keep=flat)
+        body = f"{first} {word} {self._branch(right, columns)}"
+        return Selected(body + self._tail(node, Scope(scope), columns), columns)
+
+    def _branch(self, selected: Selected, columns: Sequence[tuple[str, Typed]], keep: bool = False) -> str:
+        """One side of a set operation, its values in the form of the common type."""
+        same = all(
+            one.type.kind is wanted.type.kind and one.type.scale == wanted.type.scale
+            for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
+        )
+        folded = any(
+            sort_collation(wanted) and not one.collated
+            for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
+        )
+        if keep and same:
+            return selected.sql
+        if (
+            same
+            and not folded
+            and not selected.sql.startswith("WITH")
+            and " ORDER BY " not in selected.sql
+            and " LIMIT " not in selected.sql
+        ):
+            return selected.sql
+        alias = self.compilation.alias()
+        outputs = []
+        for position, ((_, value), (name, wanted)) in enumerate(zip(selected.columns, columns, strict=True)):
+            inner = replace(value, sql=f"{alias}.c{position}", slot=None, unquoted=None)
+            converted = coerce(self.compilation, inner, wanted.type)
+            outputs.append(f"{converted.sql}{sort_collation(wanted)} AS {quote(name)}")
+        names = ", ".join(f"c{position}" for position in range(len(columns)))
+        return f"SELECT {', '.join(outputs)} FROM (WITH {alias}({names}) AS ({selected.sql}) SELECT * FROM {alias}) AS {alias}"
+
+    def _is_single(self, node: exp.Expression, columns: Sequence[tuple[str, Typed]]) -> bool:
+        if node.args.get("from_") is None:
+            return True
+        return node.args.get("group") is None and _has_aggregate(node)
+
+
+def _renamed(selected: Selected) -> str:
+    return f"WITH qg_value(c) AS ({selected.sql}) SELECT c FROM qg_value"
+
+
+def _has_aggregate(node: exp.Expression) -> bool:
+    """Whether a SELECT without GROUP BY is an aggregate of all its rows."""
+    for item in node.expressions:
+        for call in item.find_all(exp.AggFunc, exp.Anonymous):
+            inside_window = call.find_ancestor(exp.Window) is not None
+            own = call.find_ancestor(exp.Select) in (node, None)
+            plain = isinstance(call, exp.AggFunc) or aggregates.is_aggregate(call)
+            if own and plain and not inside_window:
+                return True
+    return False
+
+
+def _lock(node: exp.Expression) -> RowLock | None:
+    locks = node.args.get("locks") or []
+    if not locks:
+        return None
+    return RowLock.NOWAIT if any(lock.args.get("wait") is True for lock in locks) else RowLock.WAIT

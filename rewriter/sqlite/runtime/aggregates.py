@@ -1,0 +1,103 @@
+"""Aggregate functions that SQLite lacks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from functools import cmp_to_key, reduce
+from operator import and_, or_, xor
+from typing import Any
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+class GroupConcat:
+    """GROUP_CONCAT(text, separator, distinct, folded, [key, direction]...)."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, tuple[Any, ...]]] = []
+        self.seen: set[str] = set()
+        self.separator = ","
+        self.directions: tuple[int, ...] = ()
+
+    def step(self, text: Any, separator: str, distinct: int, folded: int, *order: Any) -> None:
+        self.separator = separator
+        self.directions = order[1::2]
+        if text is None:
+            return
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        if distinct:
+            key = text.lower() if folded else text
+            if key in self.seen:
+                return
+            self.seen.add(key)
+        self.rows.append((text, order[::2]))
+
+    def finalize(self) -> str | None:
+        if not self.rows:
+            return None
+        rows = self.rows
+        if self.directions:
+            rows = sorted(rows, key=cmp_to_key(lambda one, other: self._compare(one[1], other[1])))
+        return self.separator.join(text for text, _ in rows)
+
+    def _compare(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
+        for left, right, direction in zip(one, other, self.directions, strict=True):
+            result = _order(left, right)
+            if result:
+                return result * direction
+        return 0
+
+
+def _order(left: Any, right: Any) -> int:
+    """NULL first, then as SQLite orders values, text without case."""
+    if left is None or right is None:
+        return (left is not None) - (right is not None)
+    if isinstance(left, str) and isinstance(right, str):
+        left, right = left.lower(), right.lower()
+    elif isinstance(left, (str, bytes)) != isinstance(right, (str, bytes)):
+        return 1 if isinstance(left, (str, bytes)) else -1
+    return (left > right) - (left < right)
+
+
+def _statistic(function: Callable[[list[float]], float], fewest: int) -> type:
+    class Statistic:
+        def __init__(self) -> None:
+            self.values: list[float] = []
+
+        def step(self, value: Any) -> None:
+            if value is not None:
+                self.values.append(float(value))
+
+        def finalize(self) -> float | None:
+            return float(function(self.values)) if len(self.values) >= fewest else None
+
+    return Statistic
+
+
+def _bits(start: int, operator: Callable[[int, int], int]) -> type:
+    class Bits:
+        def __init__(self) -> None:
+            self.values: list[int] = []
+
+        def step(self, value: Any) -> None:
+            if value is not None:
+                self.values.append(int(value) & _MASK)
+
+        def finalize(self) -> int:
+            result = reduce(operator, self.values, start)
+            return result - (1 << 64) if result >= 1 << 63 else result
+
+    return Bits
+
+
+AGGREGATES: tuple[tuple[str, int, Callable[[], Any]], ...] = (
+    ("qg_group_concat", -1, GroupConcat),
+    ("qg_std", 1, _statistic(statistics.pstdev, 1)),
+    ("qg_stddev_samp", 1, _statistic(statistics.stdev, 2)),
+    ("qg_var_pop", 1, _statistic(statistics.pvariance, 1)),
+    ("qg_var_samp", 1, _statistic(statistics.variance, 2)),
+    ("qg_bit_and", 1, _bits(_MASK, and_)),
+    ("qg_bit_or", 1, _bits(0, or_)),
+    ("qg_bit_xor", 1, _bits(0, xor)),
+)

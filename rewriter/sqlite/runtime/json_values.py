@@ -1,0 +1,267 @@
+"""JSON functions. Documents are text; results are written as MySQL writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.runtime.context import CallContext
+
+_STEP = re.compile(r'\.\s*([A-Za-z_$][\w$]*|"(?:[^"\\]|\\.)*"|\*)|\[\s*(\d+|\*|last(?:\s*-\s*\d+)?)\s*\]|(\*\*)')
+_MISSING = object()
+
+
+def loads(text: Any, argument: int = 1, function: str = "json") -> Any:
+    """The document, or error 3141."""
+    try:
+        return json.loads(text if isinstance(text, str) else _as_text(text))
+    except (ValueError, RecursionError):
+        message = f'Invalid JSON text in argument {argument} to function {function}: "Invalid value." at position 0.'
+        raise SqlError(3141, message) from None
+
+
+def _as_text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def dumps(value: Any) -> str:
+    """MySQL's form: ', ' and ': ', keys by length, then by bytes."""
+    return json.dumps(_sorted(value), ensure_ascii=False)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value, key=lambda key: (len(key.encode()), key))}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value
+
+
+def steps(path: str) -> list[str | int]:
+    """The steps of a path: keys as text, positions as numbers, '*' and '**' and '[*]' for wildcards."""
+    text = path.strip()
+    if not text.startswith("$"):
+        raise SqlError(3143, f"Invalid JSON path expression. The error is around character position 1: '{path}'.")
+    result: list[str | int] = []
+    position = 1
+    while position < len(text):
+        match = _STEP.match(text, position)
+        if match is None:
+            raise SqlError(3143, f"Invalid JSON path expression. The error is around character position {position}.")
+        key, index, deep = match.groups()
+        if deep:
+            raise SqlError(1235, "The embedded backend does not support ** in JSON paths")
+        if key is not None:
+            result.append("*" if key == "*" else "." + (json.loads(key) if key[0] == '"' else key))
+        elif index == "*":
+            result.append("[*]")
+        elif index is not None:
+            result.append(int(index) if index.isdecimal() else -1 - int(re.sub(r"\D", "", index) or 0))
+        position = match.end()
+    return result
+
+
+def find(value: Any, path: list[str | int]) -> list[Any]:
+    """All values at a path."""
+    found = [value]
+    for step in path:
+        found = [inner for one in found for inner in _step(one, step)]
+    return found
+
+
+def _step(value: Any, step: str | int) -> list[Any]:
+    if step == "*":
+        return list(value.values()) if isinstance(value, dict) else []
+    if step == "[*]":
+        return list(value) if isinstance(value, list) else []
+    if isinstance(step, int):
+        items = value if isinstance(value, list) else [value]
+        return [items[step]] if -len(items) <= step < len(items) else []
+    key = step[1:]
+    return [value[key]] if isinstance(value, dict) and key in value else []
+
+
+def json_extract(context: CallContext, document: str, *paths: str) -> str | None:
+    value = loads(document, 1, "json_extract")
+    ways = [steps(path) for path in paths]
+    found = [inner for way in ways for inner in find(value, way)]
+    many = len(ways) > 1 or any(step in ("*", "[*]") for step in ways[0])
+    if not found:
+        return None
+    return dumps(found if many else found[0])
+
+
+def json_scalar(context: CallContext, document: str) -> Any:
+    """The SQL value that a JSON scalar is compared as."""
+    value = json.loads(document)
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, (dict, list)):
+        return dumps(value)
+    return "null" if value is None else value
+
+
+def json_unquote(context: CallContext, text: Any) -> str:
+    """JSON_UNQUOTE: text that is no JSON string stays as it is."""
+    text = _as_text(text)
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
+        return text
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        raise SqlError(3141, "Invalid JSON text in argument 1 to function json_unquote") from None
+
+
+def json_quote_value(context: CallContext, value: Any) -> str:
+    """A text as a JSON string; NULL as null."""
+    return "null" if value is None else json.dumps(_as_text(value), ensure_ascii=False)
+
+
+def json_quote(context: CallContext, text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def to_json(context: CallContext, text: str) -> str:
+    """CAST(text AS JSON)."""
+    return dumps(loads(text, 1, "cast_as_json"))
+
+
+def json_array(context: CallContext, *items: str) -> str:
+    return dumps([json.loads(item) for item in items])
+
+
+def json_object(context: CallContext, *items: str | None) -> str:
+    pairs: dict[str, Any] = {}
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if key is None:
+            raise SqlError(3158, "JSON documents may not contain NULL member names.")
+        pairs[key] = json.loads(value) if value is not None else None
+    return dumps(pairs)
+
+
+def json_set(context: CallContext, document: str, *changes: str) -> str:
+    return _edited(document, changes, replace=True, insert=True)
+
+
+def json_insert(context: CallContext, document: str, *changes: str) -> str:
+    return _edited(document, changes, replace=False, insert=True)
+
+
+def json_replace(context: CallContext, document: str, *changes: str) -> str:
+    return _edited(document, changes, replace=True, insert=False)
+
+
+def _edited(document: str, changes: tuple[str, ...], *, replace: bool, insert: bool) -> str:
+    root = {"": loads(document, 1, "json_set")}
+    for path, value in zip(changes[::2], changes[1::2], strict=True):
+        _edit(root, [".", *steps(path)], json.loads(value), replace, insert)
+    return dumps(root[""])
+
+
+def _edit(root: dict[str, Any], path: list[str | int], value: Any, replace: bool, insert: bool) -> None:
+    if any(step in ("*", "[*]") for step in path):
+        raise SqlError(3149, "In this situation, path expressions may not contain the * and ** tokens.")
+    parents = find(root, path[:-1])
+    if not parents:
+        return
+    parent, last = parents[0], path[-1]
+    exists = bool(_step(parent, last))
+    if exists and replace:
+        if isinstance(parent, (dict, list)):
+            parent[last[1:] if isinstance(last, str) else last] = value
+    elif not exists and insert:
+        if isinstance(last, str) and isinstance(parent, dict):
+            parent[last[1:]] = value
+        elif isinstance(last, int) and isinstance(parent, list):
+            parent.append(value)
+
+
+def json_remove(context: CallContext, document: str, *paths: str) -> str:
+    value = loads(document, 1, "json_remove")
+    for path in paths:
+        way = steps(path)
+        if not way:
+            raise SqlError(3153, "The path expression '$' is not allowed in this context.")
+        parents = find(value, way[:-1])
+        if parents and _step(parents[0], way[-1]) and isinstance(parents[0], (dict, list)):
+            last = way[-1]
+            del parents[0][last[1:] if isinstance(last, str) else last]
+    return dumps(value)
+
+
+def json_valid(context: CallContext, text: Any) -> int:
+    try:
+        json.loads(_as_text(text))
+    except (ValueError, RecursionError):
+        return 0
+    return 1
+
+
+def json_length(context: CallContext, document: str, path: str = "$") -> int | None:
+    found = find(loads(document, 1, "json_length"), steps(path))
+    if not found:
+        return None
+    return len(found[0]) if isinstance(found[0], (dict, list)) else 1
+
+
+def json_type(context: CallContext, document: str) -> str:
+    value = loads(document, 1, "json_type")
+    names = {dict: "OBJECT", list: "ARRAY", str: "STRING", bool: "BOOLEAN", int: "INTEGER", float: "DOUBLE"}
+    return "NULL" if value is None else names[type(value)]
+
+
+def json_keys(context: CallContext, document: str, path: str = "$") -> str | None:
+    found = find(loads(document, 1, "json_keys"), steps(path))
+    return dumps(list(_sorted(found[0]))) if found and isinstance(found[0], dict) else None
+
+
+def json_contains(context: CallContext, document: str, candidate: str, path: str = "$") -> int | None:
+    found = find(loads(document, 1, "json_contains"), steps(path))
+    return int(_contains(found[0], loads(candidate, 2, "json_contains"))) if found else None
+
+
+def _contains(target: Any, candidate: Any) -> bool:
+    if isinstance(target, list):
+        wanted = candidate if isinstance(candidate, list) else [candidate]
+        return all(any(_contains(item, one) for item in target) for one in wanted)
+    if isinstance(target, dict):
+        return isinstance(candidate, dict) and all(
+            key in target and _contains(target[key], value) for key, value in candidate.items()
+        )
+    return type(target) is type(candidate) and bool(target == candidate)
+
+
+def json_contains_path(context: CallContext, document: str, how: str, *paths: str) -> int:
+    value = loads(document, 1, "json_contains_path")
+    hits = [bool(find(value, steps(path))) for path in paths]
+    return int(any(hits) if how.lower() == "one" else all(hits))
+
+
+def json_merge_patch(context: CallContext, first: str, *others: str) -> str:
+    value = loads(first, 1, "json_merge_patch")
+    for other in others:
+        value = _patched(value, loads(other, 2, "json_merge_patch"))
+    return dumps(value)
+
+
+def _patched(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _patched(result.get(key), value)
+    return result
+
+
+def json_depth(context: CallContext, document: str) -> int:
+    return _depth(loads(document, 1, "json_depth"))
+
+
+def _depth(value: Any) -> int:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max((_depth(item) for item in items), default=0)

@@ -1,0 +1,206 @@
+"""Numeric functions."""
+
+from __future__ import annotations
+
+import math
+import random
+import uuid as uuids
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any
+
+from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.numbers import float_text, numeric_prefix
+from rewriter.sqlite.runtime.context import CallContext
+
+Number = int | float
+_INT64 = 1 << 63
+_EXACT = 1 << 53  # whole numbers up to here are exact in SQLite's 8-byte numbers
+
+
+def signed(context: CallContext | None, text: str) -> int:
+    """CAST(text AS SIGNED): the whole number it begins with."""
+    text = text.strip()
+    end = 1 if text[:1] in "+-" else 0
+    while end < len(text) and text[end] in "0123456789":
+        end += 1
+    digits = text[:end]
+    number = int(digits) if digits.strip("+-") else 0
+    return max(-_INT64, min(_INT64 - 1, number))
+
+
+def rounded(context: CallContext, value: Number, places: int, exact: int) -> Number:
+    """ROUND: halves away from zero for exact numbers, to even for floating point, as MySQL does."""
+    if not exact:
+        return float(round(value, places)) if abs(places) < 300 else float(value)
+    return _quantized(value, places, ROUND_HALF_UP)
+
+
+def truncated(context: CallContext, value: Number, places: int, exact: int) -> Number:
+    """TRUNCATE."""
+    result = _quantized(value, places, ROUND_DOWN)
+    return result if exact else float(result)
+
+
+def _quantized(value: Number, places: int, rounding: str) -> Number:
+    try:
+        number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), rounding)
+    except InvalidOperation:
+        return value
+    return int(number) if number == number.to_integral_value() and abs(number) < _INT64 else float(number)
+
+
+def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exact: int) -> Number:
+    """CAST(value AS DECIMAL(size, scale)): a value too large becomes the largest there is."""
+    number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+    limit = (Decimal(10) ** size - 1).scaleb(-scale)
+    number = max(-limit, min(limit, number))
+    if abs(number.scaleb(scale)) > _EXACT:
+        raise SqlError(1264, "Out of range value: the embedded backend keeps 15 digits of a DECIMAL")
+    return int(number) if scale == 0 else float(number)
+
+
+def scaled(context: CallContext, whole: int, scale: int) -> float:
+    """An exact sum of whole numbers as the decimal it stands for."""
+    if abs(whole) > _EXACT:
+        raise SqlError(1690, "DECIMAL value is out of range: the embedded backend keeps 15 digits")
+    return whole / 10**scale
+
+
+def decimal_text(context: CallContext, value: Number, scale: int) -> str:
+    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP):f}"
+
+
+def double_text(context: CallContext, value: Number, single: int) -> str:
+    return float_text(float(value), bool(single))
+
+
+def bits_text(context: CallContext, value: int) -> str:
+    return str(value & 0xFFFFFFFFFFFFFFFF)
+
+
+def shift_right(context: CallContext, value: int, places: int) -> int:
+    if not 0 <= places < 64:
+        return 0
+    return _signed_bits((value & 0xFFFFFFFFFFFFFFFF) >> places)
+
+
+def _signed_bits(value: int) -> int:
+    return value - (1 << 64) if value >= _INT64 else value
+
+
+def bit_count(context: CallContext, value: int) -> int:
+    return (value & 0xFFFFFFFFFFFFFFFF).bit_count()
+
+
+def square_root(context: CallContext, value: Number) -> float | None:
+    return math.sqrt(value) if value >= 0 else None
+
+
+def power(context: CallContext, base: Number, exponent: Number) -> float:
+    try:
+        result = float(base) ** float(exponent)
+    except (OverflowError, ZeroDivisionError):
+        raise SqlError(1690, "DOUBLE value is out of range in 'pow()'") from None
+    if isinstance(result, complex):
+        raise SqlError(1690, "DOUBLE value is out of range in 'pow()'")
+    return result
+
+
+def exponential(context: CallContext, value: Number) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        raise SqlError(1690, "DOUBLE value is out of range in 'exp()'") from None
+
+
+def logarithm(context: CallContext, first: Number, second: Number | None = None) -> float | None:
+    """LOG(x) or LOG(base, x)."""
+    if second is None:
+        return math.log(first) if first > 0 else None
+    return math.log(second) / math.log(first) if first > 0 and first != 1 and second > 0 else None
+
+
+def binary_logarithm(context: CallContext, value: Number) -> float | None:
+    return math.log2(value) if value > 0 else None
+
+
+def decimal_logarithm(context: CallContext, value: Number) -> float | None:
+    return math.log10(value) if value > 0 else None
+
+
+def random_number(context: CallContext) -> float:
+    return random.random()
+
+
+def uuid(context: CallContext) -> str:
+    return str(uuids.uuid1())
+
+
+def sleep(context: CallContext, seconds: Number) -> int:
+    """SLEEP, ended early by an interrupt."""
+    if seconds < 0:
+        raise SqlError(1210, "Incorrect arguments to sleep.")
+    return int(context.wake.wait(float(seconds)))
+
+
+def set_last_insert_id(context: CallContext, value: int) -> int:
+    """LAST_INSERT_ID(expr)."""
+    context.last_insert_id = value
+    return value
+
+
+def change(context: CallContext, value: Any, changed: int | None, number: int | None) -> Any:
+    """Passes the new value of an updated row, counting rows matched and rows changed."""
+    context.matched += 1
+    context.changed += bool(changed)
+    context.touched_id = number
+    return value
+
+
+def seen(context: CallContext, value: Any) -> Any:
+    """Passes a value of INSERT ... SELECT, counting the rows."""
+    context.seen += 1
+    return value
+
+
+def raise_error(context: CallContext, errno: int) -> None:
+    """Errors that only show while the statement runs."""
+    raise SqlError(errno, {1242: "Subquery returns more than 1 row"}.get(errno, "error"))
+
+
+def hex_number(context: CallContext, value: int) -> str:
+    return f"{value & 0xFFFFFFFFFFFFFFFF:X}"
+
+
+def binary_digits(context: CallContext, value: int) -> str:
+    return f"{value & 0xFFFFFFFFFFFFFFFF:b}"
+
+
+def octal_digits(context: CallContext, value: int) -> str:
+    return f"{value & 0xFFFFFFFFFFFFFFFF:o}"
+
+
+def convert_base(context: CallContext, text: str, source: int, target: int) -> str | None:
+    """CONV."""
+    if not (2 <= abs(source) <= 36 and 2 <= abs(target) <= 36):
+        return None
+    number, digits = 0, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    body = text.strip().upper()
+    negative, body = body.startswith("-"), body.lstrip("+-")
+    for letter in body:
+        digit = digits.find(letter)
+        if digit < 0 or digit >= abs(source):
+            break
+        number = number * abs(source) + digit
+    number = -number if negative else number
+    sign = "-" if target < 0 and number < 0 else ""
+    number = abs(number) if target < 0 else number & 0xFFFFFFFFFFFFFFFF
+    result = ""
+    while number or not result:
+        number, digit = divmod(number, abs(target))
+        result = digits[digit] + result
+    return sign + result
+
+
+def prefix(context: CallContext, text: str) -> Number:
+    return numeric_prefix(text)

@@ -1,0 +1,187 @@
+"""Every function that compiled statements call, by the name they call it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from rewriter.sqlite.convert import StoreAs
+from rewriter.sqlite.runtime import formats, json_values, moments, numbers, text
+from rewriter.sqlite.runtime.context import CallContext
+from rewriter.sqlite.types import Kind, SqlType
+
+Scalar = Callable[..., Any]
+
+
+@lru_cache(maxsize=1024)
+def _target(description: str) -> StoreAs:
+    document, column = json.loads(description)
+    sql_type = SqlType(**{**document, "kind": Kind(document["kind"]), "values": tuple(document["values"])})
+    return StoreAs(sql_type, column)
+
+
+def store(context: CallContext, value: Any, description: str) -> Any:
+    """A value on its way into a column, where it is not a literal."""
+    return _target(description)(value)
+
+
+def _strict(function: Scalar) -> Scalar:
+    """NULL in, NULL out."""
+
+    def strict(context: CallContext, *args: Any) -> Any:
+        if None in args:
+            return None
+        return function(context, *args)
+
+    return strict
+
+
+_NULL_AWARE: dict[str, Scalar] = {
+    "change": numbers.change,
+    "seen": numbers.seen,
+    "concat_ws": text.concat_ws,
+    "quote": text.quote,
+    "elt": text.elt,
+    "char": text.char,
+    "json_object": json_values.json_object,
+    "json_quote_value": json_values.json_quote_value,
+    "set_last_insert_id": numbers.set_last_insert_id,
+}
+
+_STRICT: dict[str, Scalar] = {
+    "store": store,
+    "raise": numbers.raise_error,
+    "signed": numbers.signed,
+    "round": numbers.rounded,
+    "truncate": numbers.truncated,
+    "cast_decimal": numbers.cast_decimal,
+    "scaled": numbers.scaled,
+    "decimal_text": numbers.decimal_text,
+    "double_text": numbers.double_text,
+    "bits_text": numbers.bits_text,
+    "shift_right": numbers.shift_right,
+    "bit_count": numbers.bit_count,
+    "sqrt": numbers.square_root,
+    "pow": numbers.power,
+    "exp": numbers.exponential,
+    "ln": numbers.logarithm,
+    "log": numbers.logarithm,
+    "log2": numbers.binary_logarithm,
+    "log10": numbers.decimal_logarithm,
+    "rand": numbers.random_number,
+    "uuid": numbers.uuid,
+    "sleep": numbers.sleep,
+    "hex_number": numbers.hex_number,
+    "bin": numbers.binary_digits,
+    "oct": numbers.octal_digits,
+    "conv": numbers.convert_base,
+    "lower": text.lower,
+    "upper": text.upper,
+    "concat_bytes": text.concat_bytes,
+    "substring": text.substring,
+    "left": text.left,
+    "right": text.right,
+    "locate": text.locate,
+    "strcmp": text.strcmp,
+    "find_in_set": text.find_in_set,
+    "substring_index": text.substring_index,
+    "lpad": text.lpad,
+    "rpad": text.rpad,
+    "repeat": text.repeat,
+    "space": text.space,
+    "insert": text.insert,
+    "reverse": text.reverse,
+    "ascii": text.first_byte,
+    "ord": text.ord_text,
+    "trim": text.trim,
+    "to_base64": text.to_base64,
+    "from_base64": text.from_base64,
+    "md5": text.md5,
+    "sha1": text.sha1,
+    "sha2": text.sha2,
+    "crc32": text.crc32,
+    "unhex": text.unhex,
+    "soundex": text.soundex,
+    "format": text.format_number,
+    "uuid_to_bin": text.uuid_to_bin,
+    "bin_to_uuid": text.bin_to_uuid,
+    "is_uuid": text.is_uuid,
+    "inet_aton": text.inet_aton,
+    "inet_ntoa": text.inet_ntoa,
+    "binary": text.binary,
+    "like": text.like,
+    "regexp_like": text.regexp_like,
+    "regexp_substr": text.regexp_substr,
+    "regexp_instr": text.regexp_instr,
+    "regexp_replace": text.regexp_replace,
+    "date_add": moments.date_add,
+    "time_add": moments.time_add,
+    "timestampdiff": moments.timestampdiff,
+    "extract": moments.extract,
+    "date": moments.to_date,
+    "datetime": moments.to_datetime,
+    "time": moments.to_time,
+    "datetime_number": moments.datetime_as_number,
+    "time_number": moments.time_as_number,
+    "time_text": moments.time_text,
+    "unix_timestamp": moments.unix_timestamp,
+    "from_unixtime": moments.from_unixtime,
+    "local": moments.local,
+    "to_utc": moments.to_utc,
+    "datediff": moments.datediff,
+    "dayofweek": moments.dayofweek,
+    "weekday": moments.weekday,
+    "dayofyear": moments.dayofyear,
+    "week": moments.week,
+    "yearweek": moments.yearweek,
+    "weekofyear": moments.weekofyear,
+    "dayname": moments.dayname,
+    "monthname": moments.monthname,
+    "last_day": moments.last_day,
+    "to_days": moments.to_days,
+    "from_days": moments.from_days,
+    "to_seconds": moments.to_seconds,
+    "makedate": moments.makedate,
+    "time_to_sec": moments.time_to_sec,
+    "sec_to_time": moments.sec_to_time,
+    "maketime": moments.maketime,
+    "timediff": moments.timediff,
+    "addtime": moments.addtime,
+    "subtime": moments.subtime,
+    "convert_tz": moments.convert_tz,
+    "period_add": moments.period_add,
+    "period_diff": moments.period_diff,
+    "date_format": formats.date_format,
+    "time_format": formats.time_format,
+    "str_to_date": formats.str_to_date,
+    "json": json_values.to_json,
+    "json_extract": json_values.json_extract,
+    "json_scalar": json_values.json_scalar,
+    "json_unquote": json_values.json_unquote,
+    "json_quote": json_values.json_quote,
+    "json_array": json_values.json_array,
+    "json_set": json_values.json_set,
+    "json_insert": json_values.json_insert,
+    "json_replace": json_values.json_replace,
+    "json_remove": json_values.json_remove,
+    "json_valid": json_values.json_valid,
+    "json_length": json_values.json_length,
+    "json_type": json_values.json_type,
+    "json_keys": json_values.json_keys,
+    "json_contains": json_values.json_contains,
+    "json_contains_path": json_values.json_contains_path,
+    "json_merge_patch": json_values.json_merge_patch,
+    "json_depth": json_values.json_depth,
+}
+_NOT_DETERMINISTIC = frozenset(("rand", "uuid", "sleep", "change", "seen", "set_last_insert_id", "raise"))
+
+
+def scalars() -> tuple[tuple[str, int, Scalar, bool], ...]:
+    """Name, number of arguments (any), function, whether equal arguments give equal results."""
+    strict = {name: _strict(function) for name, function in _STRICT.items()}
+    return tuple(
+        (f"qg_{name}", -1, function, name not in _NOT_DETERMINISTIC)
+        for name, function in {**strict, **_NULL_AWARE}.items()
+    )

@@ -1,0 +1,40 @@
+"""The plan of a SELECT."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewriter.sqlite.compilation import Compilation
+from rewriter.sqlite.compiled import Query, ResultColumn
+from rewriter.sqlite.names import select_items
+from rewriter.sqlite.query import Queries
+from rewriter.sqlite.typed import Typed
+from rewriter.sqlite.types import NOT_NULL_FLAG, meta
+
+
+def compile_select(compilation: Compilation, tree: exp.Expression, shape: str) -> Query:
+    """The plan of a query whose text is `shape`."""
+    selected = Queries(compilation).query(tree, None, select_items(shape))
+    columns = tuple(result_column(name, value) for name, value in selected.columns)
+    count = None
+    if selected.unlimited is not None:
+        count = compilation.finish(f"SELECT COUNT(*) FROM ({selected.unlimited})")
+    return Query(compilation.finish(selected.sql), columns, selected.lock, count, compilation.temporary)
+
+
+def result_column(name: str, value: Typed) -> ResultColumn:
+    """What a client is told of a column of the result."""
+    origin = value.origin
+    flags = origin.flags if origin is not None else 0 if value.nullable else NOT_NULL_FLAG
+    described = meta(value.type, name, flags)
+    if origin is not None:
+        described = replace(
+            described,
+            org_name=origin.column.name,
+            table=origin.alias,
+            org_table=origin.table,
+            schema="main" if origin.table and not origin.table.isupper() else "",
+        )
+    return ResultColumn(described, value.type)
