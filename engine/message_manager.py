@@ -31,7 +31,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from engine.backoff import Doubling
 from engine.cache import MessageCache
 from engine.clock import Clock, Jitter
 from engine.conflicts import Conflicts
@@ -41,21 +40,16 @@ from engine.identity import IdKind, id_kind, normalise
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
 from engine.model import Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest, WaitMode
+from engine.outage import Outage
 from engine.poller import Poller
+from engine.rechecker import Rechecker
 from engine.sender import CLAIM_MAX, Sender
 from engine.service import Service
 from engine.store import MessageStore, Release
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
 
-RECHECK_PERIOD_SECONDS = 1.0
-"""How often a full window is compared with the table: acks written around the proxy are noticed within this."""
-
-RECHECK_IDS_MAX = 10_000  # ids in one recheck: ten questions of a thousand; the rest has its turn a second later
-_RECHECK_CHUNK = 1000  # ids in one question, as in a claim
-
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
-_OUTAGE_FIRST_PAUSE, _OUTAGE_MOST_PAUSE = 0.1, 5.0
 _DOUBTFUL_ERRNOS = frozenset((1054, 1146))  # unknown column or table: the queue changed around the proxy
 
 
@@ -133,7 +127,7 @@ class MessageManager(Service):
         self.queue = queue
         self.mode = Mode.IDLE
         self.metrics = metrics
-        self._store, self._work, self._clock, self._doubt = store, work, clock, doubt
+        self._clock, self._doubt = clock, doubt
         self._kind = id_kind(queue.columns[_id_position(queue)])
         self._cache = MessageCache(queue.options.cache_size)
         self._in_flight: InFlight[Subscription] = InFlight()
@@ -142,18 +136,14 @@ class MessageManager(Service):
         self._sender = Sender(
             store, work, clock, jitter, self._cache, self._in_flight, self._conflicts, metrics, self._poller.note_due
         )
+        self._rechecker = Rechecker(store, work, clock, self._in_flight, metrics)
         self._give_backs = GiveBacks(store, work, clock, metrics, logger)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
         self._wakeup = asyncio.Event()
         self._end_error: EngineError | None = None
-        self._uncertain = False
-        self._rechecked_at = float("-inf")
-        self._outage = Doubling(_OUTAGE_FIRST_PAUSE, _OUTAGE_MOST_PAUSE)
-        self._outage_error: BackendError | None = None
-        self._outage_since = 0.0
-        self._retry_at = 0.0
+        self._outage = Outage(queue.name, clock, logger)
 
     def __repr__(self) -> str:
         return (
@@ -193,7 +183,7 @@ class MessageManager(Service):
         if self.mode is not Mode.IDLE:
             self._poller.want()
             self._conflicts.end_pauses()
-            self._retry_at = 0.0  # the database has just taken a commit, so it is there
+            self._outage.end_pause()
             self._wake()
 
     def settled(self, ids: Iterable[MessageId]) -> None:
@@ -220,9 +210,8 @@ class MessageManager(Service):
     def uncertain(self) -> None:
         """A commit may have ended some messages."""
         self._sender.uncertain()
-        if self._in_flight:
-            self._uncertain = True
-            self._wake()
+        self._rechecker.uncertain()
+        self._wake()
 
     def retune(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
@@ -293,7 +282,7 @@ class MessageManager(Service):
         if give_back:
             futures.append(self._give_backs.add([x for x in leases if x.id not in untaken], counted=True))
         self._wake()
-        if self.running and self._outage_error is None:
+        if self.running and self._outage.error is None:
             await asyncio.wait(futures, timeout=_CLOSE_WAIT_SECONDS)
 
     def _wait_over(self, subscription: Subscription) -> None:
@@ -311,17 +300,16 @@ class MessageManager(Service):
     async def run_once(self) -> Pass:
         """One pass; see the module. Never raises a BackendError: trouble only makes a pause."""
         result = Pass()
-        if self._clock.monotonic() < self._retry_at:
+        if self._outage.pausing:
             self._end_drained_by_outage()
             return result
         try:
             await self._do(result)
         except BackendError as error:
-            result.failed = True
             self._failed(error)
             return Pass(failed=True)
         if result.worked:
-            self._recovered()
+            self._outage.worked()
         self._end_drained()
         return result
 
@@ -341,37 +329,10 @@ class MessageManager(Service):
                 self._poller.want()
 
     async def _recheck(self, result: Pass) -> None:
-        if not self._recheck_due():
-            return
-        result.rechecked = True
-        self._uncertain = False
-        self._rechecked_at = self._clock.monotonic()
-        ids = self._in_flight.ids()[:RECHECK_IDS_MAX]
-        try:
-            for start in range(0, len(ids), _RECHECK_CHUNK):
-                await self._recheck_chunk(ids[start : start + _RECHECK_CHUNK])
-        except BackendError:
-            self._uncertain = True
-            raise
-
-    async def _recheck_chunk(self, ids: list[MessageId]) -> None:
-        self.metrics.rechecks += 1
-        left = await self._work.run(self._store.unsettled(self.queue, ids))
-        self.metrics.settled_seen += self._in_flight.settle(set(ids) - left)
-
-    def _recheck_due(self) -> bool:
-        if not self._recheck_wanted():
-            return False
-        urgent = self._uncertain and self._window_full()
-        return urgent or self._clock.monotonic() >= self._rechecked_at + RECHECK_PERIOD_SECONDS
-
-    def _recheck_wanted(self) -> bool:
-        if not self._in_flight or not self._subscriptions:
-            return False
-        return self._uncertain or (self._messages_may_wait() and self._window_full())
-
-    def _window_full(self) -> bool:
-        return any(holder.window_full for holder in self._in_flight.holders())
+        due = self._rechecker.next_time(messages_wait=self._messages_may_wait())
+        if due is not None and due <= self._clock.monotonic():
+            result.rechecked = True
+            await self._rechecker.run_once(self.queue)
 
     def _messages_may_wait(self) -> bool:
         overdue = self._poller.next_look(self.queue) <= self._clock.monotonic()
@@ -435,31 +396,19 @@ class MessageManager(Service):
         self._on(Event.LOST)
         if self._subscriptions:
             self._poller.want()
-        now = self._clock.monotonic()
-        if self._outage_error is None:
-            self._outage_since = now
-            self._logger.warning("%s: database trouble, trying again: %s", self.queue.name, error.message)
-        self._outage_error = error
-        self._retry_at = now + self._outage.take()
+        self._outage.failed(error)
         self._end_drained_by_outage()
         if error.errno in _DOUBTFUL_ERRNOS:
             self._doubt()
 
-    def _recovered(self) -> None:
-        if self._outage_error is not None:
-            seconds = self._clock.monotonic() - self._outage_since
-            self._logger.info("%s: database works again after %.1f s", self.queue.name, seconds)
-            self._outage_error = None
-            self._outage.reset()
-
     def _end_drained_by_outage(self) -> None:
         """A result that has to end now must not end as if nothing had been due."""
-        assert self._outage_error is not None
+        assert self._outage.error is not None
         for subscription in [s for s in self._bounded if s.draining and s.waiting]:
             if subscription.sent:
                 subscription.finish()
             else:
-                subscription.end(self._outage_error)
+                subscription.end(self._outage.error)
 
     async def _release_all(self, grace_seconds: float) -> None:
         try:
@@ -478,12 +427,12 @@ class MessageManager(Service):
     def _next_time(self) -> float | None:
         """When there is something to do without being woken; None: nothing."""
         times = [self._give_backs.next_try(), self._in_flight.next_deadline()]
-        if self._recheck_wanted():
-            times.append(self._rechecked_at + RECHECK_PERIOD_SECONDS)
+        if self._subscriptions:
+            times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
         if self._room():
             times.append(self._poller.next_look(self.queue))
         wanted = min((time for time in times if time is not None), default=None)
-        return None if wanted is None else max(wanted, self._retry_at)
+        return None if wanted is None else max(wanted, self._outage.retry_at)
 
     async def _sleep(self, until: float | None) -> None:
         """Until woken or that time."""

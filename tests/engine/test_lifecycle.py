@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from memory_store import COLUMNS, NAME, Row, make_spec
@@ -84,6 +86,12 @@ def test_every_mode_and_event_has_its_place():
     """Only the last receiver's leaving cannot happen in idle."""
     missing = {(mode, event) for mode in Mode for event in Event} - set(TRANSITIONS)
     assert missing == {(Mode.IDLE, Event.LAST_LEFT)}
+
+
+def test_the_documentation_draws_the_same_transitions():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "message_lifecycle.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| `(\w+)` \|$", text, re.MULTILINE)
+    assert rows == [(mode.value, event.value, after.value) for (mode, event), after in TRANSITIONS.items()]
 
 
 @in_virtual_time
