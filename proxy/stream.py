@@ -98,8 +98,10 @@ class PacketStream(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client will send no more. The socket stays open for the answers to what it did send."""
         self._mark_closed()
-        if not self._fast:
-            self._wake_reader()
+        # A command reader that sleeps through the fast path is woken by `fast_done`: its last answer is still to come.
+        for reader in (self._reader, None if self._fast else self._command_reader):
+            if reader is not None and not reader.done():
+                reader.set_result(None)
         if self._lingering and self._transport is not None:
             self._transport.close()
         return True

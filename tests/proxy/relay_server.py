@@ -1,6 +1,8 @@
 """A proxy of the wire alone, for tests: PacketStream, carried authentication and RelayUpstream, in a thread of its own.
 
 Everything passes to the database. With `fast`, whatever can goes the fast path; otherwise every command takes a task.
+Comments in a query ask for more: `/*next*/` separates statements that are sent one by one, `/*hold*/` has the answer
+held and then delivered, `/*collect*/` has it collected and sent on as a result of our own.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from typing import Any
 
 from wire_peers import LOOPS
 
+from proxy import wire
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
 from proxy.handshake import BackendTls, LoginResult, carry_authentication
 from proxy.relay import BackendLink, RelayUpstream
 from proxy.stream import PacketStream
-from proxy.upstream import Outcome
+from proxy.upstream import Collected, Outcome
 
 MAX_PACKET_BYTES = 64 << 20
 
@@ -113,7 +116,7 @@ class RelayServer:
             stream,
             capabilities=login.capabilities,
             status=login.status,
-            decide=lambda command, body: self._fast,
+            decide=lambda command, body: self._fast and b"/*" not in body,
             on_answer=lambda command, outcome: self.fast_answers.append((command, outcome)),
             on_lost=lambda outcome: stream.close(),
         )
@@ -137,6 +140,34 @@ class RelayServer:
                 self.logins.append(login)
                 continue
             try:
-                self.task_answers.append((payload[0], await upstream.command(payload)))
+                await self._command(stream, upstream, payload, login.capabilities)
             except ProxyError:
                 return
+
+    async def _command(self, stream: PacketStream, upstream: RelayUpstream, payload: bytes, capabilities: int) -> None:
+        if payload[:1] == b"\x03" and b"/*collect*/" in payload:
+            await self._collect(stream, await upstream.collect(payload[1:].decode()), capabilities)
+            return
+        hold = b"/*hold*/" in payload
+        statements = payload[1:].split(b"/*next*/") if payload[:1] == b"\x03" else [payload[1:]]
+        for number, statement in enumerate(statements, 1):
+            more = number < len(statements)
+            outcome = await upstream.command(payload[:1] + statement, more=more, hold=hold)
+            self.task_answers.append((payload[0], outcome))
+            await upstream.deliver()
+            if not outcome.ok:
+                return
+
+    async def _collect(self, stream: PacketStream, found: Collected | Outcome, capabilities: int) -> None:
+        if isinstance(found, Outcome):
+            if found.ok:
+                await stream.write(wire.ok_packet(capabilities, affected_rows=found.affected_rows))
+            else:
+                await stream.write(wire.err_packet(capabilities, found.errno, found.sqlstate, found.message))
+            return
+        stream.write_many([wire.column_count(len(found.columns))])
+        stream.write_many([wire.column_definition(column, capabilities) for column in found.columns])
+        if not wire.deprecates_eof(capabilities):
+            stream.write_many([wire.eof_packet()])
+        stream.write_many([wire.text_row(row) for row in found.rows])
+        await stream.write(wire.end_packet(capabilities))

@@ -387,6 +387,21 @@ async def test_read_inside_the_fast_path_gets_the_client_data() -> None:
     assert await task == b"\x0e"
 
 
+async def test_read_inside_the_fast_path_hears_of_a_client_that_hangs_up() -> None:
+    stream, _ = connect()
+    Taker(stream, b"\x03")
+    task = await reading(stream, command=True)
+    stream.data_received(packet(b"\x03LOAD"))
+    stream.seq = 2
+    inner = await reading(stream)
+    stream.data_received(packet(b"half a line", 2)[:6])
+    stream.eof_received()
+    with pytest.raises(StreamClosed):
+        await inner
+    assert not task.done()
+    task.cancel()
+
+
 # --- properties
 
 
