@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -162,6 +163,7 @@ class MySQLBench(SqlBench):
         self.url = BackendUrl.parse(url)
         self.store = SqlMessageStore.for_mysql(MySQLPool(self.url, size=4))
         self.connection = self.connect(autocommit=True)
+        self.lock_connection = threading.Lock()
         self.holder = self.connect(autocommit=False)
 
     def connect(self, **options: Any) -> Any:
@@ -188,7 +190,7 @@ class MySQLBench(SqlBench):
         return await asyncio.to_thread(self._run, sql, params)
 
     def _run(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self.connection.cursor() as cursor:
+        with self.lock_connection, self.connection.cursor() as cursor:
             cursor.execute(sql.replace("?", "%s"), tuple(params) or None)
             return list(cursor.fetchall())
 
