@@ -104,9 +104,9 @@ class SqlBench:
         return Row(*rows[0]) if rows else None
 
     async def ack(self, *ids: MessageId, at_ns: int | None = None) -> None:
-        for id_ in ids:
-            params = (at_ns or await self.now_ns(), id_)
-            await self.run(f"UPDATE {self.table} SET time_acked = ?, time_next = NULL WHERE id = ?", params)
+        marks = ", ".join("?" * len(ids))
+        sql = f"UPDATE {self.table} SET time_acked = ?, time_next = NULL WHERE id IN ({marks})"
+        await self.run(sql, (at_ns or await self.now_ns(), *ids))
 
     async def delete(self, id_: MessageId) -> None:
         await self.run(f"DELETE FROM {self.table} WHERE id = ?", (id_,))

@@ -38,10 +38,7 @@ async def consume(bench, engine, seen, done):
         async for batch in subscription:
             ids = [message.id for message in batch.messages]
             seen.update(ids)
-            marks = ", ".join(str(id_) for id_ in ids)
-            await bench.run(
-                f"UPDATE q SET time_acked = 1, time_next = NULL WHERE id IN ({marks}) AND time_acked IS NULL"
-            )
+            await bench.ack(*ids)
             engine.committed(CommitReport(settled={bench.spec.name: tuple(ids)}))
             if len(seen) == MESSAGES:
                 done.set()
