@@ -204,8 +204,13 @@ class RelayUpstream:
             self._link.resume_reading()
             self._link.sink = _discard
             self._link.write(frame(bytes((Commands.COM_QUIT,))))
-            await asyncio.wait((asyncio.ensure_future(self._link.wait_lost()),), timeout=QUIT_SECONDS)
-            self._link.close()
+            try:
+                async with asyncio.timeout(QUIT_SECONDS):
+                    await self._link.wait_lost()
+            except TimeoutError:
+                pass  # the rollback takes longer than we wait
+            finally:
+                self._link.close()
 
     def _check_ready(self) -> None:
         if self._link.closed:

@@ -419,6 +419,16 @@ async def test_close_says_goodbye_and_may_be_called_twice() -> None:
     assert relay.losses == []
 
 
+async def test_cancelled_close_closes_all_the_same() -> None:
+    relay = Relay()
+    closing = asyncio.create_task(relay.upstream.close())
+    await settle()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert relay.server.closing
+
+
 async def test_close_under_a_command_cuts_the_line() -> None:
     relay = Relay()
     task = await relay.begin()

@@ -199,14 +199,14 @@ TYPES = """CREATE OR REPLACE TABLE types (i8 TINYINT, u8 TINYINT UNSIGNED, i16 S
   u32 INT UNSIGNED, i64 BIGINT, u64 BIGINT UNSIGNED, f FLOAT, d DOUBLE, n DECIMAL(20,5), s VARCHAR(300), b BLOB,
   dt DATETIME(6), da DATE, t TIME(6), y YEAR, bi BIT(12), e ENUM('a','b'), se SET('x','y'), j JSON)"""
 ROW = (
-    -5, 255, -30000, -8_000_000, -(2**31), 2**32 - 1, -(2**63), 2**64 - 1, 0.5, 0.25, Decimal("123456.78901"), "ä€" * 60,
-    b"\x00\xff" * 100, datetime(2024, 2, 29, 1, 2, 3, 4), date(1999, 12, 31), timedelta(hours=25, microseconds=5), 2024,
+    -5, 255, -30000, -8_000_000, -(2**31), 2**32 - 1, -(2**63), 2**64 - 1, 0.5, 0.25, Decimal("123456.78901"),
+    "ä€" * 60, b"\x00\xff" * 100, datetime(2024, 2, 29, 1, 2, 3, 4), date(1999, 12, 31), timedelta(hours=25, microseconds=5), 2024,
     2001, "b", "x,y", '{"k": 1}',
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("pure", [True, False], ids=["pure", "c"])
-def test_prepared_statements_of_every_type(relay: RelayServer, client: Any, pure: bool) -> None:
+def test_prepared_statements_of_every_type(relay: RelayServer, client: Any, backend_port: int, pure: bool) -> None:
     client.cursor().execute(TYPES)
     values = ROW if pure else (*ROW[:7], 2**63 - 1, *ROW[8:])  # the C client cannot bind more
     with closing(connector(relay.port, use_pure=pure)) as connection:
@@ -219,7 +219,12 @@ def test_prepared_statements_of_every_type(relay: RelayServer, client: Any, pure
         names = "i8, u8, i16, i24, i32, u32, i64, u64, f, d, n, s, b, dt, da, t"
         cursor.execute(f"SELECT {names} FROM types WHERE i8 = %s", (-5,))
         rows = cursor.fetchall()
-        assert [normal(value) for value in rows[0]] == list(values[:16])
+        with closing(connector(backend_port, use_pure=pure)) as direct:
+            same = direct.cursor(prepared=True)
+            same.execute(f"SELECT {names} FROM types WHERE i8 = %s", (-5,))
+            assert rows == same.fetchall()
+        if pure:  # the C client sends a TIME of more than a day as none
+            assert [normal(value) for value in rows[0]] == list(values[:16])
         cursor.execute("SELECT * FROM types WHERE i8 IS NULL AND %s", (1,))
         assert cursor.fetchall() == [(None,) * len(ROW)]
 
@@ -344,10 +349,12 @@ def test_kill_through_the_proxy(relay: RelayServer, client: Any) -> None:
 
 def test_kill_query_in_mid_answer(relay: RelayServer, client: Any) -> None:
     with connect(relay.port) as victim:
-        threading.Timer(0.2, lambda: client.query(f"KILL QUERY {victim.thread_id()}")).start()
+        killer = threading.Timer(0.2, lambda: client.query(f"KILL QUERY {victim.thread_id()}"))
+        killer.start()
         with pytest.raises(pymysql.OperationalError) as caught:
             victim.query("SELECT seq, SLEEP(0.05) FROM seq_1_to_400")
         assert caught.value.args[0] == 1317
+        killer.join(10)
         assert answers(victim, "SELECT 1")[2] == ((1,),)
 
 
