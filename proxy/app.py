@@ -18,7 +18,6 @@ from engine.clock import Clock, SystemClock, system_jitter
 from engine.engine import Engine
 from engine.sql_store import SqlMessageStore
 from proxy.config import Address, Config
-from proxy.embedded_gateway import embedded_backend
 from proxy.gateway import Gateway, RelayGateway
 from proxy.planning import Planning
 from proxy.registry import ConnectionRegistry
@@ -95,5 +94,8 @@ async def _backend(
         finally:
             await store.close()
         return
+    # Loaded only where it serves: its SQL compiler is a third of the program.
+    from proxy.embedded_gateway import embedded_backend
+
     async with embedded_backend(config, clock, registry) as opened:
         yield opened
