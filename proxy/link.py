@@ -57,7 +57,7 @@ class BackendLink(asyncio.Protocol):
         except TimeoutError as error:
             raise BackendLost(f"no answer from {unix_socket or f'{host}:{port}'} within {timeout:g} s") from error
         except OSError as error:
-            raise BackendLost(f"cannot connect to {unix_socket or f'{host}:{port}'}: {error.strerror}") from error
+            raise BackendLost(f"cannot connect to {unix_socket or f'{host}:{port}'}: {error.strerror or error}") from error
         return link
 
     # --- asyncio.Protocol

@@ -84,6 +84,8 @@ class RelayUpstream:
         self._early = b""  # what the server said while the client was still sending its data
         self._closed = False
         stream.on_pause, stream.on_resume = link.pause_reading, link.resume_reading
+        # A client that stopped reading and then went never resumes; what the server still sends must be seen to end it.
+        stream.on_lost = link.resume_reading
         link.on_lost = self._lost
         link.deliver_to(self._data)
 
@@ -190,7 +192,7 @@ class RelayUpstream:
         if self._closed:
             return
         self._closed = True
-        self._link.on_lost = self._stream.on_pause = self._stream.on_resume = None
+        self._link.on_lost = self._stream.on_pause = self._stream.on_resume = self._stream.on_lost = None
         if self._client_data is not None:
             self._client_data.cancel()
         if self._busy and self._fast and not self._begun:

@@ -399,6 +399,21 @@ async def test_client_gone_in_mid_answer_ends_the_line() -> None:
         await task
 
 
+async def test_stuck_client_that_goes_does_not_leave_the_server_waiting() -> None:
+    relay = Relay()
+    task = await relay.begin()
+    relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
+    relay.stream.pause_writing()
+    assert not relay.server.reading
+    relay.stream.connection_lost(None)
+    assert relay.server.reading
+    relay.link.data_received(answer(result(DEPRECATE_EOF))[30:40])
+    await settle()
+    assert relay.server.aborted
+    with pytest.raises(StreamClosed):
+        await task
+
+
 async def test_client_gone_before_a_short_answer_is_still_noted() -> None:
     """The statement took effect; the engine wants to know of it."""
     relay = Relay()
