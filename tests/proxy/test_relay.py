@@ -3,91 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 import pytest
 from mysql_mimic.types import Commands
-from wire_peers import RecordingTransport, packet, packets_of, settle
+from relay_peers import BEGUN, QUERY, Relay, answer, err, mark, ok, result
+from wire_peers import packet, packets_of, settle
 
 from engine.model import ColumnMeta
 from proxy import relay as relay_module
 from proxy import wire
-from proxy.answer import MORE_RESULTS
 from proxy.capabilities import DEPRECATE_EOF
 from proxy.errors import BackendLost, ProxyError, StreamClosed
 from proxy.framing import PAYLOAD_MAX, frame
-from proxy.link import BackendLink
-from proxy.relay import RelayUpstream
-from proxy.stream import PacketStream
 from proxy.upstream import Collected, Outcome
-
-QUERY = b"\x03SELECT 1"
-BEGUN = 0x0003  # in transaction, autocommit
-
-
-def answer(payloads: Iterable[bytes], first: int = 1) -> bytes:
-    return b"".join(packet(p, n & 255) for n, p in enumerate(payloads, first))
-
-
-def ok(status: int = BEGUN, affected_rows: int = 0) -> bytes:
-    return wire.ok_packet(0, status=status, affected_rows=affected_rows)
-
-
-def err(message: str = "no") -> bytes:
-    return wire.err_packet(0, 1146, "42S02", message)
-
-
-def result(capabilities: int, rows: Iterable[bytes] = (b"\x01a", b"\xfb"), status: int = BEGUN) -> list[bytes]:
-    payloads = [wire.column_count(1), wire.column_definition(ColumnMeta("näme", 0xFD, table="t"), capabilities)]
-    if not capabilities & DEPRECATE_EOF:
-        payloads.append(wire.eof_packet(status=status))
-    return [*payloads, *rows, wire.end_packet(capabilities, status=status)]
-
-
-class Relay:
-    """A relay between two recorded sockets."""
-
-    def __init__(self, capabilities: int = DEPRECATE_EOF, *, fast: bool = False) -> None:
-        self.stream = PacketStream(lambda stream: None, max_packet_bytes=64 << 20)
-        self.client = RecordingTransport(self.stream)
-        self.stream.connection_made(self.client)
-        self.link = BackendLink()
-        self.server = RecordingTransport(self.link)
-        self.link.connection_made(self.server)
-        self.answers: list[tuple[int, Outcome]] = []
-        self.losses: list[Outcome] = []
-        self.decisions: list[tuple[int, bytes]] = []
-        self.fast = fast
-        self.upstream = RelayUpstream(
-            self.link,
-            self.stream,
-            capabilities=capabilities,
-            status=2,
-            decide=self.decide,
-            on_answer=lambda command, outcome: self.answers.append((command, outcome)),
-            on_lost=self.losses.append,
-        )
-        self.stream.fast_path = self.upstream.try_fast
-
-    def decide(self, command: int, body: bytes) -> bool:
-        self.decisions.append((command, body))
-        return self.fast
-
-    async def begin(
-        self, payload: bytes = QUERY, *, seq: int = 1, more: bool = False, hold: bool = False
-    ) -> asyncio.Task[Outcome]:
-        """A command under way, as after the client's packets have been read up to `seq`."""
-        self.stream.seq = seq
-        task = asyncio.create_task(self.upstream.command(payload, more=more, hold=hold))
-        await settle()
-        return task
-
-    async def parked(self) -> asyncio.Task[bytes]:
-        """A command reader that sleeps, so that the fast path is open."""
-        task = asyncio.create_task(self.stream.read_command())
-        await settle()
-        return task
-
 
 # --- commands
 
@@ -180,12 +108,6 @@ async def test_results_of_a_multi_statement_are_numbered_on_and_marked(capabilit
     for index in ends:
         expected[index] = mark(expected[index])
     assert [payload for _, payload in sent] == expected
-
-
-def mark(payload: bytes) -> bytes:
-    """The status flags of an OK (one-byte numbers) or EOF packet, with MORE_RESULTS."""
-    at = 3
-    return payload[:at] + bytes((payload[at] | MORE_RESULTS,)) + payload[at + 1 :]
 
 
 async def test_error_ends_a_multi_statement_unmarked() -> None:
@@ -450,186 +372,3 @@ async def test_close_under_a_command_cuts_the_line() -> None:
     await relay.upstream.close()
     assert relay.server.aborted
     assert (await task).errno == 1105
-
-
-# --- the fast path
-
-
-@pytest.mark.parametrize("capabilities", [0, DEPRECATE_EOF])
-async def test_fast_command_passes_both_ways_without_waking_the_reader(capabilities: int) -> None:
-    relay = Relay(capabilities, fast=True)
-    reader = await relay.parked()
-    for _ in range(3):
-        relay.stream.data_received(packet(QUERY))
-        assert relay.server.take() == packet(QUERY)  # at once, in the same callback
-        data = answer(result(capabilities))
-        for at in range(0, len(data), 11):
-            relay.link.data_received(data[at : at + 11])
-        assert relay.client.take() == data
-    await settle()
-    assert not reader.done()
-    assert relay.decisions == [(3, b"SELECT 1")] * 3
-    assert [command for command, _ in relay.answers] == [3, 3, 3]
-    assert all(outcome.ok for _, outcome in relay.answers) and relay.upstream.status == BEGUN
-    reader.cancel()
-
-
-async def test_fast_path_is_left_when_decide_says_no() -> None:
-    relay = Relay(fast=False)
-    reader = await relay.parked()
-    relay.stream.data_received(packet(QUERY))
-    assert await reader == QUERY
-    assert relay.server.take() == b"" and relay.answers == []
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        packet(QUERY, 1),
-        packet(QUERY) + packet(QUERY),
-        packet(b"\x19\x01\x00\x00\x00"),
-        packet(b"\x12dump"),
-        packet(b"\x11root"),
-        packet(b"\x01"),
-        packet(b"\x03" + bytes(70_000)),
-    ],
-)
-async def test_fast_path_takes_only_one_small_answered_command(data: bytes) -> None:
-    relay = Relay(fast=True)
-    assert not relay.upstream.try_fast(data)
-    assert relay.decisions == [] and relay.server.take() == b""
-
-
-async def test_commands_sent_ahead_are_answered_in_turn() -> None:
-    relay = Relay(fast=True)
-    reader = await relay.parked()
-    relay.stream.data_received(packet(QUERY))
-    relay.stream.data_received(packet(b"\x0e"))
-    assert relay.server.take() == packet(QUERY)
-    relay.link.data_received(answer([ok()]))
-    assert relay.server.take() == packet(b"\x0e")
-    relay.link.data_received(answer([ok()]))
-    assert [command for command, _ in relay.answers] == [3, 14]
-    reader.cancel()
-    await asyncio.gather(reader, return_exceptions=True)
-
-
-async def test_fast_command_whose_line_is_lost_before_the_answer() -> None:
-    relay = Relay(fast=True)
-    reader = await relay.parked()
-    relay.stream.data_received(packet(QUERY))
-    relay.link.connection_lost(None)
-    [(seq, payload)] = packets_of(relay.client.take())
-    assert seq == 1 and payload.startswith(b"\xff\x51\x04#08S01backend connection lost")
-    assert relay.answers[0][1].errno == 1105 and len(relay.losses) == 1
-    relay.stream.data_received(packet(b"\x0e"))
-    assert await reader == b"\x0e"  # the line is dead, so nothing is fast any more
-
-
-async def test_fast_command_whose_line_is_lost_in_mid_answer() -> None:
-    relay = Relay(fast=True)
-    reader = await relay.parked()
-    relay.stream.data_received(packet(QUERY))
-    relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
-    relay.link.connection_lost(None)
-    with pytest.raises(StreamClosed):
-        await reader
-    assert relay.client.aborted and relay.answers == []
-
-
-async def test_client_killed_during_a_fast_command_leaves_its_outcome() -> None:
-    relay = Relay(fast=True)
-    reader = await relay.parked()
-    relay.stream.data_received(packet(b"\x03INSERT INTO q VALUES (1)"))
-    relay.stream.connection_lost(None)
-    with pytest.raises(StreamClosed):
-        await reader
-    closing = asyncio.create_task(relay.upstream.close())
-    await settle()
-    relay.link.data_received(answer([ok(affected_rows=1)]))
-    await settle()
-    assert relay.answers == [(3, Outcome(status=BEGUN, affected_rows=1))]
-    relay.link.connection_lost(None)
-    await closing
-
-
-# --- LOAD DATA LOCAL
-
-
-@pytest.mark.parametrize("fast", [False, True])
-async def test_file_of_the_client_is_carried_up_to_the_empty_packet(fast: bool) -> None:
-    relay = Relay(fast=fast)
-    if fast:
-        task: asyncio.Task[bytes] | asyncio.Task[Outcome] = await relay.parked()
-        relay.stream.data_received(packet(QUERY))
-    else:
-        task = await relay.begin()
-    relay.server.take()
-    relay.link.data_received(answer([b"\xfbdata.csv"]))
-    await settle()
-    assert relay.client.take() == answer([b"\xfbdata.csv"])
-    lines = packet(b"1,2\n", 2) + packet(b"3,4\n", 3) + packet(b"", 4)
-    for byte in lines:
-        relay.stream.data_received(bytes((byte,)))
-        await settle()
-    assert relay.server.take() == lines
-    relay.link.data_received(answer([ok(affected_rows=2)], first=5))
-    assert relay.client.take() == answer([ok(affected_rows=2)], first=5)
-    if fast:
-        assert relay.answers[0][1].affected_rows == 2
-        relay.stream.data_received(packet(b"\x16SELECT ?"))
-        relay.link.data_received(answer([wire.prepare_ok(1, columns=0, parameters=0)]))
-        assert len(relay.answers) == 2
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    else:
-        assert await task == Outcome(status=BEGUN, affected_rows=2)
-        assert relay.stream.seq == 6
-
-
-async def test_file_in_the_middle_of_a_multi_statement_is_renumbered_both_ways() -> None:
-    relay = Relay()
-    task = await relay.begin(seq=10, more=True)
-    relay.server.take()
-    relay.link.data_received(answer([b"\xfbf"]))
-    await settle()
-    assert packets_of(relay.client.take()) == [(10, b"\xfbf")]
-    relay.stream.data_received(packet(b"x", 11) + packet(b"", 12))
-    await settle()
-    assert packets_of(relay.server.take()) == [(2, b"x"), (3, b"")]
-    relay.link.data_received(answer([ok()], first=4))
-    await task
-    assert packets_of(relay.client.take()) == [(13, mark(ok()))]
-    assert relay.stream.seq == 14
-
-
-@pytest.mark.parametrize("fast", [False, True])
-async def test_file_that_breaks_off_is_not_committed(fast: bool) -> None:
-    """The line is cut: an empty packet would mean that the file was whole."""
-    relay = Relay(fast=fast)
-    task = await relay.parked() if fast else await relay.begin()
-    if fast:
-        relay.stream.data_received(packet(QUERY))
-    relay.link.data_received(answer([b"\xfbf"]))
-    await settle()
-    relay.server.take()
-    relay.stream.data_received(packet(b"half", 2))
-    relay.stream.connection_lost(None)
-    await settle()
-    assert relay.server.take() == packet(b"half", 2) and relay.server.aborted
-    with pytest.raises(StreamClosed):
-        await task
-
-
-async def test_file_with_a_wrong_sequence_id_is_refused() -> None:
-    relay = Relay()
-    task = await relay.begin()
-    relay.link.data_received(answer([b"\xfbf"]))
-    await settle()
-    relay.client.take()
-    relay.stream.data_received(packet(b"x", 9))
-    await settle()
-    assert relay.client.take()[4:].startswith(b"\xff\x84\x04#08S01Got packets out of order")
-    assert relay.server.aborted and not relay.upstream.alive
-    with pytest.raises(StreamClosed):
-        await task

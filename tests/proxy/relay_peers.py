@@ -1,0 +1,90 @@
+"""A RelayUpstream between two recorded sockets, and the answers of a server that is not there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from wire_peers import RecordingTransport, packet, settle
+
+from engine.model import ColumnMeta
+from proxy import wire
+from proxy.answer import MORE_RESULTS
+from proxy.capabilities import DEPRECATE_EOF
+from proxy.link import BackendLink
+from proxy.relay import RelayUpstream
+from proxy.stream import PacketStream
+from proxy.upstream import Outcome
+
+QUERY = b"\x03SELECT 1"
+BEGUN = 0x0003  # in transaction, autocommit
+
+
+def answer(payloads: Iterable[bytes], first: int = 1) -> bytes:
+    return b"".join(packet(p, n & 255) for n, p in enumerate(payloads, first))
+
+
+def ok(status: int = BEGUN, affected_rows: int = 0) -> bytes:
+    return wire.ok_packet(0, status=status, affected_rows=affected_rows)
+
+
+def err(message: str = "no") -> bytes:
+    return wire.err_packet(0, 1146, "42S02", message)
+
+
+def result(capabilities: int, rows: Iterable[bytes] = (b"\x01a", b"\xfb"), status: int = BEGUN) -> list[bytes]:
+    payloads = [wire.column_count(1), wire.column_definition(ColumnMeta("näme", 0xFD, table="t"), capabilities)]
+    if not capabilities & DEPRECATE_EOF:
+        payloads.append(wire.eof_packet(status=status))
+    return [*payloads, *rows, wire.end_packet(capabilities, status=status)]
+
+
+class Relay:
+    """A relay between two recorded sockets."""
+
+    def __init__(self, capabilities: int = DEPRECATE_EOF, *, fast: bool = False) -> None:
+        self.stream = PacketStream(lambda stream: None, max_packet_bytes=64 << 20)
+        self.client = RecordingTransport(self.stream)
+        self.stream.connection_made(self.client)
+        self.link = BackendLink()
+        self.server = RecordingTransport(self.link)
+        self.link.connection_made(self.server)
+        self.answers: list[tuple[int, Outcome]] = []
+        self.losses: list[Outcome] = []
+        self.decisions: list[tuple[int, bytes]] = []
+        self.fast = fast
+        self.upstream = RelayUpstream(
+            self.link,
+            self.stream,
+            capabilities=capabilities,
+            status=2,
+            decide=self.decide,
+            on_answer=lambda command, outcome: self.answers.append((command, outcome)),
+            on_lost=self.losses.append,
+        )
+        self.stream.fast_path = self.upstream.try_fast
+
+    def decide(self, command: int, body: bytes) -> bool:
+        self.decisions.append((command, body))
+        return self.fast
+
+    async def begin(
+        self, payload: bytes = QUERY, *, seq: int = 1, more: bool = False, hold: bool = False
+    ) -> asyncio.Task[Outcome]:
+        """A command under way, as after the client's packets have been read up to `seq`."""
+        self.stream.seq = seq
+        task = asyncio.create_task(self.upstream.command(payload, more=more, hold=hold))
+        await settle()
+        return task
+
+    async def parked(self) -> asyncio.Task[bytes]:
+        """A command reader that sleeps, so that the fast path is open."""
+        task = asyncio.create_task(self.stream.read_command())
+        await settle()
+        return task
+
+
+def mark(payload: bytes) -> bytes:
+    """The status flags of an OK (one-byte numbers) or EOF packet, with MORE_RESULTS."""
+    at = 3
+    return payload[:at] + bytes((payload[at] | MORE_RESULTS,)) + payload[at + 1 :]
