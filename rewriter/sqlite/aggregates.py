@@ -211,7 +211,7 @@ _window_function("nth_value", 2, 2)
 
 
 _AGGREGATES = frozenset(
-    "std stddev stddev_pop stddev_samp variance var_pop var_samp bit_and bit_or bit_xor json_arrayagg json_objectagg".split()
+    ["std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "bit_and", "bit_or", "bit_xor", "json_arrayagg", "json_objectagg"]
 )
 
 

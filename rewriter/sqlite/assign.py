@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from sqlglot import exp
 
-from rewriter.sqlite.convert import HexStoreAs, StoreAs
 from rewriter.sqlite.compilation import sql_literal
+from rewriter.sqlite.convert import HexStoreAs, StoreAs
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.expressions import Expressions
 from rewriter.sqlite.literals import lift

@@ -17,7 +17,6 @@ from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import NULL, Typed, rebind, to_bytes, to_integer, to_number, to_text
 from rewriter.sqlite.types import (
     BIGINT,
-    DATE,
     DOUBLE,
     JSON,
     NUMERIC,

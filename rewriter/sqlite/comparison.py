@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rewriter.sqlite.compilation import Compilation
+from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.typed import (
     MomentOf,
     Typed,
     microseconds_of,
     pad_moment,
     rebind,
-    text_of,
     to_bytes,
     to_number,
 )
-from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.types import CALENDAR, NUMERIC, TEXTUAL, Kind
 
 

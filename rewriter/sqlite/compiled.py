@@ -86,6 +86,7 @@ class Insert:
     auto_bind: int = -1
     clear: tuple[Statement, ...] = ()
     missing: str = ""
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

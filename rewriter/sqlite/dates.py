@@ -19,9 +19,9 @@ from rewriter.sqlite.typed import NULL, Typed, slot_value, to_number, to_text
 from rewriter.sqlite.types import (
     BIGINT,
     DATE,
+    YEAR,
     Kind,
     SqlType,
-    YEAR,
     datetime_type,
     decimal,
     time_type,
@@ -32,8 +32,7 @@ EPOCH_MICROSECONDS = "(CAST((julianday('now')-2440587.5)*86400000 AS INTEGER)*10
 """TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) as SQLite alone computes it."""
 
 _UNITS = frozenset(
-    "MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR SECOND_MICROSECOND MINUTE_MICROSECOND MINUTE_SECOND "
-    "HOUR_MICROSECOND HOUR_SECOND HOUR_MINUTE DAY_MICROSECOND DAY_SECOND DAY_MINUTE DAY_HOUR YEAR_MONTH".split()
+    ["MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND", "HOUR_SECOND", "HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"]
 )
 _DAY_UNITS = frozenset(("DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "YEAR_MONTH"))
 _EPOCH = re.compile(r"1970-0?1-0?1(?:[ T]0?0:0?0(?::0?0(?:\.0*)?)?)?")

@@ -21,7 +21,7 @@ from rewriter.sqlite.ddl import (
 )
 from rewriter.sqlite.ddl_columns import DefinitionReader
 from rewriter.sqlite.ddl_table import add_key, check_table, own_name, read_options
-from rewriter.sqlite.ddl_types import check_collation, charset_collation
+from rewriter.sqlite.ddl_types import charset_collation, check_collation
 from rewriter.sqlite.errors import SqlError, unknown_column, unsupported
 from rewriter.sqlite.schema import Column, Index, Table
 from rewriter.sqlite.tokens import Tokens

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.calls import known
 from rewriter.sqlite.ddl_types import check_collation, read_type
+from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.literals import literal_text
 from rewriter.sqlite.parse import mysql_text, parse_expression
 from rewriter.sqlite.schema import Check, Column, Default, ForeignKey, Index, IndexPart

@@ -8,10 +8,9 @@ from functools import reduce
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions import Expressions
 from rewriter.sqlite.functions import define, simple
-from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.operators import remainder
 from rewriter.sqlite.predicates import choose, compare
-from rewriter.sqlite.typed import NULL, Typed, coerce, rebind, to_integer, to_number
+from rewriter.sqlite.typed import Typed, coerce, rebind, to_integer, to_number
 from rewriter.sqlite.types import (
     BIGINT,
     BOOLEAN,

@@ -22,7 +22,7 @@ from rewriter.sqlite.sources import table_name
 from rewriter.sqlite.typed import Typed
 from rewriter.sqlite.types import Kind
 
-_PARTS = frozenset("this expression conflict ignore with_ returning".split())
+_PARTS = frozenset(["this", "expression", "conflict", "ignore", "with_", "returning"])
 _IMPLICIT: dict[Kind, Any] = {Kind.STRING: "", Kind.BINARY: b"", Kind.JSON: "null"}
 
 
@@ -74,7 +74,7 @@ def _target(compilation: Compilation, queries: Queries, node: exp.Expression) ->
         node = node.this
     if not isinstance(node, exp.Table):
         raise unsupported("this target of INSERT")
-    refuse_parts(node, frozenset("this db".split()))
+    refuse_parts(node, frozenset(["this", "db"]))
     database = compilation.name(node.args["db"].name) if node.args.get("db") is not None else None
     table = queries.sources.find(compilation.name(node.name), database)
     if table.view is not None:
@@ -242,7 +242,9 @@ class _InsertBuilder:
         )
         clear = self._clear() if self.mode is InsertMode.REPLACE and rows else ()
         auto = self._auto_position(statement)
-        return Insert(self.table, statement, self.mode, rows, places, auto, clear, self.missing)
+        return Insert(
+            self.table, statement, self.mode, rows, places, auto, clear, self.missing, self.compilation.temporary
+        )
 
     def _auto_position(self, statement: Statement) -> int:
         column = self.table.auto_column

@@ -18,8 +18,8 @@ from rewriter.sqlite.schema import Column, Table
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.sources import table_name
 
-_UPDATE_PARTS = frozenset("this expressions where order limit with_".split())
-_DELETE_PARTS = frozenset("this tables using where order limit with_".split())
+_UPDATE_PARTS = frozenset(["this", "expressions", "where", "order", "limit", "with_"])
+_DELETE_PARTS = frozenset(["this", "tables", "using", "where", "order", "limit", "with_"])
 
 
 def compile_update(compilation: Compilation, parsed: Parsed) -> Modify:
@@ -70,7 +70,7 @@ def row_id(table: Table) -> str:
 
 
 def _single(compilation: Compilation, queries: Queries, node: exp.Expression) -> tuple[Table, str, Scope]:
-    refuse_parts(node, frozenset("this db alias".split()))
+    refuse_parts(node, frozenset(["this", "db", "alias"]))
     scope = Scope()
     queries.sources.tables(node, scope)
     source = scope.sources[0]

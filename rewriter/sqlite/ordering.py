@@ -35,7 +35,7 @@ def order_by(
 def _key(
     x: Expressions, item: exp.Expression, scope: Scope, columns: Sequence[tuple[str, Typed]], only_columns: bool
 ) -> str:
-    refuse_parts(item, frozenset("this desc nulls_first".split()))
+    refuse_parts(item, frozenset(["this", "desc", "nulls_first"]))
     direction = " DESC" if item.args.get("desc") else ""
     position = _result_column(x, item.this, columns)
     if position is not None:

@@ -23,10 +23,10 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings become our 
 PREFIX = "qg__"
 _CALL = re.compile(r"(?<![\w$.@`])([A-Za-z_][\w$]*)(\s*)\(")
 _WORD_BEFORE = re.compile(r"([\w$]+)\s*$")
-_NAME_FOLLOWS = frozenset("INTO TABLE REFERENCES KEY INDEX CONSTRAINT EXISTS AS VIEW INTERVAL".split())
+_NAME_FOLLOWS = frozenset(["INTO", "TABLE", "REFERENCES", "KEY", "INDEX", "CONSTRAINT", "EXISTS", "AS", "VIEW", "INTERVAL"])
 _OPERAND_BEFORE = re.compile(rf"[{END})`\w$]\s*$")
 _NOT_AN_OPERAND = frozenset(
-    "SELECT DISTINCT AND OR NOT XOR WHERE HAVING ON BY WHEN THEN ELSE CASE SET IN LIKE BETWEEN DIV MOD RETURN VALUES".split()
+    ["SELECT", "DISTINCT", "AND", "OR", "NOT", "XOR", "WHERE", "HAVING", "ON", "BY", "WHEN", "THEN", "ELSE", "CASE", "SET", "IN", "LIKE", "BETWEEN", "DIV", "MOD", "RETURN", "VALUES"]
 )
 _ARROW = re.compile(
     rf"((?:(?:`(?:[^`]|``)*`|[A-Za-z_$][\w$]*)\s*\.\s*)*(?:`(?:[^`]|``)*`|[A-Za-z_$][\w$]*))\s*(->>?)\s*({MARK}s{END})"

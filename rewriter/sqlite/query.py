@@ -24,12 +24,12 @@ from rewriter.sqlite.types import unify
 
 _HANDLERS = (aggregates, calls, operators, predicates)  # imported for the handlers they register
 _SELECT_PARTS = frozenset(
-    "expressions from_ joins where group having order limit offset distinct with_ locks windows kind hint operation_modifiers".split()
+    ["expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_", "locks", "windows", "kind", "hint", "operation_modifiers"]
 )
-_SET_PARTS = frozenset("this expression distinct order limit offset with_ by_name locks".split())
+_SET_PARTS = frozenset(["this", "expression", "distinct", "order", "limit", "offset", "with_", "by_name", "locks"])
 _OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 _MODIFIERS = frozenset(
-    "SQL_CALC_FOUND_ROWS STRAIGHT_JOIN HIGH_PRIORITY SQL_NO_CACHE SQL_CACHE SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT".split()
+    ["SQL_CALC_FOUND_ROWS", "STRAIGHT_JOIN", "HIGH_PRIORITY", "SQL_NO_CACHE", "SQL_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT"]
 )
 
 
@@ -100,7 +100,7 @@ class Queries:
         return Typed(f"{sql}(SELECT * FROM ({_renamed(selected)})) AS {alias})", value.type, unquoted=unquoted)
 
     def _parenthesised(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText]) -> Selected:
-        refuse_parts(node, frozenset("this order limit offset with_ alias".split()))
+        refuse_parts(node, frozenset(["this", "order", "limit", "offset", "with_", "alias"]))
         inner = self.query(node.this, scope, items)
         if not (node.args.get("order") or node.args.get("limit")):
             return inner

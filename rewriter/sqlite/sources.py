@@ -23,8 +23,8 @@ from rewriter.sqlite.virtual import INFORMATION_SCHEMA, virtual_source
 if TYPE_CHECKING:
     from rewriter.sqlite.query import Queries
 
-_TABLE_PARTS = frozenset("this db alias hints joins".split())
-_JOIN_PARTS = frozenset("this on using side kind method".split())
+_TABLE_PARTS = frozenset(["this", "db", "alias", "hints", "joins"])
+_JOIN_PARTS = frozenset(["this", "on", "using", "side", "kind", "method"])
 _MAX_VIEW_DEPTH = 16  # views on views; deeper than anyone can read
 
 
@@ -179,7 +179,7 @@ class Sources:
         if isinstance(inner, exp.Table) or (isinstance(inner, exp.Subquery) and not node.args.get("alias")):
             text = self.tables(inner, scope)
             return f"({text}{self.joins(node.args.get('joins') or [], scope)})"
-        refuse_parts(node, frozenset("this alias joins".split()))
+        refuse_parts(node, frozenset(["this", "alias", "joins"]))
         alias_node = node.args.get("alias")
         if alias_node is None or not alias_node.name:
             raise SqlError(1248, "Every derived table must have its own alias")
@@ -197,7 +197,7 @@ class Sources:
     def _common_table(
         self, node: exp.Expression, names: dict[str, list[tuple[str, Typed]]], scope: Scope | None, recursive: bool
     ) -> str:
-        refuse_parts(node, frozenset("this alias".split()))
+        refuse_parts(node, frozenset(["this", "alias"]))
         name = self.compilation.name(node.alias)
         listed = [self.compilation.name(one.name) for one in node.args["alias"].args.get("columns") or ()]
         body = node.this

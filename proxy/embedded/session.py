@@ -1,0 +1,277 @@
+"""EmbeddedSession: one client's session on the embedded database. Statements in, results or MySQL errors out.
+
+Here: what kind of statement it is, and who carries it out. The statements of one session come one after the other; only
+`interrupt` may be called while one runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from engine.backend.sqlite import SqliteDatabase
+from engine.backend.sqlite_errors import SqliteInterrupted
+from engine.errors import BackendError, BackendUnavailable
+from engine.model import ColumnMeta
+from proxy.embedded.administration import Administration
+from proxy.embedded.changes import RowPlan
+from proxy.embedded.results import OkResult, PreparedInfo, RowsResult
+from proxy.embedded.running import Runs, StalePlan
+from proxy.embedded.state import Identity, State
+from rewriter.errors import RewriteError
+from rewriter.sqlite.commands import read_command
+from rewriter.sqlite.compile import first_word, is_planned, query_columns
+from rewriter.sqlite.compiled import Insert, Modify, Query
+from rewriter.sqlite.ddl import CreateDatabase, DropDatabase
+from rewriter.sqlite.ddl_read import read_definition
+from rewriter.sqlite.errors import SqlError, unsupported
+from rewriter.sqlite.literals import Lifted, lift, slot_kinds
+from rewriter.sqlite.rows import split_rows
+from rewriter.sqlite.schema import DATABASE
+from rewriter.sqlite.show import ShowQuery, read_show
+from rewriter.sqlite.tokens import Tokens
+
+__all__ = ["EmbeddedSession", "OkResult", "PreparedInfo", "RowsResult"]
+
+SqlValue = Any
+_LEADING = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|/\*M?!\d*|\()*", re.S)
+_DEFINITIONS = frozenset(("CREATE", "ALTER", "RENAME", "TRUNCATE", "DROP"))
+_SHOWS = frozenset(("SHOW", "DESC", "DESCRIBE", "EXPLAIN"))
+_KEEP_DIAGNOSTICS = re.compile(r"SHOW\s+(?:WARNINGS|ERRORS|COUNT)\b", re.I)
+_ATTEMPTS = 3  # a plan that is stale when it runs is made again; definitions are not that frequent
+
+
+class EmbeddedSession:
+    """See the module. Its only database is `main`, which is current from the start."""
+
+    def __init__(
+        self,
+        database: SqliteDatabase,
+        *,
+        connection_id: int,
+        user: str,
+        host: str,
+        found_rows: bool,
+        server_version: str,
+        process_list: Callable[[], Sequence[Any]],
+    ) -> None:
+        identity = Identity(connection_id, user, host, server_version)
+        self._state = State.create(database, identity, found_rows, process_list)
+        self._runs = Runs(self._state)
+        self._administration = Administration(self._state, self._nested)
+        self._task: asyncio.Task[Any] | None = None
+        self._killed = False
+        self._closed = False
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._state.transaction.active
+
+    @property
+    def autocommit(self) -> bool:
+        return self._state.transaction.autocommit
+
+    @property
+    def status(self) -> int:
+        """The protocol's status flags: in transaction, autocommit."""
+        return self._state.transaction.status
+
+    @property
+    def database(self) -> str | None:
+        return self._state.current
+
+    @property
+    def warning_count(self) -> int:
+        return self._state.diagnostics.warning_count
+
+    async def execute(self, sql: str, params: Sequence[SqlValue] | None = None) -> RowsResult | OkResult:
+        """Run one statement. `params` are the values of its `?`, bound and never spliced.
+
+        Raises:
+            BackendError: SQLite or the transaction refused it.
+            RewriteError: it is wrong, or not supported.
+        """
+        if not _KEEP_DIAGNOSTICS.match(sql.lstrip()):
+            self._state.diagnostics.clear()
+        try:
+            return await self._guarded(self._execute(sql, params))
+        except (BackendError, RewriteError) as error:
+            self._state.diagnostics.add("Error", error.errno, error.message)
+            self._state.diagnostics.row_count = -1
+            raise
+
+    async def prepare(self, sql: str) -> PreparedInfo:
+        """What can be told of a statement before its parameters are known."""
+        await self._state.shared.load()
+        state = self._state
+        word = _first_word(sql)
+        if not is_planned(word):
+            lifted = lift(sql, None, state.variables.lexical)
+            return PreparedInfo(lifted.parameters, self._show_columns(word, lifted))
+        lifted = self._lift(sql, None)
+        columns = query_columns(self._first_row(lifted), state.schema, state.modes)
+        return PreparedInfo(lifted.parameters, tuple(column.meta for column in columns))
+
+    async def use(self, database: str) -> None:
+        """COM_INIT_DB."""
+        self._state.use(database)
+
+    async def reset(self) -> None:
+        """COM_RESET_CONNECTION: roll back, forget variables, temporary tables and prepared statements."""
+        await self._runs.close()
+        self._administration.prepared.clear()
+        await self._state.reset()
+
+    async def close(self) -> None:
+        """Roll back what is open and let others write. May be called twice."""
+        if not self._closed:
+            self._closed = True
+            await self._runs.close()
+            await self._state.transaction.close()
+
+    def interrupt(self) -> None:
+        """KILL QUERY: what runs fails with 1317. Without effect between statements."""
+        self._killed = True
+        if not self._runs.kill(SqliteInterrupted()) and self._task is not None:
+            self._task.cancel()
+
+    async def _guarded(self, statement: Coroutine[Any, Any, RowsResult | OkResult]) -> RowsResult | OkResult:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._killed = task, False
+        try:
+            return await statement
+        except asyncio.CancelledError:
+            if self._killed and task.uncancel() == 0:
+                raise SqliteInterrupted() from None
+            raise
+        finally:
+            self._task = None
+
+    async def _execute(self, sql: str, params: Sequence[SqlValue] | None) -> RowsResult | OkResult:
+        if self._closed:
+            raise BackendUnavailable("the session is closed")
+        await self._state.shared.load()
+        return await self._nested(sql, params)
+
+    async def _nested(self, sql: str, params: Sequence[SqlValue] | None = None) -> RowsResult | OkResult:
+        word = _first_word(sql)
+        if is_planned(word):
+            return await self._planned(self._lift(sql, params))
+        lifted = lift(sql, params, self._state.variables.lexical)
+        tokens = Tokens(lifted.shape, lifted.values)
+        if tokens.at_end:
+            if not sql.strip(" \t\r\n;"):
+                raise SqlError(1065, "Query was empty")
+            return OkResult()  # nothing but comments
+        word = tokens.peek().upper
+        if word in _SHOWS:
+            account = self._state.identity.account.partition("@")
+            show = read_show(tokens, self._state.current, f"`{account[0]}`@`{account[2]}`")
+            return await self._administration.show(show)
+        if word in _DEFINITIONS and tokens.peek(1).upper != "PREPARE":
+            return await self._define(tokens)
+        return await self._administration.command(read_command(tokens))
+
+    def _lift(self, sql: str, params: Sequence[SqlValue] | None) -> Lifted:
+        return lift(sql, params, self._state.variables.lexical, self._state.look_up)
+
+    async def _planned(self, lifted: Lifted) -> RowsResult | OkResult:
+        """A query or change, planned again when the schema changes under it."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            version = self._state.shared.schema.version
+            try:
+                return await self._run_plan(lifted)
+            except StalePlan:
+                if attempt == _ATTEMPTS:
+                    raise SqlError(1412, "Table definition has changed, please retry transaction") from None
+            except BackendError as error:
+                moved = version != self._state.shared.schema.version
+                if not moved or error.errno not in (1054, 1146) or attempt == _ATTEMPTS:
+                    raise
+        raise AssertionError
+
+    async def _run_plan(self, lifted: Lifted) -> RowsResult | OkResult:
+        rows = self._insert_rows(lifted)
+        if rows is not None:
+            return await self._runs.change(rows, None, ())
+        plan = self._plan(lifted.shape, lifted.values)
+        match plan:
+            case Query():
+                return await self._runs.query(plan, lifted.values)
+            case Insert():
+                return await self._runs.change([(plan, lifted.values)], None, ())
+            case Modify():
+                return await self._runs.change(None, plan, lifted.values)
+        raise AssertionError
+
+    def _plan(self, shape: str, values: Sequence[Any]) -> Query | Insert | Modify:
+        state = self._state
+        return state.shared.plans.plan(shape, values, state.schema, state.modes)
+
+    def _insert_rows(self, lifted: Lifted) -> list[RowPlan] | None:
+        """The rows of an INSERT with many, each with its plan."""
+        rows = split_rows(lifted.shape)
+        if rows is None:
+            return None
+        result: list[RowPlan] = []
+        for number, row in enumerate(rows, 1):
+            values = tuple(lifted.values[slot] for slots in row.slots for slot in slots)
+            try:
+                plan = self._plan(row.shape, values)
+            except SqlError as error:
+                if error.errno == 1136:
+                    raise SqlError(1136, f"Column count doesn't match value count at row {number}") from None
+                raise
+            assert isinstance(plan, Insert)
+            result.append((plan, values))
+        return result
+
+    def _first_row(self, lifted: Lifted) -> Lifted:
+        rows = split_rows(lifted.shape)
+        if rows is None:
+            return lifted
+        values = tuple(lifted.values[slot] for slots in rows[0].slots for slot in slots)
+        return Lifted(rows[0].shape, values, len(slot_kinds(rows[0].shape)))
+
+    async def _define(self, tokens: Tokens) -> OkResult:
+        definition = read_definition(tokens)
+        match definition:
+            case CreateDatabase():
+                return self._create_database(definition)
+            case DropDatabase():
+                if definition.if_exists and definition.name != DATABASE:
+                    self._state.diagnostics.add(
+                        "Note", 1008, f"Can't drop database '{definition.name}'; database doesn't exist"
+                    )
+                    return OkResult(warnings=1)
+                if definition.name != DATABASE:
+                    raise SqlError(1008, f"Can't drop database '{definition.name}'; database doesn't exist")
+                raise unsupported("DROP DATABASE", "drop its tables, or delete the file")
+        return await self._runs.define(definition)
+
+    def _create_database(self, definition: CreateDatabase) -> OkResult:
+        if definition.name != DATABASE:
+            raise unsupported(f"a second database ('{definition.name}')", f"the only one is '{DATABASE}'")
+        if not definition.if_not_exists:
+            raise SqlError(1007, f"Can't create database '{DATABASE}'; database exists")
+        self._state.diagnostics.add("Note", 1007, f"Can't create database '{DATABASE}'; database exists")
+        return OkResult(1, warnings=1)
+
+    def _show_columns(self, word: str, lifted: Lifted) -> tuple[ColumnMeta, ...]:
+        if word not in _SHOWS or lifted.parameters:
+            return ()
+        tokens = Tokens(lifted.shape, lifted.values)
+        show = read_show(tokens, self._state.current, "")
+        if not isinstance(show, ShowQuery):
+            return ()
+        inner = lift(show.sql)
+        return tuple(column.meta for column in query_columns(inner, self._state.schema, self._state.modes))
+
+
+def _first_word(sql: str) -> str:
+    """The statement's first word, comments and parentheses before it passed over."""
+    match = _LEADING.match(sql)
+    return first_word(sql[match.end() :] if match else sql)

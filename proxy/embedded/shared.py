@@ -1,0 +1,55 @@
+"""What all sessions of one embedded database share: its schema, the plans, the global variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.backend.sqlite import SqliteDatabase
+from engine.backend.sqlite_connection import SqlFunctions, SqliteConnection
+from rewriter.sqlite.compile import PlanCache
+from rewriter.sqlite.runtime.aggregates import AGGREGATES
+from rewriter.sqlite.runtime.registry import scalars
+from rewriter.sqlite.schema import Schema, Table, from_json
+
+_KEY = "embedded"
+_TABLES = "SELECT comment, definition FROM queuegate_meta_tables ORDER BY name"
+FUNCTIONS = SqlFunctions(scalars(), AGGREGATES)
+
+
+@dataclass(eq=False, slots=True)
+class Shared:
+    """See the module. Get it with `of`; `schema` is empty until `load` has run once."""
+
+    database: SqliteDatabase
+    schema: Schema = field(default_factory=Schema)
+    plans: PlanCache = field(default_factory=PlanCache)
+    global_variables: dict[str, Any] = field(default_factory=dict)
+    loaded: bool = False
+
+    @classmethod
+    def of(cls, database: SqliteDatabase) -> Shared:
+        """The database's one Shared; our functions are installed with it."""
+        shared = database.shared.get(_KEY)
+        if not isinstance(shared, Shared):
+            database.install(FUNCTIONS)
+            shared = database.shared[_KEY] = cls(database)
+        return shared
+
+    async def load(self) -> None:
+        """Read the schema, once."""
+        if not self.loaded:
+            tables = await self.database.read(read_tables)
+            if not self.loaded:
+                self.adopt(tables)
+
+    def adopt(self, tables: dict[str, Table]) -> None:
+        """A new schema, read after a change to it."""
+        self.schema = Schema(self.schema.version + 1, tables)
+        self.loaded = True
+
+
+def read_tables(connection: SqliteConnection) -> dict[str, Table]:
+    """Every table in the data dictionary. The comment is kept beside the definition, where the engine looks for it."""
+    tables = (replace(from_json(text), comment=comment) for comment, text in connection.fetch_all(_TABLES))
+    return {table.name: table for table in tables}

@@ -1,0 +1,120 @@
+"""Results read from SQLite in batches: a small one in a single visit to the thread, a large one as the client takes it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.backend.sqlite import SqliteDatabase
+from engine.backend.sqlite_connection import SqliteConnection, SqliteWorker
+from engine.backend.sqlite_errors import SqliteInterrupted
+from proxy.embedded.results import Row, RowDecoder
+from rewriter.sqlite.runtime.context import CallContext
+
+FIRST_BATCH = 256  # rows fetched with the statement itself; most results end here
+NEXT_BATCH = 1024  # rows per visit to the thread afterwards: a few hundred kB of ordinary rows
+KEPT_ROWS_MAX = 100_000  # rows of a result held in memory when its connection is needed for the next statement
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """One open result. It owns its worker unless that is pinned by a transaction (`release` None)."""
+
+    database: SqliteDatabase
+    worker: SqliteWorker
+    decode: RowDecoder
+    release: Callable[[SqliteWorker], None] | None
+    context: CallContext
+    killed: bool = False
+    finished: bool = False
+    total: int = 0
+    _cursor: Any = None
+    _ready: list[list[Row]] = field(default_factory=list)
+
+    async def open(self, sql: str, params: Sequence[Any]) -> None:
+        """Run the query and fetch its first rows."""
+
+        def start(connection: SqliteConnection) -> tuple[Any, list[Row]]:
+            connection.context = self.context
+            cursor = connection.execute(sql, params)
+            try:
+                return cursor, self.decode(connection.fetch(cursor, FIRST_BATCH))
+            except BaseException:
+                cursor.close()
+                raise
+
+        try:
+            self._cursor, rows = await self.database.run(self.worker, start)
+        except BaseException:
+            self._give_back()
+            raise
+        await self._received(rows, FIRST_BATCH)
+
+    async def batches(self) -> AsyncIterator[list[Row]]:
+        """The rows, batch by batch."""
+        try:
+            while True:
+                if self.killed:
+                    raise SqliteInterrupted()
+                if self._ready:
+                    yield self._ready.pop(0)
+                elif self.finished:
+                    return
+                else:
+                    await self._fetch()
+        finally:
+            await self.close()
+
+    async def keep(self) -> None:
+        """Read the rest into memory, because the connection is needed."""
+        while not self.finished:
+            await self._fetch()
+            if sum(len(batch) for batch in self._ready) > KEPT_ROWS_MAX:
+                self.killed = True
+                await self.close()
+
+    def kill(self) -> None:
+        """End the result with 1317."""
+        self.killed = True
+        self.context.wake.set()
+        if not self.finished:
+            self.worker.interrupt()
+
+    async def close(self) -> None:
+        """Give the connection back. May be called twice."""
+        if self.finished:
+            return
+        self.finished = True
+        cursor, self._cursor = self._cursor, None
+        try:
+            await self.database.run(self.worker, lambda _: cursor.close() if cursor is not None else None)
+        finally:
+            self._give_back()
+
+    async def _fetch(self) -> None:
+        cursor = self._cursor
+
+        def fetch(connection: SqliteConnection) -> list[Row]:
+            connection.context = self.context
+            return self.decode(connection.fetch(cursor, NEXT_BATCH))
+
+        try:
+            rows = await self.database.run(self.worker, fetch)
+        except BaseException:
+            await self.close()
+            raise
+        await self._received(rows, NEXT_BATCH)
+
+    async def _received(self, rows: list[Row], wanted: int) -> None:
+        self.total += len(rows)
+        if rows:
+            self._ready.append(rows)
+        if len(rows) < wanted:
+            await self.close()
+
+    def _give_back(self) -> None:
+        self.finished = True
+        release, self.release = self.release, None
+        if release is not None:
+            release(self.worker)

@@ -1,0 +1,316 @@
+"""System and user variables of a session: what clients read and set.
+
+Those that mean something here act (autocommit, sql_mode, time_zone ...); those that only describe a server are constants;
+those whose setting would promise what is not kept are refused unless set to what is true anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rewriter.sqlite.errors import SqlError, unsupported
+from rewriter.sqlite.literals import LexicalModes
+from rewriter.sqlite.runtime.moments import time_zone
+from rewriter.sqlite.types import DEFAULT_COLLATION
+
+DEFAULT_SQL_MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+_SQL_MODES = frozenset(
+    (
+        *DEFAULT_SQL_MODE.split(","),
+        *("ALLOW_INVALID_DATES", "ANSI_QUOTES", "HIGH_NOT_PRECEDENCE", "IGNORE_SPACE", "NO_AUTO_VALUE_ON_ZERO"),
+        *("NO_BACKSLASH_ESCAPES", "NO_DIR_IN_CREATE", "NO_UNSIGNED_SUBTRACTION", "PAD_CHAR_TO_FULL_LENGTH"),
+        *("PIPES_AS_CONCAT", "REAL_AS_FLOAT", "STRICT_ALL_TABLES", "TIME_TRUNCATE_FRACTIONAL", "NO_AUTO_CREATE_USER"),
+        *("TRADITIONAL", "ANSI", "NO_KEY_OPTIONS", "NO_FIELD_OPTIONS", "NO_TABLE_OPTIONS"),
+    )
+)
+_REFUSED_MODES = frozenset(
+    ("HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PAD_CHAR_TO_FULL_LENGTH", "REAL_AS_FLOAT", "PIPES_AS_CONCAT")
+)
+_LEVELS = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
+_MAX_LOCK_WAIT = 3600  # seconds; longer than this nobody waits for a row
+
+# Name to default. A tuple (value,) is read-only.
+_CONSTANTS: dict[str, Any] = {
+    "auto_increment_increment": 1,
+    "auto_increment_offset": 1,
+    "autocommit": 1,
+    "automatic_sp_privileges": (1,),
+    "back_log": (128,),
+    "basedir": ("/",),
+    "big_tables": 0,
+    "bulk_insert_buffer_size": 8388608,
+    "character_set_client": "utf8mb4",
+    "character_set_connection": "utf8mb4",
+    "character_set_database": "utf8mb4",
+    "character_set_filesystem": "binary",
+    "character_set_results": "utf8mb4",
+    "character_set_server": "utf8mb4",
+    "character_set_system": ("utf8mb3",),
+    "collation_connection": DEFAULT_COLLATION,
+    "collation_database": DEFAULT_COLLATION,
+    "collation_server": DEFAULT_COLLATION,
+    "completion_type": "NO_CHAIN",
+    "connect_timeout": 10,
+    "datadir": ("/",),
+    "default_authentication_plugin": ("caching_sha2_password",),
+    "default_storage_engine": "InnoDB",
+    "default_tmp_storage_engine": "InnoDB",
+    "default_week_format": 0,
+    "div_precision_increment": (4,),
+    "event_scheduler": ("OFF",),
+    "explicit_defaults_for_timestamp": 1,
+    "foreign_key_checks": 1,
+    "group_concat_max_len": 1048576,
+    "have_openssl": ("DISABLED",),
+    "have_ssl": ("DISABLED",),
+    "hostname": ("localhost",),
+    "identity": 0,
+    "information_schema_stats_expiry": 86400,
+    "init_connect": ("",),
+    "innodb_autoinc_lock_mode": (2,),
+    "innodb_flush_log_at_trx_commit": (1,),
+    "innodb_lock_wait_timeout": 5,
+    "innodb_read_only": (0,),
+    "innodb_version": ("8.0",),
+    "insert_id": 0,
+    "interactive_timeout": 28800,
+    "last_insert_id": 0,
+    "lc_messages": "en_US",
+    "lc_time_names": "en_US",
+    "license": ("Apache-2.0",),
+    "local_infile": (0,),
+    "lock_wait_timeout": 31536000,
+    "log_bin": (0,),
+    "lower_case_file_system": (0,),
+    "lower_case_table_names": (0,),
+    "max_allowed_packet": 67108864,
+    "max_connections": 151,
+    "max_error_count": 64,
+    "max_execution_time": 0,
+    "max_join_size": 18446744073709551615,
+    "max_prepared_stmt_count": 16382,
+    "max_user_connections": 0,
+    "net_buffer_length": 16384,
+    "net_read_timeout": 30,
+    "net_write_timeout": 60,
+    "old_passwords": 0,
+    "optimizer_switch": "",
+    "performance_schema": (0,),
+    "port": (3306,),
+    "profiling": 0,
+    "protocol_version": (10,),
+    "pseudo_thread_id": 0,
+    "query_cache_size": (0,),
+    "query_cache_type": ("OFF",),
+    "read_only": (0,),
+    "server_id": (1,),
+    "session_track_schema": 1,
+    "session_track_system_variables": "",
+    "sql_auto_is_null": 0,
+    "sql_big_selects": 1,
+    "sql_buffer_result": 0,
+    "sql_log_bin": 1,
+    "sql_log_off": 0,
+    "sql_mode": DEFAULT_SQL_MODE,
+    "sql_notes": 1,
+    "sql_quote_show_create": 1,
+    "sql_require_primary_key": 0,
+    "sql_safe_updates": 0,
+    "sql_select_limit": 18446744073709551615,
+    "sql_warnings": 0,
+    "storage_engine": "InnoDB",
+    "super_read_only": (0,),
+    "system_time_zone": ("UTC",),
+    "time_zone": "SYSTEM",
+    "timestamp": 0,
+    "tmp_table_size": 16777216,
+    "transaction_isolation": "READ-COMMITTED",
+    "transaction_read_only": 0,
+    "tx_isolation": "READ-COMMITTED",
+    "tx_read_only": 0,
+    "unique_checks": 1,
+    "version": ("",),
+    "version_comment": ("queuegate, embedded backend",),
+    "version_compile_machine": ("",),
+    "version_compile_os": ("",),
+    "wait_timeout": 28800,
+}
+_ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
+_BOOLEAN = frozenset(
+    ["autocommit", "foreign_key_checks", "unique_checks", "sql_notes", "sql_warnings", "sql_auto_is_null", "sql_safe_updates", "sql_big_selects", "sql_log_bin", "sql_log_off", "sql_buffer_result", "sql_quote_show_create", "big_tables", "transaction_read_only", "profiling", "explicit_defaults_for_timestamp", "sql_require_primary_key", "session_track_schema", "old_passwords", "lower_case_file_system", "local_infile", "log_bin", "read_only", "super_read_only", "performance_schema", "innodb_read_only", "automatic_sp_privileges"]
+)
+# Variables that act only in a real server: any other value would promise what is not kept.
+_FIXED = {
+    "foreign_key_checks": "the embedded backend always checks foreign keys",
+    "sql_auto_is_null": "IS NULL does not find the last inserted row here",
+    "sql_safe_updates": "updates without a key are not refused here",
+    "sql_big_selects": "large SELECTs are not refused here",
+    "sql_select_limit": "write a LIMIT",
+    "auto_increment_increment": "numbers follow each other here",
+    "auto_increment_offset": "numbers follow each other here",
+    "sql_require_primary_key": "tables without a primary key are not refused here",
+    "big_tables": "",
+    "timestamp": "NOW() is the machine's clock here",
+    "insert_id": "name the value in the INSERT",
+    "max_join_size": "large joins are not refused here",
+    "default_week_format": "give WEEK() its mode",
+    "lc_time_names": "names of days and months are English here",
+    "completion_type": "write AND CHAIN",
+}
+
+
+@dataclass(eq=False, slots=True)
+class Variables:
+    """A session's variables over the database's global ones. `constants` are what this server is."""
+
+    shared: dict[str, Any]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    session: dict[str, Any] = field(default_factory=dict)
+    user: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, name: str, scope: str = "") -> Any:
+        """A system variable.
+
+        Raises:
+            SqlError: 1193 no such variable.
+        """
+        key = _ALIASES.get(name.lower(), name.lower())
+        if key in self.constants:
+            return self.constants[key]
+        if key not in _CONSTANTS:
+            raise SqlError(1193, f"Unknown system variable '{name}'")
+        if scope != "global" and key in self.session:
+            return self.session[key]
+        default = _CONSTANTS[key]
+        return self.shared.get(key, default[0] if isinstance(default, tuple) else default)
+
+    def look_up(self, text: str) -> Any:
+        """What `@name` or `@@[scope.]name` stands for in a statement."""
+        if not text.startswith("@@"):
+            return self.user.get(text[1:].strip("`'\"").lower())
+        name = text[2:].replace("`", "").replace(" ", "")
+        scope, _, rest = name.rpartition(".")
+        return self.get(rest, scope.lower())
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value as it will be kept.
+
+        Raises:
+            SqlError: 1193 unknown, 1238 read-only, 1231 wrong value, 1235 a promise that is not kept.
+        """
+        key = _ALIASES.get(name, name)
+        if key in self.constants or isinstance(_CONSTANTS.get(key), tuple):
+            raise SqlError(1238, f"Variable '{name}' is a read only variable")
+        if key not in _CONSTANTS:
+            raise SqlError(1193, f"Unknown system variable '{name}'")
+        if isinstance(value, str) and value.upper() == "DEFAULT":
+            return self.shared.get(key, _CONSTANTS[key])
+        if key in _BOOLEAN:
+            value = _boolean(name, value)
+        checked = _CHECKS[key](name, value) if key in _CHECKS else _typed(name, key, value)
+        if key in _FIXED and checked != _CONSTANTS[key] and not _harmless(key, checked):
+            raise unsupported(f"SET {name} = {checked}", _FIXED[key])
+        return checked
+
+    def assign(self, scope: str, name: str, value: Any) -> None:
+        """Keep a value that was checked."""
+        key = _ALIASES.get(name, name)
+        (self.shared if scope == "global" else self.session)[key] = value
+
+    def all(self, scope: str) -> list[tuple[str, str]]:
+        """Every variable with its value as SHOW VARIABLES prints it."""
+        names = sorted({*_CONSTANTS, *self.constants})
+        return [(name, shown(name, self.get(name, scope))) for name in names]
+
+    def reset(self) -> None:
+        self.session.clear()
+        self.user.clear()
+
+    @property
+    def sql_modes(self) -> frozenset[str]:
+        return frozenset(str(self.get("sql_mode")).split(","))
+
+    @property
+    def lexical(self) -> LexicalModes:
+        modes = self.sql_modes
+        return LexicalModes("ANSI_QUOTES" in modes, "NO_BACKSLASH_ESCAPES" in modes)
+
+
+def shown(name: str, value: Any) -> str:
+    """A variable's value as text; switches read ON and OFF."""
+    if name in _BOOLEAN and value in (0, 1):
+        return "ON" if value else "OFF"
+    return str(value)
+
+
+def _harmless(key: str, value: Any) -> bool:
+    """Settings that dump files make and whose effect is only to be faster."""
+    return key == "sql_select_limit" and value >= 1 << 63
+
+
+def _boolean(name: str, value: Any) -> int:
+    text = str(value).upper()
+    if text in ("1", "ON", "TRUE", "YES"):
+        return 1
+    if text in ("0", "OFF", "FALSE", "NO"):
+        return 0
+    raise _wrong(name, value)
+
+
+def _wrong(name: str, value: Any) -> SqlError:
+    return SqlError(1231, f"Variable '{name}' can't be set to the value of '{'NULL' if value is None else value}'")
+
+
+def _typed(name: str, key: str, value: Any) -> Any:
+    if isinstance(_CONSTANTS[key], int) and not isinstance(value, int):
+        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
+    return "" if value is None and isinstance(_CONSTANTS[key], str) else value
+
+
+def _check_mode(name: str, value: Any) -> str:
+    modes = [mode.strip().upper() for mode in str(value or "").split(",") if mode.strip()]
+    for mode in modes:
+        if mode not in _SQL_MODES:
+            raise _wrong(name, mode)
+        if mode in _REFUSED_MODES or mode == "ANSI":
+            raise unsupported(f"sql_mode {mode}", "leave it out")
+    return ",".join(dict.fromkeys(modes))
+
+
+def _check_zone(name: str, value: Any) -> str:
+    if time_zone(str(value)) is None:
+        raise SqlError(1298, f"Unknown or incorrect time zone: '{value}'")
+    return str(value)
+
+
+def _check_level(name: str, value: Any) -> str:
+    level = str(value).upper().replace(" ", "-")
+    if level not in _LEVELS:
+        raise _wrong(name, value)
+    return level
+
+
+def _check_wait(name: str, value: Any) -> float:
+    if not isinstance(value, (int, float)) or value < 0:
+        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
+    return min(value, _MAX_LOCK_WAIT)
+
+
+def _check_charset(name: str, value: Any) -> str:
+    charset = str(value or "utf8mb4").lower()
+    if charset not in ("utf8mb4", "utf8mb3", "utf8", "binary", "ascii", "latin1"):
+        raise SqlError(1115, f"Unknown character set: '{value}'")
+    return charset
+
+
+_CHECKS = {
+    "sql_mode": _check_mode,
+    "time_zone": _check_zone,
+    "transaction_isolation": _check_level,
+    "innodb_lock_wait_timeout": _check_wait,
+    "character_set_client": _check_charset,
+    "character_set_connection": _check_charset,
+    "character_set_results": _check_charset,
+}
