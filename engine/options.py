@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 
 from engine.clock import NS_PER_SECOND
-from engine.errors import InvalidOption, InvalidQueueTable, NotSupported
+from engine.errors import InvalidOption, InvalidQueueTable
 
 _UNIT_NS = {
     "ms": 1_000_000,
@@ -41,6 +41,18 @@ class QueueOptions:
     cache_size: int = 10000
     poll_interval_ns: int = 30 * NS_PER_SECOND
     message_cols: tuple[str, ...] = ()
+    max_attempts: int = 0
+    dead_letter: str | None = None
+    max_rate: Decimal | None = None
+    max_concurrency: int | None = None
+    order_key: str | None = None
+    on_failure: str = "block"
+
+    @property
+    def deferred(self) -> tuple[str, ...]:
+        """Options that are set here, kept in the table, and not acted upon by this version."""
+        default = QueueOptions()
+        return tuple(name for name in DEFERRED if getattr(self, name) != getattr(default, name))
 
     @property
     def effective_min_backoff_ns(self) -> int:
@@ -101,6 +113,39 @@ def _names(name: str, value: OptionValue) -> tuple[str, ...]:
     return names
 
 
+def _name(name: str, value: OptionValue) -> str:
+    text = str(value).strip()
+    if not re.fullmatch(r"[\w$]{1,64}", text):
+        raise InvalidOption(f"{name}: '{value}' is not a name of up to 64 letters, digits, _ or $")
+    return text
+
+
+def _order_key(name: str, value: OptionValue) -> str:
+    return "*" if str(value).strip() == "*" else _name(name, value)
+
+
+def _rate(name: str, value: OptionValue) -> Decimal:
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*(?:/\s*s)?\s*", str(value), re.ASCII)
+    if match is None or not Decimal(match[1]):
+        raise InvalidOption(f"{name}: '{value}' is not a number of deliveries per second above 0, up to 999999999")
+    return Decimal(match[1])
+
+
+def _choice(*allowed: str) -> Callable[[str, OptionValue], str]:
+    def read(name: str, value: OptionValue) -> str:
+        text = str(value).strip().lower()
+        if text not in allowed:
+            raise InvalidOption(f"{name}: '{value}' is none of {', '.join(allowed)}")
+        return text
+
+    return read
+
+
+def _plain(value: object) -> str:
+    assert isinstance(value, Decimal)
+    return format(value.normalize(), "f")
+
+
 def _seconds(value: object) -> str:
     assert isinstance(value, int)
     return format((Decimal(value) / NS_PER_SECOND).normalize(), "f")
@@ -122,10 +167,16 @@ OPTIONS: Mapping[str, _Option] = {
     "cache_size": _Option("cache_size", "vt_cache_size", _count(1, 10_000_000), str),
     "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", _wait, _seconds),
     "message_cols": _Option("message_cols", "vt_message_cols", _names, _joined),
+    "max_attempts": _Option("max_attempts", "max_attempts", _count(0, 1_000_000), str),
+    "dead_letter": _Option("dead_letter", "dead_letter", _name, str),
+    "max_rate": _Option("max_rate", "max_rate", _rate, _plain),
+    "max_concurrency": _Option("max_concurrency", "max_concurrency", _count(1, 10_000_000), str),
+    "order_key": _Option("order_key", "order_key", _order_key, str),
+    "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
 }
 
-# Described in the language but enforced by a later release: refused rather than accepted and ignored.
-LATER_OPTIONS = frozenset(("max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure"))
+DEFERRED = ("max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure")
+"""Read, checked and kept, but not acted upon by this version: CREATE QUEUE warns of each."""
 
 REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval")
 
@@ -135,13 +186,10 @@ def parse_options(given: Mapping[str, OptionValue], base: QueueOptions | None = 
 
     Raises:
         InvalidOption: unknown name or absurd value; the message lists what is allowed.
-        NotSupported: an option that is part of the language but not enforced yet.
     """
     values: dict[str, object] = {}
     for raw_name, value in given.items():
         name = raw_name.lower()
-        if name in LATER_OPTIONS:
-            raise NotSupported(f"queue option '{name}' is not supported by this version; leave it out")
         option = OPTIONS.get(name)
         if option is None:
             raise InvalidOption(f"unknown queue option '{raw_name}'; allowed: {', '.join(sorted(OPTIONS))}")
@@ -166,9 +214,9 @@ def validated(options: QueueOptions) -> QueueOptions:
 def to_comment(options: QueueOptions) -> str:
     """The table COMMENT that keeps these options. `from_comment` reads it back unchanged."""
     parts = ["vitess_message"]
-    for option in OPTIONS.values():
+    for name, option in OPTIONS.items():
         value = getattr(options, option.field)
-        if value is not None and value != ():
+        if value is not None and value != () and (name not in DEFERRED or name in options.deferred):
             parts.append(f"{option.key}={option.write(value)}")
     return ",".join(parts)
 

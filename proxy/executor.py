@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 # In these charsets the byte of a backslash may be half a character, so bytes alone do not tell where a string ends.
 _BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
+_KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
 LIMIT_MAX = (1 << 63) - 1
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 ClientFault = (EngineError, RewriteError, ProxyError)
@@ -122,8 +123,10 @@ class Executor:
         match plan:
             case Passthrough(effects):
                 return await self.forward(self._query(text), effects, effects.transaction, more=more)
-            case Execute(sql, effects):
+            case Execute(sql, effects, ()):
                 return await self.forward(self._query(self.encode(sql)), effects, more=more)
+            case Execute():
+                return await self._execute_with_warnings(plan)
             case UseDatabase(database):
                 return await self._use(text, database, more)
             case Kill():
@@ -155,6 +158,19 @@ class Executor:
         if effects.catalog:
             await upstream.deliver()
         self.note(outcome, effects, verb)
+        return outcome
+
+    async def _execute_with_warnings(self, plan: Execute) -> Outcome:
+        """A statement that the database knows only half of: it carries it out, we answer."""
+        result = await self.session.upstream.collect(plan.sql)
+        outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
+        if not outcome.ok:
+            raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
+        if plan.effects.catalog:
+            await self._refresh_catalog()
+        self.session.notes = tuple(("Warning", _KEPT_ONLY, text) for text in plan.warnings)
+        self.note(outcome, plan.effects)
+        await self.session.writer.ok(warnings=len(plan.warnings))
         return outcome
 
     def note(self, outcome: Outcome, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None) -> None:
@@ -232,7 +248,7 @@ class Executor:
         """Columns and rows of a statement that the proxy answers; no columns means OK."""
         match plan:
             case NoOperation(errno, note):
-                self.session.notes = ((errno, note),)
+                self.session.notes = (("Note", errno, note),)
                 return (), ()
             case ShowQueues(database, like):
                 return QUEUES_COLUMNS, queue_rows(self.engine.status(), self.engine.catalog, database, like)
@@ -293,7 +309,9 @@ class Executor:
         if not notes or _SHOW_WARNINGS.fullmatch(text) is None:
             return False
         self.session.notes = notes
-        await self.session.writer.result(WARNINGS_COLUMNS, [(b"Note", b"%d" % n, note.encode()) for n, note in notes])
+        await self.session.writer.result(
+            WARNINGS_COLUMNS, [(level.encode(), b"%d" % errno, text.encode()) for level, errno, text in notes]
+        )
         return True
 
     # --- errors

@@ -44,7 +44,7 @@ class ClientSession:
         self.database = database
         self.scope = TransactionScope()
         self.subscription: Subscription | None = None
-        self.notes: tuple[tuple[int, str], ...] = ()
+        self.notes: tuple[tuple[str, int, str], ...] = ()
         self._clock = clock
         self._since = clock.monotonic()
         self._statement: str | None = None

@@ -128,7 +128,7 @@ class Passes:
             context.now_sql,
             if_not_exists=statement.if_not_exists,
         )
-        return Execute(sql, Effects(catalog=True))
+        return Execute(sql, Effects(catalog=True), _deferred_warnings(options))
 
     def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)
@@ -147,6 +147,13 @@ class Passes:
         if statement.fault and not statement.certain:
             return Passthrough()
         raise _unknown(queue, perhaps_alias=not statement.certain)
+
+
+def _deferred_warnings(options: QueueOptions) -> tuple[str, ...]:
+    return tuple(
+        f"queue option '{name}' is kept with the queue, but this version does not act upon it"
+        for name in options.deferred
+    )
 
 
 def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:

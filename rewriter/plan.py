@@ -53,10 +53,14 @@ class Passthrough:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count."""
+    """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
+
+    `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any.
+    """
 
     sql: str
     effects: Effects = NO_EFFECTS
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ def test_create_over_a_table_is_1050(sql, name):
         ("poll_interval = '100 years'", 1231, "poll_interval"),
         ("ack_wait = '2s', max_backoff = '1s'", 1231, "max_backoff"),
         ("message_cols = 'payload|id'", 1231, "id"),
-        ("max_attempts = 5", 1235, "max_attempts"),
+        ("max_attempts = 'often'", 1231, "max_attempts"),
+        ("order_key = 'a b'", 1231, "order_key"),
     ],
 )
 def test_bad_options_are_refused_and_make_nothing(sql, name, options, number, told):
@@ -228,3 +229,16 @@ def test_if_exists_leaves_a_note(sql, name):
     assert len(warnings) == 1
     assert warnings[0][0] == "Note"
     assert name in warnings[0][2]
+
+
+def test_options_not_acted_upon_yet_are_kept_and_warned_of(sql, queue):
+    q = queue("a INT", max_attempts=5, order_key="'a'", on_failure="'skip'")
+    text = sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    for part in ("max_attempts = 5", "order_key = 'a'", "on_failure = 'skip'"):
+        assert part in text
+    other = f"{q}_again"
+    sql(f"CREATE QUEUE {other} (a INT) WITH (max_attempts = 5)")
+    warnings = sql.rows("SHOW WARNINGS")
+    assert [(row[0], row[1]) for row in warnings] == [("Warning", 1235)]
+    assert "max_attempts" in warnings[0][2]
+    sql(f"DROP QUEUE {other}")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InvalidOption, InvalidQueueTable, NotSupported
+from engine.errors import InvalidOption, InvalidQueueTable
 from engine.options import (
-    LATER_OPTIONS,
+    DEFERRED,
     QueueOptions,
     from_comment,
     option_items,
@@ -61,6 +61,13 @@ def test_an_unknown_option_is_refused_with_the_list_of_allowed_ones() -> None:
         ("message_cols", "payload"),
         ("message_cols", "id|a|A"),
         ("message_cols", "id|a b"),
+        ("max_attempts", "often"),
+        ("max_rate", 0),
+        ("max_rate", "fast"),
+        ("max_concurrency", 0),
+        ("order_key", "a b"),
+        ("dead_letter", ""),
+        ("on_failure", "panic"),
     ],
 )
 def test_absurd_values_are_refused(name: str, value: str | int) -> None:
@@ -68,10 +75,17 @@ def test_absurd_values_are_refused(name: str, value: str | int) -> None:
         parse_options({name: value})
 
 
-@pytest.mark.parametrize("name", sorted(LATER_OPTIONS))
-def test_options_not_enforced_yet_are_refused_not_ignored(name: str) -> None:
-    with pytest.raises(NotSupported, match=name):
-        parse_options({name: 1})
+def test_options_that_are_only_kept_are_told_from_those_in_force() -> None:
+    assert parse_options({"prefetch": 5, "max_attempts": 0, "on_failure": "BLOCK"}).deferred == ()
+    given = {"max_attempts": 5, "dead_letter": "lost", "max_rate": "2.5/s", "max_concurrency": 3, "order_key": "*"}
+    options = parse_options({**given, "on_failure": "skip"})
+    assert options.deferred == DEFERRED
+    assert from_comment(to_comment(options), "t") == options
+    assert "max_rate=2.5," in to_comment(options)
+
+
+def test_options_at_their_defaults_leave_no_trace_in_the_comment() -> None:
+    assert not any(name in to_comment(QueueOptions()) for name in DEFERRED)
 
 
 def test_a_long_ack_wait_lifts_the_default_bound_of_the_backoff() -> None:

@@ -75,8 +75,9 @@ def rendered(plan: Plan) -> list[str]:
     match plan:
         case Passthrough(effects):
             return ["pass through", *_effects(effects)]
-        case Execute(sql, effects):
-            return [f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
+        case Execute(sql, effects, warnings):
+            lines = [f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
+            return lines + [f"warning {text}" for text in warnings]
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():

@@ -9,7 +9,7 @@ import pytest
 from rewriter_catalog import CATALOG
 
 from engine import errors as engine_errors
-from engine.options import LATER_OPTIONS, OPTIONS
+from engine.options import OPTIONS
 from rewriter import errors as rewriter_errors
 from rewriter.plan import Plan, PlanContext
 from rewriter.planner import Planner
@@ -51,11 +51,6 @@ def test_every_option(name: str) -> None:
     key = OPTIONS[name].key
     row = next(line for line in WORKING.splitlines() if line.startswith(f"| `{name}` |"))
     assert f"`{key}`" in row or not key.startswith("vt_")
-
-
-@pytest.mark.parametrize("name", sorted(LATER_OPTIONS))
-def test_every_later_option(name: str) -> None:
-    assert f"`{name}`" in LATER
 
 
 def test_every_error_number() -> None:
