@@ -139,7 +139,7 @@ TYPES = {
     "SMALLINT": (FIELD_TYPE.SHORT, -3, -3),
     "INT": (FIELD_TYPE.LONG, 5, 5),
     "BIGINT": (FIELD_TYPE.LONGLONG, 2**40, 2**40),
-    "BIGINT UNSIGNED": (FIELD_TYPE.LONGLONG, 2**64 - 1, 2**64 - 1),
+    "BIGINT UNSIGNED": (FIELD_TYPE.LONGLONG, 2**63 - 1, 2**63 - 1),
     "FLOAT": (FIELD_TYPE.FLOAT, 1.5, 1.5),
     "DOUBLE": (FIELD_TYPE.DOUBLE, 0.1, 0.1),
     "DECIMAL(10,2)": (FIELD_TYPE.NEWDECIMAL, "1.5", Decimal("1.50")),
@@ -171,6 +171,22 @@ def test_types_and_their_metadata(sql, name, kind):
     else:
         assert values[0] == expected
     assert values[1] is None
+    sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("BIGINT UNSIGNED", 2**64 - 1), ("DECIMAL(40,10)", Decimal("123456789012345678901234567890.0123456789"))],
+)
+def test_what_a_backend_cannot_hold_is_refused_never_rounded(sql, name, kind, value):
+    sql(f"CREATE TABLE {name} (v {kind})")
+    try:
+        sql(f"INSERT INTO {name} (v) VALUES (%s)", value)
+    except Exception as error:
+        assert error.args[0] == 1264, error
+        assert sql.rows(f"SELECT v FROM {name}") == []
+    else:
+        assert sql.rows(f"SELECT v FROM {name}") == [(value,)]
     sql(f"DROP TABLE {name}")
 
 
