@@ -99,11 +99,6 @@ class Accounts:
         found = self._accounts.get(name)
         return self._made_up(name) if found is None else found
 
-    @property
-    def any_salted(self) -> bool:
-        """Whether some login needs the password itself, and so a way to send it that nobody can read."""
-        return any(account.salted is not None for account in self._accounts.values())
-
     def _made_up(self, name: str) -> Account:
         seed = hmac.digest(self._secret, name.encode(errors="surrogatepass"), "sha256")
         kind = self._kinds[int.from_bytes(seed[:8], "little") % len(self._kinds)]

@@ -74,7 +74,7 @@ class EmbeddedIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
-        self._plugins = (CachingSha2PasswordAuthPlugin(needs_key=accounts.any_salted), NativePlugin())
+        self._plugins = (CachingSha2PasswordAuthPlugin(), NativePlugin())
 
     def get_plugins(self) -> Sequence[AuthPlugin]:
         """The better one first: it is what the greeting offers."""

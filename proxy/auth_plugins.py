@@ -14,19 +14,16 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from hashlib import sha1, sha256
 
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from mysql_mimic.auth import AuthInfo, AuthPlugin, AuthState, Forbidden, NativePasswordAuthPlugin, Success, User
 from mysql_mimic.utils import nonce as new_nonce
 
 from proxy.accounts import CACHING_SHA2, NATIVE, Account
 from proxy.login_packets import NONCE_BYTES
+from proxy.password_key import KEY_REQUEST, password_key
 
 FAST_SUCCESS, FULL_AUTHENTICATION = b"\x03", b"\x04"
 """What the server says in AuthMoreData. The client does not answer the first."""
 
-_KEY_REQUEST = b"\x02"
-_KEY_BITS = 2048  # MySQL's own
 _PASSWORD_MAX_BYTES = 256  # MySQL's own bound
 _NO_PASSWORD = (b"", b"\x00")  # clients say it either way
 
@@ -64,14 +61,13 @@ class NativePlugin(NativePasswordAuthPlugin):  # type: ignore[misc]  # as above
 
 
 class CachingSha2PasswordAuthPlugin(AuthPlugin):  # type: ignore[misc]  # as above
-    """caching_sha2_password. `needs_key`: make the RSA key now, which takes a moment; some login will want it."""
+    """caching_sha2_password."""
 
     name = CACHING_SHA2
     client_plugin_name = CACHING_SHA2
 
-    def __init__(self, *, needs_key: bool = False) -> None:
+    def __init__(self) -> None:
         self._digests: MutableMapping[str, bytes] = {}  # of accounts that logged in in full; as many as are configured
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS) if needs_key else None
 
     async def auth(self, auth_info: LoginInfo | None = None) -> AuthState:
         """See AuthPlugin: yields what to send, then the decision."""
@@ -91,13 +87,15 @@ class CachingSha2PasswordAuthPlugin(AuthPlugin):  # type: ignore[misc]  # as abo
             yield _decided(account, True)
         else:
             auth_info = yield FULL_AUTHENTICATION
-            if not auth_info.private and auth_info.data == _KEY_REQUEST:
-                auth_info = yield self._public_key()
+            if not auth_info.private and auth_info.data == KEY_REQUEST:
+                auth_info = yield (await asyncio.to_thread(password_key)).pem
             yield _decided(account, await self._in_full(account, auth_info, nonce))
 
     async def _in_full(self, account: Account, info: LoginInfo, nonce: bytes) -> bool:
         """The client has sent the password itself. Slow work runs in a thread."""
-        sent = info.data if info.private else await asyncio.to_thread(self._decrypted, info.data, nonce)
+        sent = info.data
+        if not info.private:
+            sent = await asyncio.to_thread(lambda: password_key().decrypt(info.data, nonce))
         password = sent[:-1] if sent.endswith(b"\x00") else b""
         if account.salted is None or not 0 < len(password) <= _PASSWORD_MAX_BYTES:
             return False
@@ -111,22 +109,6 @@ class CachingSha2PasswordAuthPlugin(AuthPlugin):  # type: ignore[misc]  # as abo
         if account.exists or account.salted is None:
             return self._digests.get(account.name)
         return account.salted.digest[:32] if account.model in self._digests else None
-
-    def _public_key(self) -> bytes:
-        assert self._key is not None, "accounts with salted hashes need a key"
-        kind = serialization.PublicFormat.SubjectPublicKeyInfo
-        return self._key.public_key().public_bytes(serialization.Encoding.PEM, kind)
-
-    def _decrypted(self, data: bytes, nonce: bytes) -> bytes:
-        """Password and NUL, masked with the nonce over and over, under OAEP; empty where it is anything else."""
-        if self._key is None or len(data) != _KEY_BITS // 8:
-            return b""
-        oaep = padding.OAEP(mgf=padding.MGF1(hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
-        try:
-            masked = self._key.decrypt(data, oaep)
-        except ValueError:
-            return b""
-        return _xor(masked, (nonce * (len(masked) // len(nonce) + 1))[: len(masked)])
 
 
 def proves(proof: bytes, digest: bytes, nonce: bytes) -> bool:

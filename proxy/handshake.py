@@ -12,11 +12,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from ssl import SSLContext
-from typing import NoReturn
 
-from proxy import answer, wire
+from proxy import wire
+from proxy.auth_exchange import AuthExchange, pass_refusal
 from proxy.capabilities import CARRIED, PROTOCOL_41, SSL, python_encoding
-from proxy.errors import BackendLost, FatalProtocolError, LoginFailed, MalformedPacket, ProxyError, ReadTimeout
+from proxy.errors import BackendLost, LoginFailed, MalformedPacket, ProxyError, ReadTimeout
 from proxy.link import BackendLink
 from proxy.login_packets import (
     Credentials,
@@ -33,9 +33,7 @@ from proxy.login_packets import (
 from proxy.stream import PacketStream
 
 LOGIN_SECONDS = 10.0  # MySQL's connect_timeout
-AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a switch and a key exchange) takes fewer
 LOGIN_PACKET_MAX_BYTES = 64 * 1024  # a response is some hundred bytes; connection attributes may add to it
-_OK, _ERR = b"\x00", b"\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +132,8 @@ def refuse(stream: PacketStream, error: ProxyError) -> None:
 
 async def _log_in(stream: PacketStream, link: BackendLink, tls: BackendTls | None) -> LoginResult:
     payload = await link.read_packet()
-    if payload.startswith(_ERR):
-        await _pass_refusal(stream, payload)
+    if payload.startswith(b"\xff"):
+        await pass_refusal(stream, payload)
     shown, greeting = masked_greeting(payload, CARRIED)
     encrypt = _encrypts(parse_greeting(payload), tls)
     await stream.write(shown)
@@ -144,7 +142,8 @@ async def _log_in(stream: PacketStream, link: BackendLink, tls: BackendTls | Non
         link.write_packet(encode_tls_request(credentials))
         await link.start_tls(encrypt.context, encrypt.server_hostname)
     link.write_packet(encode_response(credentials, tls=encrypt is not None))
-    status = await _carry(stream, link)
+    exchange = AuthExchange(stream, link, credentials.plugin or b"", greeting.nonce, encrypted=encrypt is not None)
+    status = await exchange.run()
     stream.reset_seq()
     return login_result(credentials, greeting, status)
 
@@ -191,55 +190,10 @@ async def _change_user(stream: PacketStream, link: BackendLink, payload: bytes, 
     credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
     link.seq = 0
     link.write_packet(encode_change_user(credentials))
-    status = await _carry(stream, link)
+    # The server answers with a switch and a fresh nonce, or takes a proof made with the old one.
+    exchange = AuthExchange(stream, link, credentials.plugin or b"", b"", encrypted=link.encrypted)
+    status = await exchange.run()
     stream.reset_seq()
     greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
     result = login_result(credentials, greeting, status)
     return result if result.connect_attrs else replace(result, connect_attrs=login.connect_attrs)
-
-
-async def _carry(stream: PacketStream, link: BackendLink) -> int:
-    """Carry packets both ways until the server's verdict; returns the status flags of its OK.
-
-    Who speaks next depends on the plugin, so both are listened to.
-    """
-    server = asyncio.ensure_future(link.read_packet())
-    client = asyncio.ensure_future(stream.read())
-    try:
-        for _ in range(AUTH_PACKETS_MAX):
-            await asyncio.wait((server, client), return_when=asyncio.FIRST_COMPLETED)
-            if server.done():
-                payload = server.result()
-                if payload.startswith(_OK):
-                    return await _admit(stream, payload, client)
-                if payload.startswith(_ERR):
-                    await _pass_refusal(stream, payload)
-                await stream.write(payload)
-                server = asyncio.ensure_future(link.read_packet())
-            else:
-                link.write_packet(client.result())
-                client = asyncio.ensure_future(stream.read())
-        raise FatalProtocolError(1043, f"Bad handshake (more than {AUTH_PACKETS_MAX} packets)")
-    finally:
-        server.cancel()
-        client.cancel()
-        await asyncio.gather(server, client, return_exceptions=True)
-
-
-async def _admit(stream: PacketStream, payload: bytes, client: asyncio.Future[bytes]) -> int:
-    try:
-        status, _ = answer.end_of(payload, 0, len(payload))
-    except answer.AnswerError as error:
-        raise BackendLost(f"the server ended the login with {error}") from error
-    if client.done():
-        client.result()
-        raise FatalProtocolError(1156, "Got packets out of order (the client spoke when the server was to decide)")
-    await stream.write(payload)
-    return status
-
-
-async def _pass_refusal(stream: PacketStream, payload: bytes) -> NoReturn:
-    """Hand the server's ERR to the client as it is."""
-    outcome = answer.parse_err(payload)
-    await stream.write(payload)
-    raise LoginFailed(outcome.errno, outcome.message, outcome.sqlstate)

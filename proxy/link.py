@@ -25,6 +25,7 @@ class BackendLink(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.seq = 0
+        self.encrypted = False
         self.sink: Callable[[bytes], None] | None = None
         self.on_lost: Callable[[str], None] | None = None
         self.closed = False
@@ -57,7 +58,9 @@ class BackendLink(asyncio.Protocol):
         except TimeoutError as error:
             raise BackendLost(f"no answer from {unix_socket or f'{host}:{port}'} within {timeout:g} s") from error
         except OSError as error:
-            raise BackendLost(f"cannot connect to {unix_socket or f'{host}:{port}'}: {error.strerror or error}") from error
+            raise BackendLost(
+                f"cannot connect to {unix_socket or f'{host}:{port}'}: {error.strerror or error}"
+            ) from error
         return link
 
     # --- asyncio.Protocol
@@ -151,6 +154,7 @@ class BackendLink(asyncio.Protocol):
             raise BackendLost(f"TLS to the database failed: {error}") from error
         assert transport is not None
         self._transport = transport
+        self.encrypted = True
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
     # --- bytes

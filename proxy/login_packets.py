@@ -28,6 +28,7 @@ class Greeting:
     capabilities: int
     charset: int
     status: int
+    nonce: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,12 @@ def _read_greeting(payload: bytes) -> tuple[Greeting, int]:
         raise MalformedPacket("the server's greeting is not protocol 10")
     version = reader.null_bytes().decode(errors="replace")
     connection_id = reader.u32()
-    reader.take(9)
+    nonce = reader.take(9)[:8]
     position = len(payload) - reader.remaining
     lower, charset, status, upper = reader.u16(), reader.u8(), reader.u16(), reader.u16()
     reader.take(11)
-    return Greeting(version, connection_id, lower | upper << 16, charset, status), position
+    nonce += reader.rest()[: NONCE_BYTES - len(nonce)]
+    return Greeting(version, connection_id, lower | upper << 16, charset, status, nonce), position
 
 
 def masked_greeting(payload: bytes, mask: int) -> tuple[bytes, Greeting]:

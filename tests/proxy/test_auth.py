@@ -401,7 +401,7 @@ def test_junk_proves_nothing(proof: bytes) -> None:
 
 
 async def test_full_authentication_by_key_and_then_fast() -> None:
-    plugin = CachingSha2PasswordAuthPlugin(needs_key=True)
+    plugin = CachingSha2PasswordAuthPlugin()
     user = EmbeddedUser(name="salted", account=Account.with_hash("salted", FOOBAR))
 
     def info(data: bytes) -> LoginInfo:

@@ -20,8 +20,10 @@ from relay_server import RelayServer
 from test_auth import FOOBAR, RawClient, accounts, certificate
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, settle
 
-from proxy import handshake
+from engine.backend.url import BackendUrl
 from proxy.accounts import CACHING_SHA2, Account
+from proxy.auth_exchange import AUTH_PACKETS_MAX
+from proxy.backend_tls import backend_tls
 from proxy.capabilities import CARRIED, PROTOCOL_41, SSL, python_encoding
 from proxy.errors import BackendLost, LoginFailed, MalformedPacket, StreamClosed
 from proxy.handshake import BackendTls, LoginResult, carry_authentication
@@ -55,6 +57,7 @@ def test_greeting_is_shown_without_what_cannot_be_relayed() -> None:
     original = greeting()
     shown, seen = masked_greeting(original, CARRIED)
     assert (seen.server_version, seen.connection_id, seen.charset, seen.status) == ("11.4-MariaDB", 4711, 45, 2)
+    assert seen.nonce == b"abcdefghijklmnopqrst"
     assert parse_greeting(shown) == seen and seen.capabilities == CARRIED
     for gone in (
         Capabilities.CLIENT_SSL,
@@ -390,6 +393,56 @@ def test_line_to_the_server_is_encrypted(loop: str, tmp_path: Path) -> None:
             assert caught.value.args[0] == 1105 and "certificate" in caught.value.args[1]
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+def test_password_in_full_goes_on_inside_tls(loop: str, tmp_path: Path) -> None:
+    """The client has an open line and sends it under a key; the server has TLS and expects it as it is."""
+    path = str(certificate(tmp_path))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    trusting = ssl.create_default_context(cafile=path)
+    trusting.check_hostname = False
+    with (
+        LoginServer(*accounts(), loop=loop, tls=context) as server,
+        RelayServer(server.port, loop=loop, tls=BackendTls(trusting)) as relay,
+    ):
+        options: Any = {"host": "127.0.0.1", "port": relay.port, "user": "salted"}
+        with pytest.raises(pymysql.OperationalError) as caught:
+            pymysql.connect(**options, password="wrong")
+        assert caught.value.args == (1045, "Access denied for user 'salted'@'127.0.0.1' (using password: YES)")
+        for password in ("foobar", "foobar"):  # in full, then fast
+            with pymysql.connect(**options, password=password) as connection:
+                connection.ping(reconnect=False)
+        assert [login.user for login in server.logins] == ["salted", "salted"]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),  # required, verifies, and whose name
+    [
+        ("mysql://u@db.example/x", (False, False, None)),
+        ("mysql://u@127.0.0.1/x", None),
+        ("mysql://u@localhost/x", None),
+        ("mysql://u@db.example/x?ssl=disabled", None),
+        ("mysql://u@localhost/x?socket=/run/db.sock&ssl=required", None),
+        ("mysql://u@127.0.0.1/x?ssl=required", (True, False, None)),
+        ("mysql://u@db.example/x?ssl=verify_ca&ssl_ca={ca}", (True, True, None)),
+        ("mysql://u@db.example/x?ssl=verify_identity&ssl_ca={ca}", (True, True, "db.example")),
+    ],
+)
+def test_ssl_of_the_backend_url(url: str, expected: tuple[bool, bool, str | None] | None, tmp_path: Path) -> None:
+    tls = backend_tls(BackendUrl.parse(url.format(ca=certificate(tmp_path))))
+    if expected is None:
+        assert tls is None
+        return
+    assert tls is not None
+    required, verifies, name = expected
+    assert (tls.required, tls.context.verify_mode is ssl.CERT_REQUIRED, tls.server_hostname) == (
+        required,
+        verifies,
+        name,
+    )
+    assert tls.context.check_hostname is (name is not None)
+
+
 def test_change_user_is_carried(sha2: tuple[LoginServer, RelayServer]) -> None:
     server, relay = sha2
     connection: Any = mysql.connector.connect(
@@ -405,5 +458,5 @@ def test_change_user_is_carried(sha2: tuple[LoginServer, RelayServer]) -> None:
 
 
 def test_constants_cover_the_longest_login() -> None:
-    assert handshake.AUTH_PACKETS_MAX >= 3 * 6
+    assert AUTH_PACKETS_MAX >= 3 * 6
     assert Account.with_hash("x", FOOBAR).plugins == (CACHING_SHA2,)
