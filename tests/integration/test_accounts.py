@@ -49,7 +49,8 @@ LOGINS = {
 @pytest.mark.parametrize("user", LOGINS)
 def test_each_kind_of_account_logs_in_with_pymysql(embedded_gate, user):
     for _ in range(2):  # caching_sha2_password asks for the password once and knows it then
-        client = Sql(embedded_gate.connect(user=user, password=LOGINS[user]))
+        # As bytes: PyMySQL would encode text as latin1, whatever the connection's charset.
+        client = Sql(embedded_gate.connect(user=user, password=LOGINS[user].encode()))
         assert client.value("SELECT USER()").partition("@")[0] == user
         client.close()
     for wrong in ("wrong", "x" + LOGINS[user], *([""] if LOGINS[user] else [])):
