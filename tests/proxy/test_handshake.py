@@ -14,10 +14,10 @@ import pymysql
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from login_clients import FOOBAR, RawClient, accounts, certificate
 from login_server import LoginServer
 from mysql_mimic.types import Capabilities
 from relay_server import RelayServer
-from test_auth import FOOBAR, RawClient, accounts, certificate
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, settle
 
 from engine.backend.url import BackendUrl
