@@ -1,12 +1,13 @@
 """Stored values in the form the MySQL text protocol sends, by the column's declared type.
 
-How values are stored: integers, YEAR, BIT as integers; TIME as signed microseconds; DECIMAL as a number of at most 15
-digits; DATE, DATETIME and TIMESTAMP (UTC) as ISO text; everything else as text or blob.
+How values are stored: integers, YEAR, BIT as integers; TIME as signed microseconds; DECIMAL as a number (over 15 digits
+as sortable text); DATE, DATETIME and TIMESTAMP (UTC) as ISO text; everything else as text or blob.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from engine.model import ColumnMeta
@@ -18,12 +19,13 @@ TIME_TYPE = 11
 BIT_TYPE = 16
 
 _MICROSECONDS = 1_000_000
+_COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 
 def text_encoder(column: ColumnMeta) -> Callable[[Any], bytes]:
     """The function that encodes a non-NULL stored value of this column."""
     if column.type in DECIMAL_TYPES:
-        return lambda value: b"%.*f" % (column.decimals, value)
+        return lambda value: decimal_text(value, column.decimals).encode()
     if column.type in (FLOAT_TYPE, DOUBLE_TYPE):
         digits = 6 if column.type == FLOAT_TYPE else 17
         return lambda value: float_text(value, digits).encode()
@@ -33,6 +35,20 @@ def text_encoder(column: ColumnMeta) -> Callable[[Any], bytes]:
         size = max(1, (column.length + 7) // 8)
         return lambda value: int(value).to_bytes(size, "big")
     return plain_text
+
+
+def decimal_text(value: Any, decimals: int) -> str:
+    """A DECIMAL: a number, or for more than 15 digits the sortable text that it is stored as.
+
+    That text is `p` or `n` for the sign, two digits of length, the digits, a point and decimals; for negative numbers
+    each digit is its complement and `~` stands at the end.
+    """
+    if not isinstance(value, str):
+        return f"{value:.{decimals}f}"
+    negative = value[0] == "n"
+    body = value[1:-1].translate(_COMPLEMENT) if negative else value[1:]
+    number = Decimal(f"0{body[2:]}0")
+    return f"{-number if negative else number:.{decimals}f}"
 
 
 def plain_text(value: Any) -> bytes:

@@ -140,8 +140,8 @@ def _dimensions(sql_type: SqlType) -> dict[str, Any]:
             "CHARACTER_MAXIMUM_LENGTH": sql_type.character_length,
             "CHARACTER_OCTET_LENGTH": sql_type.character_length,
         }
-    if sql_type.kind in (Kind.INT, Kind.DECIMAL):
-        precision = digits(sql_type) if sql_type.kind is Kind.DECIMAL else _integer_digits(sql_type)
+    if sql_type.kind in (Kind.INT, Kind.DECIMAL, Kind.EXACT):
+        precision = digits(sql_type) if sql_type.kind is not Kind.INT else _integer_digits(sql_type)
         return {"NUMERIC_PRECISION": precision, "NUMERIC_SCALE": sql_type.scale}
     if sql_type.kind is Kind.DOUBLE:
         return {"NUMERIC_PRECISION": 12 if sql_type.name == "float" else 22}

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from engine.model import ColumnMeta
 from rewriter.sqlite.compiled import ResultColumn
 from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.exact import decode
 from rewriter.sqlite.numbers import to_text
 from rewriter.sqlite.types import Kind, SqlType
 
 _EXACT = 1 << 53  # whole numbers up to here survive SQLite's 8-byte numbers
+_WIDE = Context(prec=130)  # twice MySQL's 65 digits
 _UNSIGNED_MASK = 0xFFFFFFFFFFFFFFFF
 
 Row = tuple[Any, ...]
@@ -76,6 +78,9 @@ def decoder(sql_type: SqlType) -> Decoder:
             return lambda value: int(value) & _UNSIGNED_MASK
         case Kind.DECIMAL:
             return _decimal_decoder(sql_type.scale)
+        case Kind.EXACT:
+            unit = Decimal(1).scaleb(-sql_type.scale)
+            return lambda value: decode(value).quantize(unit, ROUND_HALF_UP, _WIDE)
         case Kind.DOUBLE:
             return float
         case Kind.DATE:

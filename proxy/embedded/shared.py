@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ class Shared:
     plans: PlanCache = field(default_factory=PlanCache)
     global_variables: dict[str, Any] = field(default_factory=dict)
     loaded: bool = False
+    started: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, database: SqliteDatabase) -> Shared:

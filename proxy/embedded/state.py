@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -188,6 +189,7 @@ class State:
         processes = self.processes()
         counters = {
             "Threads_connected": len(processes),
+            "Uptime": int(time.monotonic() - self.shared.started),
             "Threads_running": sum(process.command != "Sleep" for process in processes),
             **status,
         }

@@ -46,7 +46,11 @@ def _count(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 @handles(exp.Sum, parts="this expressions")
 def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     distinct, arguments = _distinct(node)
-    value = to_number(x.compilation, x.compile(arguments[0], scope))
+    operand = x.compile(arguments[0], scope)
+    if operand.type.kind is Kind.EXACT and not distinct:
+        result = replace(operand.type, size=min(65, digits(operand.type) + _SUM_DIGITS))
+        return Typed(x.compilation.function(f"qg_exact_sum({operand.sql})"), result, aggregate=True)
+    value = to_number(x.compilation, operand)
     if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN):
         return Typed(f"SUM({distinct}{value.sql})", DOUBLE, aggregate=True)
     scale = value.type.scale

@@ -44,7 +44,7 @@ def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -
 
 def _plain(x: Expressions, value: Typed, column: Column) -> str:
     """TIME is kept as a number, DECIMAL as a binary one: as text their meaning is plain."""
-    if value.type.kind in (Kind.TIME, Kind.DECIMAL, Kind.BITS) and column.type.kind is not value.type.kind:
+    if value.type.kind in (Kind.TIME, Kind.DECIMAL, Kind.EXACT, Kind.BITS) and column.type.kind is not value.type.kind:
         return to_text(x.compilation, value)
     return value.sql
 

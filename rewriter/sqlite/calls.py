@@ -177,6 +177,8 @@ def _time(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
 
 
 def _double(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
+    if value.type.kind is Kind.EXACT:
+        return Typed(f"CAST({to_text(x.compilation, value)} AS REAL)", DOUBLE, value.nullable)
     return Typed(f"CAST({to_number(x.compilation, value).sql} AS REAL)", DOUBLE, value.nullable)
 
 

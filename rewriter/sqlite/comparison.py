@@ -9,6 +9,7 @@ from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.typed import (
     MomentOf,
     Typed,
+    exact_of,
     microseconds_of,
     pad_moment,
     rebind,
@@ -33,6 +34,8 @@ def comparable(compilation: Compilation, left: Typed, right: Typed) -> Pair:
     kinds = {left.type.kind, right.type.kind}
     if kinds & {Kind.NULL, Kind.UNKNOWN}:
         return _with_unknown(left, right)
+    if Kind.EXACT in kinds:
+        return _exact(compilation, left, right)
     if kinds <= NUMERIC:
         return Pair(left.sql, right.sql)
     if kinds <= TEXTUAL | {Kind.JSON}:
@@ -76,6 +79,18 @@ def _bare(value: Typed):  # type: ignore[no-untyped-def]
 def _with_unknown(left: Typed, right: Typed) -> Pair:
     textual = [value for value in (left, right) if value.type.kind in TEXTUAL]
     return Pair(left.sql, right.sql, collation_of(*textual) if textual else "")
+
+
+def _exact(compilation: Compilation, left: Typed, right: Typed) -> Pair:
+    return Pair(_exact_text(compilation, left), _exact_text(compilation, right))
+
+
+def _exact_text(compilation: Compilation, value: Typed) -> str:
+    if value.type.kind is Kind.EXACT:
+        return value.sql
+    if value.slot is not None:
+        return rebind(compilation, value, exact_of)
+    return compilation.function(f"qg_exact({to_number(compilation, value).sql})")
 
 
 def _moments(compilation: Compilation, left: Typed, right: Typed) -> Pair:

@@ -11,10 +11,11 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcontext
 from typing import Any
 
 from rewriter.sqlite.errors import ValueRefused
+from rewriter.sqlite.exact import encode
 from rewriter.sqlite.numbers import float_text, full_number, numeric_prefix, round_half_away
 from rewriter.sqlite.temporal import (
     date_text,
@@ -25,8 +26,9 @@ from rewriter.sqlite.temporal import (
     round_time,
     time_number,
 )
-from rewriter.sqlite.types import MAX_DECIMAL_DIGITS, Kind, SqlType
+from rewriter.sqlite.types import Kind, SqlType
 
+_WIDE = Context(prec=130)  # twice MySQL's 65 digits: nothing is lost on the way
 _SHOWN = 64  # characters of a refused value that an error quotes
 
 
@@ -86,20 +88,27 @@ def _store_int(target: StoreAs, value: Any) -> int:
     return number
 
 
-def _store_decimal(target: StoreAs, value: Any) -> int | float:
+def _quantized(target: StoreAs, value: Any) -> Decimal:
+    """The number rounded to the column's decimals, if it has no more digits than the column."""
     size, scale = target.type.size or 10, target.type.scale
     try:
         number = Decimal(str(_number(target, value, "decimal")))
         number = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
     except InvalidOperation:
         raise _out_of_range(target) from None
-    digits = len(str(abs(int(number.scaleb(scale)))))
-    if digits > size or (target.type.unsigned and number < 0):
+    if len(str(abs(int(number.scaleb(scale))))) > size or (target.type.unsigned and number < 0):
         raise _out_of_range(target)
-    if digits > MAX_DECIMAL_DIGITS:
-        text = f"Out of range value for column '{target.column}' (the embedded backend keeps 15 digits)"
-        raise ValueRefused(1264, text)
-    return float(number) if scale else int(number)
+    return number
+
+
+def _store_decimal(target: StoreAs, value: Any) -> int | float:
+    number = _quantized(target, value)
+    return float(number) if target.type.scale else int(number)
+
+
+def _store_exact(target: StoreAs, value: Any) -> str:
+    with localcontext(_WIDE):
+        return encode(_quantized(target, value))
 
 
 def _store_double(target: StoreAs, value: Any) -> float:
@@ -251,6 +260,7 @@ _STORE: dict[Kind, Callable[[StoreAs, Any], Any]] = {
     Kind.INT: _store_int,
     Kind.BITS: _store_int,
     Kind.DECIMAL: _store_decimal,
+    Kind.EXACT: _store_exact,
     Kind.DOUBLE: _store_double,
     Kind.STRING: _store_text,
     Kind.ENUM: _store_enum,
@@ -272,6 +282,6 @@ class HexStoreAs:
     target: StoreAs
 
     def __call__(self, value: Any) -> Any:
-        if self.target.type.kind in (Kind.INT, Kind.DECIMAL, Kind.DOUBLE):
+        if self.target.type.kind in (Kind.INT, Kind.DECIMAL, Kind.EXACT, Kind.DOUBLE):
             return self.target(int.from_bytes(value, "big"))
         return self.target(value)

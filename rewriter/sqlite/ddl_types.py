@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.tokens import Tokens
-from rewriter.sqlite.types import COLLATION_IDS, Kind, SqlType
+from rewriter.sqlite.types import COLLATION_IDS, MAX_DECIMAL_DIGITS, Kind, SqlType
 
 _INTEGERS = {
     "TINYINT": "tinyint",
@@ -121,7 +121,7 @@ def _decimal(tokens: Tokens) -> SqlType:
         raise SqlError(1426, f"Too-big precision {size} specified for a column. Maximum is 65.")
     if scale > min(size, 30):
         raise SqlError(1427, "For float(M,D), double(M,D) or decimal(M,D), M must be >= D.")
-    return SqlType(Kind.DECIMAL, "decimal", size, scale)
+    return SqlType(Kind.DECIMAL if size <= MAX_DECIMAL_DIGITS else Kind.EXACT, "decimal", size, scale)
 
 
 def _double(tokens: Tokens, word: str) -> SqlType:

@@ -10,6 +10,7 @@ from typing import Any
 from rewriter.sqlite.compilation import Compilation
 from rewriter.sqlite.convert import time_text
 from rewriter.sqlite.errors import SqlError, unsupported
+from rewriter.sqlite.exact import encode
 from rewriter.sqlite.numbers import float_text, numeric_prefix, round_half_away
 from rewriter.sqlite.schema import Column
 from rewriter.sqlite.temporal import date_text, datetime_number, datetime_text, parse_datetime, parse_time, time_number
@@ -157,6 +158,13 @@ def hex_number_of(value: Any) -> Any:
     return int.from_bytes(value[-7:], "big") if isinstance(value, bytes) else value
 
 
+def exact_of(value: Any) -> Any:
+    """A slot's value in the sortable form of a wide DECIMAL."""
+    if value is None:
+        return None
+    return encode(value if isinstance(value, Decimal) else Decimal(str(number_of(value))))
+
+
 def integer_of(value: Any) -> Any:
     number = value if isinstance(value, Decimal) else number_of(value)
     if isinstance(number, float):
@@ -215,6 +223,8 @@ def to_text(compilation: Compilation, value: Typed) -> str:
             return f"CAST(CAST({value.sql} AS INTEGER) AS TEXT)"
         case Kind.DECIMAL:
             return compilation.function(f"qg_decimal_text({value.sql}, {value.type.scale})")
+        case Kind.EXACT:
+            return compilation.function(f"qg_exact_text({value.sql}, {value.type.scale})")
         case Kind.DOUBLE:
             single = int(value.type.name == "float")
             return compilation.function(f"qg_double_text({value.sql}, {single})")
@@ -237,6 +247,8 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
     if kind in TEMPORAL:
         function = "qg_time_number" if kind is Kind.TIME else "qg_datetime_number"
         return Typed(compilation.function(f"{function}({value.sql})"), _moment_number(value.type))
+    if kind is Kind.EXACT:
+        raise unsupported("arithmetic with a DECIMAL of more than 15 digits", "CAST it to DOUBLE, or do it in the client")
     if kind is Kind.ENUM:
         return Typed(enum_index(value), SqlType(Kind.INT, "int"), value.nullable)
     if kind is Kind.JSON and value.unquoted is not None:
@@ -292,7 +304,7 @@ def coerce(compilation: Compilation, value: Typed, target: SqlType) -> Typed:
     if wanted in TEXTUAL:
         sql = f"CAST({value.sql} AS TEXT)" if kind is Kind.BINARY else to_text(compilation, value)
         return replace(value, sql=sql, type=target, slot=None, unquoted=None)
-    if wanted in (Kind.TIME, Kind.JSON) and kind is wanted:
+    if wanted in (Kind.TIME, Kind.JSON, Kind.EXACT) and kind is wanted:
         return replace(value, type=target)
     if kind is Kind.UNKNOWN:
         return replace(value, type=target)

@@ -41,6 +41,7 @@ class Kind(Enum):
     NULL = "null"
     INT = "int"
     DECIMAL = "decimal"
+    EXACT = "exact"  # DECIMAL of more digits than an 8-byte number keeps: sortable text, see `exact`
     DOUBLE = "double"
     STRING = "string"
     ENUM = "enum"
@@ -99,6 +100,8 @@ class SqlType:
                 return upper + " INTEGER" * (self.kind is not Kind.INT) + self._plain_size()
             case Kind.DECIMAL:
                 return f"DECIMAL({self.size},{self.scale})"
+            case Kind.EXACT:
+                return "DECIMAL TEXT"
             case Kind.DOUBLE:
                 return "DOUBLE"
             case Kind.BINARY:
@@ -136,7 +139,7 @@ class SqlType:
     def _arguments(self) -> str:
         if self.kind is Kind.ENUM:
             return "(" + ",".join("'" + value.replace("'", "''") + "'" for value in self.values) + ")"
-        if self.kind is Kind.DECIMAL:
+        if self.kind in (Kind.DECIMAL, Kind.EXACT):
             return f"({self.size},{self.scale})"
         if self.kind in TEMPORAL and self.kind is not Kind.DATE:
             return f"({self.scale})" if self.scale else ""
@@ -210,7 +213,7 @@ def _protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
         case Kind.INT | Kind.BITS:
             code, signed, unsigned = _INTEGERS[sql_type.name]
             return code, sql_type.size or (unsigned if sql_type.unsigned else signed), 0, BINARY_FLAG, 63
-        case Kind.DECIMAL:
+        case Kind.DECIMAL | Kind.EXACT:
             return 246, (sql_type.size or 10) + (scale > 0) + (not sql_type.unsigned), scale, BINARY_FLAG, 63
         case Kind.DOUBLE:
             single = sql_type.name == "float"
@@ -261,6 +264,10 @@ def unify(left: SqlType, right: SqlType) -> SqlType:
         return left
     if left.kind in NUMERIC and right.kind in NUMERIC:
         return _unify_numbers(left, right)
+    if left.kind is right.kind is Kind.EXACT:
+        scale = max(left.scale, right.scale)
+        size = max(digits(left) - left.scale, digits(right) - right.scale) + scale
+        return replace(left, size=min(size, 65), scale=scale)
     if left.kind in CALENDAR and right.kind in CALENDAR:
         return DATE if left.kind is right.kind is Kind.DATE else datetime_type(max(left.scale, right.scale))
     if left.kind is right.kind is Kind.TIME:
@@ -286,7 +293,7 @@ def _unify_numbers(left: SqlType, right: SqlType) -> SqlType:
 
 def digits(sql_type: SqlType) -> int:
     """Decimal digits that a number of this type may have."""
-    if sql_type.kind is Kind.DECIMAL:
+    if sql_type.kind in (Kind.DECIMAL, Kind.EXACT):
         return sql_type.size or 10
     return {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10}.get(sql_type.name, 20)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
 from functools import cmp_to_key, reduce
 from operator import and_, or_, xor
 from typing import Any
 
+from rewriter.sqlite.exact import decode, encode
+
+_WIDE = Context(prec=130)  # twice MySQL's 65 digits
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
@@ -91,8 +95,24 @@ def _bits(start: int, operator: Callable[[int, int], int]) -> type:
     return Bits
 
 
+class ExactSum:
+    """SUM of wide DECIMALs."""
+
+    def __init__(self) -> None:
+        self.total: Decimal | None = None
+
+    def step(self, value: Any) -> None:
+        if value is not None:
+            with localcontext(_WIDE):
+                self.total = (self.total or Decimal()) + decode(value)
+
+    def finalize(self) -> str | None:
+        return None if self.total is None else encode(self.total)
+
+
 AGGREGATES: tuple[tuple[str, int, Callable[[], Any]], ...] = (
     ("qg_group_concat", -1, GroupConcat),
+    ("qg_exact_sum", 1, ExactSum),
     ("qg_std", 1, _statistic(statistics.pstdev, 1)),
     ("qg_stddev_samp", 1, _statistic(statistics.stdev, 2)),
     ("qg_var_pop", 1, _statistic(statistics.pvariance, 1)),

@@ -9,6 +9,7 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.exact import decode, encode
 from rewriter.sqlite.numbers import float_text, numeric_prefix
 from rewriter.sqlite.runtime.context import CallContext
 
@@ -68,6 +69,15 @@ def scaled(context: CallContext, whole: int, scale: int) -> float:
 
 def decimal_text(context: CallContext, value: Number, scale: int) -> str:
     return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP):f}"
+
+
+def exact(context: CallContext, value: Number) -> str:
+    """A number in the sortable form of a wide DECIMAL."""
+    return encode(Decimal(repr(value)))
+
+
+def exact_text(context: CallContext, value: str, scale: int) -> str:
+    return f"{decode(value):.{scale}f}"
 
 
 def double_text(context: CallContext, value: Number, single: int) -> str:

@@ -59,6 +59,8 @@ _STRICT: dict[str, Scalar] = {
     "cast_decimal": numbers.cast_decimal,
     "scaled": numbers.scaled,
     "decimal_text": numbers.decimal_text,
+    "exact": numbers.exact,
+    "exact_text": numbers.exact_text,
     "double_text": numbers.double_text,
     "bits_text": numbers.bits_text,
     "shift_right": numbers.shift_right,
