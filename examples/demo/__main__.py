@@ -77,9 +77,7 @@ class Client:
         """Run a statement; returns how many rows it changed."""
         with self._connection.cursor() as cursor:
             changed = int(cursor.execute(sql, params or None))
-            say_sql(
-                str(cursor.mogrify(sql, params or None)), f"{changed} row{'s' * (changed != 1)}" if changed else "ok"
-            )
+            say_sql(str(cursor.mogrify(sql, params or None)), _told(sql, changed))
             return changed
 
     def rows(self, sql: str) -> list[Row]:
@@ -111,6 +109,12 @@ def promise(kept: bool, text: str) -> None:
 def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def _told(sql: str, changed: int) -> str:
+    """The answer to a statement without rows, as the command-line client would put it."""
+    counts = sql.split(maxsplit=1)[0] in ("INSERT", "UPDATE", "DELETE", "ACK")
+    return f"{changed} row{'s' * (changed != 1)} affected" if counts else "ok"
 
 
 def say_sql(sql: str, answer: str) -> None:
