@@ -208,10 +208,8 @@ class EmbeddedUpstream:
         return [wire.text_from_value(value, column, self._codec) for value, column in zip(row, columns, strict=True)]
 
     def _decode(self, text: bytes) -> str:
-        try:
-            return text.decode(self._codec)
-        except UnicodeDecodeError as error:
-            raise ProxyError(1300, f"Invalid {self._codec} character string at byte {error.start}") from error
+        """Bytes that are no characters are carried as surrogates: inside a string literal they are a blob's."""
+        return text.decode(self._codec, "surrogateescape")
 
     # --- simple commands
 

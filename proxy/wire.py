@@ -65,11 +65,13 @@ def ok_packet(
     info: str = "",
     header: bytes = b"\x00",
 ) -> bytes:
-    """An OK packet. Session state is never sent, so the flag that announces it is cleared."""
+    """An OK packet. Session state is never sent, so the flag that announces it is cleared.
+
+    The text has a length before it whatever the capabilities are: the protocol's documentation says otherwise for
+    clients without session tracking, but servers send it so, and clients read it so.
+    """
     numbers = struct.pack("<HH", status & ~_SESSION_STATE_CHANGED & 0xFFFF, min(warnings, 0xFFFF))
-    text = info.encode()
-    if text and capabilities & SESSION_TRACK:
-        text = str_len(text)
+    text = str_len(info.encode()) if info else b""
     return b"".join((header, uint_len(affected_rows), uint_len(last_insert_id), numbers, text))
 
 

@@ -39,10 +39,9 @@ def _columns(columns: tuple[StreamColumn, ...], spec: QueueSpec) -> tuple[str, .
         if column.name is None:
             names.extend(spec.message_columns)
             continue
-        found = spec.column(column.name)
-        if found is None:
+        if spec.column(column.name) is None:
             raise _unknown_column(column)
-        names.append(found.name)
+        names.append(column.name)
     only_star = len(columns) == 1 and columns[0].name is None
     return None if only_star else tuple(names)
 

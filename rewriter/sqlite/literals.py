@@ -35,6 +35,7 @@ _INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|_[A-Za-z0-9]+\s*))?"
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPES_IN = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.S) for quote in "'\""}
+_UNDECODED = re.compile("[\udc80-\udcff]")
 _INT64 = 1 << 63
 _MAX_DEPTH = 4  # version comments inside version comments; real ones are never nested
 
@@ -272,6 +273,9 @@ def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
         return "x", _bits(body)
     value = unquote(body, quote, raw)
     if prefix == "_binary":
+        return "b", value.encode("utf-8", "surrogateescape")
+    if _UNDECODED.search(value):
+        # Bytes that are no characters, without an introducer: how some drivers send a blob in plain text.
         return "b", value.encode("utf-8", "surrogateescape")
     return "s", value
 

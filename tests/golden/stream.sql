@@ -8,7 +8,7 @@ select * from stream other.q2;
 
 -- some columns, in any case and order
 SELECT payload, ID, `epoch`, q.user_id, shop.q.priority FROM STREAM q
---> subscribe shop.q columns=payload,id,epoch,user_id,priority
+--> subscribe shop.q columns=payload,ID,epoch,user_id,priority
 
 -- all and more
 SELECT *, epoch FROM STREAM q
