@@ -29,7 +29,7 @@ from servers import find_binary, wait_until
 from wire_peers import LOOPS
 
 DATABASE = "wire"
-BIG_BYTES = 20 << 20  # more than one physical packet can carry
+BIG_BYTES = 20 << 20  # more than one physical packet can carry; twice that in PyMySQL's hexadecimal literals
 PORT_VARIABLE = "QUEUEGATE_TEST_MARIADB"
 
 
@@ -42,7 +42,7 @@ def backend_port(request: pytest.FixtureRequest) -> Iterator[int]:
         cursor = connection.cursor()
         cursor.execute("SELECT @@global.max_allowed_packet")
         [[packet_bytes]] = cursor.fetchall()
-        cursor.execute("SET GLOBAL max_allowed_packet = %s", (max(packet_bytes, 2 * BIG_BYTES),))
+        cursor.execute("SET GLOBAL max_allowed_packet = %s", (max(packet_bytes, 3 * BIG_BYTES),))
         cursor.execute(f"CREATE OR REPLACE DATABASE {DATABASE} CHARACTER SET utf8mb4")
         for name in ("wire_a", "wire_b"):
             cursor.execute(f"CREATE OR REPLACE USER {name}@'127.0.0.1' IDENTIFIED BY %s", (f"secret of {name}",))
@@ -488,13 +488,19 @@ def test_client_that_goes_on_after_a_failed_login_executes_nothing(
     assert len(relay.task_answers) + len(relay.fast_answers) == before
 
 
-def test_ed25519_of_the_server(relay: RelayServer, backend_port: int) -> None:
+def uninstall(backend_port: int) -> None:
+    with connect(backend_port) as direct:
+        direct.cursor().execute("UNINSTALL SONAME 'auth_ed25519'")
+
+
+def test_ed25519_of_the_server(relay: RelayServer, backend_port: int, request: pytest.FixtureRequest) -> None:
     """A plugin that the proxy has never heard of: a switch, then 64 bytes."""
     program = find_binary("mariadb")
     with connect(backend_port) as direct:
         cursor = direct.cursor()
         try:
             cursor.execute("INSTALL SONAME 'auth_ed25519'")
+            request.addfinalizer(lambda: uninstall(backend_port))
         except pymysql.Error as error:
             if error.args[0] != 1968:  # installed already
                 pytest.skip("the server lacks the plugin")
