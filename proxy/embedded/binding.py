@@ -50,7 +50,7 @@ def moment_value(name: str, arguments: tuple[Any, ...], now: datetime, zone: tzi
 
 
 def _cut(microsecond: int, decimals: int) -> int:
-    step = 10 ** (6 - decimals)
+    step = int(10 ** (6 - decimals))
     return microsecond // step * step
 
 

@@ -1,7 +1,7 @@
 """Carrying out CREATE, ALTER, DROP and their kin on a connection, in a worker thread.
 
-Tables and data dictionary change in one transaction. Foreign keys are off meanwhile, as SQLite's own procedure for changing
-tables wants it, and checked before the commit.
+Tables and data dictionary change in one transaction. Foreign keys are off meanwhile, as SQLite's own procedure for
+changing tables wants it, and checked before the commit.
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ class Definer:
         for other in self.schema.tables.values():
             for key in other.foreign_keys:
                 if key.table in names and other.name not in names:
-                    text = f"Cannot drop table '{key.table}' referenced by a foreign key constraint '{key.name}' on table '{other.name}'."
+                    where = f"'{key.name}' on table '{other.name}'"
+                    text = f"Cannot drop table '{key.table}' referenced by a foreign key constraint {where}."
                     raise SqlError(3730, text)
 
     def _truncate(self, name: str) -> None:
@@ -212,7 +213,8 @@ class Definer:
         for other in self.schema.tables.values():
             for key in other.foreign_keys:
                 if key.table == name and other.name != name:
-                    text = f"Cannot truncate a table referenced in a foreign key constraint (`{DATABASE}`.`{other.name}`, CONSTRAINT `{key.name}`)"
+                    where = f"(`{DATABASE}`.`{other.name}`, CONSTRAINT `{key.name}`)"
+                    text = f"Cannot truncate a table referenced in a foreign key constraint {where}"
                     raise SqlError(1701, text)
         self._execute(f"DELETE FROM {table_name(table)}")
         if table.auto_column is not None:
@@ -258,7 +260,8 @@ class Definer:
         if len(names) != len(plan.columns):
             raise SqlError(
                 1353,
-                "In definition of view, derived table or common table expression, SELECT list and column names list have different column counts",
+                "In definition of view, derived table or common table expression, SELECT list and column names "
+                "list have different column counts",
             )
         if len({name.lower() for name in names}) != len(names):
             raise SqlError(1060, "Duplicate column name in the view")

@@ -1,4 +1,4 @@
-"""The data dictionary: what MySQL knows of a table and SQLite does not, kept beside the tables in the same transaction."""
+"""The data dictionary: what MySQL knows of a table and SQLite does not, kept in the same file and transaction."""
 
 from __future__ import annotations
 

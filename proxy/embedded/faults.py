@@ -1,4 +1,4 @@
-"""SQLite's constraint faults in MySQL's words, where the schema and the statement's values tell more than SQLite does."""
+"""SQLite's constraint faults in MySQL's words, where schema and values tell more than SQLite does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 64  # characters of a key's value that an error quotes
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """What was being done: the table, the row's values by column (lower case), and whether rows could lose their parent."""
+    """What was being done: the table, the row's values by column (lower case), whether parents could go."""
 
     table: Table
     values: Mapping[str, Any] = field(default_factory=dict)

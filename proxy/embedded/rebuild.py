@@ -1,7 +1,7 @@
 """ALTER TABLE: from one definition of a table to the next, by the cheapest way that SQLite allows.
 
-Comments and options are the dictionary's alone; keys are created and dropped; everything else makes a new table, copies the
-rows, each value converted as if it were inserted, and gives the new table the old one's name.
+Comments and options are the dictionary's alone; keys are created and dropped; everything else makes a new table,
+copies the rows, each value converted as if it were inserted, and gives the new table the old one's name.
 """
 
 from __future__ import annotations

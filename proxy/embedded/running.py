@@ -1,7 +1,7 @@
 """Running plans: on which connection, in which transaction, and what is remembered afterwards.
 
-A query outside a transaction borrows a connection for as long as its rows are read. A change outside a transaction joins the
-shared commit. Inside one, both use the transaction's own connection once it writes.
+A query outside a transaction borrows a connection for as long as its rows are read. A change outside a transaction
+joins the shared commit. Inside one, both use the transaction's own connection once it writes.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Runs:
         return True
 
     async def keep_stream(self) -> None:
-        """A result still being read from the transaction's connection is taken into memory before that is used again."""
+        """Take a result still being read from the transaction's connection into memory, for that is needed again."""
         stream = self.stream
         if stream is not None and stream.release is None and not stream.finished:
             await stream.keep()

@@ -1,4 +1,4 @@
-"""Results read from SQLite in batches: a small one in a single visit to the thread, a large one as the client takes it."""
+"""Results read from SQLite in batches: a small one in one visit to the thread, a large one as the client takes it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A session's transaction: when it holds a connection, when it holds the writer gate, and its savepoints.
 
-Reads outside a write see the latest commit. The first write of a transaction takes the gate and begins IMMEDIATE, so SQLite
-never finds at the end that the file is busy; the gate is free again at COMMIT or ROLLBACK.
+Reads outside a write see the latest commit. The first write of a transaction takes the gate and begins IMMEDIATE, so
+SQLite never finds at the end that the file is busy; the gate is free again at COMMIT or ROLLBACK.
 """
 
 from __future__ import annotations

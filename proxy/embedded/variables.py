@@ -1,7 +1,7 @@
 """System and user variables of a session: what clients read and set.
 
-Those that mean something here act (autocommit, sql_mode, time_zone ...); those that only describe a server are constants;
-those whose setting would promise what is not kept are refused unless set to what is true anyway.
+Those that mean something here act (autocommit, sql_mode, time_zone ...); those that only describe a server are
+constants; those whose setting would promise what is not kept are refused unless set to what is true anyway.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError, unsupported
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import LexicalModes
 from rewriter.sqlite.runtime.moments import time_zone
 from rewriter.sqlite.types import DEFAULT_COLLATION
 
-DEFAULT_SQL_MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+DEFAULT_SQL_MODE = (
+    "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"
+    "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+)
 _SQL_MODES = frozenset(
     (
         *DEFAULT_SQL_MODE.split(","),
@@ -138,8 +142,12 @@ _CONSTANTS: dict[str, Any] = {
     "wait_timeout": 28800,
 }
 _ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
-_BOOLEAN = frozenset(
-    ["autocommit", "foreign_key_checks", "unique_checks", "sql_notes", "sql_warnings", "sql_auto_is_null", "sql_safe_updates", "sql_big_selects", "sql_log_bin", "sql_log_off", "sql_buffer_result", "sql_quote_show_create", "big_tables", "transaction_read_only", "profiling", "explicit_defaults_for_timestamp", "sql_require_primary_key", "session_track_schema", "old_passwords", "lower_case_file_system", "local_infile", "log_bin", "read_only", "super_read_only", "performance_schema", "innodb_read_only", "automatic_sp_privileges"]
+_BOOLEAN = keywords(
+    "autocommit foreign_key_checks unique_checks sql_notes sql_warnings sql_auto_is_null sql_safe_updates "
+    "sql_big_selects sql_log_bin sql_log_off sql_buffer_result sql_quote_show_create big_tables "
+    "transaction_read_only profiling explicit_defaults_for_timestamp sql_require_primary_key "
+    "session_track_schema old_passwords lower_case_file_system local_infile log_bin read_only super_read_only "
+    "performance_schema innodb_read_only automatic_sp_privileges"
 )
 # Variables that act only in a real server: any other value would promise what is not kept.
 _FIXED = {

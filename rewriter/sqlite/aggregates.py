@@ -11,6 +11,7 @@ from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions import Expressions, call_name, handles
 from rewriter.sqlite.functions import define
 from rewriter.sqlite.functions_json import json_value
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import Typed, to_integer, to_number, to_text
 from rewriter.sqlite.types import BIGINT, BITS, DOUBLE, JSON, TEXT, TEXTUAL, Kind, decimal, digits
@@ -214,8 +215,8 @@ _window_function("last_value", 1, 1)
 _window_function("nth_value", 2, 2)
 
 
-_AGGREGATES = frozenset(
-    ["std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "bit_and", "bit_or", "bit_xor", "json_arrayagg", "json_objectagg"]
+_AGGREGATES = keywords(
+    "std stddev stddev_pop stddev_samp variance var_pop var_samp bit_and bit_or bit_xor json_arrayagg json_objectagg"
 )
 
 

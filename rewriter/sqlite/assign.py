@@ -1,4 +1,4 @@
-"""Values on their way into columns: converted when bound where they are literals, else by a function in the statement."""
+"""Values on their way into columns: literals are converted when they are bound, others by a function."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -
         return rebind(x.compilation, value, HexStoreAs(convert) if hexadecimal else convert)
     if fits(value, column.type):
         return value.sql
-    if value.type.kind in CALENDAR and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP):
-        if value.type.kind is Kind.DATE or value.type.scale <= column.type.scale:
-            return pad_moment(value, column.type.scale)
+    moments = value.type.kind in CALENDAR and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)
+    if moments and (value.type.kind is Kind.DATE or value.type.scale <= column.type.scale):
+        return pad_moment(value, column.type.scale)
     return x.compilation.function(f"qg_store({_plain(x, value, column)}, {type_argument(column)})")
 
 
@@ -111,7 +111,7 @@ def default_value(x: Expressions, table: Table, column: Column, given: dict[str,
 
 
 class DefaultScope(Scope):
-    """The names in a DEFAULT expression: the table's other columns, which stand for their own defaults or given values."""
+    """The names in a DEFAULT expression: the table's other columns, standing for their defaults or given values."""
 
     def __init__(self, x: Expressions, table: Table, column: Column, given: dict[str, Typed] | None = None) -> None:
         super().__init__()

@@ -48,7 +48,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One SET clause. `scope`: user, session, global or next (transaction). `text`: the expression, in MySQL's words."""
+    """One SET clause. `scope`: user, session, global or next (transaction). `text`: the expression."""
 
     scope: str
     name: str

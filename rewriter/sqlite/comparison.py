@@ -16,7 +16,7 @@ from rewriter.sqlite.typed import (
     to_bytes,
     to_number,
 )
-from rewriter.sqlite.types import CALENDAR, NUMERIC, TEXTUAL, Kind
+from rewriter.sqlite.types import CALENDAR, NUMERIC, TEXTUAL, Kind, datetime_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,7 @@ def _scalar(value: Typed, other: Typed) -> Typed:
     """JSON compared with something else counts as the scalar it holds."""
     if value.type.kind is not Kind.JSON or other.type.kind is Kind.JSON or value.unquoted is None:
         return value
-    return Typed(value.unquoted, other.type if other.slot is None else _bare(other))
-
-
-def _bare(value: Typed):  # type: ignore[no-untyped-def]
-    return value.type
+    return Typed(value.unquoted, other.type)
 
 
 def _with_unknown(left: Typed, right: Typed) -> Pair:
@@ -114,8 +110,6 @@ def _moments(compilation: Compilation, left: Typed, right: Typed) -> Pair:
 
 def _parsed(compilation: Compilation, value: Typed) -> Typed:
     if value.type.kind in NUMERIC or value.type.kind in TEXTUAL:
-        from rewriter.sqlite.types import datetime_type
-
         if value.slot is not None:
             return Typed(rebind(compilation, value, MomentOf(6)), datetime_type(6))
         return Typed(compilation.function(f"qg_datetime({value.sql}, 6)"), datetime_type(6))

@@ -46,7 +46,10 @@ def lexical(modes: Modes) -> LexicalModes:
 
 @dataclass(eq=False, slots=True)
 class PlanCache:
-    """Plans by shape, schema version and modes. A shape whose plan depends on some values has one plan for each of them."""
+    """Plans by shape, schema version and modes.
+
+    A shape whose plan depends on some values has one plan for each of them.
+    """
 
     limit: int = PLANS_MAX
     hits: int = 0

@@ -73,9 +73,9 @@ class InsertMode(Enum):
 class Insert:
     """INSERT or REPLACE: of one row of values (run once per row), or of what a SELECT yields.
 
-    `places`: columns whose value is simply the bind at that position. `auto_bind`: the bind of the AUTO_INCREMENT column;
-    -1 when its value is always generated, -2 when that cannot be told. `clear`: for REPLACE, deletes the rows in the way.
-    `missing`: a column that has no default and is given no value.
+    `places`: columns whose value is simply the bind at that position. `auto_bind`: the bind of the AUTO_INCREMENT
+    column; -1 when its value is always generated, -2 when that cannot be told. `clear`: for REPLACE, deletes the rows
+    in the way. `missing`: a column that has no default and is given no value.
     """
 
     table: Table

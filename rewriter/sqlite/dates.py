@@ -1,7 +1,7 @@
 """Dates and times: intervals, the current time, and the functions that take a date apart or put one together.
 
-The current time is a value the session binds, the same throughout a statement. Our functions take and give ISO text with
-the number of decimals of the expression's type; -1 decimals means text of whatever length the value needs.
+The current time is a value the session binds, the same throughout a statement. Our functions take and give ISO text
+with the number of decimals of the expression's type; -1 decimals means text of whatever length the value needs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from sqlglot import exp
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, handles
 from rewriter.sqlite.functions import define, simple
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import NULL, Typed, slot_value, to_number, to_text
@@ -31,8 +32,10 @@ from rewriter.sqlite.types import (
 EPOCH_MICROSECONDS = "(CAST((julianday('now')-2440587.5)*86400000 AS INTEGER)*1000)"
 """TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) as SQLite alone computes it."""
 
-_UNITS = frozenset(
-    ["MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "SECOND_MICROSECOND", "MINUTE_MICROSECOND", "MINUTE_SECOND", "HOUR_MICROSECOND", "HOUR_SECOND", "HOUR_MINUTE", "DAY_MICROSECOND", "DAY_SECOND", "DAY_MINUTE", "DAY_HOUR", "YEAR_MONTH"]
+_UNITS = keywords(
+    "MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR SECOND_MICROSECOND MINUTE_MICROSECOND "
+    "MINUTE_SECOND HOUR_MICROSECOND HOUR_SECOND HOUR_MINUTE DAY_MICROSECOND DAY_SECOND DAY_MINUTE DAY_HOUR "
+    "YEAR_MONTH"
 )
 _DAY_UNITS = frozenset(("DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "YEAR_MONTH"))
 _EPOCH = re.compile(r"1970-0?1-0?1(?:[ T]0?0:0?0(?::0?0(?:\.0*)?)?)?")

@@ -40,9 +40,8 @@ class DefinitionReader:
     def key(self) -> Key | None:
         """A key or constraint definition; None when a column definition comes next."""
         tokens, name = self.tokens, ""
-        if tokens.accept("CONSTRAINT"):
-            if tokens.peek().upper not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
-                name = tokens.name()
+        if tokens.accept("CONSTRAINT") and tokens.peek().upper not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+            name = tokens.name()
         word = tokens.peek().upper
         if word in ("INDEX", "KEY") and tokens.peek(1).kind in ("word", "quoted", "symbol"):
             tokens.next()

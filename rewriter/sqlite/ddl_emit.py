@@ -1,7 +1,8 @@
 """A table's definition as SQLite statements.
 
-Only SQLite's own functions stand in what the file keeps (defaults, generated columns, checks), so that the file can be used,
-and the engine can write to it, without any functions of ours. A default that needs more is written into each INSERT.
+Only SQLite's own functions stand in what the file keeps (defaults, generated columns, checks), so that the file can
+be used, and the engine can write to it, without any functions of ours. A default that needs more is written into each
+INSERT.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def create_table(table: Table, name: str | None = None) -> str:
 
 
 def separate_indexes(table: Table) -> list[Index]:
-    """The indexes that CREATE TABLE itself does not make: all but the key that is the row's number, or the primary key."""
+    """The indexes that CREATE TABLE does not make: all but the primary key, or the key that is the row's number."""
     auto = table.auto_column
     if auto is None:
         return [index for index in table.indexes if not index.primary]
@@ -232,11 +233,13 @@ def _check_parent(table: Table, parent: Table, name: str, references: tuple[str,
         if parent.column(one) is None:
             raise SqlError(
                 3734,
-                f"Failed to add the foreign key constraint. Missing column '{one}' for constraint '{name}' in the referenced table '{parent.name}'",
+                f"Failed to add the foreign key constraint. Missing column '{one}' for constraint '{name}' in "
+                f"the referenced table '{parent.name}'",
             )
     keys = ([column.lower() for column in index.columns] for index in parent.indexes if index.unique)
     if not any(sorted(key) == sorted(wanted) for key in keys):
         raise SqlError(
             1822,
-            f"Failed to add the foreign key constraint. Missing unique key for constraint '{name}' in the referenced table '{parent.name}'",
+            f"Failed to add the foreign key constraint. Missing unique key for constraint '{name}' in the "
+            f"referenced table '{parent.name}'",
         )

@@ -19,13 +19,14 @@ from rewriter.sqlite.ddl_alter import read_alter_table
 from rewriter.sqlite.ddl_columns import DefinitionReader
 from rewriter.sqlite.ddl_table import own_name, read_create_table
 from rewriter.sqlite.errors import unsupported
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import fill_slots
 from rewriter.sqlite.schema import Index
 from rewriter.sqlite.tokens import Tokens
 from rewriter.sqlite.types import DEFAULT_COLLATION
 
-_OTHER_OBJECTS = frozenset(
-    ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "SEQUENCE", "PACKAGE", "AGGREGATE", "DEFINER"]
+_OTHER_OBJECTS = keywords(
+    "PROCEDURE FUNCTION TRIGGER EVENT USER ROLE SERVER TABLESPACE LOGFILE SEQUENCE PACKAGE AGGREGATE DEFINER"
 )
 
 

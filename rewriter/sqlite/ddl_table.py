@@ -9,13 +9,16 @@ from rewriter.sqlite.ddl import CreateTable
 from rewriter.sqlite.ddl_columns import DefinitionReader, Key
 from rewriter.sqlite.ddl_types import charset_collation, check_collation
 from rewriter.sqlite.errors import SqlError, unsupported
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import fill_slots
 from rewriter.sqlite.schema import DATABASE, SIDE_TABLE_PREFIX, Check, Column, ForeignKey, Index, IndexPart, Table
 from rewriter.sqlite.tokens import Tokens
 from rewriter.sqlite.types import DEFAULT_COLLATION, Kind
 
-_IGNORED_OPTIONS = frozenset(
-    ["ENGINE", "TYPE", "ROW_FORMAT", "KEY_BLOCK_SIZE", "AVG_ROW_LENGTH", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "CHECKSUM", "DELAY_KEY_WRITE", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "INSERT_METHOD", "COMPRESSION", "TABLESPACE", "TRANSACTIONAL", "PAGE_CHECKSUM"]
+_IGNORED_OPTIONS = keywords(
+    "ENGINE TYPE ROW_FORMAT KEY_BLOCK_SIZE AVG_ROW_LENGTH MAX_ROWS MIN_ROWS PACK_KEYS CHECKSUM "
+    "DELAY_KEY_WRITE STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_PAGES INSERT_METHOD COMPRESSION "
+    "TABLESPACE TRANSACTIONAL PAGE_CHECKSUM"
 )
 _KEYED_LENGTHLESS = frozenset(("text", "blob"))
 
@@ -37,8 +40,7 @@ def read_create_table(tokens: Tokens, temporary: bool) -> CreateTable:
         return _like(tokens, name, if_not_exists, temporary)
     if tokens.peek().text == "(" and tokens.peek(1).upper == "LIKE":
         tokens.expect("(", "LIKE")
-        result = _like(tokens, name, if_not_exists, temporary, closing=True)
-        return result
+        return _like(tokens, name, if_not_exists, temporary, closing=True)
     return _TableReading(tokens, name, temporary).read(if_not_exists)
 
 
@@ -213,7 +215,7 @@ def _checked_part(table: Table, index: Index, part: IndexPart) -> IndexPart:
     if column is None:
         raise SqlError(1072, f"Key column '{part.column}' doesn't exist in table")
     name = column.type.name
-    if part.length is None and (name.endswith("text") or name.endswith("blob")):
+    if part.length is None and (name.endswith(("text", "blob"))):
         raise SqlError(1170, f"BLOB/TEXT column '{column.name}' used in key specification without a key length")
     if column.type.kind is Kind.JSON:
         raise SqlError(

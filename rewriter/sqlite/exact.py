@@ -1,7 +1,8 @@
 """DECIMAL of more than 15 digits: as text that sorts as the numbers do, so SQLite compares and indexes it without help.
 
-`p` or `n` for the sign, two digits for how many digits stand before the point, those digits, and after a point the decimals
-without trailing zeros. For negative numbers every digit is its complement, and `~` ends the text, so that more sorts as less.
+`p` or `n` for the sign, two digits for how many digits stand before the point, those digits, and after a point the
+decimals without trailing zeros. For negative numbers every digit is its complement, and `~` ends the text, so that
+more sorts as less.
 """
 
 from __future__ import annotations

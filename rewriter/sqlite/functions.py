@@ -41,7 +41,8 @@ def simple(
 ) -> None:
     """A function whose arguments are converted by `spec` and put into `template`, or passed to our function.
 
-    The last letter of `spec` stands for any further ones where it ends in '*'. `optional` last arguments may be missing.
+    The last letter of `spec` stands for any further ones where it ends in '*'. `optional` last arguments may be
+    missing.
     """
     variadic = spec.endswith("*")
     letters = spec.rstrip("*")

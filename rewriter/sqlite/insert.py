@@ -14,6 +14,7 @@ from rewriter.sqlite.compiled import Bind, Insert, InsertMode, Statement
 from rewriter.sqlite.convert import StoreAs
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, refuse_parts
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.parse import Parsed
 from rewriter.sqlite.query import Queries
 from rewriter.sqlite.schema import Column, Table
@@ -22,7 +23,7 @@ from rewriter.sqlite.sources import table_name
 from rewriter.sqlite.typed import Typed
 from rewriter.sqlite.types import Kind
 
-_PARTS = frozenset(["this", "expression", "conflict", "ignore", "with_", "returning"])
+_PARTS = keywords("this expression conflict ignore with_ returning")
 _IMPLICIT: dict[Kind, Any] = {Kind.STRING: "", Kind.BINARY: b"", Kind.JSON: "null"}
 
 

@@ -11,6 +11,7 @@ from rewriter.sqlite.compilation import Compilation, quote
 from rewriter.sqlite.compiled import Modify
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import refuse_parts
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.ordering import order_by
 from rewriter.sqlite.parse import Parsed
 from rewriter.sqlite.query import Queries
@@ -18,8 +19,8 @@ from rewriter.sqlite.schema import Column, Table
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.sources import table_name
 
-_UPDATE_PARTS = frozenset(["this", "expressions", "where", "order", "limit", "with_"])
-_DELETE_PARTS = frozenset(["this", "tables", "using", "where", "order", "limit", "with_"])
+_UPDATE_PARTS = keywords("this expressions where order limit with_")
+_DELETE_PARTS = keywords("this tables using where order limit with_")
 
 
 def compile_update(compilation: Compilation, parsed: Parsed) -> Modify:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import END, MARK, SqlValue, literal_text, slot_kinds, slot_notes
 
 _TOKEN = re.compile(rf"`(?:[^`]|``)*`|{MARK}[^{END}]*{END}|[A-Za-z_$][\w$]*|\s+|.", re.S)
-_END_OF_LIST = frozenset(["FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT", "FOR", "INTO", "WINDOW", "LOCK"])
-_MODIFIERS = frozenset(
-    ["DISTINCT", "ALL", "DISTINCTROW", "HIGH_PRIORITY", "STRAIGHT_JOIN", "SQL_SMALL_RESULT", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT", "SQL_NO_CACHE", "SQL_CACHE", "SQL_CALC_FOUND_ROWS"]
+_END_OF_LIST = keywords("FROM WHERE GROUP HAVING ORDER LIMIT UNION INTERSECT EXCEPT FOR INTO WINDOW LOCK")
+_MODIFIERS = keywords(
+    "DISTINCT ALL DISTINCTROW HIGH_PRIORITY STRAIGHT_JOIN SQL_SMALL_RESULT SQL_BIG_RESULT SQL_BUFFER_RESULT "
+    "SQL_NO_CACHE SQL_CACHE SQL_CALC_FOUND_ROWS"
 )
 _ONE_SLOT = re.compile(rf"{MARK}[^{END}]*{END}")
 

@@ -98,7 +98,7 @@ def remainder(left: Typed, right: Typed) -> Typed:
     return Typed(f"ROUND({sql}, {sql_type.scale})" if sql_type.kind is Kind.DECIMAL else sql, sql_type)
 
 
-_BITS = {
+_BITS: dict[type[exp.Expression], str] = {
     exp.BitwiseAnd: "({0} & {1})",
     exp.BitwiseOr: "({0} | {1})",
     exp.BitwiseXor: "(({0} | {1}) - ({0} & {1}))",
@@ -126,7 +126,8 @@ def _junction(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if x.compilation.modes.pipes_as_concat and isinstance(node, exp.Or) and node.args.get("pipes"):
         raise unsupported("|| with PIPES_AS_CONCAT", "use CONCAT()")
     word = " AND " if isinstance(node, exp.And) else " OR "
-    parts = [x.compile(part, scope) for part in node.flatten(unnest=False)]
+    operands = (part for part in node.flatten(unnest=False) if isinstance(part, exp.Expression))
+    parts = [x.compile(part, scope) for part in operands]
     return Typed(f"({word.join(truth(part) for part in parts)})", BOOLEAN, any(part.nullable for part in parts))
 
 

@@ -1,4 +1,4 @@
-"""From text to sqlglot's tree: the statement's head is read here, functions of ours are told apart, then sqlglot parses.
+"""From text to sqlglot's tree: the statement's head is read here, our functions are told apart, sqlglot parses.
 
 sqlglot turns many functions into nodes that forget how they were written, so every function that this dialect knows is
 renamed before parsing and comes out as a plain call with its arguments in order.
@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from rewriter.sqlite.errors import unsupported
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import END, MARK, fill_slots, mark_slots, syntax_error
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings become our errors, and repeat the statement's text
@@ -23,10 +24,10 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings become our 
 PREFIX = "qg__"
 _CALL = re.compile(r"(?<![\w$.@`])([A-Za-z_][\w$]*)(\s*)\(")
 _WORD_BEFORE = re.compile(r"([\w$]+)\s*$")
-_NAME_FOLLOWS = frozenset(["INTO", "TABLE", "REFERENCES", "KEY", "INDEX", "CONSTRAINT", "EXISTS", "AS", "VIEW", "INTERVAL"])
+_NAME_FOLLOWS = keywords("INTO TABLE REFERENCES KEY INDEX CONSTRAINT EXISTS AS VIEW INTERVAL")
 _OPERAND_BEFORE = re.compile(rf"[{END})`\w$]\s*$")
-_NOT_AN_OPERAND = frozenset(
-    ["SELECT", "DISTINCT", "AND", "OR", "NOT", "XOR", "WHERE", "HAVING", "ON", "BY", "WHEN", "THEN", "ELSE", "CASE", "SET", "IN", "LIKE", "BETWEEN", "DIV", "MOD", "RETURN", "VALUES"]
+_NOT_AN_OPERAND = keywords(
+    "SELECT DISTINCT AND OR NOT XOR WHERE HAVING ON BY WHEN THEN ELSE CASE SET IN LIKE BETWEEN DIV MOD RETURN VALUES"
 )
 _ARROW = re.compile(
     rf"((?:(?:`(?:[^`]|``)*`|[A-Za-z_$][\w$]*)\s*\.\s*)*(?:`(?:[^`]|``)*`|[A-Za-z_$][\w$]*))\s*(->>?)\s*({MARK}s{END})"
@@ -66,6 +67,7 @@ def parse(shape: str, values: Sequence[Any], functions: Container[str], verb: st
         raise syntax_error("")
     if isinstance(trees[0], exp.Command):
         raise unsupported(f"this form of {verb}", "see the list of supported statements")
+    assert isinstance(trees[0], exp.Expression)
     return Parsed(trees[0], verb, ignore)
 
 

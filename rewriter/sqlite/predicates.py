@@ -14,7 +14,7 @@ from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import Typed, coerce, to_text
 from rewriter.sqlite.types import BOOLEAN, NULL_TYPE, TEXTUAL, Kind, unify
 
-_OPERATORS = {
+_OPERATORS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -107,7 +107,7 @@ def _in_query(x: Expressions, left: exp.Expression, query: exp.Expression, scope
     if len(values) > 1:
         _refuse_mixed(values, [value for _, value in sub.columns])
         return Typed(f"(({', '.join(value.sql for value in values)}) IN ({sub.sql}))", BOOLEAN)
-    name, inner = sub.columns[0]
+    _, inner = sub.columns[0]
     alias = x.compilation.alias()
     pair = comparable(x.compilation, values[0], Typed(f"{alias}.c", inner.type, unquoted=None))
     if pair.right == f"{alias}.c":

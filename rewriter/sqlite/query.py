@@ -14,6 +14,7 @@ from rewriter.sqlite.compiled import RowLock
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, refuse_parts
 from rewriter.sqlite.functions_number import limit_value
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.names import ItemText
 from rewriter.sqlite.ordering import order_by
@@ -23,13 +24,15 @@ from rewriter.sqlite.typed import Typed, coerce
 from rewriter.sqlite.types import unify
 
 _HANDLERS = (aggregates, calls, operators, predicates)  # imported for the handlers they register
-_SELECT_PARTS = frozenset(
-    ["expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_", "locks", "windows", "kind", "hint", "operation_modifiers"]
+_SELECT_PARTS = keywords(
+    "expressions from_ joins where group having order limit offset distinct with_ locks windows kind hint "
+    "operation_modifiers"
 )
-_SET_PARTS = frozenset(["this", "expression", "distinct", "order", "limit", "offset", "with_", "by_name", "locks"])
-_OPERATORS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
-_MODIFIERS = frozenset(
-    ["SQL_CALC_FOUND_ROWS", "STRAIGHT_JOIN", "HIGH_PRIORITY", "SQL_NO_CACHE", "SQL_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT", "SQL_BUFFER_RESULT"]
+_SET_PARTS = keywords("this expression distinct order limit offset with_ by_name locks")
+_OPERATORS: dict[type[exp.Expression], str] = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+_MODIFIERS = keywords(
+    "SQL_CALC_FOUND_ROWS STRAIGHT_JOIN HIGH_PRIORITY SQL_NO_CACHE SQL_CACHE SQL_SMALL_RESULT SQL_BIG_RESULT "
+    "SQL_BUFFER_RESULT"
 )
 
 
@@ -100,7 +103,7 @@ class Queries:
         return Typed(f"{sql}(SELECT * FROM ({_renamed(selected)})) AS {alias})", value.type, unquoted=unquoted)
 
     def _parenthesised(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText]) -> Selected:
-        refuse_parts(node, frozenset(["this", "order", "limit", "offset", "with_", "alias"]))
+        refuse_parts(node, keywords("this order limit offset with_ alias"))
         inner = self.query(node.this, scope, items)
         if not (node.args.get("order") or node.args.get("limit")):
             return inner
@@ -294,7 +297,8 @@ class Queries:
             converted = coerce(self.compilation, inner, wanted.type)
             outputs.append(f"{converted.sql}{sort_collation(wanted)} AS {quote(name)}")
         names = ", ".join(f"c{position}" for position in range(len(columns)))
-        return f"SELECT {', '.join(outputs)} FROM (WITH {alias}({names}) AS ({selected.sql}) SELECT * FROM {alias}) AS {alias}"
+        source = f"(WITH {alias}({names}) AS ({selected.sql}) SELECT * FROM {alias}) AS {alias}"
+        return f"SELECT {', '.join(outputs)} FROM {source}"
 
     def _is_single(self, node: exp.Expression, columns: Sequence[tuple[str, Typed]]) -> bool:
         if node.args.get("from_") is None:

@@ -1,4 +1,4 @@
-"""The database's schema as frozen values: what CREATE TABLE said, in MySQL's terms. The data dictionary keeps it as JSON.
+"""The database's schema as frozen values: what CREATE TABLE said, in MySQL's terms; kept as JSON.
 
 Names are kept as written; tables are found exactly (as MySQL on Linux does), columns and indexes without case.
 """

@@ -56,7 +56,8 @@ _FULL_COLUMNS = (
     " COLUMN_COMMENT AS `Comment` FROM information_schema.COLUMNS"
 )
 _INDEX = (
-    "SELECT TABLE_NAME AS `Table`, NON_UNIQUE AS `Non_unique`, INDEX_NAME AS `Key_name`, SEQ_IN_INDEX AS `Seq_in_index`,"
+    "SELECT TABLE_NAME AS `Table`, NON_UNIQUE AS `Non_unique`, INDEX_NAME AS `Key_name`, "
+    "SEQ_IN_INDEX AS `Seq_in_index`,"
     " COLUMN_NAME AS `Column_name`, COLLATION AS `Collation`, CARDINALITY AS `Cardinality`, SUB_PART AS `Sub_part`,"
     " PACKED AS `Packed`, NULLABLE AS `Null`, INDEX_TYPE AS `Index_type`, COMMENT AS `Comment`,"
     " INDEX_COMMENT AS `Index_comment`, IS_VISIBLE AS `Visible`, EXPRESSION AS `Expression`"
@@ -73,7 +74,8 @@ _STATUS = (
 _VARIABLES = "SELECT VARIABLE_NAME AS `Variable_name`, VARIABLE_VALUE AS `Value` FROM information_schema.{}"
 _SIMPLE = {
     "ENGINES": (
-        "SELECT ENGINE AS `Engine`, SUPPORT AS `Support`, COMMENT AS `Comment`, TRANSACTIONS AS `Transactions`, XA AS `XA`,"
+        "SELECT ENGINE AS `Engine`, SUPPORT AS `Support`, COMMENT AS `Comment`, TRANSACTIONS AS "
+        "`Transactions`, XA AS `XA`,"
         " SAVEPOINTS AS `Savepoints` FROM information_schema.ENGINES"
     ),
     "PLUGINS": (
@@ -86,7 +88,8 @@ _SIMPLE = {
         " FROM information_schema.COLLATIONS"
     ),
     "CHARSET": (
-        "SELECT CHARACTER_SET_NAME AS `Charset`, DESCRIPTION AS `Description`, DEFAULT_COLLATE_NAME AS `Default collation`,"
+        "SELECT CHARACTER_SET_NAME AS `Charset`, DESCRIPTION AS `Description`, DEFAULT_COLLATE_NAME AS "
+        "`Default collation`,"
         " MAXLEN AS `Maxlen` FROM information_schema.CHARACTER_SETS"
     ),
     "PROCESSLIST": (
@@ -205,7 +208,8 @@ def _tables(tokens: Tokens, database: str | None, full: bool) -> ShowQuery:
     schema = _schema(tokens, database)
     name = f"Tables_in_{schema}"
     extra = ", TABLE_TYPE AS `Table_type`" if full else ""
-    sql = f"SELECT TABLE_NAME AS {_quoted(name)}{extra} FROM information_schema.TABLES WHERE TABLE_SCHEMA = {string(schema)}"
+    source = f"information_schema.TABLES WHERE TABLE_SCHEMA = {string(schema)}"
+    sql = f"SELECT TABLE_NAME AS {_quoted(name)}{extra} FROM {source}"
     return _filtered(tokens, sql, name, order="1")
 
 

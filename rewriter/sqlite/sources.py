@@ -12,6 +12,7 @@ from sqlglot import exp
 from rewriter.sqlite.compilation import Compilation, quote
 from rewriter.sqlite.errors import SqlError, unknown_table, unsupported
 from rewriter.sqlite.expressions import refuse_parts
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.literals import lift
 from rewriter.sqlite.parse import parse
 from rewriter.sqlite.schema import DATABASE, SIDE_TABLE_PREFIX, Table
@@ -23,8 +24,8 @@ from rewriter.sqlite.virtual import INFORMATION_SCHEMA, virtual_source
 if TYPE_CHECKING:
     from rewriter.sqlite.query import Queries
 
-_TABLE_PARTS = frozenset(["this", "db", "alias", "hints", "joins"])
-_JOIN_PARTS = frozenset(["this", "on", "using", "side", "kind", "method"])
+_TABLE_PARTS = keywords("this db alias hints joins")
+_JOIN_PARTS = keywords("this on using side kind method")
 _MAX_VIEW_DEPTH = 16  # views on views; deeper than anyone can read
 
 

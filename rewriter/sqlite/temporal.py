@@ -67,7 +67,8 @@ def _compact(text: str) -> datetime | None:
 def _moment(parts: tuple[Any, ...], fraction: str | None) -> datetime | None:
     year = parts[0] if len(str(parts[0])) > 2 else _full_year(str(parts[0]))
     try:
-        moment = datetime(int(year), *(int(part) for part in parts[1:]))
+        month, day, hour, minute, second = (int(part) for part in parts[1:])
+        moment = datetime(int(year), month, day, hour, minute, second)
         return moment + timedelta(microseconds=_microseconds(fraction))
     except (ValueError, OverflowError):
         return None
@@ -152,7 +153,7 @@ def datetime_text(moment: datetime, decimals: int) -> str:
 
 def round_time(microseconds: int, decimals: int) -> int:
     """A TIME rounded half up (away from zero) to `decimals` decimals."""
-    step = 10 ** (6 - decimals)
+    step = int(10 ** (6 - decimals))
     rounded = (abs(microseconds) + step // 2) // step * step
     return -rounded if microseconds < 0 else rounded
 

@@ -103,10 +103,7 @@ def slot_value(compilation: Compilation, slot: int, negative: bool = False) -> T
     kind = compilation.kinds[slot]
     if kind == "n":
         return NULL
-    if kind[0] == "d":
-        sql_type = decimal(65 if kind == "d" else 30, int(kind[1:] or 0))
-    else:
-        sql_type = _SLOT_TYPES[kind]
+    sql_type = decimal(30, int(kind[1:])) if kind[0] == "d" else _SLOT_TYPES[kind]
     sql = compilation.slot(slot, plain_value, negative)
     return Typed(sql, sql_type, nullable=kind == "q", slot=slot, negative=negative)
 
@@ -178,7 +175,7 @@ def bytes_of(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class MomentOf:
-    """Convert a slot's value to the text of a date and time that compares correctly with a column of `decimals` decimals.
+    """Convert a slot's value to a date and time as text that compares rightly with a column of `decimals` decimals.
 
     A part that is zero is left out where the column has no place for it, so the shorter text is equal, not less.
     """
@@ -248,7 +245,9 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
         function = "qg_time_number" if kind is Kind.TIME else "qg_datetime_number"
         return Typed(compilation.function(f"{function}({value.sql})"), _moment_number(value.type))
     if kind is Kind.EXACT:
-        raise unsupported("arithmetic with a DECIMAL of more than 15 digits", "CAST it to DOUBLE, or do it in the client")
+        raise unsupported(
+            "arithmetic with a DECIMAL of more than 15 digits", "CAST it to DOUBLE, or do it in the client"
+        )
     if kind is Kind.ENUM:
         return Typed(enum_index(value), SqlType(Kind.INT, "int"), value.nullable)
     if kind is Kind.JSON and value.unquoted is not None:

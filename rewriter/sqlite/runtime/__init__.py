@@ -1,1 +1,1 @@
-"""What SQL calls while it runs: MySQL's functions in Python, for those that SQLite lacks. Pure but for the call context."""
+"""What SQL calls while it runs: MySQL's functions in Python, where SQLite lacks them."""

@@ -42,11 +42,11 @@ class GroupConcat:
             return None
         rows = self.rows
         if self.directions:
-            rows = sorted(rows, key=cmp_to_key(lambda one, other: self._compare(one[1], other[1])))
+            rows = sorted(rows, key=cmp_to_key(self._compare))
         return self.separator.join(text for text, _ in rows)
 
-    def _compare(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
-        for left, right, direction in zip(one, other, self.directions, strict=True):
+    def _compare(self, one: tuple[str, tuple[Any, ...]], other: tuple[str, tuple[Any, ...]]) -> int:
+        for left, right, direction in zip(one[1], other[1], self.directions, strict=True):
             result = _order(left, right)
             if result:
                 return result * direction
@@ -61,10 +61,10 @@ def _order(left: Any, right: Any) -> int:
         left, right = left.lower(), right.lower()
     elif isinstance(left, (str, bytes)) != isinstance(right, (str, bytes)):
         return 1 if isinstance(left, (str, bytes)) else -1
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
-def _statistic(function: Callable[[list[float]], float], fewest: int) -> type:
+def _statistic(function: Callable[[list[float]], float], fewest: int) -> Callable[[], Any]:
     class Statistic:
         def __init__(self) -> None:
             self.values: list[float] = []
@@ -79,7 +79,7 @@ def _statistic(function: Callable[[list[float]], float], fewest: int) -> type:
     return Statistic
 
 
-def _bits(start: int, operator: Callable[[int, int], int]) -> type:
+def _bits(start: int, operator: Callable[[int, int], int]) -> Callable[[], Any]:
     class Bits:
         def __init__(self) -> None:
             self.values: list[int] = []

@@ -103,9 +103,9 @@ def json_scalar(context: CallContext, document: str) -> Any:
     return "null" if value is None else value
 
 
-def json_unquote(context: CallContext, text: Any) -> str:
+def json_unquote(context: CallContext, value: Any) -> str:
     """JSON_UNQUOTE: text that is no JSON string stays as it is."""
-    text = _as_text(text)
+    text = _as_text(value)
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     try:
@@ -170,12 +170,26 @@ def _edit(root: dict[str, Any], path: list[str | int], value: Any, replace: bool
     exists = bool(_step(parent, last))
     if exists and replace:
         if isinstance(parent, (dict, list)):
-            parent[last[1:] if isinstance(last, str) else last] = value
+            _put(parent, last, value)
     elif not exists and insert:
         if isinstance(last, str) and isinstance(parent, dict):
             parent[last[1:]] = value
         elif isinstance(last, int) and isinstance(parent, list):
             parent.append(value)
+
+
+def _put(parent: dict[str, Any] | list[Any], step: str | int, value: Any) -> None:
+    if isinstance(parent, dict) and isinstance(step, str):
+        parent[step[1:]] = value
+    elif isinstance(parent, list) and isinstance(step, int):
+        parent[step] = value
+
+
+def _delete(parent: dict[str, Any] | list[Any], step: str | int) -> None:
+    if isinstance(parent, dict) and isinstance(step, str):
+        del parent[step[1:]]
+    elif isinstance(parent, list) and isinstance(step, int):
+        del parent[step]
 
 
 def json_remove(context: CallContext, document: str, *paths: str) -> str:
@@ -187,7 +201,7 @@ def json_remove(context: CallContext, document: str, *paths: str) -> str:
         parents = find(value, way[:-1])
         if parents and _step(parents[0], way[-1]) and isinstance(parents[0], (dict, list)):
             last = way[-1]
-            del parents[0][last[1:] if isinstance(last, str) else last]
+            _delete(parents[0], last)
     return dumps(value)
 
 

@@ -64,7 +64,7 @@ def scaled(context: CallContext, whole: int, scale: int) -> float:
     """An exact sum of whole numbers as the decimal it stands for."""
     if abs(whole) > _EXACT:
         raise SqlError(1690, "DECIMAL value is out of range: the embedded backend keeps 15 digits")
-    return whole / 10**scale
+    return float(whole / 10**scale)
 
 
 def decimal_text(context: CallContext, value: Number, scale: int) -> str:
@@ -108,7 +108,7 @@ def square_root(context: CallContext, value: Number) -> float | None:
 
 def power(context: CallContext, base: Number, exponent: Number) -> float:
     try:
-        result = float(base) ** float(exponent)
+        result: float | complex = float(base) ** float(exponent)
     except (OverflowError, ZeroDivisionError):
         raise SqlError(1690, "DOUBLE value is out of range in 'pow()'") from None
     if isinstance(result, complex):
