@@ -1,4 +1,4 @@
-"""Upstream: one client session's own line to the database, packet level. Two kinds: relay (MySQL) and embedded (SQLite).
+"""Upstream: one client session's own line to the database, packet level: relayed (MySQL) or embedded (SQLite).
 
 An upstream takes a client's command packet and sees to it that the whole answer reaches the client; it tells what the
 answer's last packet said. It knows nothing of queues.
