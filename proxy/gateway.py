@@ -6,16 +6,17 @@ login that fails ends the connection: nothing the client sends afterwards is loo
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, assert_never
 
-from engine.backend.url import BackendUrl
+from engine.backend.url import BackendUrl, SslMode
 from engine.clock import Clock
 from proxy.answers import AnswerWriter
 from proxy.connection import ClientConnection
 from proxy.executor import BackendTraits
-from proxy.handshake import LoginResult, carry_authentication
+from proxy.handshake import BackendTls, LoginResult, carry_authentication
 from proxy.relay import BackendLink, RelayUpstream
 from proxy.session import ClientSession, Identity
 from proxy.stream import PacketStream
@@ -51,6 +52,27 @@ def identity_of(login: LoginResult, stream: PacketStream) -> Identity:
     return Identity(login.connection_id, login.user, host, login.capabilities, login.encoding)
 
 
+def backend_tls(url: BackendUrl) -> BackendTls | None:
+    """How clients' lines to the server are encrypted, as the URL's `ssl` says.
+
+    `preferred` leaves them plain: over TLS a server expects from caching_sha2_password what only a client that is itself
+    encrypted will send, so encrypting unasked would lock those accounts out.
+    """
+    match url.ssl:
+        case SslMode.DISABLED | SslMode.PREFERRED:
+            return None
+        case SslMode.REQUIRED:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            return BackendTls(context)
+        case SslMode.VERIFY_CA | SslMode.VERIFY_IDENTITY:
+            context = ssl.create_default_context(cafile=url.ssl_ca)
+            context.check_hostname = url.ssl is SslMode.VERIFY_IDENTITY
+            return BackendTls(context, url.host)
+    assert_never(url.ssl)
+
+
 class RelayGateway:
     """Clients of a MySQL server: it checks their passwords, and each has a line of its own to it."""
 
@@ -58,6 +80,7 @@ class RelayGateway:
 
     def __init__(self, url: BackendUrl, clock: Clock, login_timeout: float) -> None:
         self._url = url
+        self._tls = backend_tls(url)
         self._clock = clock
         self._login_timeout = login_timeout
 
@@ -66,7 +89,7 @@ class RelayGateway:
         url, timeout = self._url, self._login_timeout
         link = await BackendLink.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
         try:
-            login = await carry_authentication(stream, link, login_timeout=timeout)
+            login = await carry_authentication(stream, link, tls=self._tls, login_timeout=timeout)
             upstream = await RelayUpstream.open(
                 link, stream, capabilities=login.capabilities, status=login.status, encoding=login.encoding
             )
