@@ -55,7 +55,7 @@ def identity_of(login: LoginResult, stream: PacketStream) -> Identity:
 def backend_tls(url: BackendUrl) -> BackendTls | None:
     """How clients' lines to the server are encrypted, as the URL's `ssl` says.
 
-    `preferred` leaves them plain: over TLS a server expects from caching_sha2_password what only a client that is itself
+    `preferred` leaves them plain: over TLS a server expects of caching_sha2_password what only a client that is itself
     encrypted will send, so encrypting unasked would lock those accounts out.
     """
     match url.ssl:
