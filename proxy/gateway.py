@@ -6,17 +6,17 @@ login that fails ends the connection: nothing the client sends afterwards is loo
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import Protocol
 
-from engine.backend.url import BackendUrl, SslMode
+from engine.backend.url import BackendUrl
 from engine.clock import Clock
 from proxy.answers import AnswerWriter
+from proxy.backend_tls import backend_tls
 from proxy.connection import ClientConnection
 from proxy.executor import BackendTraits
-from proxy.handshake import BackendTls, LoginResult, carry_authentication
+from proxy.handshake import LoginResult, carry_authentication
 from proxy.relay import BackendLink, RelayUpstream
 from proxy.session import ClientSession, Identity
 from proxy.stream import PacketStream
@@ -50,27 +50,6 @@ def identity_of(login: LoginResult, stream: PacketStream) -> Identity:
     """Who logged in, as the session keeps it."""
     host = ":".join(map(str, stream.peername[:2])) or "localhost"
     return Identity(login.connection_id, login.user, host, login.capabilities, login.encoding)
-
-
-def backend_tls(url: BackendUrl) -> BackendTls | None:
-    """How clients' lines to the server are encrypted, as the URL's `ssl` says.
-
-    `preferred` leaves them plain: over TLS a server expects of caching_sha2_password what only a client that is itself
-    encrypted will send, so encrypting unasked would lock those accounts out.
-    """
-    match url.ssl:
-        case SslMode.DISABLED | SslMode.PREFERRED:
-            return None
-        case SslMode.REQUIRED:
-            context = ssl.create_default_context()
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-            return BackendTls(context)
-        case SslMode.VERIFY_CA | SslMode.VERIFY_IDENTITY:
-            context = ssl.create_default_context(cafile=url.ssl_ca)
-            context.check_hostname = url.ssl is SslMode.VERIFY_IDENTITY
-            return BackendTls(context, url.host)
-    assert_never(url.ssl)
 
 
 class RelayGateway:
