@@ -132,11 +132,18 @@ class SqliteConnection:
     def _translated(self, error: Exception) -> BackendError:
         faults, self._fault = self._fault, []
         if faults:
-            fault = faults[0]
-            return fault if isinstance(fault, BackendError) else BackendError(f"function failed: {fault}")
+            return _function_error(faults[0])
         if isinstance(error, OverflowError):
             return BackendError("BIGINT value is out of range", 1690, "22003")
         return translate(error if isinstance(error, sqlite3.Error) else sqlite3.OperationalError(str(error)))
+
+
+def _function_error(error: Exception) -> BackendError:
+    """What a function of ours raised; its own MySQL number and text, where it has them."""
+    if isinstance(error, BackendError):
+        return error
+    errno, sqlstate = getattr(error, "errno", 1105), getattr(error, "sqlstate", "HY000")
+    return BackendError(str(getattr(error, "message", error)), errno, sqlstate)
 
 
 _PRAGMAS = (

@@ -41,9 +41,23 @@ class Report:
             self.warnings.append(("Warning", errno, text))
 
 
+def atomically(connection: SqliteConnection, work: Callable[[SqliteConnection], T]) -> T:
+    """All of `work`, or nothing of it, inside the transaction that is open."""
+    connection.execute("SAVEPOINT statement").close()
+    try:
+        result = work(connection)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO statement").close()
+            connection.execute("RELEASE statement").close()
+        raise
+    connection.execute("RELEASE statement").close()
+    return result
+
+
 @dataclass(slots=True)
 class Runner:
-    """Runs one changing statement. A statement that fails leaves nothing behind."""
+    """Runs one changing statement, inside a savepoint or transaction that is undone when it fails."""
 
     connection: SqliteConnection
     context: CallContext
@@ -52,20 +66,12 @@ class Runner:
     found_rows: bool
     report: Report = field(default_factory=Report)
 
-    def atomically(self, work: Callable[[], T]) -> T:
-        """All of `work`, or nothing of it, inside the transaction that is open."""
+    def run(self, work: Callable[[], T]) -> T:
+        """Do `work` with this statement's context; it may be run again when a neighbour in the same commit fails."""
         self.connection.context = self.context
         self.context.restart()
-        self.connection.execute("SAVEPOINT statement").close()
-        try:
-            result = work()
-        except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK TO statement").close()
-                self.connection.execute("RELEASE statement").close()
-            raise
-        self.connection.execute("RELEASE statement").close()
-        return result
+        self.report = Report()
+        return work()
 
     def insert(self, rows: Sequence[RowPlan]) -> Report:
         """INSERT or REPLACE of these rows; all have the same plan but for their shape."""
@@ -222,7 +228,7 @@ class Runner:
             self._note_id(plan, params, row_id)
             return
         self.report.affected += 2 if self.context.changed else int(self.found_rows)
-        if self.context.touched_id is not None:
+        if self.context.changed and self.context.touched_id is not None:
             self.report.insert_id = self.context.touched_id
 
     def _insert_query(self, plan: Insert, values: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -82,7 +83,7 @@ def decoder(sql_type: SqlType) -> Decoder:
             unit = Decimal(1).scaleb(-sql_type.scale)
             return lambda value: decode(value).quantize(unit, ROUND_HALF_UP, _WIDE)
         case Kind.DOUBLE:
-            return float
+            return single_precision if sql_type.name == "float" else float
         case Kind.DATE:
             return lambda value: date.fromisoformat(value[:10])
         case Kind.DATETIME | Kind.TIMESTAMP:
@@ -98,6 +99,15 @@ def decoder(sql_type: SqlType) -> Decoder:
             return _text
         case _:
             return _as_stored
+
+
+def single_precision(value: Any) -> float:
+    """The shortest number that is the same FLOAT."""
+    for digits in range(6, 9):
+        short = float(f"{value:.{digits}g}")
+        if struct.pack("f", short) == struct.pack("f", value):
+            return short
+    return float(value)
 
 
 def _as_stored(value: Any) -> Any:

@@ -14,7 +14,7 @@ from engine.backend.sqlite_connection import SqliteConnection, SqliteWorker
 from engine.backend.sqlite_gate import Job
 from engine.errors import BackendError, LockWaitTimeout
 from proxy.embedded.binding import bind
-from proxy.embedded.changes import Report, RowPlan, Runner
+from proxy.embedded.changes import Report, RowPlan, Runner, atomically
 from proxy.embedded.definitions import Defined, Definer
 from proxy.embedded.results import OkResult, Row, RowsResult, row_decoder
 from proxy.embedded.shared import read_tables
@@ -83,9 +83,9 @@ class Runs:
                 raise StalePlan
             runner = Runner(connection, context, schema, dynamics, state.found_rows)
             if plan is not None:
-                return runner.atomically(lambda: runner.modify(plan, values))
+                return runner.run(lambda: runner.modify(plan, values))
             assert rows is not None
-            return runner.atomically(lambda: runner.insert(rows))
+            return runner.run(lambda: runner.insert(rows))
 
         targets = plan.tables if plan is not None else (rows[0][0].table,) if rows else ()
         reads_temporary = plan.temporary if plan is not None else bool(rows and rows[0][0].temporary)
@@ -109,7 +109,7 @@ class Runs:
     def kill(self, error: BackendError) -> bool:
         """Stop what runs; False when that is left to cancelling the task."""
         if self.context is not None:
-            self.context.wake.set()
+            self.context.kill()
         if self.stream is not None:
             self.stream.kill()
         if self.job is None:
@@ -202,7 +202,7 @@ class Runs:
         def run(connection: SqliteConnection) -> T:
             nonlocal lost
             try:
-                return work(connection)
+                return atomically(connection, work)
             finally:
                 lost = not connection.in_transaction
 

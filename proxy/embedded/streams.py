@@ -77,7 +77,7 @@ class Stream:
     def kill(self) -> None:
         """End the result with 1317."""
         self.killed = True
-        self.context.wake.set()
+        self.context.kill()
         if not self.finished:
             self.worker.interrupt()
 

@@ -13,7 +13,7 @@ from rewriter.sqlite.functions import define
 from rewriter.sqlite.functions_json import json_value
 from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import Typed, to_integer, to_number, to_text
+from rewriter.sqlite.typed import OVER_MARK, Typed, to_integer, to_number, to_text
 from rewriter.sqlite.types import BIGINT, BITS, DOUBLE, JSON, TEXT, TEXTUAL, Kind, decimal, digits
 
 _SUM_DIGITS = 22  # what MySQL adds to the precision of a summed column
@@ -60,7 +60,8 @@ def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         return Typed(f"SUM({distinct}CAST({value.sql} AS INTEGER))", result, aggregate=True)
     # Summed as whole numbers, which is exact; SQLite reports an overflow instead of rounding.
     whole = f"SUM({distinct}CAST(ROUND({value.sql} * 1e{scale}) AS INTEGER))"
-    return Typed(x.compilation.function(f"qg_scaled({whole}, {scale})"), result, aggregate=True)
+    windowed = f"qg_scaled({whole}{OVER_MARK}, {scale})"
+    return Typed(x.compilation.function(f"qg_scaled({whole}, {scale})"), result, aggregate=True, windowed=windowed)
 
 
 @handles(exp.Avg, parts="this")
@@ -70,7 +71,7 @@ def _avg(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN):
         return Typed(f"AVG({distinct}{value.sql})", DOUBLE, aggregate=True)
     scale = value.type.scale + 4
-    return Typed(f"ROUND(AVG({distinct}{value.sql}), {scale})", decimal(digits(value.type) + 4, scale), aggregate=True)
+    return Typed(f"AVG({distinct}{value.sql})", decimal(digits(value.type) + 4, scale), aggregate=True)
 
 
 @handles(exp.Min, exp.Max, parts="this")
@@ -152,15 +153,13 @@ def _window_function(name: str, fewest: int, most: int) -> None:
 @handles(exp.Window, parts="this partition_by order spec over alias first")
 def _window(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
-    if value.sql.startswith("qg_"):
+    if value.windowed is None and value.sql.startswith("qg_"):
         raise unsupported(f"{call_name(node.this).upper()} as a window function")
     name = node.args.get("alias")
     over = x.compilation.name(name.name) if name is not None else f"({window_text(x, node, scope)})"
-    sql = value.sql
-    if sql.startswith("ROUND(AVG("):
-        inner, scale = sql.removeprefix("ROUND(").rsplit(", ", 1)
-        return Typed(f"ROUND({inner} OVER {over}, {scale}", value.type)
-    return Typed(f"{sql} OVER {over}", value.type)
+    if value.windowed is not None:
+        return Typed(value.windowed.replace(OVER_MARK, f" OVER {over}"), value.type)
+    return Typed(f"{value.sql} OVER {over}", value.type)
 
 
 def window_text(x: Expressions, node: exp.Expression, scope: Scope) -> str:

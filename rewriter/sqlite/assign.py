@@ -59,6 +59,8 @@ def type_argument(column: Column) -> str:
 def fits(value: Typed, target: SqlType) -> bool:
     """Whether every value of this expression can be stored as it is."""
     source = value.type
+    if value.checked and source == target:
+        return True
     if source.kind is not target.kind:
         return False
     match target.kind:

@@ -266,7 +266,8 @@ def _position(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 @handles(exp.Chr, parts="expressions charset this")
 def _chr(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     nodes = node.expressions or [node.this]
-    return functions_number._char(x, [x.compile(part, scope) for part in nodes])
+    value = functions_number.char(x, [x.compile(part, scope) for part in nodes])
+    return value if not node.args.get("charset") else Typed(f"CAST({value.sql} AS TEXT)", varchar(255))
 
 
 @handles(exp.Concat, parts="expressions coalesce safe")

@@ -37,7 +37,7 @@ def comparable(compilation: Compilation, left: Typed, right: Typed) -> Pair:
     if Kind.EXACT in kinds:
         return _exact(compilation, left, right)
     if kinds <= NUMERIC:
-        return Pair(left.sql, right.sql)
+        return Pair(to_number(compilation, left).sql, to_number(compilation, right).sql)
     if kinds <= TEXTUAL | {Kind.JSON}:
         return Pair(left.sql, right.sql, collation_of(left, right))
     if Kind.TIME in kinds:

@@ -130,4 +130,4 @@ def sql_literal(value: Any) -> str:
 
 def quote(name: str) -> str:
     """An identifier in back quotes, which SQLite never takes for a string."""
-    return "`" + name.replace("`", "``") + "`"
+    return "`" + name.replace("`", "``").replace("\0", "") + "`"

@@ -62,9 +62,10 @@ def add_interval(x: Expressions, value: Typed, node: exp.Expression, scope: Scop
 
 def _amount(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(node, exp.Literal):
-        slot = slot_of(node.name)
+        negative = node.name.startswith("-")
+        slot = slot_of(node.name.removeprefix("-"))
         if slot is not None:
-            return slot_value(x.compilation, slot)
+            return slot_value(x.compilation, slot, negative)
     return x.compile(node, scope)
 
 

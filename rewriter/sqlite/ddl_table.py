@@ -273,7 +273,8 @@ def _add_foreign_key(table: Table, key: ForeignKey) -> Table:
     )
     if covered:
         return table
-    free = name if table.index(name) is None else _index_name(table, name)
+    wanted = key.name or columns[0]
+    free = wanted if table.index(wanted) is None else _index_name(table, wanted)
     return _add_index(table, Index(free, tuple(IndexPart(column) for column in columns)))
 
 

@@ -121,6 +121,11 @@ def _boolean(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     return Typed("1" if node.this else "0", BOOLEAN, nullable=False)
 
 
+@handles(exp.PropertyEQ, parts="this expression")
+def _assignment(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    raise unsupported("assigning variables inside a query", "use SET")
+
+
 def call_name(node: exp.Expression) -> str:
     """The name of a function call, without our prefix."""
     name = str(node.this).lower()

@@ -22,6 +22,7 @@ from rewriter.sqlite.types import (
     decimal,
     digits,
     unify,
+    varbinary,
     varchar,
 )
 
@@ -141,9 +142,9 @@ def _default(x: Expressions, values: list[Typed]) -> Typed:
     raise unsupported("DEFAULT(column)", "write the default's value")
 
 
-def _char(x: Expressions, values: list[Typed]) -> Typed:
+def char(x: Expressions, values: list[Typed]) -> Typed:
     codes = ", ".join(to_integer(x.compilation, value) for value in values)
-    return Typed(x.compilation.function(f"qg_char({codes})"), varchar(4 * len(values)))
+    return Typed(x.compilation.function(f"qg_char({codes})"), varbinary(4 * len(values)))
 
 
 def limit_value(x: Expressions, value: Typed) -> str:

@@ -197,7 +197,7 @@ class _InsertBuilder:
 
     def _set(self, column: Column, sql: str) -> None:
         self.targets.append(column)
-        self.given[column.name.lower()] = Typed(sql, column.type, origin=None)
+        self.given[column.name.lower()] = Typed(sql, column.type, checked=True)
 
     def _fill_rest(self, named: set[str]) -> None:
         """Defaults that SQLite cannot work out alone are written into the statement."""

@@ -22,7 +22,7 @@ MARK, END = "\x01", "\x02"
 _STRING_MARKER = "qg:"
 _NUMBER_MARKER = "97700000000"
 _SLOT = re.compile(f"{MARK}([a-zA-Z]\\d*)(p|@[^{END}]*)?{END}")
-_MARKER = re.compile(rf"(?:{_STRING_MARKER}|{_NUMBER_MARKER})(\d+)(?:\.\d+|e0)?")
+_MARKER = re.compile(rf"(?:{_STRING_MARKER}|{_NUMBER_MARKER})(\d+)")
 
 _STRING = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
 _DOUBLE = r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"'
@@ -40,7 +40,30 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 _ESCAPES_IN = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.S) for quote in "'\""}
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _INT64 = 1 << 63
+_EXACT_DIGITS = 15  # decimal digits that an 8-byte number keeps
 _MAX_DEPTH = 4  # version comments inside version comments; real ones are never nested
+
+
+class _Written:
+    """A literal that remembers how it was written: result columns are named by the text of their expression."""
+
+    text: str
+
+
+class _WrittenFloat(_Written, float):
+    @classmethod
+    def of(cls, value: float, text: str) -> _WrittenFloat:
+        written = cls(value)
+        written.text = text
+        return written
+
+
+class _WrittenText(_Written, str):
+    @classmethod
+    def of(cls, value: str, text: str) -> _WrittenText:
+        written = cls(value)
+        written.text = text
+        return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +200,8 @@ def mark_slots(shape: str, first: int = 0) -> str:
 
     def marker(match: re.Match[str]) -> str:
         slot, kind = next(counter), match[1]
-        if kind[0] in "iu":
+        if kind[0] in "iudwe":
             return f"{_NUMBER_MARKER}{slot}"
-        if kind[0] == "d":
-            return f"{_NUMBER_MARKER}{slot}.{'0' * max(1, int(kind[1:]))}"
-        if kind[0] == "e":
-            return f"{_NUMBER_MARKER}{slot}e0"
         return f"'{_STRING_MARKER}{slot}'"
 
     return _SLOT.sub(marker, shape)
@@ -199,7 +218,7 @@ def fill_slots(text: str, values: Sequence[SqlValue]) -> str:
     order = iter(range(len(values)))
     text = _SLOT.sub(lambda _: literal_text(values[next(order)]), text)
     text = re.sub(rf"'{_STRING_MARKER}(\d+)'", lambda match: literal_text(values[int(match[1])]), text)
-    return re.sub(rf"{_NUMBER_MARKER}(\d+)(?:\.\d+|e0)?", lambda match: literal_text(values[int(match[1])]), text)
+    return re.sub(rf"{_NUMBER_MARKER}(\d+)", lambda match: literal_text(values[int(match[1])]), text)
 
 
 def literal_text(value: SqlValue) -> str:
@@ -211,6 +230,8 @@ def literal_text(value: SqlValue) -> str:
             return str(int(value))
         case int() | Decimal():
             return format(value, "d" if isinstance(value, int) else "f")
+        case _Written():
+            return value.text
         case float():
             return repr(value) if "e" in repr(value) else f"{value!r}e0"
         case bytes():
@@ -231,8 +252,7 @@ def parameter_kind(value: SqlValue) -> tuple[str, SqlValue]:
         case float():
             return "e", value
         case Decimal():
-            exponent = value.as_tuple().exponent
-            return f"d{max(0, -exponent) if isinstance(exponent, int) else 0}", value
+            return _decimal_kind(value), value
         case str():
             return "s", value
         case bytes() | bytearray() | memoryview():
@@ -256,13 +276,21 @@ def number(text: str) -> tuple[str, SqlValue]:
     if prefix == "0b":
         return "x", _bits(text[2:])
     if "e" in text or "E" in text:
-        return "e", float(text)
+        return "e", _WrittenFloat.of(float(text), text)
     if "." in text:
-        return f"d{len(text) - text.index('.') - 1}", Decimal(text)
+        return _decimal_kind(Decimal(text)), Decimal(text)
     value = int(text)
     if value < _INT64:
         return "i", value
-    return ("u", value) if value < 2 * _INT64 else ("d0", Decimal(value))
+    return ("u", value) if value < 2 * _INT64 else ("w0", Decimal(value))
+
+
+def _decimal_kind(value: Decimal) -> str:
+    """'d' for what an 8-byte number keeps, 'w' for wider ones, with the number of decimals."""
+    exponent = value.as_tuple().exponent
+    scale = max(0, -exponent) if isinstance(exponent, int) else 0
+    digits = max(len(value.as_tuple().digits), scale)
+    return f"{'d' if digits <= _EXACT_DIGITS else 'w'}{scale}"
 
 
 def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
@@ -275,6 +303,8 @@ def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
     if prefix == "b":
         return "x", _bits(body)
     value = unquote(body, quote, raw)
+    if value is not body and not raw:
+        value = _WrittenText.of(value, text)
     if prefix == "_binary":
         return "b", value.encode("utf-8", "surrogateescape")
     if _UNDECODED.search(value):

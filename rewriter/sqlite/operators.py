@@ -51,10 +51,12 @@ def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     from rewriter.sqlite.dates import add_interval
 
     left, right = node.this, node.args["expression"]
-    if isinstance(right, exp.Interval):
+    if isinstance(right, exp.Interval) and right.args.get("unit") is not None:
         return add_interval(x, x.compile(left, scope), right, scope, subtract=isinstance(node, exp.Sub))
     if isinstance(left, exp.Interval):
-        return add_interval(x, x.compile(right, scope), left, scope, subtract=False)
+        # sqlglot takes the literal after INTERVAL ... + for another interval.
+        moment = right.this if isinstance(right, exp.Interval) else right
+        return add_interval(x, x.compile(moment, scope), left, scope, subtract=False)
     return arithmetic("+" if isinstance(node, exp.Add) else "-", *_operands(x, node, scope))
 
 
@@ -72,7 +74,8 @@ def _quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if {left.type.kind, right.type.kind} & {Kind.DOUBLE, Kind.UNKNOWN}:
         return Typed(sql, DOUBLE)
     scale = left.type.scale + _DIVISION_SCALE
-    return Typed(f"ROUND({sql}, {scale})", decimal(digits(left.type) + _DIVISION_SCALE + right.type.scale, scale))
+    # Not rounded here: MySQL carries more digits until the value is shown or stored, so 1/3*3 is 1.
+    return Typed(sql, decimal(digits(left.type) + _DIVISION_SCALE + right.type.scale, scale))
 
 
 @handles(exp.IntDiv, parts="this expression")

@@ -100,6 +100,8 @@ def _head(shape: str, verb: str) -> tuple[str, str, bool]:
 def _rename_functions(text: str, functions: Container[str]) -> str:
     def rename(match: re.Match[str]) -> str:
         name = match[1].lower()
+        if name == "row":
+            return "("
         if name not in functions:
             return match[0]
         before = text[: match.start()]

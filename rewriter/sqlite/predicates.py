@@ -70,9 +70,24 @@ def _quantified(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     inside = isinstance(node, exp.EQ) and isinstance(right, exp.Any)
     outside = isinstance(node, exp.NEQ) and isinstance(right, exp.All)
     if not (inside or outside):
-        raise unsupported("this use of ANY or ALL", "use MIN() or MAX() in the subquery")
+        return _compared_with_each(x, node, scope)
     found = _in_query(x, node.this, right.this, scope)
     return found if inside else Typed(f"(NOT {found.sql})", BOOLEAN)
+
+
+def _compared_with_each(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    """value > ALL (query), value < ANY (query): true, false or unknown by all rows together."""
+    right = node.args["expression"]
+    value = x.compile(node.this, scope)
+    sub = x.queries.subquery(right.this, scope)
+    if len(sub.columns) != 1:
+        raise SqlError(1241, "Operand should contain 1 column(s)")
+    alias = x.compilation.alias()
+    test = compare(x, _OPERATORS[type(node)], value, Typed(f"{alias}.c", sub.columns[0][1].type))
+    rows = f"(WITH {alias}(c) AS ({sub.sql}) SELECT {test.sql} AS r FROM {alias})"
+    found, decided, otherwise = ("MIN", 0, 1) if isinstance(right, exp.All) else ("MAX", 1, 0)
+    cases = f"CASE WHEN {found}(r) = {decided} THEN {decided} WHEN COUNT(*) > COUNT(r) THEN NULL ELSE {otherwise} END"
+    return Typed(f"(SELECT {cases} FROM {rows})", BOOLEAN)
 
 
 @handles(exp.In, parts="this expressions query")

@@ -15,7 +15,7 @@ from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, refuse_parts
 from rewriter.sqlite.functions_number import limit_value
 from rewriter.sqlite.keywords import keywords
-from rewriter.sqlite.literals import slot_of
+from rewriter.sqlite.literals import slot_of, syntax_error
 from rewriter.sqlite.names import ItemText
 from rewriter.sqlite.ordering import order_by
 from rewriter.sqlite.scope import Scope, Source
@@ -160,6 +160,8 @@ class Queries:
 
     def _list(self, node: exp.Expression, scope: Scope, items: Sequence[ItemText]) -> list[tuple[str, Typed]]:
         columns: list[tuple[str, Typed]] = []
+        if not node.expressions:
+            raise syntax_error("FROM")
         for position, item in enumerate(node.expressions):
             if isinstance(item, exp.Star):
                 refuse_parts(item, frozenset())
@@ -185,7 +187,7 @@ class Queries:
             return self.compilation.name(item.alias), replace(self.expressions.compile(item.this, scope))
         value = self.expressions.compile(item, scope)
         if isinstance(item, exp.Column):
-            return (value.origin.column.name if value.origin and value.origin.alias else item.name), value
+            return self.compilation.name(item.name), value
         if text is None:
             return self._made_up_name(item), value
         for slot in text.literal_slots():

@@ -15,21 +15,24 @@ from rewriter.sqlite.numbers import float_text, numeric_prefix, round_half_away
 from rewriter.sqlite.schema import Column
 from rewriter.sqlite.temporal import date_text, datetime_number, datetime_text, parse_datetime, parse_time, time_number
 from rewriter.sqlite.types import (
+    BITS,
     BLOB,
     CALENDAR,
     DATE,
     DOUBLE,
+    MAX_DECIMAL_DIGITS,
     NULL_TYPE,
     NUMERIC,
     TEMPORAL,
-    TEXT,
     TEXTUAL,
     UNKNOWN_TYPE,
+    UNSIGNED_BIGINT,
     Kind,
     SqlType,
     datetime_type,
     decimal,
     time_type,
+    varchar,
 )
 
 
@@ -49,7 +52,8 @@ class Typed:
 
     `slot`: it is nothing but this slot's value, so a conversion can be made when the value is bound. `unquoted`: for
     JSON, the expression that yields the scalar instead of its JSON text. `collated`: SQLite itself finds the
-    collation (a column), so comparisons need not say it.
+    collation (a column), so comparisons need not say it. `windowed`: for an aggregate that is more than one call, its
+    text as a window function, with OVER_MARK where the OVER clause goes. `checked`: in its type's storage form already.
     """
 
     sql: str
@@ -61,15 +65,18 @@ class Typed:
     unquoted: str | None = None
     collated: bool = False
     aggregate: bool = False
+    windowed: str | None = None
+    checked: bool = False
 
 
+OVER_MARK = "\x03"
 NULL = Typed("NULL", NULL_TYPE)
 
 _SLOT_TYPES = {
     "i": SqlType(Kind.INT, "bigint"),
-    "u": decimal(20, 0),
+    "u": BITS,
     "e": DOUBLE,
-    "s": TEXT,
+    "s": varchar(255),
     "x": BLOB,
     "b": BLOB,
     "n": NULL_TYPE,
@@ -103,9 +110,25 @@ def slot_value(compilation: Compilation, slot: int, negative: bool = False) -> T
     kind = compilation.kinds[slot]
     if kind == "n":
         return NULL
-    sql_type = decimal(30, int(kind[1:])) if kind[0] == "d" else _SLOT_TYPES[kind]
-    sql = compilation.slot(slot, plain_value, negative)
+    sql_type = _slot_type(kind, negative)
+    convert = exact_of if kind[0] == "w" else bits_of if sql_type.kind is Kind.BITS else plain_value
+    sql = compilation.slot(slot, convert, negative)
     return Typed(sql, sql_type, nullable=kind == "q", slot=slot, negative=negative)
+
+
+def _slot_type(kind: str, negative: bool) -> SqlType:
+    if kind[0] == "d":
+        return decimal(MAX_DECIMAL_DIGITS, int(kind[1:]))
+    if kind[0] == "w":
+        return SqlType(Kind.EXACT, "decimal", 65, int(kind[1:]))
+    if kind == "u" and negative:
+        return _SLOT_TYPES["i"]
+    return _SLOT_TYPES[kind]
+
+
+def bits_of(value: Any) -> Any:
+    """A number beyond SQLite's signed integers as the same 64 bits."""
+    return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
 
 
 def rebind(compilation: Compilation, value: Typed, convert: Any) -> str:
@@ -234,9 +257,13 @@ def to_text(compilation: Compilation, value: Typed) -> str:
 def to_number(compilation: Compilation, value: Typed) -> Typed:
     """The expression as a number: text counts for the number it begins with."""
     kind = value.type.kind
+    if kind is Kind.BITS and value.slot is not None:
+        return Typed(rebind(compilation, value, plain_value), DOUBLE)
+    if kind is Kind.BITS:
+        return Typed(compilation.function(f"qg_unsigned({value.sql})"), UNSIGNED_BIGINT, value.nullable)
     if kind in NUMERIC or kind in (Kind.NULL, Kind.UNKNOWN):
         return value
-    if value.slot is not None:
+    if value.slot is not None and kind is not Kind.EXACT:
         convert = hex_number_of if compilation.kinds[value.slot] == "x" else number_of
         return Typed(
             rebind(compilation, value, convert), DOUBLE if kind not in TEMPORAL else _moment_number(value.type)

@@ -6,7 +6,7 @@ The rows come from the session as JSON when a statement runs, so they are ordina
 from __future__ import annotations
 
 from rewriter.sqlite.compilation import Compilation, quote
-from rewriter.sqlite.errors import unknown_table
+from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.schema import Column
 from rewriter.sqlite.scope import Source
 from rewriter.sqlite.typed import Origin, Typed
@@ -81,7 +81,7 @@ def virtual_source(compilation: Compilation, name: str, alias: str) -> tuple[str
     """An information_schema table in FROM."""
     text = _TABLES.get(name.upper())
     if text is None:
-        raise unknown_table(name, INFORMATION_SCHEMA)
+        raise SqlError(1109, f"Unknown table '{name.upper()}' in information_schema")
     columns = _columns(text)
     outputs = ", ".join(
         f"json_extract(value, '$[{position}]') AS {quote(column.name)}" for position, column in enumerate(columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
 
@@ -17,7 +17,19 @@ class CallContext:
     seen: int = 0
     touched_id: int | None = None
     last_insert_id: int | None = None
-    wake: threading.Event = field(default_factory=threading.Event)
+    killed: bool = False
+    wake: threading.Event | None = None
+
+    def kill(self) -> None:
+        """End a SLEEP that is running or about to; called from another thread."""
+        self.killed = True
+        if self.wake is not None:
+            self.wake.set()
+
+    def sleep(self, seconds: float) -> bool:
+        """Wait; True when ended early."""
+        self.wake = threading.Event()
+        return self.killed or self.wake.wait(seconds)
 
     def restart(self) -> None:
         """Forget the report, before a statement or a row is run."""

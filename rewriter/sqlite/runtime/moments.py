@@ -32,6 +32,7 @@ _MICROS = {
     "DAY": 86400 * MICROSECONDS,
     "WEEK": 7 * 86400 * MICROSECONDS,
 }
+_TIME_UNITS = ("HOUR", "MINUTE", "SECOND", "MICROSECOND")
 _PARTS = ("DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND")
 
 
@@ -125,6 +126,8 @@ def _months_between(first: datetime, last: datetime) -> int:
 
 def extract(context: CallContext, unit: str, value: object) -> int | None:
     """EXTRACT and the functions named for one part."""
+    if unit in _TIME_UNITS and ":" in str(value) and "-" not in str(value)[1:]:
+        return _extract_time(unit, value)
     moment = parse_datetime(value)
     if moment is None:
         return _extract_time(unit, value)

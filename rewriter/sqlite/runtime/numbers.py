@@ -88,6 +88,13 @@ def bits_text(context: CallContext, value: int) -> str:
     return str(value & 0xFFFFFFFFFFFFFFFF)
 
 
+def unsigned(context: CallContext, value: int) -> int:
+    """64 bits as the number without sign that they are."""
+    if value < 0:
+        raise SqlError(1690, "BIGINT UNSIGNED value is out of range: the embedded backend counts up to 2^63-1")
+    return value
+
+
 def shift_right(context: CallContext, value: int, places: int) -> int:
     if not 0 <= places < 64:
         return 0
@@ -150,7 +157,7 @@ def sleep(context: CallContext, seconds: Number) -> int:
     """SLEEP, ended early by an interrupt."""
     if seconds < 0:
         raise SqlError(1210, "Incorrect arguments to sleep.")
-    return int(context.wake.wait(float(seconds)))
+    return int(context.sleep(float(seconds)))
 
 
 def set_last_insert_id(context: CallContext, value: int) -> int:

@@ -63,6 +63,7 @@ _STRICT: dict[str, Scalar] = {
     "exact_text": numbers.exact_text,
     "double_text": numbers.double_text,
     "bits_text": numbers.bits_text,
+    "unsigned": numbers.unsigned,
     "shift_right": numbers.shift_right,
     "bit_count": numbers.bit_count,
     "sqrt": numbers.square_root,

@@ -173,9 +173,9 @@ def trim(context: CallContext, side: str, text: str, part: str) -> str:
     return text
 
 
-def char(context: CallContext, *codes: int | None) -> str:
-    data = b"".join(code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big") for code in codes if code is not None)
-    return data.decode("utf-8", "replace")
+def char(context: CallContext, *codes: int | None) -> bytes:
+    numbers = (code & 0xFFFFFFFF for code in codes if code is not None)
+    return b"".join(code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big") for code in numbers)
 
 
 def to_base64(context: CallContext, data: bytes) -> str:
@@ -312,22 +312,22 @@ def _regexp(pattern: str, flags: str) -> re.Pattern[str]:
 
 
 def regexp_like(context: CallContext, text: str, pattern: str, flags: str) -> int:
-    return int(_regexp(pattern, flags).search(text) is not None)
+    return int(_regexp(_text(pattern), flags).search(_text(text)) is not None)
 
 
 def regexp_substr(context: CallContext, text: str, pattern: str, flags: str) -> str | None:
-    match = _regexp(pattern, flags).search(text)
+    match = _regexp(_text(pattern), flags).search(_text(text))
     return match[0] if match else None
 
 
 def regexp_instr(context: CallContext, text: str, pattern: str, flags: str) -> int:
-    match = _regexp(pattern, flags).search(text)
+    match = _regexp(_text(pattern), flags).search(_text(text))
     return match.start() + 1 if match else 0
 
 
 def regexp_replace(context: CallContext, text: str, pattern: str, new: str, flags: str) -> str:
     replacement = re.sub(r"\$(\d)", r"\\\1", new)
     try:
-        return _regexp(pattern, flags).sub(replacement, text)
+        return _regexp(_text(pattern), flags).sub(replacement, _text(text))
     except (re.error, IndexError) as error:
         raise SqlError(1139, f"Got error '{error}' from regexp") from None
