@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from servers import Gate, Sql, Stream, wait_until
 
 
-def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(mariadb, tmp_path):
-    """The database's own counter of statements, over five seconds in which only a safety scan could be due."""
+@pytest.fixture
+def idle_gate(mariadb, tmp_path):
+    """A gate that nobody else uses, on a server whose counters can be read."""
     gate = Gate(mariadb.fresh_database("idle"), tmp_path, database="idle")
     gate.start()
+    yield gate
+    gate.stop()
+
+
+def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(mariadb, idle_gate):
+    """The database's own counter of statements, over five seconds in which only a safety scan could be due."""
+    gate = idle_gate
     client = Sql(gate.connect())
     client("CREATE QUEUE q (payload TEXT) WITH (poll_interval = '1h')")
     receivers = [Stream(gate, "SELECT id, payload FROM STREAM q") for _ in range(100)]
@@ -26,7 +35,6 @@ def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(mariad
         receiver.close()
     watcher.close()
     client.close()
-    gate.stop()
 
 
 def steady(count) -> int | None:
