@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from mysql_mimic.connection import Connection
 from mysql_mimic.constants import KillKind
@@ -262,7 +263,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         text = payload[1:]
         glance = self.executor.planning.scanner.glance(text, self.session.database)
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
-            await self._prepare_upstream(payload, glance.effects)
+            await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
             return
         match self.executor.plan(text):
             case Passthrough(effects):
@@ -291,7 +292,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             effects = self._effects.get(number, NO_EFFECTS)
         elif payload[0] == Commands.COM_STMT_CLOSE:
             self._effects.pop(number, None)
-        await self.executor.forward(payload, effects)
+        await self.executor.forward(payload, effects, effects.transaction)
 
     async def _forget_statements(self) -> None:
         self._effects.clear()

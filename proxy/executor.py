@@ -153,7 +153,7 @@ class Executor:
         """Have the database answer a command, and take note of what it did."""
         upstream = self.session.upstream
         outcome = await upstream.command(payload, more=more, hold=effects.catalog)
-        if effects.catalog and outcome.ok:
+        if effects.catalog and (outcome.ok or effects.several):
             await self._refresh_catalog()
         if effects.catalog:
             await upstream.deliver()

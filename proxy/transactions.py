@@ -2,7 +2,10 @@
 
 Lives here: the bookkeeping between a statement and its commit. Never here: I/O, or a guess. The server's own status
 flags say whether a transaction is open; this never counts BEGINs. A rollback is reported too, as "look again": rows
-the transaction had locked were passed over by the sender meanwhile.
+the transaction had locked were passed over by the sender meanwhile. Only COMMIT itself, or a statement that is a
+transaction of its own, proves that acks hold: what else ends a transaction (DDL, a procedure, EXECUTE of a prepared
+ROLLBACK) may have undone them, and then the table is asked. An error carries no status flags: a deadlock's victim has
+lost its transaction, a DDL that failed has committed it; so the queues are looked at, and nothing is certain after it.
 
 The report may be lost (the process may die right after the commit): the poller repairs that, so nothing here needs
 to be durable. It may also be too generous: the lease is guarded in the table, so a needless look is all that it costs.
@@ -14,13 +17,16 @@ from engine.model import CommitReport, MessageId, QueueName
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _SETTLED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
-_ENDING = (TransactionVerb.BEGIN, TransactionVerb.COMMIT, TransactionVerb.ROLLBACK)
+_COMMITS = (TransactionVerb.BEGIN, TransactionVerb.COMMIT)
+_WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
+_ENDING = (*_COMMITS, TransactionVerb.ROLLBACK)
 
 
 class TransactionScope:
     """Collects the effects of one client's statements until its transaction ends."""
 
     def __init__(self) -> None:
+        self._doubtful = False  # a part of what was noted may have been undone
         self._forget()
 
     @property
@@ -42,20 +48,24 @@ class TransactionScope:
         ok: bool,
         in_transaction: bool,
     ) -> CommitReport | None:
-        """Take note of an answered statement; returns what to tell the engine when no transaction is open any more.
+        """Take note of an answered statement; returns what to tell the engine now.
 
         A statement that failed and left no transaction open (a deadlock, a connection lost in mid-commit) has an
         unknown outcome: the report then says "look" and "ask the table", never "settled".
         """
-        if ok:
+        alone = self.empty
+        if ok or effects.several:  # of several statements, those before the one that failed have taken effect
             self._add(effects)
-            self._wound_back |= verb is TransactionVerb.ROLLBACK_TO
-        # COMMIT AND CHAIN and BEGIN end a transaction and leave one open: the flags alone do not tell.
-        if self.empty or (in_transaction and not (ok and verb in _ENDING)):
+        self._doubtful |= not ok or verb in _WINDING
+        if self.empty:
+            self._doubtful = False
             return None
-        if not ok or self._wound_back:
-            return self._take(certain=False)
-        return self._rolled_back() if verb is TransactionVerb.ROLLBACK else self._take(certain=True)
+        # COMMIT AND CHAIN and BEGIN end a transaction and leave one open: the flags alone do not tell.
+        if in_transaction and not (ok and verb in _ENDING):
+            return None if ok else CommitReport(touched=self._queues())
+        if verb is TransactionVerb.ROLLBACK and ok and not self._doubtful:
+            return self._rolled_back()
+        return self._take(certain=not self._doubtful and (alone or verb in _COMMITS))
 
     def abandon(self) -> CommitReport | None:
         """The session ended with its transaction open: the database rolls it back and frees the rows it had locked."""
@@ -71,9 +81,12 @@ class TransactionScope:
             self._settled.setdefault(queue, []).extend(ids)
             self._settled_count += len(ids)
 
+    def _queues(self) -> frozenset[QueueName]:
+        return frozenset(self._touched | self._uncertain | self._settled.keys())
+
     def _take(self, *, certain: bool) -> CommitReport:
         report = CommitReport(
-            touched=frozenset(self._touched),
+            touched=frozenset(self._touched) if certain else self._queues(),
             settled={queue: tuple(ids) for queue, ids in self._settled.items()} if certain else {},
             uncertain=frozenset(self._uncertain if certain else self._uncertain | self._settled.keys()),
         )
@@ -81,7 +94,7 @@ class TransactionScope:
         return report
 
     def _rolled_back(self) -> CommitReport:
-        report = CommitReport(touched=frozenset(self._touched | self._uncertain | self._settled.keys()))
+        report = CommitReport(touched=self._queues())
         self._forget()
         return report
 
@@ -90,4 +103,4 @@ class TransactionScope:
         self._settled: dict[QueueName, list[MessageId]] = {}
         self._settled_count = 0
         self._uncertain: set[QueueName] = set()
-        self._wound_back = False
+        self._doubtful = False

@@ -12,12 +12,13 @@ from engine.model import MessageId, QueueName, SubscribeRequest
 
 
 class TransactionVerb(Enum):
-    """The statements that open, end or wind back a transaction."""
+    """The statements that open, end or wind back a transaction. OPAQUE: what they run is not in their text."""
 
     BEGIN = "begin"
     COMMIT = "commit"
     ROLLBACK = "rollback"
     ROLLBACK_TO = "rollback to"
+    OPAQUE = "opaque"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,9 @@ class Effects:
     """What a statement does to queues if it succeeds, for the transaction scope.
 
     `touched`: may add or reschedule messages. `settled`: ends exactly these messages. `uncertain`: may end messages
-    that cannot be told from the text. `catalog`: queues may have come, gone or changed. `implicit_commit` is not told
-    here: the server's status flags say whether a transaction is open.
+    that cannot be told from the text. `catalog`: queues may have come, gone or changed. `several`: of more than one
+    statement, so that a part may hold though the whole failed. `implicit_commit` is not told here: the server's status
+    flags say whether a transaction is open.
     """
 
     touched: frozenset[QueueName] = frozenset()
@@ -34,6 +36,7 @@ class Effects:
     uncertain: frozenset[QueueName] = frozenset()
     catalog: bool = False
     transaction: TransactionVerb | None = None
+    several: bool = False
 
     @property
     def empty(self) -> bool:

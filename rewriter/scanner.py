@@ -99,7 +99,7 @@ _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
 
 _OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"KILL")
-_TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET")
+_TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET", b"EXECUTE")
 
 Handler = Callable[[bytes, int, str | None], Glance]
 
@@ -305,4 +305,5 @@ def _merged(effects: list[Effects]) -> Effects:
         settled=tuple(pair for e in effects for pair in e.settled),
         uncertain=frozenset().union(*(e.uncertain for e in effects)),
         catalog=any(e.catalog for e in effects),
+        several=True,
     )

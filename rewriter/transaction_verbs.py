@@ -14,16 +14,21 @@ _XA = re.compile(SPACE + rb"(?:(START|BEGIN)|(COMMIT)|(ROLLBACK))" + WORD_END, r
 _AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" + WORD_END, re.IGNORECASE)
 
 
+_WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
+
+
 def transaction_verb(sql: bytes) -> TransactionVerb | None:
-    """What a text does to an open transaction. Of several statements, the first that ends it decides.
+    """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one
+    before it may have wound it back: that must not be forgotten, and the end is told by the status flags.
 
     SET autocommit = 1 counts as COMMIT; implicit commits of DDL are told by the server's status flags, not here.
     """
     found = None
     for statement in split_statements(sql):
-        found = _single_verb(statement) or found
-        if found is not None and found is not TransactionVerb.ROLLBACK_TO:
-            return found
+        verb = _single_verb(statement)
+        if verb is not None and verb not in _WINDING:
+            return found or verb
+        found = found or verb
     return found
 
 
@@ -31,13 +36,15 @@ def _single_verb(sql: bytes) -> TransactionVerb | None:
     verb, end = leading_verb(sql)
     match verb:
         case b"BEGIN":
-            return None if _NOT_ATOMIC.match(sql, end) else TransactionVerb.BEGIN
+            return TransactionVerb.OPAQUE if _NOT_ATOMIC.match(sql, end) else TransactionVerb.BEGIN
         case b"START":
             return TransactionVerb.BEGIN if _START_TRANSACTION.match(sql, end) else None
         case b"COMMIT":
             return TransactionVerb.COMMIT
         case b"ROLLBACK":
             return TransactionVerb.ROLLBACK_TO if _ROLLBACK_TO.match(sql, end) else TransactionVerb.ROLLBACK
+        case b"CALL" | b"EXECUTE":
+            return TransactionVerb.OPAQUE
         case b"XA":
             return _xa_verb(sql, end)
         case b"SET":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pymysql
 import pytest
+from pymysql.constants import CLIENT
 
 
 def due(sql, q):
@@ -183,3 +185,41 @@ def test_a_large_transaction_arrives_whole(sql, queue, stream):
         sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(start, start + 500)))
     sql("COMMIT")
     assert sorted(row[0] for row in receiver.wait(5000)) == list(range(5000))
+
+
+@pytest.mark.parametrize("hidden", ["ROLLBACK", "ROLLBACK TO SAVEPOINT s"])
+def test_a_rollback_in_a_prepared_text_undoes_acks_also_in_memory(sql, other, queue, stream, hidden):
+    q = queue(poll_interval="'60s'", ack_wait="'60s'")
+    receiver = stream(f"SELECT payload FROM STREAM {q} WITH (prefetch = 1)")
+    sql(f"INSERT INTO {q} (payload) VALUES ('first'), ('second')")
+    receiver.wait(1)
+    other("BEGIN")
+    other("SAVEPOINT s")
+    assert other(f"ACK {q} 2") == 1  # waits in memory, behind the full window
+    other(f"PREPARE p FROM '{hidden}'")
+    other("EXECUTE p")
+    other("COMMIT")
+    sql(f"ACK {q} 1")
+    assert receiver.wait(2) == [("first",), ("second",)]
+
+
+def test_a_definition_that_fails_has_committed_all_the_same(sql, other, queue, stream, name):
+    q = queue(poll_interval="'60s'")
+    receiver = stream(f"SELECT payload FROM STREAM {q}")
+    other(f"CREATE TABLE {name} (a INT)")
+    sql("BEGIN")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    assert sql.error(f"CREATE TABLE {name} (a INT)")[0] == 1050
+    assert receiver.wait(1) == [("a",)]
+    other(f"DROP TABLE {name}")
+
+
+def test_of_several_statements_those_before_the_failed_one_are_delivered(connect, queue, stream):
+    q = queue(poll_interval="'60s'")
+    receiver = stream(f"SELECT payload FROM STREAM {q}")
+    several = connect(client_flag=CLIENT.MULTI_STATEMENTS)
+    with several.connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {q} (payload) VALUES ('in'); SELECT * FROM missing_table")
+        with pytest.raises(pymysql.err.ProgrammingError):
+            cursor.nextset()
+    assert receiver.wait(1) == [("in",)]

@@ -10,6 +10,7 @@ Q = QueueName("shop", "orders")
 INSERT = Effects(touched=frozenset({Q}))
 ACK = Effects(settled=((Q, (1, 2)),))
 ACK_WHERE = Effects(uncertain=frozenset({Q}))
+ASK = CommitReport(touched=frozenset({Q}), uncertain=frozenset({Q}))
 
 
 def test_autocommit_insert_is_reported_at_once() -> None:
@@ -26,10 +27,12 @@ def test_nothing_is_reported_before_commit() -> None:
     assert report == CommitReport(touched=frozenset({Q}))
 
 
-def test_implicit_commit_is_seen_by_the_status_alone() -> None:
+def test_an_end_of_another_kind_is_seen_by_the_status_alone_and_proves_no_ack() -> None:
     scope = TransactionScope()
     scope.record(ACK, ok=True, in_transaction=True)
-    assert scope.record(ok=True, in_transaction=False) == CommitReport(settled={Q: (1, 2)})
+    # DDL commits; CALL, or EXECUTE of a prepared ROLLBACK, may have rolled back
+    assert scope.record(ok=True, in_transaction=False) == ASK
+    assert scope.empty
 
 
 def test_rollback_settles_nothing_but_wakes_the_queue_whose_rows_were_locked() -> None:
@@ -44,9 +47,16 @@ def test_rollback_to_a_savepoint_makes_acks_uncertain() -> None:
     scope.record(ACK, ok=True, in_transaction=True)
     scope.record(verb=TransactionVerb.ROLLBACK_TO, ok=True, in_transaction=True)
     report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
-    assert report == CommitReport(uncertain=frozenset({Q}))
+    assert report == ASK
     # and the mark does not outlive the transaction
     assert scope.record(ACK, ok=True, in_transaction=False) == CommitReport(settled={Q: (1, 2)})
+
+
+def test_what_cannot_be_seen_into_makes_acks_uncertain() -> None:
+    scope = TransactionScope()
+    scope.record(ACK, ok=True, in_transaction=True)
+    scope.record(verb=TransactionVerb.OPAQUE, ok=True, in_transaction=True)
+    assert scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == ASK
 
 
 def test_a_failed_statement_has_no_effect() -> None:
@@ -73,7 +83,8 @@ def test_a_session_that_ends_in_mid_transaction_frees_its_locks() -> None:
 def test_very_many_ids_are_not_remembered() -> None:
     scope = TransactionScope()
     scope.record(Effects(settled=((Q, tuple(range(20_000))),)), ok=True, in_transaction=True)
-    assert scope.record(ok=True, in_transaction=False) == CommitReport(uncertain=frozenset({Q}))
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report == CommitReport(uncertain=frozenset({Q}))
 
 
 def test_commit_and_chain_ends_the_transaction_though_another_is_open() -> None:
@@ -91,8 +102,21 @@ def test_begin_commits_what_came_before() -> None:
     )
 
 
-def test_a_commit_that_failed_and_left_the_transaction_open_reports_nothing() -> None:
+def test_after_an_error_in_a_transaction_the_queues_are_looked_at_and_nothing_is_certain() -> None:
     scope = TransactionScope()
-    scope.record(INSERT, ok=True, in_transaction=True)
-    assert scope.record(verb=TransactionVerb.COMMIT, ok=False, in_transaction=True) is None
+    scope.record(ACK, ok=True, in_transaction=True)
+    # the flags are those of before: an error has none, though a deadlock ended the transaction
+    assert scope.record(ok=False, in_transaction=True) == CommitReport(touched=frozenset({Q}))
     assert not scope.empty
+    assert scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == ASK
+    assert scope.record(ACK, ok=True, in_transaction=False) == CommitReport(settled={Q: (1, 2)})
+
+
+def test_of_several_statements_those_before_the_failed_one_count() -> None:
+    scope = TransactionScope()
+    several = Effects(touched=frozenset({Q}), several=True)
+    assert scope.record(several, ok=False, in_transaction=False) == CommitReport(touched=frozenset({Q}))
+    assert scope.record(several, ok=False, in_transaction=True) == CommitReport(touched=frozenset({Q}))
+    assert scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == CommitReport(
+        touched=frozenset({Q})
+    )

@@ -88,7 +88,7 @@ def test_many_ids(planner: Planner) -> None:
 def test_every_id_column_is_found_without_case(planner: Planner) -> None:
     plan = planner.plan("SELECT ID, EPOCH FROM STREAM q", SHOP)
     assert isinstance(plan, Subscribe)
-    assert plan.request.columns == ("id", "epoch")
+    assert plan.request.columns == ("ID", "EPOCH")
 
 
 VOCABULARY = (

@@ -125,7 +125,7 @@ def test_use() -> None:
         (b"ANALYZE FORMAT=JSON UPDATE q SET a = 1", Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)))),
         (
             b"INSERT INTO q (a) VALUES (1); DELETE FROM q WHERE id = 5; SELECT 1",
-            Effects(touched=frozenset((Q,)), settled=((Q, (5,)),)),
+            Effects(touched=frozenset((Q,)), settled=((Q, (5,)),), several=True),
         ),
     ],
 )

@@ -7,11 +7,12 @@ import pytest
 from rewriter.plan import TransactionVerb
 from rewriter.scanner import transaction_verb
 
-BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO = (
+BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO, OPAQUE = (
     TransactionVerb.BEGIN,
     TransactionVerb.COMMIT,
     TransactionVerb.ROLLBACK,
     TransactionVerb.ROLLBACK_TO,
+    TransactionVerb.OPAQUE,
 )
 
 
@@ -22,7 +23,9 @@ BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO = (
         (b"/* orm */ begin work;", BEGIN),
         (b"START TRANSACTION WITH CONSISTENT SNAPSHOT", BEGIN),
         (b"START SLAVE", None),
-        (b"BEGIN NOT ATOMIC x; END", None),
+        (b"BEGIN NOT ATOMIC x; END", OPAQUE),
+        (b"EXECUTE p USING @a", OPAQUE),
+        (b"CALL p()", OPAQUE),
         (b"COMMIT AND CHAIN", COMMIT),
         (b"rollback", ROLLBACK),
         (b"ROLLBACK WORK AND NO CHAIN", ROLLBACK),
@@ -45,7 +48,7 @@ BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO = (
         (b"", None),
         (b"SELECT 1; ROLLBACK; SELECT 2", ROLLBACK),
         (b"COMMIT; BEGIN", COMMIT),
-        (b"ROLLBACK TO a; COMMIT", COMMIT),
+        (b"ROLLBACK TO a; COMMIT", ROLLBACK_TO),
         (b"ROLLBACK TO a; SELECT 1", ROLLBACK_TO),
     ],
 )
