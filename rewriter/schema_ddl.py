@@ -30,6 +30,7 @@ _TYPES = {
     "time_created": frozenset(("BIGINT",)),
     "time_acked": frozenset(("BIGINT",)),
 }
+_NO_IDENTITY = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME BIT JSON GEOMETRY POINT LINESTRING POLYGON")
 _NULLABLE = ("time_next", "time_acked")
 _COUNTED = ("priority", "epoch")
 
@@ -111,7 +112,9 @@ def _user_item(item: Item, defaults: dict[str, str]) -> str:
 
 
 def _user_id(item: ColumnItem) -> str:
-    """Whatever can be a key; not NULL, for a message without id could not be acked."""
+    """Whatever can be a key and whose text finds its row again; not NULL, for without an id nothing can be acked."""
+    if item.words and item.words[0] in _NO_IDENTITY:
+        return _refuse(item, "its type must be an integer, a string, a binary string, a decimal or a date")
     nullness = _nullness(item)
     if nullness == "NULL":
         return _refuse(item, "it must not allow NULL, for every message needs an id")
