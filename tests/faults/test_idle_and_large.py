@@ -5,27 +5,39 @@ from __future__ import annotations
 import time
 
 import pytest
-from servers import Gate, Sql, Stream, wait_until
+from servers import Gate, MariaDb, Sql, Stream, wait_until
 
 
 @pytest.fixture
-def idle_gate(mariadb, tmp_path):
-    """A gate that nobody else uses, on a server whose counters can be read."""
-    gate = Gate(mariadb.fresh_database("idle"), tmp_path, database="idle")
+def quiet_server(mariadb):
+    """A MariaDB of this test's own: the shared one hears from the gates of other tests."""
+    server = MariaDb()
+    try:
+        server.install()
+        server.start()
+        server.prepare()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def quiet_gate(quiet_server, tmp_path):
+    gate = Gate(quiet_server.url(), tmp_path)
     gate.start()
     yield gate
     gate.stop()
 
 
-def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(mariadb, idle_gate):
+def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(quiet_server, quiet_gate):
     """The database's own counter of statements, over five seconds in which only a safety scan could be due."""
-    gate = idle_gate
+    gate = quiet_gate
     client = Sql(gate.connect())
     client("CREATE QUEUE q (payload TEXT) WITH (poll_interval = '1h')")
     receivers = [Stream(gate, "SELECT id, payload FROM STREAM q") for _ in range(100)]
     client("INSERT INTO q (payload) VALUES ('warm')")
     wait_until(lambda: sum(len(r.rows) for r in receivers) == 1, what="the first message")
-    watcher = Sql(mariadb.connect())
+    watcher = Sql(quiet_server.connect())
     count = lambda: int(watcher.row("SHOW GLOBAL STATUS LIKE 'Questions'")[1])  # noqa: E731
     settled = wait_until(lambda: steady(count), 30, "the database to come to rest")
     time.sleep(5)
