@@ -249,9 +249,18 @@ def _unix_timestamp(x: Expressions, values: list[Typed]) -> Typed:
             return Typed("CAST(strftime('%s','now') AS INTEGER)", BIGINT, nullable=False)
         return Typed(x.compilation.dynamic("unix"), BIGINT, nullable=False)
     scale = values[0].type.scale if values[0].type.kind in (Kind.DATETIME, Kind.TIMESTAMP) else 0
-    scale = 6 if values[0].type.kind is Kind.STRING else scale
+    if values[0].type.kind is Kind.STRING:
+        scale = _literal_decimals(x, values[0])
     sql = x.compilation.function(f"qg_unix_timestamp({_moment_text(x, values[0])}, {scale})")
     return Typed(sql, decimal(10 + scale, scale) if scale else BIGINT)
+
+
+def _literal_decimals(x: Expressions, value: Typed) -> int:
+    """How many decimals of a second a text may have: what is written where it is a literal."""
+    if value.slot is None:
+        return 6
+    _, _, fraction = str(x.compilation.pin(value.slot)).partition(".")
+    return min(6, len(fraction))
 
 
 def _from_unixtime(x: Expressions, values: list[Typed]) -> Typed:

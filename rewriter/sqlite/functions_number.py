@@ -27,6 +27,9 @@ from rewriter.sqlite.types import (
 )
 
 
+_BIGINT_DIGITS = 19  # a DECIMAL with as many digits before the point stays one when it is rounded
+
+
 def _round(function: str) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
         value = to_number(x.compilation, values[0])
@@ -62,7 +65,9 @@ def _whole(function: str) -> None:
         if value.type.kind in (Kind.INT, Kind.YEAR, Kind.BITS):
             return value
         if value.type.kind is Kind.DECIMAL:
-            return Typed(f"CAST({function}({value.sql}) AS INTEGER)", BIGINT)
+            whole = digits(value.type) - value.type.scale
+            result = BIGINT if whole < _BIGINT_DIGITS else decimal(whole, 0)
+            return Typed(f"CAST({function}({value.sql}) AS INTEGER)", result)
         return Typed(f"{function}({value.sql})", DOUBLE)
 
     define("ceil ceiling" if function == "ceil" else function, 1, 1, build)

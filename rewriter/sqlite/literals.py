@@ -303,7 +303,7 @@ def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
     if prefix == "b":
         return "x", _bits(body)
     value = unquote(body, quote, raw)
-    if value is not body and not raw:
+    if (value is not body or quote == '"') and not raw:
         value = _WrittenText.of(value, text)
     if prefix == "_binary":
         return "b", value.encode("utf-8", "surrogateescape")
