@@ -22,11 +22,14 @@ from urllib.parse import urlsplit
 import mysql.connector
 import pymysql
 import pytest
+from login_clients import RawClient
 from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 from relay_server import RelayServer
 from servers import find_binary, wait_until
 from wire_peers import LOOPS
+
+from proxy.capabilities import DEPRECATE_EOF
 
 DATABASE = "wire"
 BIG_BYTES = 20 << 20  # more than one physical packet can carry; twice that in PyMySQL's hexadecimal literals
@@ -533,3 +536,25 @@ def test_cli_session(relay: RelayServer) -> None:
     done = subprocess.run(command, input=script, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 0, done.stderr
     assert "20000" in done.stdout and "ä" in done.stdout and "Uptime" in done.stdout
+
+
+def test_server_side_cursor_of_a_client_without_eof_packets(relay: RelayServer) -> None:
+    """With DEPRECATE_EOF the header of a cursor ends with an OK packet that looks like the end of rows."""
+    raw = RawClient(relay.port)
+    assert raw.login("root", b"", "mysql_native_password").startswith(b"\x00")
+
+    def command(payload: bytes, answers: int) -> list[bytes]:
+        raw.send(payload, 0)
+        return [raw.receive() for _ in range(answers)]
+
+    assert command(b"\x02" + DATABASE.encode(), 1)[0].startswith(b"\x00")
+    statement = command(b"\x16SELECT seq FROM seq_1_to_3", 2)[0][1:5]
+    assert relay.logins[-1].capabilities & DEPRECATE_EOF
+    count, _, end = command(b"\x17" + statement + b"\x01\x01\x00\x00\x00", 3)
+    assert count == b"\x01" and end[0] == 0xFE and end[3] & 0x40
+    for expected, last in (([1, 2], False), ([3], True)):
+        *rows, end = command(b"\x1c" + statement + b"\x02\x00\x00\x00", len(expected) + 1)
+        assert [row[2] for row in rows] == expected
+        assert end[0] == 0xFE and bool(end[3] & 0x80) is last
+    assert command(b"\x0e", 1)[0].startswith(b"\x00")
+    raw.close()
