@@ -6,6 +6,7 @@ makes queues and tables of names its own (`queue`, `name`). A test that kills or
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -37,6 +38,19 @@ def mariadb() -> Iterator[MariaDb]:
         server.remove()
 
 
+@pytest.fixture
+def own_mariadb(mariadb: MariaDb) -> Iterator[MariaDb]:
+    """A MariaDB of this test alone, to be killed, or to be counted on: the shared one hears from other tests' gates."""
+    server = MariaDb()
+    try:
+        server.install()
+        server.start()
+        server.prepare()
+        yield server
+    finally:
+        server.remove()
+
+
 @pytest.fixture(scope="session", params=["embedded", "mariadb"])
 def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of each backend in turn."""
@@ -58,7 +72,7 @@ def gate(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gat
 @pytest.fixture
 def new_gate(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Gate]]:
     """Makes a queuegate for this test alone, on an empty database; keyword arguments are configuration keys."""
-    gates: list[Gate] = []
+    gates = contextlib.ExitStack()
 
     def make(**config: Any) -> Gate:
         number = next(_numbers)
@@ -70,12 +84,12 @@ def new_gate(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> It
             server: MariaDb = request.getfixturevalue("mariadb")
             database = f"own_{number}"
             url = server.fresh_database(database)
-        gates.append(Gate(url, directory, database=database, **config))
-        return gates[-1]
+        gate = Gate(url, directory, database=database, **config)
+        gates.callback(gate.stop)
+        return gate
 
-    yield make
-    for running in gates:
-        running.stop()
+    with gates:
+        yield make
 
 
 @pytest.fixture

@@ -6,29 +6,18 @@ import time
 
 import pymysql
 import pytest
-from servers import Gate, MariaDb, Sql, Stream, wait_until
+from servers import Gate, Sql, Stream, wait_until
 
 
 @pytest.fixture
-def server(mariadb):
-    """A MariaDB of this test's own, to be killed."""
-    own = MariaDb()
-    own.install()
-    own.start()
-    own.prepare()
-    yield own
-    own.remove()
-
-
-@pytest.fixture
-def own_gate(server, tmp_path):
-    gate = Gate(server.url(), tmp_path)
+def own_gate(own_mariadb, tmp_path):
+    gate = Gate(own_mariadb.url(), tmp_path)
     gate.start()
     yield gate
     gate.stop()
 
 
-def test_streams_survive_the_loss_of_the_backend(server, own_gate):
+def test_streams_survive_the_loss_of_the_backend(own_mariadb, own_gate):
     gate = own_gate
     client = Sql(gate.connect())
     client("CREATE QUEUE q (payload TEXT) WITH (poll_interval = '500ms')")
@@ -37,7 +26,7 @@ def test_streams_survive_the_loss_of_the_backend(server, own_gate):
     receiver.wait(1)
     assert client("ACK q 1") == 1
 
-    server.kill()
+    own_mariadb.kill()
     started = time.monotonic()
     with pytest.raises(pymysql.err.MySQLError):
         client("INSERT INTO q (payload) VALUES ('nobody home')")
@@ -47,7 +36,7 @@ def test_streams_survive_the_loss_of_the_backend(server, own_gate):
     client.connection._force_close()
     assert not receiver.ended.is_set()
 
-    server.start()
+    own_mariadb.start()
     client = Sql(wait_until(lambda: reconnect(gate), 20, "the proxy to accept clients again"))
     client("INSERT INTO q (payload) VALUES ('after')")
     assert receiver.wait(2, 20) == [("before",), ("after",)]
@@ -62,14 +51,14 @@ def reconnect(gate: Gate):
         return None
 
 
-def test_a_backend_that_is_not_there_at_start_is_one_line(server, tmp_path):
+def test_a_backend_that_is_not_there_at_start_is_one_line(own_mariadb, tmp_path):
     import subprocess
     import sys
 
     from servers import ROOT
 
-    server.stop()
-    url = f"mysql://root:hunter2@127.0.0.1:{server.port}/main"
+    own_mariadb.stop()
+    url = f"mysql://root:hunter2@127.0.0.1:{own_mariadb.port}/main"
     done = subprocess.run(
         [sys.executable, "-m", "proxy", "serve", "--listen", "127.0.0.1:0", "--backend", url],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
@@ -77,6 +66,6 @@ def test_a_backend_that_is_not_there_at_start_is_one_line(server, tmp_path):
     assert done.returncode == 1, done.stderr
     complaint = [line for line in done.stderr.splitlines() if line.startswith("queuegate: ")]
     assert len(complaint) == 1, done.stderr
-    assert str(server.port) in complaint[0]
+    assert str(own_mariadb.port) in complaint[0]
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stderr

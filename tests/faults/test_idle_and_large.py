@@ -5,31 +5,19 @@ from __future__ import annotations
 import time
 
 import pytest
-from servers import Gate, MariaDb, Sql, Stream, wait_until
+from servers import Gate, Sql, Stream, wait_until
 
 
 @pytest.fixture
-def quiet_server(mariadb):
-    """A MariaDB of this test's own: the shared one hears from the gates of other tests."""
-    server = MariaDb()
-    try:
-        server.install()
-        server.start()
-        server.prepare()
-        yield server
-    finally:
-        server.remove()
-
-
-@pytest.fixture
-def quiet_gate(quiet_server, tmp_path):
-    gate = Gate(quiet_server.url(), tmp_path)
+def quiet_gate(own_mariadb, tmp_path):
+    """A gate on a server that hears from nobody else."""
+    gate = Gate(own_mariadb.url(), tmp_path)
     gate.start()
     yield gate
     gate.stop()
 
 
-def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(quiet_server, quiet_gate):
+def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(own_mariadb, quiet_gate):
     """The database's own counter of statements, over five seconds in which only a safety scan could be due."""
     gate = quiet_gate
     client = Sql(gate.connect())
@@ -37,7 +25,7 @@ def test_an_idle_queue_with_a_hundred_receivers_asks_the_database_nothing(quiet_
     receivers = [Stream(gate, "SELECT id, payload FROM STREAM q") for _ in range(100)]
     client("INSERT INTO q (payload) VALUES ('warm')")
     wait_until(lambda: sum(len(r.rows) for r in receivers) == 1, what="the first message")
-    watcher = Sql(quiet_server.connect())
+    watcher = Sql(own_mariadb.connect())
     count = lambda: int(watcher.row("SHOW GLOBAL STATUS LIKE 'Questions'")[1])  # noqa: E731
     settled = wait_until(lambda: steady(count), 30, "the database to come to rest")
     time.sleep(5)
