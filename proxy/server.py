@@ -25,6 +25,7 @@ from proxy.stream import PacketStream
 
 log = logging.getLogger(__name__)
 
+LOGIN_SLACK_SECONDS = 1.0  # a gateway keeps the login's time itself and tells the client; this is for one that hangs
 LOGIN_PACKET_MAX_BYTES = 64 << 10  # a handshake response is a few hundred bytes; attributes may add to it
 
 
@@ -97,7 +98,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
             return None
         self._logging_in += 1
         try:
-            async with asyncio.timeout(self._login_timeout):
+            async with asyncio.timeout(self._login_timeout + LOGIN_SLACK_SECONDS):
                 return await self._gateway.login(stream)
         except TimeoutError:
             log.info("login took too long", extra={"peer": stream.peername})
