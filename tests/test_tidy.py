@@ -129,6 +129,16 @@ def test_nothing_is_left_lying_about(path):
             assert node.type is not None, f"{path}:{node.lineno}: a bare except"
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=ids(SOURCES))
+def test_no_possessive_groups_in_regular_expressions(path):
+    """Python 3.11.2, which Debian 12 ships, matches `(?:...)*+` wrongly; `(?>(?:...)*)` says the same and is right."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            text = node.value.decode("latin1") if isinstance(node.value, bytes) else node.value
+            found = re.search(r"(?<!\\)\)(?:[*+?]|\{\d*,?\d*\})\+", text)
+            assert found is None, f"line {node.lineno}: {text[found.start() :][:20]}" if found else ""
+
+
 def sleeps(path: Path) -> Iterator[int]:
     """Lines that call something named sleep with more than nothing, which is only a turn of the event loop."""
     for node in ast.walk(tree(path)):
