@@ -48,7 +48,7 @@ def decimal_text(value: Any, decimals: int) -> str:
     negative = value[0] == "n"
     body = value[1:-1].translate(_COMPLEMENT) if negative else value[1:]
     number = Decimal(f"0{body[2:]}0")
-    return f"{-number if negative else number:.{decimals}f}"
+    return f"{number.copy_negate() if negative else number:.{decimals}f}"
 
 
 def plain_text(value: Any) -> bytes:

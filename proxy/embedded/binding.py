@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from rewriter.sqlite.compilation import negated
 from rewriter.sqlite.compiled import Bind
 from rewriter.sqlite.temporal import MICROSECONDS, date_text, datetime_text
 
@@ -22,7 +23,7 @@ def bind(binds: Sequence[Bind], values: Sequence[Any], dynamics: Dynamics) -> li
             continue
         value = values[one.slot]
         if one.negative and value is not None:
-            value = -value
+            value = negated(value)
         result.append(one.convert(value) if one.convert is not None else value)
     return result
 

@@ -97,7 +97,7 @@ class Transaction:
         except BaseException:
             if not held:
                 self.database.gate.release()
-            if not self.savepoints:
+            if not self.snapshot:
                 self._unpin()
             raise
         self.writing = True
@@ -207,7 +207,7 @@ class Transaction:
         raise SqlError(1305, f"SAVEPOINT {name} does not exist")
 
     def _open_write(self, connection: SqliteConnection) -> None:
-        if connection.in_transaction:
+        if self.snapshot:
             # A snapshot becomes a writer only if nobody has committed since: SQLite says so at the first write.
             connection.execute("UPDATE queuegate_meta_tables SET comment = comment WHERE 0").close()
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from rewriter.sqlite.compiled import Bind, Modes, Statement
@@ -102,7 +103,7 @@ class Compilation:
 
     def _inline_value(self, bind: Bind) -> Any:
         value = self.values[bind.slot]
-        value = -value if bind.negative else value
+        value = negated(value) if bind.negative else value
         return bind.convert(value) if bind.convert else value
 
     def _place(self, bind: Bind) -> str:
@@ -111,6 +112,11 @@ class Compilation:
             position = self._positions[bind] = len(self.binds)
             self.binds.append(bind)
         return f"\x01{position}\x02"
+
+
+def negated(value: Any) -> Any:
+    """-value, with every digit of a Decimal kept."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def sql_literal(value: Any) -> str:

@@ -14,7 +14,7 @@ _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 
 def encode(number: Decimal) -> str:
     """The number as sortable text; equal numbers give equal text."""
-    whole, _, fraction = f"{abs(number):f}".partition(".")
+    whole, _, fraction = f"{number.copy_abs():f}".partition(".")
     whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
     body = f"{len(whole):02}{whole}.{fraction}"
     if number < 0 and (whole or fraction):
@@ -27,4 +27,5 @@ def decode(text: str) -> Decimal:
     negative = text[0] == "n"
     body = text[1:-1].translate(_COMPLEMENT) if negative else text[1:]
     number = Decimal(f"0{body[2:]}0")
-    return -number if negative else number
+    # Unary minus would round to the context's precision.
+    return number.copy_negate() if negative else number

@@ -18,7 +18,7 @@ from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.parse import PREFIX
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import NULL, Typed, slot_value
-from rewriter.sqlite.types import BOOLEAN, NUMERIC
+from rewriter.sqlite.types import BOOLEAN, NUMERIC, Kind
 
 if TYPE_CHECKING:
     from rewriter.sqlite.query import Queries
@@ -105,7 +105,7 @@ def _negative(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     from rewriter.sqlite.typed import to_number
 
     inner = x.compile(node.this, scope)
-    if inner.slot is not None and inner.type.kind in NUMERIC and x.compilation.kinds[inner.slot] != "q":
+    if inner.slot is not None and inner.type.kind in NUMERIC | {Kind.EXACT} and x.compilation.kinds[inner.slot] != "q":
         return slot_value(x.compilation, inner.slot, not inner.negative)
     number = to_number(x.compilation, inner)
     return Typed(f"(- {number.sql})", replace(number.type, unsigned=False), number.nullable)

@@ -26,7 +26,6 @@ from rewriter.sqlite.types import (
     varchar,
 )
 
-
 _BIGINT_DIGITS = 19  # a DECIMAL with as many digits before the point stays one when it is rounded
 
 

@@ -37,6 +37,9 @@ _UPDATE = re.compile(r"UPDATE\b(\s+LOW_PRIORITY)?(\s+IGNORE)?\s+", re.I)
 _DELETE = re.compile(r"DELETE\b((?:\s+(?:LOW_PRIORITY|QUICK))*)(\s+IGNORE)?\s+", re.I)
 
 
+_INTO = re.compile(r"\bINTO\s+(?:OUTFILE|DUMPFILE|@|[`\w]+\s*(?:,|$|FROM\b))|\bINTO\s*" + MARK, re.I)
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A statement's tree, and what its head said that sqlglot does not keep."""
@@ -53,6 +56,8 @@ def parse(shape: str, values: Sequence[Any], functions: Container[str], verb: st
         SqlSyntaxError: 1064 with the text at the fault.
         UnsupportedSql: sqlglot knows the statement only by its first word.
     """
+    if verb in ("SELECT", "WITH") and _INTO.search(shape):
+        raise unsupported("SELECT ... INTO", "read the rows, or use INSERT ... SELECT and SET")
     head, rest, ignore = _head(shape, verb)
     text = head + _rename_functions(rest, functions)
     try:

@@ -182,7 +182,7 @@ def exact_of(value: Any) -> Any:
     """A slot's value in the sortable form of a wide DECIMAL."""
     if value is None:
         return None
-    return encode(value if isinstance(value, Decimal) else Decimal(str(number_of(value))))
+    return encode(Decimal(value) if isinstance(value, (int, Decimal)) else Decimal(str(number_of(value))))
 
 
 def integer_of(value: Any) -> Any:

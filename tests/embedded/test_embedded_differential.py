@@ -24,7 +24,7 @@ DATABASE = "queuegate_differential"
 MODES = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 # Servers differ in the width of a type; its family must be the same.
-FAMILIES = {code: "int" for code in (1, 2, 3, 8, 9, 13)} | {code: "text" for code in (15, 245, 249, 250, 251, 252, 253, 254)}
+FAMILIES = dict.fromkeys((1, 2, 3, 8, 9, 13), "int") | dict.fromkeys((15, 245, 249, 250, 251, 252, 253, 254), "text")
 UNTYPED = ("text", 6)  # NULL, and user variables that were never set
 
 pytestmark = pytest.mark.skipif(SERVER is None, reason="QUEUEGATE_TEST_MARIADB names no server")
@@ -76,7 +76,12 @@ def ask_server(connection: pymysql.connections.Connection, sql: str) -> tuple[An
         if cursor.description is None:
             return ("done", count, cursor.lastrowid)
         rows = [tuple(plain(value) for value in row) for row in cursor.fetchall()]
-        return ("rows", rows, [c[0] for c in cursor.description], [FAMILIES.get(c[1], c[1]) for c in cursor.description])
+        return (
+            "rows",
+            rows,
+            [c[0] for c in cursor.description],
+            [FAMILIES.get(c[1], c[1]) for c in cursor.description],
+        )
 
 
 async def ask_embedded(session: Any, sql: str) -> tuple[Any, ...]:

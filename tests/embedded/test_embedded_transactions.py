@@ -363,7 +363,10 @@ async def test_a_store_transaction_that_raises_leaves_nothing(database, client, 
 
 
 async def test_a_long_result_outlives_other_statements_of_its_transaction(client, table):
-    await client("INSERT INTO t (n) WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT n FROM c")
+    await client(
+        "INSERT INTO t (n)"
+        " WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT n FROM c"
+    )
     await client("BEGIN")
     await client("UPDATE t SET n = 0 - n WHERE n = 1")
     result = await client.result("SELECT n FROM t ORDER BY id")
