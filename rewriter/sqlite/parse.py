@@ -37,6 +37,8 @@ _UPDATE = re.compile(r"UPDATE\b(\s+LOW_PRIORITY)?(\s+IGNORE)?\s+", re.I)
 _DELETE = re.compile(r"DELETE\b((?:\s+(?:LOW_PRIORITY|QUICK))*)(\s+IGNORE)?\s+", re.I)
 
 
+# Words that name columns in MySQL without quotes, and that sqlglot would take for something else.
+_NOT_KEYWORDS = re.compile(r"(?<![\w$@`])(charset|returning|rollback|any(?!\s*\())(?![\w$`])", re.I)
 _INTO = re.compile(r"\bINTO\s+(?:OUTFILE|DUMPFILE|@|[`\w]+\s*(?:,|$|FROM\b))|\bINTO\s*" + MARK, re.I)
 
 
@@ -59,7 +61,7 @@ def parse(shape: str, values: Sequence[Any], functions: Container[str], verb: st
     if verb in ("SELECT", "WITH") and _INTO.search(shape):
         raise unsupported("SELECT ... INTO", "read the rows, or use INSERT ... SELECT and SET")
     head, rest, ignore = _head(shape, verb)
-    text = head + _rename_functions(rest, functions)
+    text = head + _rename_functions(_NOT_KEYWORDS.sub(r"`\1`", rest), functions)
     try:
         trees = sqlglot.parse(mark_slots(text, first_slot), read="mysql")
     except sqlglot.ParseError as error:

@@ -302,7 +302,9 @@ async def test_what_cannot_be_done_is_refused(client, sql):
 async def test_decimals_are_exact_or_refused(client):
     await client("CREATE TABLE d (a DECIMAL(15,2), b DECIMAL(40,20))")
     wide = Decimal("12345678901234567890.01234567890123456789")
-    await client("INSERT INTO d VALUES (9999999999999.99, ?), (0.01, ?), (-0.01, ?)", wide, wide.copy_negate(), Decimal(0))
+    await client(
+        "INSERT INTO d VALUES (9999999999999.99, ?), (0.01, ?), (-0.01, ?)", wide, wide.copy_negate(), Decimal(0)
+    )
     assert await client.rows("SELECT SUM(a), SUM(b) FROM d") == [(Decimal("9999999999999.99"), Decimal("0E-20"))]
     assert await client.rows("SELECT b FROM d ORDER BY b") == [(wide.copy_negate(),), (Decimal("0E-20"),), (wide,)]
     assert await client.rows("SELECT a FROM d WHERE b = ? AND b > 0", wide) == [(Decimal("9999999999999.99"),)]
