@@ -119,6 +119,7 @@ class Administration:
             value = await self._value(one.text)
             checked.append((one, value if one.scope == "user" else variables.check(one.name, value)))
         for one, value in checked:
+            self._refuse_late(one.name, value)
             if one.scope == "user":
                 variables.user[one.name] = value
             elif one.scope == "next":
@@ -128,6 +129,12 @@ class Administration:
             if one.name == "autocommit" and one.scope == "session":
                 await self._set_autocommit(bool(value))
         self.state.changed()
+
+    def _refuse_late(self, name: str, value: Any) -> None:
+        """SQLite turns foreign keys on and off between transactions only."""
+        transaction = self.state.transaction
+        if name == "foreign_key_checks" and transaction.writing and bool(value) != transaction.foreign_keys:
+            raise unsupported("SET foreign_key_checks in a transaction that has written", "SET it before")
 
     def _set_next(self, name: str, value: Any) -> None:
         """SET TRANSACTION: for the next transaction alone."""

@@ -59,13 +59,14 @@ class Defined:
 
 @dataclass(slots=True)
 class Definer:
-    """Carries out one definition. `schema` follows its steps."""
+    """Carries out one definition. `schema` follows its steps; `foreign_keys` False asks for no checks of those."""
 
     connection: SqliteConnection
     context: CallContext
     schema: Schema
     modes: Modes
     lookup: Lookup
+    foreign_keys: bool = True
     defined: Defined = field(default_factory=Defined)
 
     def run(self, definition: Definition, *, temporary: bool = False) -> Defined:
@@ -141,7 +142,7 @@ class Definer:
     def _make(self, table: Table) -> None:
         if table.temporary and table.foreign_keys:
             raise SqlError(1215, "Cannot add foreign key constraint")
-        check_definition(table, self.schema)
+        check_definition(table, self.schema, parents=self.foreign_keys)
         for statement in create_statements(table):
             self._execute(statement)
         if table.auto_increment is not None:
@@ -201,7 +202,7 @@ class Definer:
             self._forget(table)
 
     def _refuse_parents(self, names: list[str]) -> None:
-        for other in self.schema.tables.values():
+        for other in self.schema.tables.values() if self.foreign_keys else ():
             for key in other.foreign_keys:
                 if key.table in names and other.name not in names:
                     where = f"'{key.name}' on table '{other.name}'"
@@ -210,7 +211,7 @@ class Definer:
 
     def _truncate(self, name: str) -> None:
         table = self._base(name)
-        for other in self.schema.tables.values():
+        for other in self.schema.tables.values() if self.foreign_keys else ():
             for key in other.foreign_keys:
                 if key.table == name and other.name != name:
                     where = f"(`{DATABASE}`.`{other.name}`, CONSTRAINT `{key.name}`)"
@@ -281,7 +282,7 @@ class Definer:
         new = alteration.finish()
         renamed = new.name
         new = replace(new, name=old.name)
-        check_definition(new, self.schema)
+        check_definition(new, self.schema, parents=self.foreign_keys)
         Rebuild(self.connection, self.context, self.schema, old, new, alteration.sources).run()
         self._keep(new)
         if renamed != old.name:
@@ -298,7 +299,7 @@ class Definer:
                     raise SqlError(1553, f"Cannot drop index '{index.name}': needed in a foreign key constraint")
 
     def _check_foreign_keys(self, definition: Definition) -> None:
-        if not isinstance(definition, (AlterTable, CreateTable)):
+        if not self.foreign_keys or not isinstance(definition, (AlterTable, CreateTable)):
             return
         broken = self.connection.fetch_all("PRAGMA foreign_key_check")
         if broken:

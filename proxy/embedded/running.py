@@ -180,7 +180,7 @@ class Runs:
         transaction.touch()
         if all(table.temporary for table in targets) and not transaction.active:
             return await self.state.database.run(transaction.own_tables(), _alone(work))
-        if transaction.active or transaction.table_locks or reads_temporary:
+        if transaction.active or transaction.table_locks or reads_temporary or not transaction.foreign_keys:
             return await self._in_transaction(work)
         return await self._shared_commit(work)
 
@@ -210,7 +210,7 @@ class Runs:
             result = await self.state.database.run(worker, run)
         except BaseException:
             if lost:
-                transaction.lost()
+                await transaction.lost()
             elif alone:
                 await transaction.rollback()
             raise
@@ -238,7 +238,8 @@ class Runs:
         def look_up(name: str, arguments: tuple[object, ...]) -> object:
             return lookups((Bind(dynamic=name, arguments=arguments),), {})[(name, arguments)]
 
-        return Definer(connection, state.context(), schema, state.modes, look_up)
+        foreign_keys = state.transaction.foreign_keys
+        return Definer(connection, state.context(), schema, state.modes, look_up, foreign_keys)
 
     async def _define_shared(self, definition: Definition) -> Defined:
         state = self.state

@@ -116,6 +116,7 @@ class State:
         """A variable or the current database has changed."""
         self._modes = self._zone = None
         self.transaction.isolation = str(self.variables.get("transaction_isolation"))
+        self.transaction.foreign_keys = bool(self.variables.get("foreign_key_checks"))
         self.transaction.session_read_only = bool(self.variables.get("transaction_read_only"))
 
     def use(self, database: str) -> None:

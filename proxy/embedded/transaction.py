@@ -35,11 +35,13 @@ class Transaction:
     worker: SqliteWorker | None = None
     owns_tables: bool = False
     snapshot: bool = False
+    foreign_keys: bool = True
     isolation: str = "READ-COMMITTED"
     level: str = "READ-COMMITTED"
     session_read_only: bool = False
     next: dict[str, Any] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)
+    _unchecked: bool = False
 
     @property
     def status(self) -> int:
@@ -108,7 +110,7 @@ class Transaction:
         worker = self.worker
         if worker is not None and (self.writing or self.active):
             try:
-                await self.database.run(worker, _commit)
+                await self.database.run(worker, self._commit)
             except BaseException:
                 await self._run_rollback(worker)
                 self._ended()
@@ -121,8 +123,10 @@ class Transaction:
             await self._run_rollback(self.worker)
         self._ended()
 
-    def lost(self) -> None:
+    async def lost(self) -> None:
         """SQLite itself has rolled the transaction back (an interrupt, a full disk)."""
+        if self._unchecked and self.worker is not None:
+            await self.database.run(self.worker, self._check_again)
         self._ended()
 
     async def savepoint(self, name: str) -> None:
@@ -193,7 +197,21 @@ class Transaction:
         self.snapshot = True
 
     async def _run_rollback(self, worker: SqliteWorker) -> None:
-        await self.database.run(worker, SqliteConnection.rollback)
+        await self.database.run(worker, self._rollback)
+
+    def _rollback(self, connection: SqliteConnection) -> None:
+        connection.rollback()
+        self._check_again(connection)
+
+    def _commit(self, connection: SqliteConnection) -> None:
+        if connection.in_transaction:
+            connection.execute("COMMIT").close()
+        self._check_again(connection)
+
+    def _check_again(self, connection: SqliteConnection) -> None:
+        if self._unchecked:
+            connection.execute("PRAGMA foreign_keys = ON").close()
+            self._unchecked = False
 
     def _has_transaction(self) -> bool:
         """Whether SQLite has a transaction open: a savepoint outside one would begin one that is nobody's."""
@@ -211,6 +229,10 @@ class Transaction:
             # A snapshot becomes a writer only if nobody has committed since: SQLite says so at the first write.
             connection.execute("UPDATE queuegate_meta_tables SET comment = comment WHERE 0").close()
             return
+        if not self.foreign_keys:
+            # SQLite changes this outside transactions only; `_unchecked` tells to change it back.
+            connection.execute("PRAGMA foreign_keys = OFF").close()
+            self._unchecked = True
         connection.execute("BEGIN IMMEDIATE").close()
         for name in self.savepoints:
             connection.execute(f"SAVEPOINT {quote(name)}").close()
@@ -232,11 +254,6 @@ class Transaction:
         self._unpin()
         if wrote and not self.table_locks:
             self.database.gate.release()
-
-
-def _commit(connection: SqliteConnection) -> None:
-    if connection.in_transaction:
-        connection.execute("COMMIT").close()
 
 
 def _open_snapshot(connection: SqliteConnection) -> None:

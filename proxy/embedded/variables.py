@@ -151,7 +151,6 @@ _BOOLEAN = keywords(
 )
 # Variables that act only in a real server: any other value would promise what is not kept.
 _FIXED = {
-    "foreign_key_checks": "the embedded backend always checks foreign keys",
     "sql_auto_is_null": "IS NULL does not find the last inserted row here",
     "sql_safe_updates": "updates without a key are not refused here",
     "sql_big_selects": "large SELECTs are not refused here",

@@ -286,6 +286,15 @@ def _bare_query(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     return x.queries.scalar(node, scope)
 
 
+@handles(exp.Introducer, parts="this expression")
+def _introducer(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    """_binary ? and _utf8mb4 ?: a parameter with its character set."""
+    value = x.compile(node.args["expression"], scope)
+    if str(node.this).lower() == "_binary":
+        return Typed(to_bytes(x.compilation, value), varbinary(text_width(value.type) * 4), value.nullable)
+    return value
+
+
 @handles(exp.Tuple, parts="expressions")
 def _tuple(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     raise SqlError(1241, "Operand should contain 1 column(s)")

@@ -199,8 +199,8 @@ def _source(table: Table, qualifier: str) -> Source:
     return Source(table.name, columns, table.name)
 
 
-def check_definition(table: Table, schema: Schema) -> None:
-    """Refuse a definition that SQLite could not keep or that names what does not exist."""
+def check_definition(table: Table, schema: Schema, *, parents: bool = True) -> None:
+    """Refuse what SQLite could not keep or what names things that do not exist (`parents`: foreign keys too)."""
     for column in table.columns:
         if column.generated is not None:
             _generated(table, column)
@@ -208,7 +208,7 @@ def check_definition(table: Table, schema: Schema) -> None:
             _check_default(table, column)
     for check in table.checks:
         _check(table, check)
-    for key in table.foreign_keys:
+    for key in table.foreign_keys if parents else ():
         parent = table if key.table == table.name else schema.table(key.table)
         if parent is None:
             raise SqlError(1824, f"Failed to open the referenced table '{key.table}'")

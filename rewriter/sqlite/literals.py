@@ -34,7 +34,7 @@ _VARIABLE = (
     r"(?<![\w'\"`$@])(?:@@(?:\s*(?:global|session|local)\s*\.\s*)?(?:`[^`]+`|[\w$]+(?:\.[\w$]+)?)"
     r"|@(?:[\w$.]+|'[^']*'|\"[^\"]*\"|`[^`]*`))"
 )
-_INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|_[A-Za-z0-9]+\s*))?"
+_INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|(?:_[A-Za-z0-9]+\s*)+))?"
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPES_IN = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.S) for quote in "'\""}
@@ -296,6 +296,7 @@ def _decimal_kind(value: Decimal) -> str:
 def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
     start = text.index(text[-1])
     prefix, quote, body = text[:start].strip().lower(), text[-1], text[start + 1 : -1]
+    prefix = prefix.split()[-1] if prefix else ""
     if prefix == "x":
         if len(body) % 2 or not re.fullmatch(r"[0-9a-fA-F]*", body):
             raise syntax_error(text)

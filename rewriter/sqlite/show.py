@@ -282,7 +282,11 @@ def _describe(tokens: Tokens, database: str | None) -> Show:
         "ANALYZE",
         "EXTENDED",
     ):
-        if tokens.peek().upper in ("FORMAT", "ANALYZE"):
+        if tokens.accept("FORMAT"):
+            tokens.accept("=")
+            if tokens.name_or_string().upper() != "TRADITIONAL":
+                raise unsupported("EXPLAIN FORMAT", "use plain EXPLAIN")
+        if tokens.peek().upper == "ANALYZE":
             raise unsupported(f"EXPLAIN {tokens.peek().upper}", "use plain EXPLAIN")
         tokens.accept("EXTENDED")
         shape, first = tokens.rest()

@@ -283,7 +283,6 @@ async def test_syntax_errors_quote_what_stands_at_the_fault(client, sql, near):
         "SELECT MATCH (b) AGAINST ('x') FROM t",
         "SELECT @x := 1",
         "SET sql_mode = 'PIPES_AS_CONCAT'",
-        "SET foreign_key_checks = 0",
         "SET sql_safe_updates = 1",
         "GRANT ALL ON *.* TO x",
         "CREATE USER x",
@@ -489,3 +488,22 @@ async def test_everything_is_there_after_reopening(tmp_path, client, database, c
     assert [row async for batch in result.batches for row in batch] == [before]
     await session.close()
     await again.close()
+
+
+async def test_foreign_keys_can_be_left_unchecked(client, connect):
+    other = connect()
+    await client("SET foreign_key_checks = 0")
+    await client("CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))")
+    await client("INSERT INTO child VALUES (1, 7)")
+    await client("CREATE TABLE parent (id INT PRIMARY KEY)")
+    assert await other.errno("INSERT INTO child VALUES (2, 8)") == 1452
+    await client("BEGIN")
+    await client("INSERT INTO child VALUES (3, 9)")
+    assert await client.errno("SET foreign_key_checks = 1") == 1235
+    await client("COMMIT")
+    await client("TRUNCATE parent")
+    await client("SET foreign_key_checks = 1")
+    assert await client.errno("INSERT INTO child VALUES (4, 9)") == 1452
+    assert await client.rows("SELECT id FROM child ORDER BY id") == [(1,), (3,)]
+    await client("INSERT INTO parent VALUES (7), (9)")
+    assert await client.errno("DELETE FROM parent") == 1451
