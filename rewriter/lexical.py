@@ -11,29 +11,29 @@ import re
 
 _STATEMENTS_MAX = 10_000  # pieces of one text; a text of empty statements must not hold up the loop for seconds
 
-_BLOCK_COMMENT = rb"/\*(?!M?!)(?:[^*]++|\*(?!/))*+(?:\*/|\Z)"
+_BLOCK_COMMENT = rb"/\*(?!M?!)(?>(?:[^*]++|\*(?!/))*)(?:\*/|\Z)"
 _LINE_COMMENT = rb"(?:#|--(?=[\x00-\x20]|\Z))[^\n]*+"
 _EXECUTABLE_MARKS = rb"/\*M?!\d*+|\*/"
 _SPACES = _LINE_COMMENT + rb"|" + _BLOCK_COMMENT + rb"|" + _EXECUTABLE_MARKS
 
-SPACE = rb"(?:[\s\x00]++|" + _SPACES + rb")*+"
+SPACE = rb"(?>(?:[\s\x00]++|" + _SPACES + rb")*)"
 """Anything that may stand between two tokens. Only for anchored patterns: a comment may be long."""
 
 # 255: longer than any comment a person writes between two words; bounded because a search restarts inside comments.
-_SHORT_COMMENT = rb"/\*(?:[^*]|\*(?!/)){0,255}+\*/|(?:#|--[\x00-\x20])[^\n]{0,255}+\n"
-GAP = rb"(?:[\s\x00]++|" + _SHORT_COMMENT + rb"){1,8}+"
+_SHORT_COMMENT = rb"/\*(?>(?:[^*]|\*(?!/)){0,255})\*/|(?:#|--[\x00-\x20])[^\n]{0,255}+\n"
+GAP = rb"(?>(?:[\s\x00]++|" + _SHORT_COMMENT + rb"){1,8})"
 """What may stand between two words in patterns that are searched for."""
 
-MAYBE_GAP = rb"(?:[\s\x00]++|" + _SHORT_COMMENT + rb"){0,8}+"
+MAYBE_GAP = rb"(?>(?:[\s\x00]++|" + _SHORT_COMMENT + rb"){0,8})"
 
 WORD_END = rb"(?![\w$\x80-\xff])"
-IDENTIFIER = rb"(?:`(?:[^`]++|``)++`|\"(?:[^\"]++|\"\")++\"|[\w$\x80-\xff]++)"
-QUALIFIED = rb"(" + IDENTIFIER + rb")(?:" + SPACE + rb"\." + SPACE + rb"(" + IDENTIFIER + rb"))?+"
+IDENTIFIER = rb"(?:`(?>(?:[^`]++|``)+)`|\"(?>(?:[^\"]++|\"\")+)\"|[\w$\x80-\xff]++)"
+QUALIFIED = rb"(" + IDENTIFIER + rb")(?>(?:" + SPACE + rb"\." + SPACE + rb"(" + IDENTIFIER + rb"))?)"
 """A table name in two groups: the name alone, or database and name."""
 
 WORDS = re.compile(rb"[\w$\x80-\xff]++")
 
-_LEADING = re.compile(rb"(?:[\s\x00(]++|" + _SPACES + rb")*+([A-Za-z_]++)?+")
+_LEADING = re.compile(rb"(?>(?:[\s\x00(]++|" + _SPACES + rb")*)(?>([A-Za-z_]++)?)")
 _EMPTY = re.compile(SPACE)
 _SEPARATORS = re.compile(rb"[;\s]*+")
 
@@ -44,7 +44,7 @@ def _phrase(*words: bytes) -> bytes:
 
 # Statements whose body may hold `;` of its own: stored programs, MariaDB's blocks outside of them, and labels.
 _COMPOUND = re.compile(
-    rb"(?:CREATE" + SPACE + rb"(?:" + _phrase(b"OR", b"REPLACE") + rb")?+(?:" + _phrase(b"AGGREGATE") + rb")?+"
+    rb"(?:CREATE" + SPACE + rb"(?>(?:" + _phrase(b"OR", b"REPLACE") + rb")?)(?>(?:" + _phrase(b"AGGREGATE") + rb")?)"
     rb"(?:DEFINER[^;]{1,400}?)?(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|PACKAGE)"
     rb"|" + _phrase(b"ALTER") + rb"(?:DEFINER[^;]{1,400}?)?EVENT"
     rb"|" + _phrase(b"BEGIN") + rb"NOT|IF|CASE|LOOP|WHILE|REPEAT|FOR|DECLARE)" + WORD_END + rb"|"
@@ -52,11 +52,11 @@ _COMPOUND = re.compile(
     re.IGNORECASE,
 )
 
-_BACKSLASH_STRINGS = rb"'(?:[^'\\]++|\\(?:.|\Z)|'')*+(?:'|\Z)|\"(?:[^\"\\]++|\\(?:.|\Z)|\"\")*+(?:\"|\Z)"
-_PLAIN_STRINGS = rb"'(?:[^']++|'')*+(?:'|\Z)|\"(?:[^\"]++|\"\")*+(?:\"|\Z)"
-_REST = rb"|`[^`]*+(?:`|\Z)|" + _LINE_COMMENT + rb"|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)|[^;'\"`#/\-]++|[/\-])*+"
-_STATEMENT = re.compile(rb"(?:" + _BACKSLASH_STRINGS + _REST, re.DOTALL)
-_STATEMENT_NO_BACKSLASH = re.compile(rb"(?:" + _PLAIN_STRINGS + _REST, re.DOTALL)
+_BACKSLASH_STRINGS = rb"'(?>(?:[^'\\]++|\\(?:.|\Z)|'')*)(?:'|\Z)|\"(?>(?:[^\"\\]++|\\(?:.|\Z)|\"\")*)(?:\"|\Z)"
+_PLAIN_STRINGS = rb"'(?>(?:[^']++|'')*)(?:'|\Z)|\"(?>(?:[^\"]++|\"\")*)(?:\"|\Z)"
+_REST = rb"|`[^`]*+(?:`|\Z)|" + _LINE_COMMENT + rb"|/\*(?>(?:[^*]++|\*(?!/))*)(?:\*/|\Z)|[^;'\"`#/\-]++|[/\-])*)"
+_STATEMENT = re.compile(rb"(?>(?:" + _BACKSLASH_STRINGS + _REST, re.DOTALL)
+_STATEMENT_NO_BACKSLASH = re.compile(rb"(?>(?:" + _PLAIN_STRINGS + _REST, re.DOTALL)
 
 
 def leading_verb(sql: bytes) -> tuple[bytes, int]:

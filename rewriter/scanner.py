@@ -64,7 +64,7 @@ def _pattern(text: bytes) -> re.Pattern[bytes]:
 
 def _words(*words: bytes) -> bytes:
     """Any number of these words, as MySQL's modifiers come."""
-    return rb"(?:(?:" + b"|".join(words) + rb")" + WORD_END + SPACE + rb")*+"
+    return rb"(?>(?:(?:" + b"|".join(words) + rb")" + WORD_END + SPACE + rb")*)"
 
 
 _FROM_STREAM = _pattern(rb"FROM" + GAP + rb"STREAM" + MAYBE_GAP + rb"[\w$`\"\x80-\xff]")

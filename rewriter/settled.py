@@ -39,14 +39,14 @@ def key_kind(spec: QueueSpec) -> KeyKind:
     return KeyKind.OTHER
 
 
-_QUALIFIER = rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb"){0,2}+"
+_QUALIFIER = rb"(?>(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb"){0,2})"
 _LITERAL = rb"(?:\d++|'[^'\\]*+')(?![\w'])"
 _PLAIN_CONDITION = re.compile(
     SPACE + _QUALIFIER + rb"`?id`?" + SPACE
     + rb"(?:=" + SPACE + rb"(" + _LITERAL + rb")"
-    + rb"|IN" + SPACE + rb"\(\s*+(" + _LITERAL + rb"(?:\s*+,\s*+" + _LITERAL + rb")*+)\s*+\))" + SPACE
-    + rb"(?:AND" + SPACE + _QUALIFIER + rb"`?time_acked`?" + SPACE + rb"IS" + SPACE + rb"NULL" + SPACE + rb")?+"
-    + rb"(?:;" + SPACE + rb")*+",
+    + rb"|IN" + SPACE + rb"\(\s*+(" + _LITERAL + rb"(?>(?:\s*+,\s*+" + _LITERAL + rb")*))\s*+\))" + SPACE
+    + rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?time_acked`?" + SPACE + rb"IS" + SPACE + rb"NULL" + SPACE + rb")?)"
+    + rb"(?>(?:;" + SPACE + rb")*)",
     re.IGNORECASE,
 )  # fmt: skip
 _LITERALS = re.compile(rb"\d++|'[^']*+'")

@@ -9,7 +9,7 @@ from rewriter.plan import TransactionVerb
 
 _START_TRANSACTION = re.compile(SPACE + rb"TRANSACTION" + WORD_END, re.IGNORECASE)
 _NOT_ATOMIC = re.compile(SPACE + rb"NOT" + WORD_END, re.IGNORECASE)
-_ROLLBACK_TO = re.compile(SPACE + rb"(?:WORK" + WORD_END + SPACE + rb")?+TO" + WORD_END, re.IGNORECASE)
+_ROLLBACK_TO = re.compile(SPACE + rb"(?>(?:WORK" + WORD_END + SPACE + rb")?)TO" + WORD_END, re.IGNORECASE)
 _XA = re.compile(SPACE + rb"(?:(START|BEGIN)|(COMMIT)|(ROLLBACK))" + WORD_END, re.IGNORECASE)
 _AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" + WORD_END, re.IGNORECASE)
 
