@@ -129,6 +129,7 @@ class EmbeddedSession:
         if not self._closed:
             self._closed = True
             await self._runs.close()
+            self._state.shared.locks.release_all(self._state.identity.connection_id)
             await self._state.transaction.close()
 
     def interrupt(self) -> None:

@@ -10,6 +10,7 @@ from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_connection import SqlFunctions, SqliteConnection
 from rewriter.sqlite.compile import PlanCache
 from rewriter.sqlite.runtime.aggregates import AGGREGATES
+from rewriter.sqlite.runtime.locks import NamedLocks
 from rewriter.sqlite.runtime.registry import scalars
 from rewriter.sqlite.schema import Schema, Table, from_json
 
@@ -26,6 +27,7 @@ class Shared:
     schema: Schema = field(default_factory=Schema)
     plans: PlanCache = field(default_factory=PlanCache)
     global_variables: dict[str, Any] = field(default_factory=dict)
+    locks: NamedLocks = field(default_factory=NamedLocks)
     loaded: bool = False
     started: float = field(default_factory=time.monotonic)
 

@@ -131,7 +131,7 @@ class State:
         self.changed()
 
     def context(self) -> CallContext:
-        return CallContext(self.zone)
+        return CallContext(self.zone, self.identity.connection_id, self.shared.locks)
 
     async def dynamics(self, binds: Sequence[Bind]) -> Dynamics:
         """What the session supplies to a statement's placeholders."""
@@ -199,6 +199,7 @@ class State:
     async def reset(self) -> None:
         """As a fresh connection: COM_RESET_CONNECTION."""
         await self.transaction.close()
+        self.shared.locks.release_all(self.identity.connection_id)
         self.transaction.autocommit = True
         self.temporary.clear()
         self.variables.reset()

@@ -31,7 +31,9 @@ def json_value(x: Expressions, value: Typed) -> str:
             return "'null'"
         case Kind.JSON:
             return f"COALESCE({value.sql}, 'null')"
-        case Kind.INT | Kind.YEAR | Kind.DECIMAL | Kind.DOUBLE:
+        case Kind.DOUBLE:
+            return f"COALESCE({x.compilation.function(f'qg_json_double({value.sql})')}, 'null')"
+        case Kind.INT | Kind.YEAR | Kind.DECIMAL:
             return f"COALESCE({to_text(x.compilation, value)}, 'null')"
         case _:
             return x.compilation.function(f"qg_json_quote_value({to_text(x.compilation, value)})")
@@ -76,6 +78,7 @@ define("json_contains", 2, 3, _contains)
 _edit("json_set")
 _edit("json_insert")
 _edit("json_replace")
+_edit("json_array_append")
 simple("json_remove", "tt*", JSON)
 simple("json_valid", "t", BIGINT)
 simple("json_length", "tt", BIGINT, optional=1)
@@ -84,4 +87,7 @@ simple("json_keys", "tt", JSON, optional=1)
 simple("json_quote", "t", TEXT)
 simple("json_contains_path", "ttt*", BIGINT)
 simple("json_merge_patch", "tt*", JSON)
+simple("json_merge_preserve json_merge", "tt*", JSON)
+simple("json_pretty", "t", TEXT)
+simple("json_overlaps", "tt", BIGINT)
 simple("json_depth", "t", BIGINT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from decimal import Decimal
 
@@ -507,3 +508,32 @@ async def test_foreign_keys_can_be_left_unchecked(client, connect):
     assert await client.rows("SELECT id FROM child ORDER BY id") == [(1,), (3,)]
     await client("INSERT INTO parent VALUES (7), (9)")
     assert await client.errno("DELETE FROM parent") == 1451
+
+
+async def test_named_locks_are_held_by_sessions(client, connect):
+    other = connect()
+    assert await client.rows("SELECT GET_LOCK('a', 0), GET_LOCK('A', 0), IS_USED_LOCK('a')") == [(1, 1, 1)]
+    assert await other.rows("SELECT GET_LOCK('a', 0), RELEASE_LOCK('a'), IS_FREE_LOCK('b')") == [(0, 0, 1)]
+    waiting = asyncio.create_task(other.value("SELECT GET_LOCK('a', 30)"))
+    assert await client.value("SELECT RELEASE_LOCK('a')") == 1
+    assert not waiting.done()
+    await client.session.close()
+    assert await asyncio.wait_for(waiting, 5) == 1
+    assert await other.rows("SELECT RELEASE_ALL_LOCKS(), RELEASE_LOCK('a')") == [(1, None)]
+
+
+async def test_json_functions_beyond_what_the_comparison_covers(client):
+    assert await client.rows(
+        "SELECT JSON_ARRAY_APPEND('{\"a\": [1]}', '$.a', 2), JSON_MERGE_PRESERVE('{\"a\": 1}', '{\"a\": 2, \"b\": 3}'),"
+        " JSON_OVERLAPS('[1, 2]', '[2, 3]'), JSON_MERGE_PATCH('{\"a\": 1, \"b\": 2}', '{\"a\": null}')"
+    ) == [('{"a": [1, 2]}', '{"a": [1, 2], "b": 3}', 1, '{"b": 2}')]
+    await client("CREATE TABLE j (id INT, d JSON)")
+    await client('INSERT INTO j VALUES (1, \'{"name": "Ann", "n": 5, "list": [1, 2]}\'), (2, NULL)')
+    assert await client.rows("SELECT id FROM j WHERE d->'$.name' = 'Ann' AND d->'$.n' > 4 AND d->>'$.list[1]' = 2") == [
+        (1,)
+    ]
+    await client("UPDATE j SET d = JSON_SET(d, '$.n', n.x) WHERE id = 1".replace("n.x", "d->'$.n' + 1"))
+    assert await client.value("SELECT d->'$.n' FROM j WHERE id = 1") == "6.0"
+    assert await client.value("SELECT JSON_ARRAYAGG(id) FROM j") == "[1,2]"
+    assert await client.errno("INSERT INTO j VALUES (3, '{broken')") == 3140
+    assert await client.errno("SELECT JSON_EXTRACT('{}', 'no path')") == 3143

@@ -9,9 +9,12 @@ from datetime import UTC, tzinfo
 
 @dataclass(slots=True)
 class CallContext:
-    """One per statement that runs. `zone` is the session's time zone; the counters are the functions' report."""
+    """One per statement that runs. `zone` is the session's time zone, `owner` its
+    number, `locks` the database's named locks; the counters are the functions' report."""
 
     zone: tzinfo = UTC
+    owner: int = 0
+    locks: object = None
     matched: int = 0
     changed: int = 0
     seen: int = 0

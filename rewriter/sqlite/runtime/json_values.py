@@ -119,6 +119,11 @@ def json_quote_value(context: CallContext, value: Any) -> str:
     return "null" if value is None else json.dumps(_as_text(value), ensure_ascii=False)
 
 
+def json_double(context: CallContext, value: float) -> str:
+    """A floating-point number in JSON: it is one there, too."""
+    return json.dumps(float(value))
+
+
 def json_quote(context: CallContext, text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
@@ -270,6 +275,43 @@ def _patched(target: Any, patch: Any) -> Any:
         else:
             result[key] = _patched(result.get(key), value)
     return result
+
+
+def json_merge_preserve(context: CallContext, first: str, *others: str) -> str:
+    value = loads(first, 1, "json_merge_preserve")
+    for other in others:
+        value = _merged(value, loads(other, 2, "json_merge_preserve"))
+    return dumps(value)
+
+
+def _merged(one: Any, other: Any) -> Any:
+    if isinstance(one, dict) and isinstance(other, dict):
+        both = {key: _merged(one[key], other[key]) for key in one.keys() & other.keys()}
+        return {**one, **other, **both}
+    return [*(one if isinstance(one, list) else [one]), *(other if isinstance(other, list) else [other])]
+
+
+def json_array_append(context: CallContext, document: str, *changes: str) -> str:
+    root = {"": loads(document, 1, "json_array_append")}
+    for path, value in zip(changes[::2], changes[1::2], strict=True):
+        way = [".", *steps(path)]
+        parents = find(root, way[:-1])
+        found = _step(parents[0], way[-1]) if parents else []
+        if found:
+            _put(parents[0], way[-1], [*(found[0] if isinstance(found[0], list) else [found[0]]), json.loads(value)])
+    return dumps(root[""])
+
+
+def json_pretty(context: CallContext, document: str) -> str:
+    return json.dumps(_sorted(loads(document, 1, "json_pretty")), ensure_ascii=False, indent=2)
+
+
+def json_overlaps(context: CallContext, one: str, other: str) -> int:
+    first, second = loads(one, 1, "json_overlaps"), loads(other, 2, "json_overlaps")
+    if isinstance(first, dict) and isinstance(second, dict):
+        return int(any(key in second and second[key] == value for key, value in first.items()))
+    left, right = (value if isinstance(value, list) else [value] for value in (first, second))
+    return int(any(type(a) is type(b) and a == b for a in left for b in right))
 
 
 def json_depth(context: CallContext, document: str) -> int:

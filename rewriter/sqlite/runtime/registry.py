@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from rewriter.sqlite.convert import StoreAs
-from rewriter.sqlite.runtime import formats, json_values, moments, numbers, text
+from rewriter.sqlite.keywords import keywords
+from rewriter.sqlite.runtime import formats, json_values, locks, moments, numbers, text
 from rewriter.sqlite.runtime.context import CallContext
 from rewriter.sqlite.types import Kind, SqlType
 
@@ -159,10 +160,21 @@ _STRICT: dict[str, Scalar] = {
     "date_format": formats.date_format,
     "time_format": formats.time_format,
     "str_to_date": formats.str_to_date,
+    "get_lock": locks.get_lock,
+    "release_lock": locks.release_lock,
+    "release_all_locks": locks.release_all_locks,
+    "is_free_lock": locks.is_free_lock,
+    "is_used_lock": locks.is_used_lock,
+    "json_array_append": json_values.json_array_append,
+    "json_merge_preserve": json_values.json_merge_preserve,
+    "json_pretty": json_values.json_pretty,
+    "json_overlaps": json_values.json_overlaps,
+    "random_bytes": text.random_bytes,
     "json": json_values.to_json,
     "json_extract": json_values.json_extract,
     "json_scalar": json_values.json_scalar,
     "json_unquote": json_values.json_unquote,
+    "json_double": json_values.json_double,
     "json_quote": json_values.json_quote,
     "json_array": json_values.json_array,
     "json_set": json_values.json_set,
@@ -178,7 +190,10 @@ _STRICT: dict[str, Scalar] = {
     "json_merge_patch": json_values.json_merge_patch,
     "json_depth": json_values.json_depth,
 }
-_NOT_DETERMINISTIC = frozenset(("rand", "uuid", "sleep", "change", "seen", "set_last_insert_id", "raise"))
+_NOT_DETERMINISTIC = keywords(
+    "rand uuid sleep change seen set_last_insert_id raise random_bytes get_lock release_lock release_all_locks"
+    " is_free_lock is_used_lock"
+)
 
 
 def scalars() -> tuple[tuple[str, int, Scalar, bool], ...]:

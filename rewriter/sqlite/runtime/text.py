@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
 import re
 import uuid
 import zlib
@@ -201,6 +202,12 @@ def sha1(context: CallContext, data: bytes) -> str:
 def sha2(context: CallContext, data: bytes, bits: int) -> str | None:
     name = _SHA2.get(bits)
     return hashlib.new(name, data).hexdigest() if name is not None else None
+
+
+def random_bytes(context: CallContext, count: int) -> bytes:
+    if not 1 <= count <= 1024:
+        raise SqlError(1690, "length value is out of range in 'random_bytes'")
+    return os.urandom(count)
 
 
 def crc32(context: CallContext, data: bytes) -> int:
