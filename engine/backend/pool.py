@@ -4,6 +4,7 @@ Rules
 - Never more than `size` connections; opened when first needed, the most recently used one first.
 - A connection that broke is discarded, and with it all idle ones: a server that went away took them along.
 - A connection idle for long is tried before use, so that a server's or firewall's idle timeout is not noticed by work.
+- A read that finds its idle connection cut is made again on a new one: a server that restarted is no outage any more.
 - Work that has begun runs to its end even if its caller is cancelled: the connection is never left in mid-statement.
 """
 
@@ -23,6 +24,8 @@ from engine.errors import BackendError, BackendUnavailable
 T = TypeVar("T")
 
 IDLE_SECONDS_UNTRIED = 30.0  # well below the shortest idle timeouts in use (MySQL 8 h, firewalls from 60 s)
+
+CUT_SECONDS = 1.0  # a connection that was cut while idle says so at once
 
 
 class PooledConnection(StoreConnection, Protocol):
@@ -60,6 +63,7 @@ class ThreadPool:
         self._lock = threading.Lock()
         self._idle: list[tuple[PooledConnection, float]] = []  # with the time of last use
         self._closed = False
+        self._opened = 0  # attempts, by all threads: a guess at whether a read had a new connection is good enough
 
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
         return await self._run(self._read, work)
@@ -78,6 +82,14 @@ class ThreadPool:
         return await asyncio.get_running_loop().run_in_executor(self._executor, how, work)
 
     def _read(self, work: Callable[[StoreConnection], T]) -> T:
+        began, opened = self._monotonic(), self._opened
+        try:
+            with self._connection() as connection:
+                return work(connection)
+        except BackendUnavailable:
+            # Not after a long wait for an answer, nor where a connection was refused just now.
+            if self._opened != opened or self._monotonic() - began > CUT_SECONDS:
+                raise
         with self._connection() as connection:
             return work(connection)
 
@@ -123,6 +135,7 @@ class ThreadPool:
                 connection.close()
             else:
                 return connection
+        self._opened += 1
         return self._connect()
 
     def _put(self, connection: PooledConnection) -> None:

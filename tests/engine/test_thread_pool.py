@@ -172,3 +172,32 @@ async def test_a_failure_to_connect_is_told_and_tried_again_next_time(pool, serv
         await pool.read(lambda connection: None)
     server.failing.clear()
     assert await pool.read(lambda connection: 1) == 1
+
+
+async def test_a_read_on_a_connection_cut_while_idle_is_made_again_on_a_new_one(pool, server):
+    await pool.read(lambda connection: None)
+
+    def work(connection):
+        if connection is server.connections[0]:
+            raise GONE
+        return 7
+
+    assert await pool.read(work) == 7
+    assert [connection.closed for connection in server.connections] == [True, False]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+async def test_a_read_is_not_made_again_on_a_new_connection_or_after_a_long_wait(pool, server, seconds):
+    calls = 0
+
+    def work(connection):
+        nonlocal calls
+        calls += 1
+        server.time += seconds
+        raise GONE
+
+    if seconds:
+        await pool.read(lambda connection: None)
+    with pytest.raises(BackendUnavailable):
+        await pool.read(work)
+    assert calls == 1
