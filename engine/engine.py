@@ -135,8 +135,8 @@ class Engine:
 
     async def subscribe(self, request: SubscribeRequest) -> Subscription:
         """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
-        if self._open and request.queue not in self._served and self._refresh_is_old():
-            await self._try_refresh()  # perhaps another proxy has just created it
+        if request.queue not in self._served:
+            await self.refresh_on_miss()
         if not self._open:
             raise ShuttingDown("Server shutdown in progress")
         served = self._served.get(request.queue)
@@ -159,10 +159,17 @@ class Engine:
         intervals = (queue.options.poll_interval_ns / NS_PER_SECOND for queue in self._catalog)
         return min(max(min(intervals, default=_REFRESH_SECONDS_MAX), _REFRESH_SECONDS_MIN), _REFRESH_SECONDS_MAX)
 
-    def _refresh_is_old(self) -> bool:
-        return self._clock.monotonic() >= self._refreshed_at + _REFRESH_ON_MISS_SECONDS
+    async def refresh_on_miss(self, *, patient: bool = False) -> None:
+        """Read the tables again because an unknown queue is asked for: perhaps another proxy has just created it.
 
-    async def _try_refresh(self) -> None:
+        Where that was done a moment ago it helps no more, or only `patient` ones: they wait until it may be done again.
+        """
+        began = self._clock.monotonic()
+        wait = self._refreshed_at + _REFRESH_ON_MISS_SECONDS - began
+        if wait > 0 and patient:
+            await asyncio.sleep(wait)
+        if not self._open or self._refreshed_at > began or (wait > 0 and not patient):
+            return  # others who waited may have done it meanwhile
         try:
             await self.refresh_catalog()
         except BackendError as error:

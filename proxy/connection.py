@@ -62,6 +62,7 @@ _STATEMENT_COMMANDS = frozenset(
         Commands.COM_STMT_SEND_LONG_DATA,
     )
 )
+KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before others get its messages
 _ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
 
 
@@ -113,7 +114,11 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if kind is KillKind.CONNECTION:
             self._killed = True
             # Let an error for the running statement go out first; an idle client is cut at once.
-            asyncio.get_running_loop().call_soon(self.stream.close)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.stream.close)
+            if self.session.subscription is not None:
+                # A receiver that has stopped reading would keep its messages until its socket has room again.
+                loop.call_later(KILL_SECONDS, self.stream.abort)
 
     def lost(self, outcome: Outcome) -> None:
         """The line to the database is gone. A client at rest is cut off, as the server itself would have done; a
@@ -265,7 +270,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
             await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
             return
-        match self.executor.plan(text):
+        match await self.executor.planned(text):
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
             case Execute(sql, effects):

@@ -16,12 +16,12 @@ from typing import assert_never
 from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine, Subscription
-from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
+from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound, StreamKilled
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
 from proxy.errors import ProxyError
 from proxy.planning import Planning
-from proxy.registry import ConnectionRegistry
+from proxy.registry import ConnectionRegistry, RegisteredConnection
 from proxy.rows import RowForm, is_text
 from proxy.session import ClientSession
 from proxy.show import QUEUES_COLUMNS, WARNINGS_COLUMNS, processes_with_streams, queue_rows, text_column
@@ -88,6 +88,23 @@ class Executor:
         sql = self.decode(text)
         return self.planning.planner.plan(sql, PlanContext(self.session.database, sql_modes=self._sql_modes()))
 
+    async def planned(self, text: bytes) -> Plan:
+        """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
+        alias, a queue that another proxy has just made, or a table that is no queue."""
+        try:
+            return self.plan(text)
+        except UnknownQueue as error:
+            if error.perhaps_alias and await self._table_exists("`stream`"):
+                return Passthrough()
+            queue = error.queue
+            if queue is None or not await self._table_exists(_quoted(queue)):
+                raise
+        await self.engine.refresh_on_miss(patient=True)
+        try:
+            return self.plan(text)
+        except UnknownQueue:
+            raise NotAQueue(f"'{queue.table}' is not a queue") from None
+
     def _sql_modes(self) -> frozenset[str]:
         return frozenset(("NO_BACKSLASH_ESCAPES",)) if self.session.no_backslash_escapes else frozenset()
 
@@ -110,9 +127,7 @@ class Executor:
         """Plan and run one statement of a text command; False once an error has ended the command."""
         self.session.writer.more = more
         try:
-            return (await self._run_plan(self.plan(text), text, more)).ok
-        except UnknownQueue as error:
-            return await self._unknown_queue(error, text, more)
+            return (await self._run_plan(await self.planned(text), text, more)).ok
         except ClientFault as error:
             await self.fail(error)
             return False
@@ -284,19 +299,20 @@ class Executor:
     async def _kill(self, plan: Kill, text: bytes, more: bool) -> Outcome:
         """Where accounts are the database's it decides who may kill; the stream here follows its verdict."""
         kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
-        if self.traits.accounts:
+        target = self.registry.get(plan.connection_id)
+        if self.traits.accounts and (target is None or not target.process_info().detached):
             outcome = await self.forward(self._query(text), more=more)
             if outcome.ok:
                 await self.registry.kill(plan.connection_id, kind)
             return outcome
-        self._may_kill(plan.connection_id)
-        if plan.connection_id != self.session.identity.connection_id:
-            await self.session.writer.ok()
+        self._may_kill(plan.connection_id, target)
         await self.registry.kill(plan.connection_id, kind)
+        if plan.connection_id == self.session.identity.connection_id:
+            raise StreamKilled("Query execution was interrupted")
+        await self.session.writer.ok()
         return Outcome()
 
-    def _may_kill(self, connection_id: int) -> None:
-        target = self.registry.get(connection_id)
+    def _may_kill(self, connection_id: int, target: RegisteredConnection | None) -> None:
         if target is None:
             raise ProxyError(1094, f"Unknown thread id: {connection_id}")
         user = self.session.identity.user
@@ -315,17 +331,6 @@ class Executor:
         return True
 
     # --- errors
-
-    async def _unknown_queue(self, error: UnknownQueue, text: bytes, more: bool) -> bool:
-        """Only the database knows ordinary tables: one of the queue's name, or one called `stream` with an alias."""
-        if error.perhaps_alias and await self._table_exists("`stream`"):
-            return (await self.forward(self._query(text), more=more)).ok
-        queue = error.queue
-        if queue is not None and await self._table_exists(_quoted(queue)):
-            await self.fail(NotAQueue(f"'{queue.table}' is not a queue"))
-        else:
-            await self.fail(error)
-        return False
 
     async def _table_exists(self, name: str) -> bool:
         return isinstance(await self.session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0"), Collected)

@@ -17,7 +17,10 @@ from mysql_mimic.control import Control
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """One line of SHOW PROCESSLIST. `seconds` since the state was entered; `info` the running statement, if any."""
+    """One line of SHOW PROCESSLIST. `seconds` since the state was entered; `info` the running statement, if any.
+
+    `detached`: the database no longer knows this session (its line is gone); its stream goes on without it.
+    """
 
     connection_id: int
     user: str
@@ -28,6 +31,7 @@ class ProcessInfo:
     state: str
     info: str | None
     streaming: bool
+    detached: bool = False
 
 
 class RegisteredConnection(Protocol):

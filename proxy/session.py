@@ -99,4 +99,5 @@ class ClientSession:
             state="" if queue is None else f"Streaming messages of {queue}",
             info=self._statement,
             streaming=queue is not None,
+            detached=not self.upstream.alive,
         )

@@ -73,14 +73,28 @@ def queue_rows(
 
 
 def processes_with_streams(listed: Collected, ours: Sequence[ProcessInfo]) -> list[Row]:
-    """The backend's process list, in which a streaming session shows what it streams and its client's own address."""
+    """The backend's process list, in which a streaming session shows what it streams and its client's own address.
+
+    Those that the backend does not list any more, because their line to it is gone, come last.
+    """
     streams = {str(p.connection_id).encode(): p for p in ours if p.streaming}
     names = [column.name.lower() for column in listed.columns]
     rows: list[Row] = []
     for row in listed.rows:
         process = streams.get(row[0] or b"")
         rows.append(row if process is None else _overlaid(row, names, process))
+    known = {row[0] for row in listed.rows}
+    rows += [_detached(names, p) for number, p in streams.items() if p.detached and number not in known]
     return rows
+
+
+def _detached(names: Sequence[str], process: ProcessInfo) -> Row:
+    values = {
+        "id": str(process.connection_id).encode(),
+        "user": process.user.encode(),
+        "db": None if process.database is None else process.database.encode(),
+    }
+    return _overlaid(tuple(values.get(name) for name in names), names, process)
 
 
 def _overlaid(row: Row, names: Sequence[str], process: ProcessInfo) -> Row:

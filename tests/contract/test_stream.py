@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from servers import Sql, wait_until
+from pymysql.cursors import SSCursor
+from servers import Sql, hang_up, wait_until
 
 
 def test_the_column_list_is_there_before_any_row(queue, stream):
@@ -237,6 +238,26 @@ def test_kill_ends_the_connection(sql, queue, stream):
     sql(f"KILL {receiver.id}")
     assert receiver.wait_end() is not None
     wait_until(lambda: not streaming(sql, receiver.id), what="the stream to leave the list")
+
+
+def test_kill_of_a_receiver_that_does_not_read_hands_its_messages_over(gate, sql, queue, stream):
+    q = queue("body LONGTEXT", ack_wait="'1h'", max_backoff="'2h'", poll_interval="'60s'")
+    for _ in range(4):
+        sql(f"INSERT INTO {q} (body) VALUES (REPEAT('x', 4000000))")
+    stuck = gate.connect(cursorclass=SSCursor)
+    cursor = stuck.cursor()
+    cursor.execute(f"SELECT body FROM STREAM {q}")
+    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q} WHERE epoch = 1") == 4, what="the messages to be leased")
+    sql(f"KILL {stuck.thread_id()}")
+    assert sorted(row[0] for row in stream(f"SELECT id FROM STREAM {q}").wait(4, 5)) == [1, 2, 3, 4]
+    hang_up(stuck)
+    cursor._result.unbuffered_active = False
+    stuck._force_close()
+
+
+def test_kill_query_of_oneself_is_1317(sql):
+    assert sql.error(f"KILL QUERY {sql.connection.thread_id()}")[0] == 1317
+    assert sql.value("SELECT 1") == 1
 
 
 def test_kill_of_nobody_is_1094(sql):

@@ -69,3 +69,26 @@ def test_a_backend_that_is_not_there_at_start_is_one_line(own_mariadb, tmp_path)
     assert str(own_mariadb.port) in complaint[0]
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stderr
+
+
+def test_a_stream_whose_line_was_cut_goes_on_is_listed_and_can_be_killed(own_mariadb, own_gate):
+    client = Sql(own_gate.connect())
+    client("CREATE QUEUE q (payload TEXT)")
+    receiver = Stream(own_gate, "SELECT payload FROM STREAM q")
+    with own_mariadb.connect() as around, around.cursor() as cursor:
+        cursor.execute(f"KILL {receiver.id}")
+        wait_until(lambda: receiver.id not in listed(around), what="the server to forget the connection")
+    client("INSERT INTO q (payload) VALUES ('after')")
+    assert receiver.wait(1) == [("after",)]
+    assert receiver.id in client.column("SHOW PROCESSLIST")
+    client(f"KILL {receiver.id}")
+    assert receiver.wait_end() is not None
+    wait_until(lambda: receiver.id not in client.column("SHOW PROCESSLIST"), what="the stream to leave the list")
+    receiver.close()
+    client.close()
+
+
+def listed(connection) -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW PROCESSLIST")
+        return [row[0] for row in cursor.fetchall()]

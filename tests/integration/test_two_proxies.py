@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
+import mysql.connector
 import pytest
 from servers import Gate, Sql, Stream, in_threads, wait_until
 
@@ -71,3 +73,22 @@ def test_messages_of_a_stopped_proxy_go_out_through_the_other(pair):
     assert time.monotonic() - started < 10  # not the hour of their leases
     heir.close()
     client.close()
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_queue_made_through_one_proxy_is_known_to_the_other(pair, prepared):
+    one, other = Sql(pair[0].connect()), connector(pair[1])
+    with closing(other), other.cursor(prepared=prepared) as cursor:
+        one("CREATE QUEUE fresh (n INT)")
+        one("INSERT INTO fresh (n) VALUES (5)")
+        cursor.execute("SELECT n FROM STREAM fresh LIMIT 1 WAIT 5")
+        assert cursor.fetchall() == [(5,)]
+        cursor.execute("SELECT 1")
+        cursor.fetchall()
+    one.close()
+
+
+def connector(gate: Gate):
+    return mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )

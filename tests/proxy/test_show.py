@@ -56,3 +56,11 @@ def test_a_streaming_session_shows_its_stream_and_its_client() -> None:
     rows = processes_with_streams(listed, ours)
     assert rows[0] == (b"7", b"app", b"10.0.0.9:555", None, b"Query", b"4", b"Streaming messages of a.q", b"SELECT")
     assert rows[1] == (b"8", *idle[1:])
+
+
+def test_a_stream_that_the_database_does_not_list_any_more_is_added() -> None:
+    columns = (number_column("Id"), *(text_column(n) for n in ("User", "Host", "db", "Command", "Time", "State")))
+    idle = (b"8", b"app", b"proxy:1", None, b"Sleep", b"3", b"")
+    gone = ProcessInfo(7, "app", "10.0.0.9:555", "shop", "Query", 4, "Streaming messages of a.q", "SELECT", True, True)
+    rows = processes_with_streams(Collected(columns, (idle,)), [gone])
+    assert rows == [idle, (b"7", b"app", b"10.0.0.9:555", b"shop", b"Query", b"4", b"Streaming messages of a.q")]
