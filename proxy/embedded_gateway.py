@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from engine.backend.sqlite import SqliteDatabase
 from engine.clock import Clock
@@ -39,7 +40,10 @@ async def embedded_backend(
 
     Raises:
         EngineError: it cannot be opened, or another process has it open.
+        OSError: its folder cannot be made.
     """
+    # One folder at most: a longer path that is not there is likelier a typing error than a wish.
+    await asyncio.to_thread(Path(config.backend.path).parent.mkdir, exist_ok=True)
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
         # Hashing passwords as MySQL does takes its time, by design: not on the event loop.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from proxy.accounts import Account
@@ -126,3 +128,20 @@ def test_hash_password():
     assert done.stdout == "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\n"
     done = run("hash-password", "--plugin", "caching_sha2_password", stdin="password\n")
     assert Account.with_hash("a", done.stdout.rstrip("\n")).salted.matches(b"password")
+
+
+def test_serve_with_nothing_configured_in_an_empty_folder(tmp_path):
+    """What `make run` does on a fresh machine: the folder of the database is made, a client gets in, Ctrl-C ends it."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "proxy", "serve", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            port = int(re.search(r"listening on 127\.0\.0\.1:(\d+)", server.stderr.readline())[1])
+            with pymysql.connect(host="127.0.0.1", port=port, user="root") as client:
+                client.cursor().execute("CREATE QUEUE q (a INT)")
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=30)
+    assert server.returncode == 0
+    assert (tmp_path / "data" / "queue.db").exists()
