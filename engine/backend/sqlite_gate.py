@@ -75,7 +75,7 @@ class WriterGate:
             return await job.future
         except asyncio.CancelledError:
             # Not started: it never will be. Started: its outcome stands, nobody hears of it.
-            job.cancelled = True
+            self._leave(job)
             raise
         finally:
             if job.timer is not None:
@@ -95,8 +95,18 @@ class WriterGate:
     def refuse(self, job: Job, error: Exception) -> None:
         """Take a job that has not started out of the queue, with this error as its outcome."""
         if not job.started and not job.future.done():
-            job.cancelled = True
+            self._leave(job)
             job.future.set_exception(error)
+
+    def _leave(self, job: Job) -> None:
+        """A job that will not run: its place, and what it holds, is given up at once."""
+        job.cancelled = True
+        for ticket in self._queue:
+            if ticket.jobs is not None and job in ticket.jobs:
+                ticket.jobs.remove(job)
+                if not ticket.jobs:
+                    self._queue.remove(ticket)
+                return
 
     def _enqueue(self, job: Job) -> None:
         tail = self._queue[-1] if self._queue else None

@@ -131,6 +131,8 @@ class _Lifter:
             case "variable":
                 if self.variables is None:
                     return text
+                if MARK in text or END in text:
+                    raise SqlSyntaxError("Invalid character in the name of a variable")
                 (kind, value), note = parameter_kind(self.variables(text)), "@" + text
             case "quoted":
                 if MARK in text or END in text:

@@ -24,6 +24,11 @@ async def until(condition, seconds=5.0):
             await asyncio.sleep(0)
 
 
+def waits_for_gate(client):
+    """Whether anybody, which can only be this client, stands in line to write."""
+    return len(client.session._state.database.gate._queue) > 0
+
+
 async def test_status_follows_the_transaction(client, table):
     assert client.session.status == AUTOCOMMIT
     await client("BEGIN")
@@ -172,7 +177,7 @@ async def test_a_task_cancelled_while_it_waits_leaves_the_queue(client, connect,
     await client("BEGIN")
     await client("INSERT INTO t (n) VALUES (1)")
     waiting = asyncio.create_task(other("INSERT INTO t (n) VALUES (2)"))
-    await asyncio.sleep(0.01)
+    await until(lambda: waits_for_gate(other))
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -273,7 +278,7 @@ async def test_many_sessions_share_commits_and_each_gets_its_own_answer(connect,
 
 async def test_kill_ends_a_running_query(client):
     running = asyncio.create_task(client.error("SELECT SLEEP(30)"))
-    await asyncio.sleep(0.05)
+    await until(lambda: client.session._runs.context is not None and client.session._runs.context.wake is not None)
     client.session.interrupt()
     assert (await asyncio.wait_for(running, 5))[0] == 1317
     assert await client.value("SELECT 1") == 1
@@ -282,7 +287,7 @@ async def test_kill_ends_a_running_query(client):
 async def test_kill_ends_a_busy_query(client):
     endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT COUNT(*) FROM c"
     running = asyncio.create_task(client.error(endless))
-    await asyncio.sleep(0.05)
+    await until(lambda: client.session._state.database._busy)
     client.session.interrupt()
     assert (await asyncio.wait_for(running, 5))[0] == 1317
 
@@ -308,7 +313,7 @@ async def test_kill_takes_a_waiting_writer_out_of_the_queue(client, connect, tab
         if begin:
             await other("BEGIN")
         waiting = asyncio.create_task(other.errno("INSERT INTO t (n) VALUES (2)"))
-        await asyncio.sleep(0.02)
+        await until(lambda: waits_for_gate(other))
         other.session.interrupt()
         assert await asyncio.wait_for(waiting, 5) == 1317
     await client("COMMIT")
@@ -325,7 +330,7 @@ async def test_killing_one_write_leaves_its_neighbours_in_the_same_commit_alone(
     )
     others = [connect() for _ in range(5)]
     killed = asyncio.create_task(slow.errno(many))
-    await asyncio.sleep(0.05)
+    await until(lambda: slow.session._runs.job is not None and slow.session._runs.job.started)
     tasks = [asyncio.create_task(one("INSERT INTO t (n) VALUES (?)", i)) for i, one in enumerate(others)]
     slow.session.interrupt()
     assert await asyncio.wait_for(killed, 10) == 1317

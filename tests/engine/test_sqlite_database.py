@@ -157,7 +157,9 @@ async def test_a_cancelled_write_that_had_not_begun_never_happens(database):
 async def test_a_cancelled_read_frees_its_connection(database):
     endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT COUNT(*) FROM c"
     task = asyncio.create_task(database.read(lambda c: c.fetch_all(endless)))
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(5):
+        while not database._busy:
+            await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, 5)
