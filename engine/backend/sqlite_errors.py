@@ -41,6 +41,13 @@ _TEXTS: tuple[tuple[re.Pattern[str], int, str, str], ...] = (
     ),
     (re.compile(r"no such table: (?:main\.)?(.+)"), 1146, "42S02", "Table 'main.{0}' doesn't exist"),
     (re.compile(r"no such column: (.+)"), 1054, "42S22", "Unknown column '{0}' in 'field list'"),
+    (re.compile(r"Expression tree is too large.*"), 1235, "42000", "The expression is nested too deeply; simplify it"),
+    (re.compile(r"parser stack overflow"), 1235, "42000", "The expression is nested too deeply; simplify it"),
+    (re.compile(r"misuse of aggregate.*"), 1111, "HY000", "Invalid use of group function"),
+    (re.compile(r"misuse of window function.*"), 3593, "HY000", "You cannot use a window function in this context."),
+    (re.compile(r"too many arguments on function (.+)"), 1235, "42000", "Too many arguments of {0}"),
+    (re.compile(r"too many SQL variables"), 1390, "HY000", "Prepared statement contains too many placeholders"),
+    (re.compile(r"too many terms in .*|too many columns.*"), 1117, "HY000", "Too many columns"),
     (re.compile(r"integer overflow"), 1690, "22003", "BIGINT value is out of range"),
     (re.compile(r"string or blob too big|too big"), 1301, "HY000", "Result of the statement is larger than allowed"),
 )

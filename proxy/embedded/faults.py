@@ -38,8 +38,6 @@ def refine(error: BackendError, culprit: Culprit, schema: Schema, connection: Sq
         return _foreign_key(error, culprit, schema, connection)
     if error.errno == 3819:
         return _check(error, culprit)
-    if "misuse of aggregate" in error.detail or "misuse of window" in error.detail:
-        return SqliteFault(error.code, error.detail, "Invalid use of group function", 1111, "HY000")
     return error
 
 

@@ -142,7 +142,8 @@ def _decimal_decoder(scale: int) -> Decoder:
         number = Decimal(repr(value) if isinstance(value, float) else value)
         if isinstance(value, float) and abs(number.scaleb(scale)) > _EXACT:
             raise SqlError(1690, "DECIMAL value is out of range: the embedded backend keeps 15 digits")
-        return number.quantize(unit, ROUND_HALF_UP)
+        rounded = number.quantize(unit, ROUND_HALF_UP)
+        return rounded if rounded else rounded.copy_abs()
 
     return decode
 

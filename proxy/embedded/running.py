@@ -249,17 +249,20 @@ class Runs:
             await state.database.gate.acquire(state.transaction.lock_wait())
         try:
             worker = state.database.borrow()
+            tables: dict[str, Table] | None = None
 
-            def work(connection: SqliteConnection) -> tuple[Defined, dict[str, Table]]:
+            def work(connection: SqliteConnection) -> Defined:
+                nonlocal tables
                 defined = self._definer(connection, state.shared.schema).run(definition)
-                return defined, read_tables(connection)
+                tables = read_tables(connection)
+                return defined
 
             try:
-                defined, tables = await state.database.run(worker, work)
+                return await state.database.run(worker, work)
             finally:
                 state.database.give_back(worker)
-            state.shared.adopt(tables)
-            return defined
+                if tables is not None:  # also where the client has gone meanwhile: it is done
+                    state.shared.adopt(tables)
         finally:
             if not locked:
                 state.database.gate.release()
@@ -268,13 +271,13 @@ class Runs:
         state = self.state
         worker = state.transaction.own_tables()
 
-        def work(connection: SqliteConnection) -> tuple[Defined, dict[str, Table]]:
+        def work(connection: SqliteConnection) -> Defined:
             definer = self._definer(connection, state.schema)
             defined = definer.run(definition, temporary=True)
-            return defined, {name: one for name, one in definer.schema.tables.items() if one.temporary}
+            state.temporary = {name: one for name, one in definer.schema.tables.items() if one.temporary}
+            return defined
 
-        defined, state.temporary = await state.database.run(worker, work)
-        return defined
+        return await state.database.run(worker, work)
 
 
 def _binds(plan: Insert) -> list[Bind]:

@@ -133,7 +133,9 @@ class EmbeddedSession:
             await self._state.transaction.close()
 
     def interrupt(self) -> None:
-        """KILL QUERY: what runs fails with 1317. Without effect between statements."""
+        """KILL QUERY: what runs fails with 1317. Without effect between statements, and on a commit."""
+        if self._state.transaction.committing:
+            return
         self._killed = True
         if not self._runs.kill(SqliteInterrupted()) and self._task is not None:
             self._task.cancel()

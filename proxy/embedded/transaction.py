@@ -41,6 +41,7 @@ class Transaction:
     session_read_only: bool = False
     next: dict[str, Any] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)
+    committing: bool = False
     _unchecked: bool = False
 
     @property
@@ -109,12 +110,15 @@ class Transaction:
         """Make everything durable and let the next writer in."""
         worker = self.worker
         if worker is not None and (self.writing or self.active):
+            self.committing = True
             try:
                 await self.database.run(worker, self._commit)
             except BaseException:
                 await self._run_rollback(worker)
                 self._ended()
                 raise
+            finally:
+                self.committing = False
         self._ended()
 
     async def rollback(self) -> None:

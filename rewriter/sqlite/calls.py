@@ -166,7 +166,7 @@ def _datetime(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
 
 def _literal_datetime(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     """TIMESTAMP '...'."""
-    return _datetime(x, value, sizes or [6])
+    return _datetime(x, value, sizes or [dates.literal_decimals(x, value)])
 
 
 def _time(x: Expressions, value: Typed, sizes: list[int]) -> Typed:

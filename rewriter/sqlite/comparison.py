@@ -15,6 +15,7 @@ from rewriter.sqlite.typed import (
     rebind,
     to_bytes,
     to_number,
+    to_text,
 )
 from rewriter.sqlite.types import CALENDAR, NUMERIC, TEXTUAL, Kind, datetime_type
 
@@ -112,7 +113,7 @@ def _parsed(compilation: Compilation, value: Typed) -> Typed:
     if value.type.kind in NUMERIC or value.type.kind in TEXTUAL:
         if value.slot is not None:
             return Typed(rebind(compilation, value, MomentOf(6)), datetime_type(6))
-        return Typed(compilation.function(f"qg_datetime({value.sql}, 6)"), datetime_type(6))
+        return Typed(compilation.function(f"qg_moment({to_text(compilation, value)})"), datetime_type(6))
     raise unsupported(f"comparing {value.type.name} with a date", "add a CAST")
 
 
@@ -126,5 +127,5 @@ def _microseconds(compilation: Compilation, value: Typed) -> str:
     if value.type.kind is Kind.TIME:
         return value.sql
     if value.type.kind in TEXTUAL:
-        return compilation.function(f"qg_time({value.sql}, 6)")
+        return compilation.function(f"qg_span({value.sql})")
     raise unsupported(f"comparing {value.type.name} with TIME", "add a CAST")

@@ -14,6 +14,7 @@ from typing import Any
 from rewriter.sqlite.calls import known
 from rewriter.sqlite.compilation import Compilation
 from rewriter.sqlite.compiled import Compiled, Insert, Modes, Modify, Query
+from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.insert import compile_insert
 from rewriter.sqlite.literals import LexicalModes, Lifted, slot_kinds
 from rewriter.sqlite.modify import compile_delete, compile_update
@@ -92,6 +93,13 @@ def _pinned(pins: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
 
 def compile_statement(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Compiled:
     """Compile a SELECT, INSERT, REPLACE, UPDATE or DELETE of one row's values."""
+    try:
+        return _compile(shape, values, schema, modes)
+    except RecursionError:
+        raise unsupported("an expression nested this deeply", "simplify it") from None
+
+
+def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Compiled:
     verb = first_word(shape)
     compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values))
     parsed = parse(shape, values, known(), verb)

@@ -115,6 +115,10 @@ def _store_double(target: StoreAs, value: Any) -> float:
     number = float(_number(target, value, "double"))
     if not math.isfinite(number) or (target.type.unsigned and number < 0):
         raise _out_of_range(target)
+    if target.type.size is not None:
+        number = round(number, target.type.scale)
+        if abs(number) >= 10 ** (target.type.size - target.type.scale):
+            raise _out_of_range(target)
     if target.type.name != "float":
         return number
     try:

@@ -37,6 +37,7 @@ _UNITS = keywords(
     "MINUTE_SECOND HOUR_MICROSECOND HOUR_SECOND HOUR_MINUTE DAY_MICROSECOND DAY_SECOND DAY_MINUTE DAY_HOUR "
     "YEAR_MONTH"
 )
+_MOMENTS = frozenset((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME))
 _DAY_UNITS = frozenset(("DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "YEAR_MONTH"))
 _EPOCH = re.compile(r"1970-0?1-0?1(?:[ T]0?0:0?0(?::0?0(?:\.0*)?)?)?")
 
@@ -250,12 +251,12 @@ def _unix_timestamp(x: Expressions, values: list[Typed]) -> Typed:
         return Typed(x.compilation.dynamic("unix"), BIGINT, nullable=False)
     scale = values[0].type.scale if values[0].type.kind in (Kind.DATETIME, Kind.TIMESTAMP) else 0
     if values[0].type.kind is Kind.STRING:
-        scale = _literal_decimals(x, values[0])
+        scale = literal_decimals(x, values[0])
     sql = x.compilation.function(f"qg_unix_timestamp({_moment_text(x, values[0])}, {scale})")
     return Typed(sql, decimal(10 + scale, scale) if scale else BIGINT)
 
 
-def _literal_decimals(x: Expressions, value: Typed) -> int:
+def literal_decimals(x: Expressions, value: Typed) -> int:
     """How many decimals of a second a text may have: what is written where it is a literal."""
     if value.slot is None:
         return 6
@@ -273,6 +274,19 @@ def _from_unixtime(x: Expressions, values: list[Typed]) -> Typed:
     if len(values) == 1:
         return result
     return Typed(x.compilation.function(f"qg_date_format({sql}, {to_text(x.compilation, values[1])})"), varchar(255))
+
+
+def _sec_to_time(x: Expressions, values: list[Typed]) -> Typed:
+    number = to_number(x.compilation, values[0])
+    decimals = {Kind.DECIMAL: min(6, number.type.scale), Kind.DOUBLE: 6}.get(number.type.kind, 0)
+    return Typed(x.compilation.function(f"qg_sec_to_time({number.sql}, {decimals})"), time_type(decimals))
+
+
+def _timediff(x: Expressions, values: list[Typed]) -> Typed:
+    """TIMEDIFF: as many decimals as the finer side has."""
+    decimals = max(value.type.scale if value.type.kind in _MOMENTS else literal_decimals(x, value) for value in values)
+    one, other = (to_text(x.compilation, value) for value in values)
+    return Typed(x.compilation.function(f"qg_timediff({one}, {other})"), time_type(decimals))
 
 
 def _str_to_date(x: Expressions, values: list[Typed]) -> Typed:
@@ -327,9 +341,9 @@ simple("from_days", "i", DATE)
 simple("makedate", "ii", DATE)
 simple("to_seconds", "t", BIGINT)
 simple("time_to_sec", "t", BIGINT)
-simple("sec_to_time", "i", time_type(0))
+define("sec_to_time", 1, 1, _sec_to_time)
 simple("maketime", "iii", time_type(0))
-simple("timediff", "tt", time_type(6))
+define("timediff", 2, 2, _timediff)
 simple("addtime", "tt", varchar(29))
 simple("subtime", "tt", varchar(29))
 simple("convert_tz", "ttt", datetime_type(6))

@@ -26,6 +26,7 @@ from rewriter.sqlite.types import (
     varchar,
 )
 
+_DOUBLE_DIGITS = 15  # decimals that a floating-point number is shown with at most
 _BIGINT_DIGITS = 19  # a DECIMAL with as many digits before the point stays one when it is rounded
 
 
@@ -41,9 +42,9 @@ def _round(function: str) -> None:
             shown = to_integer(x.compilation, values[1])
         sql = x.compilation.function(f"qg_{function}({value.sql}, {shown}, {int(exact)})")
         if not exact:
-            return Typed(sql, DOUBLE)
+            return Typed(sql, replace(DOUBLE, scale=max(0, min(places or 0, _DOUBLE_DIGITS))))
         if value.type.kind is Kind.DECIMAL:
-            scale = value.type.scale if places is None else max(0, min(places, value.type.scale))
+            scale = value.type.scale if places is None else max(0, min(places, 30))
             return Typed(sql, decimal(digits(value.type) - value.type.scale + scale + 1, scale))
         return Typed(sql, BIGINT)
 
@@ -78,7 +79,7 @@ def _abs(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _mod(x: Expressions, values: list[Typed]) -> Typed:
-    return remainder(to_number(x.compilation, values[0]), to_number(x.compilation, values[1]))
+    return remainder(x, to_number(x.compilation, values[0]), to_number(x.compilation, values[1]))
 
 
 def _if(x: Expressions, values: list[Typed]) -> Typed:

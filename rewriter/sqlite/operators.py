@@ -10,6 +10,7 @@ from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import NULL, Typed, to_integer, to_number
 from rewriter.sqlite.types import BIGINT, BITS, BOOLEAN, DOUBLE, UNSIGNED_BIGINT, Kind, SqlType, decimal, digits
 
+_FLAT_CHAIN = 100  # operands side by side; longer chains are halved
 _DIVISION_SCALE = 4  # div_precision_increment
 _WHOLE = frozenset((Kind.INT, Kind.YEAR, Kind.BIT, Kind.BITS))
 
@@ -37,13 +38,19 @@ def _arithmetic_type(operator: str, left: SqlType, right: SqlType) -> SqlType:
     return decimal(whole + scale, scale)
 
 
-def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
+def arithmetic(x: Expressions, operator: str, left: Typed, right: Typed) -> Typed:
     """left + right, left - right or left * right."""
     sql_type = _arithmetic_type(operator, left.type, right.type)
     sql = f"({left.sql} {operator} {right.sql})"
     if sql_type.kind is Kind.DECIMAL:
         sql = f"ROUND({sql}, {sql_type.scale})"
+    elif sql_type.unsigned and (operator == "-" or not (_never_negative(left) and _never_negative(right))):
+        sql = x.compilation.function(f"qg_unsigned({sql})")
     return Typed(sql, sql_type, left.nullable or right.nullable)
+
+
+def _never_negative(value: Typed) -> bool:
+    return value.type.unsigned or (value.slot is not None and not value.negative)
 
 
 @handles(exp.Add, exp.Sub, parts="this expression")
@@ -57,12 +64,12 @@ def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         # sqlglot takes the literal after INTERVAL ... + for another interval.
         moment = right.this if isinstance(right, exp.Interval) else right
         return add_interval(x, x.compile(moment, scope), left, scope, subtract=False)
-    return arithmetic("+" if isinstance(node, exp.Add) else "-", *_operands(x, node, scope))
+    return arithmetic(x, "+" if isinstance(node, exp.Add) else "-", *_operands(x, node, scope))
 
 
 @handles(exp.Mul, parts="this expression")
 def _product(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return arithmetic("*", *_operands(x, node, scope))
+    return arithmetic(x, "*", *_operands(x, node, scope))
 
 
 @handles(exp.Div, parts="this expression typed")
@@ -89,16 +96,17 @@ def _whole_quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed
 
 @handles(exp.Mod, parts="this expression")
 def _remainder(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return remainder(*_operands(x, node, scope))
+    return remainder(x, *_operands(x, node, scope))
 
 
-def remainder(left: Typed, right: Typed) -> Typed:
+def remainder(x: Expressions, left: Typed, right: Typed) -> Typed:
     """left % right; the sign is that of the left side."""
     if {left.type.kind, right.type.kind} <= _WHOLE:
         return Typed(f"({left.sql} % {right.sql})", _whole(left.type, right.type))
     sql_type = _arithmetic_type("-", left.type, right.type)
-    sql = f"mod({left.sql}, {right.sql})"
-    return Typed(f"ROUND({sql}, {sql_type.scale})" if sql_type.kind is Kind.DECIMAL else sql, sql_type)
+    if sql_type.kind is Kind.DECIMAL:
+        return Typed(x.compilation.function(f"qg_decimal_mod({left.sql}, {right.sql}, {sql_type.scale})"), sql_type)
+    return Typed(f"mod({left.sql}, {right.sql})", sql_type)
 
 
 _BITS: dict[type[exp.Expression], str] = {
@@ -111,8 +119,8 @@ _BITS: dict[type[exp.Expression], str] = {
 
 @handles(*_BITS, exp.BitwiseRightShift, parts="this expression")
 def _bits(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    left = to_integer(x.compilation, x.compile(node.this, scope))
-    right = to_integer(x.compilation, x.compile(node.args["expression"], scope))
+    left = _bit_operand(x, x.compile(node.this, scope))
+    right = _bit_operand(x, x.compile(node.args["expression"], scope))
     if isinstance(node, exp.BitwiseRightShift):
         # SQLite shifts in copies of the sign bit; MySQL's numbers have none here.
         return Typed(x.compilation.function(f"qg_shift_right({left}, {right})"), BITS)
@@ -121,7 +129,12 @@ def _bits(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 @handles(exp.BitwiseNot, parts="this")
 def _inverted(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return Typed(f"(~ {to_integer(x.compilation, x.compile(node.this, scope))})", BITS)
+    return Typed(f"(~ {_bit_operand(x, x.compile(node.this, scope))})", BITS)
+
+
+def _bit_operand(x: Expressions, value: Typed) -> str:
+    """64 bits, as SQLite's signed integer holds them."""
+    return value.sql if value.type.kind is Kind.BITS else to_integer(x.compilation, value)
 
 
 @handles(exp.And, exp.Or, parts="this expression")
@@ -131,7 +144,15 @@ def _junction(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     word = " AND " if isinstance(node, exp.And) else " OR "
     operands = (part for part in node.flatten(unnest=False) if isinstance(part, exp.Expression))
     parts = [x.compile(part, scope) for part in operands]
-    return Typed(f"({word.join(truth(part) for part in parts)})", BOOLEAN, any(part.nullable for part in parts))
+    return Typed(_balanced(word, [truth(part) for part in parts]), BOOLEAN, any(part.nullable for part in parts))
+
+
+def _balanced(word: str, parts: list[str]) -> str:
+    """A long chain as a shallow tree: SQLite allows 1000 levels."""
+    if len(parts) <= _FLAT_CHAIN:
+        return f"({word.join(parts)})"
+    middle = len(parts) // 2
+    return f"({_balanced(word, parts[:middle])}{word}{_balanced(word, parts[middle:])})"
 
 
 def truth(value: Typed) -> str:

@@ -11,8 +11,8 @@ from rewriter.sqlite.comparison import Pair, collation_of, comparable
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, handles
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import Typed, coerce, to_text
-from rewriter.sqlite.types import BOOLEAN, NULL_TYPE, TEXTUAL, Kind, unify
+from rewriter.sqlite.typed import Typed, coerce, to_number, to_text
+from rewriter.sqlite.types import BOOLEAN, NULL_TYPE, NUMERIC, TEXTUAL, Kind, unify
 
 _OPERATORS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -142,6 +142,9 @@ def _refuse_mixed(left: Sequence[Typed], right: Sequence[Typed]) -> None:
 def _between(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
     low, high = x.compile(node.args["low"], scope), x.compile(node.args["high"], scope)
+    kinds = {value.type.kind, low.type.kind, high.type.kind}
+    if kinds & NUMERIC and kinds & TEXTUAL and kinds <= NUMERIC | TEXTUAL:
+        value, low, high = (to_number(x.compilation, one) for one in (value, low, high))
     above, below = comparable(x.compilation, value, low), comparable(x.compilation, value, high)
     nullable = value.nullable or low.nullable or high.nullable
     if above.left == below.left and above.collation == below.collation:

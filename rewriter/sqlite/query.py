@@ -119,11 +119,17 @@ class Queries:
         origin = self.sources.from_clause(node, scope)
         where = self._condition(node.args.get("where"), scope, " WHERE ", "where clause")
         columns = self._list(node, scope, items)
+        plain_having = node.args.get("group") is None and not _has_aggregate(node)
         distinct = self._distinct(node)
         texts = [self._output(name, value, bool(distinct)) for name, value in columns]
         scope.aliases = {name.lower(): value for name, value in columns}
         grouping = self._group(node.args.get("group"), scope, columns)
         having = self._having(node, scope)
+        if having and plain_having:
+            # Without groups MySQL filters the rows; SQLite wants that said by WHERE.
+            where, having = f"{where} AND {having}" if where else f" WHERE {having}", ""
+        elif having:
+            having = f" HAVING {having}"
         windows = self._windows(node, scope)
         head = f"SELECT {distinct}{', '.join(texts)}{origin}{where}{grouping}{having}{windows}"
         limit = self.limit(node)
@@ -144,11 +150,7 @@ class Queries:
         }
         inner = Scope(scope.parent, scope.sources, scope.merged)
         inner.preferred = {name: value for name, value in scope.aliases.items() if name not in keys}
-        condition = self.expressions.condition(having.this, inner, "having clause")
-        # SQLite wants GROUP BY before HAVING; without one MySQL filters the rows, or the one row of an aggregate.
-        if group is None and not _has_aggregate(node):
-            raise unsupported("HAVING without GROUP BY or an aggregate", "use WHERE")
-        return f" HAVING {condition}"
+        return self.expressions.condition(having.this, inner, "having clause")
 
     def _windows(self, node: exp.Expression, scope: Scope) -> str:
         named = node.args.get("windows") or []
@@ -314,7 +316,8 @@ def _renamed(selected: Selected) -> str:
 
 def _has_aggregate(node: exp.Expression) -> bool:
     """Whether a SELECT without GROUP BY is an aggregate of all its rows."""
-    for item in node.expressions:
+    having = node.args.get("having")
+    for item in [*node.expressions, *([having] if having is not None else [])]:
         for call in item.find_all(exp.AggFunc, exp.Anonymous):
             inside_window = call.find_ancestor(exp.Window) is not None
             own = call.find_ancestor(exp.Select) in (node, None)

@@ -247,7 +247,7 @@ def to_text(compilation: Compilation, value: Typed) -> str:
             return compilation.function(f"qg_exact_text({value.sql}, {value.type.scale})")
         case Kind.DOUBLE:
             single = int(value.type.name == "float")
-            return compilation.function(f"qg_double_text({value.sql}, {single})")
+            return compilation.function(f"qg_double_text({value.sql}, {single}, {value.type.scale})")
         case Kind.TIME:
             return compilation.function(f"qg_time_text({value.sql}, {value.type.scale})")
         case _:
@@ -291,8 +291,10 @@ def to_integer(compilation: Compilation, value: Typed) -> str:
     """The expression as a whole number, rounded."""
     if value.slot is not None:
         return rebind(compilation, value, integer_of)
-    if value.type.kind in (Kind.INT, Kind.YEAR, Kind.BIT, Kind.BITS, Kind.NULL):
+    if value.type.kind in (Kind.INT, Kind.YEAR, Kind.BIT, Kind.NULL):
         return value.sql
+    if value.type.kind is Kind.BITS:
+        return to_number(compilation, value).sql
     return f"CAST(ROUND({to_number(compilation, value).sql}) AS INTEGER)"
 
 

@@ -217,7 +217,7 @@ def _protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
             return 246, (sql_type.size or 10) + (scale > 0) + (not sql_type.unsigned), scale, BINARY_FLAG, 63
         case Kind.DOUBLE:
             single = sql_type.name == "float"
-            return (4 if single else 5), (12 if single else 22), 31, BINARY_FLAG, 63
+            return (4 if single else 5), (12 if single else 22), scale or 31, BINARY_FLAG, 63
         case Kind.DATE:
             return 10, 10, 0, BINARY_FLAG, 63
         case Kind.TIME:

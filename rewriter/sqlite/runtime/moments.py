@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from rewriter.sqlite.convert import time_text as time_as_text
 from rewriter.sqlite.runtime.context import CallContext
 from rewriter.sqlite.temporal import (
+    MAX_TIME,
     MICROSECONDS,
     date_text,
     datetime_number,
@@ -168,6 +169,17 @@ def to_date(context: CallContext, value: object) -> str | None:
 def to_datetime(context: CallContext, value: object, decimals: int) -> str | None:
     moment = parse_datetime(value)
     return None if moment is None else datetime_text(moment, decimals)
+
+
+def moment(context: CallContext, value: object) -> str:
+    """Text compared with a date and time: what is none counts as the earliest of all."""
+    parsed = parse_datetime(value)
+    return "0000-00-00" if parsed is None else datetime_text(parsed, 6)
+
+
+def span(context: CallContext, value: object) -> int:
+    """Text compared with a TIME: what is none counts as zero."""
+    return parse_time(value) or 0
 
 
 def to_time(context: CallContext, value: object, decimals: int) -> int | None:
@@ -338,9 +350,10 @@ def time_to_sec(context: CallContext, value: object) -> int | None:
     return seconds if microseconds >= 0 else -seconds
 
 
-def sec_to_time(context: CallContext, seconds: int) -> int:
+def sec_to_time(context: CallContext, seconds: float, decimals: int) -> int:
     limit = 838 * 3600 + 59 * 60 + 59
-    return max(-limit, min(limit, seconds)) * MICROSECONDS
+    microseconds = int(Decimal(repr(seconds)) * MICROSECONDS)
+    return round_time(max(-limit * MICROSECONDS, min(limit * MICROSECONDS, microseconds)), decimals)
 
 
 def maketime(context: CallContext, hour: int, minute: int, second: int) -> int | None:
@@ -352,7 +365,7 @@ def maketime(context: CallContext, hour: int, minute: int, second: int) -> int |
 
 def timediff(context: CallContext, one: str, other: str) -> int | None:
     first, second = _duration(one), _duration(other)
-    return None if first is None or second is None else first - second
+    return None if first is None or second is None else max(-MAX_TIME, min(MAX_TIME, first - second))
 
 
 def _duration(text: str) -> int | None:

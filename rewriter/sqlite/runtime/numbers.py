@@ -60,6 +60,13 @@ def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exa
     return int(number) if scale == 0 else float(number)
 
 
+def decimal_mod(context: CallContext, left: Number, right: Number, scale: int) -> Number | None:
+    """The remainder of exact numbers; the sign is the left side's."""
+    if right == 0:
+        return None
+    return float(round(Decimal(repr(left)) % Decimal(repr(right)), scale))
+
+
 def scaled(context: CallContext, whole: int, scale: int) -> float:
     """An exact sum of whole numbers as the decimal it stands for."""
     if abs(whole) > _EXACT:
@@ -68,7 +75,12 @@ def scaled(context: CallContext, whole: int, scale: int) -> float:
 
 
 def decimal_text(context: CallContext, value: Number, scale: int) -> str:
-    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP):f}"
+    return fixed_text(Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP))
+
+
+def fixed_text(number: Decimal) -> str:
+    """A number with its decimals; there is no negative zero."""
+    return f"{number if number else number.copy_abs():f}"
 
 
 def exact(context: CallContext, value: Number) -> str:
@@ -80,7 +92,9 @@ def exact_text(context: CallContext, value: str, scale: int) -> str:
     return f"{decode(value):.{scale}f}"
 
 
-def double_text(context: CallContext, value: Number, single: int) -> str:
+def double_text(context: CallContext, value: Number, single: int, decimals: int) -> str:
+    if decimals:
+        return fixed_text(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP))
     return float_text(float(value), bool(single))
 
 
