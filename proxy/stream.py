@@ -142,6 +142,11 @@ class PacketStream(asyncio.Protocol):
         """Whether nothing can be sent any more. A client that only said it will send no more may still be reading."""
         return self._lost
 
+    @property
+    def stuck(self) -> bool:
+        """Whether the client has not taken what was written to it: a writer would wait now."""
+        return self._writing_paused and not self._lost
+
     # --- reading
 
     async def read(self) -> bytes:

@@ -32,6 +32,8 @@ async def watching(stream: PacketStream, subscription: Subscription) -> AsyncIte
     async def watch() -> None:
         await stream.wait_gone()
         subscription.end(ClientGone("client gone"))
+        if stream.stuck:
+            stream.abort()  # it will not read the rest, and others wait for its messages
 
     watcher = asyncio.create_task(watch())
     try:
