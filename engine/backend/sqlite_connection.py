@@ -21,6 +21,7 @@ from engine.errors import BackendError, BackendUnavailable
 
 T = TypeVar("T")
 
+_OLDEST = (3, 39, 0)  # the first with RIGHT JOIN, and HAVING without GROUP BY
 _BUSY_MS = 5000  # only recovery and checkpoints can make us wait: writers queue before they reach SQLite
 _STATEMENT_CACHE = 512  # prepared statements kept per connection; a few kB each
 _PAGE_CACHE_KB = 8192  # per connection
@@ -49,6 +50,9 @@ class SqliteConnection:
 
     @classmethod
     def open(cls, path: str) -> SqliteConnection:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            oldest = ".".join(map(str, _OLDEST))
+            raise BackendUnavailable(f"SQLite {sqlite3.sqlite_version} is too old; this needs {oldest} or newer")
         try:
             raw = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENT_CACHE

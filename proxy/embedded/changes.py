@@ -182,7 +182,7 @@ class Runner:
 
     def _note_id(self, plan: Insert, params: list[Any], row_id: int) -> None:
         """The first generated number is what LAST_INSERT_ID() tells; without one, the answer shows the last given."""
-        if plan.table.auto_column is None:
+        if not plan.numbered:
             return
         if _is_generated(plan, params):
             if self.report.generated_id is None:
@@ -249,7 +249,7 @@ class Runner:
             self.report.affected = count - updated + 2 * changed + unchanged
         elif plan.mode is InsertMode.IGNORE:
             self.report.warning_count = self.context.seen - count
-        if plan.table.auto_column is not None and plan.auto_bind == -1 and count:
+        if plan.numbered and plan.auto_bind == -1 and count:
             self.report.generated_id = self.report.insert_id = last - count + 1
 
     def _row_count(self, plan: Insert) -> int:
@@ -258,7 +258,7 @@ class Runner:
 
 
 def _is_generated(plan: Insert, params: list[Any]) -> bool:
-    if plan.table.auto_column is None:
+    if not plan.numbered:
         return False
     return plan.auto_bind == -1 or (plan.auto_bind >= 0 and params[plan.auto_bind] is None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_errors import SqliteInterrupted
@@ -35,11 +35,13 @@ from rewriter.sqlite.tokens import Tokens
 
 __all__ = ["EmbeddedSession", "OkResult", "PreparedInfo", "RowsResult"]
 
+T = TypeVar("T")
 SqlValue = Any
 _LEADING = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|/\*M?!\d*|\()*", re.S)
 _DEFINITIONS = frozenset(("CREATE", "ALTER", "RENAME", "TRUNCATE", "DROP"))
 _SHOWS = frozenset(("SHOW", "DESC", "DESCRIBE", "EXPLAIN"))
 _KEEP_DIAGNOSTICS = re.compile(r"SHOW\s+(?:WARNINGS|ERRORS|COUNT)\b", re.I)
+_LONG_STATEMENT = 50_000  # characters; cutting so many into rows and values takes some milliseconds
 _ATTEMPTS = 3  # a plan that is stale when it runs is made again; definitions are not that frequent
 
 
@@ -162,7 +164,7 @@ class EmbeddedSession:
     async def _nested(self, sql: str, params: Sequence[SqlValue] | None = None) -> RowsResult | OkResult:
         word = _first_word(sql)
         if is_planned(word):
-            return await self._planned(self._lift(sql, params))
+            return await self._planned(await self._aside(len(sql), lambda: self._lift(sql, params)))
         lifted = lift(sql, params, self._state.variables.lexical)
         tokens = Tokens(lifted.shape, lifted.values)
         if tokens.at_end:
@@ -177,6 +179,10 @@ class EmbeddedSession:
         if word in _DEFINITIONS and tokens.peek(1).upper != "PREPARE":
             return await self._define(tokens)
         return await self._administration.command(read_command(tokens))
+
+    async def _aside(self, size: int, work: Callable[[], T]) -> T:
+        """Do `work` at once, or in a thread where the statement is so long that it would keep all others waiting."""
+        return work() if size < _LONG_STATEMENT else await asyncio.to_thread(work)
 
     def _lift(self, sql: str, params: Sequence[SqlValue] | None) -> Lifted:
         return lift(sql, params, self._state.variables.lexical, self._state.look_up)
@@ -197,7 +203,7 @@ class EmbeddedSession:
         raise AssertionError
 
     async def _run_plan(self, lifted: Lifted) -> RowsResult | OkResult:
-        rows = self._insert_rows(lifted)
+        rows = await self._aside(len(lifted.shape), lambda: self._insert_rows(lifted))
         if rows is not None:
             return await self._runs.change(rows, None, ())
         plan = self._plan(lifted.shape, lifted.values)

@@ -75,7 +75,8 @@ class Insert:
 
     `places`: columns whose value is simply the bind at that position. `auto_bind`: the bind of the AUTO_INCREMENT
     column; -1 when its value is always generated, -2 when that cannot be told. `clear`: for REPLACE, deletes the rows
-    in the way. `missing`: a column that has no default and is given no value.
+    in the way. `missing`: a column that has no default and is given no value. `numbered`: the table has an
+    AUTO_INCREMENT column.
     """
 
     table: Table
@@ -87,6 +88,7 @@ class Insert:
     clear: tuple[Statement, ...] = ()
     missing: str = ""
     temporary: bool = False
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from rewriter.sqlite.assignments import Assignments
 from rewriter.sqlite.compilation import Compilation, quote, sql_literal
 from rewriter.sqlite.compiled import Bind, Insert, InsertMode, Statement
 from rewriter.sqlite.convert import StoreAs
+from rewriter.sqlite.dates import EPOCH_MICROSECONDS
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, refuse_parts
 from rewriter.sqlite.keywords import keywords
@@ -21,7 +22,7 @@ from rewriter.sqlite.schema import Column, Table
 from rewriter.sqlite.scope import Scope, Source, table_source
 from rewriter.sqlite.sources import table_name
 from rewriter.sqlite.typed import Typed
-from rewriter.sqlite.types import Kind
+from rewriter.sqlite.types import BIGINT, Kind
 
 _PARTS = keywords("this expression conflict ignore with_ returning")
 _IMPLICIT: dict[Kind, Any] = {Kind.STRING: "", Kind.BINARY: b"", Kind.JSON: "null"}
@@ -208,7 +209,8 @@ class _InsertBuilder:
                 self._fill_missing(column)
             elif column.default.expression or column.default.now is not None:
                 value = default_value(self.expressions, self.table, column, self.given)
-                self._set(column, stored(self.expressions, column, value))
+                safe = EPOCH_MICROSECONDS in value.sql and column.type == BIGINT
+                self._set(column, value.sql if safe else stored(self.expressions, column, value))
 
     def _fill_missing(self, column: Column) -> None:
         if column.nullable:
@@ -243,8 +245,18 @@ class _InsertBuilder:
         )
         clear = self._clear() if self.mode is InsertMode.REPLACE and rows else ()
         auto = self._auto_position(statement)
+        numbered = self.table.auto_column is not None
         return Insert(
-            self.table, statement, self.mode, rows, places, auto, clear, self.missing, self.compilation.temporary
+            self.table,
+            statement,
+            self.mode,
+            rows,
+            places,
+            auto,
+            clear,
+            self.missing,
+            self.compilation.temporary,
+            numbered,
         )
 
     def _auto_position(self, statement: Statement) -> int:
