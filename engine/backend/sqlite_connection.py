@@ -157,7 +157,6 @@ _PRAGMAS = (
     f"busy_timeout={_BUSY_MS}",
     f"cache_size=-{_PAGE_CACHE_KB}",
     f"journal_size_limit={_JOURNAL_LIMIT}",
-    "trusted_schema=OFF",
     "recursive_triggers=OFF",
     "temp_store=MEMORY",
 )

@@ -205,7 +205,20 @@ def timestamp_add(x: Expressions, unit: str, nodes: list[exp.Expression], scope:
 
 def extract(x: Expressions, unit: str, value: Typed) -> Typed:
     """EXTRACT(unit FROM moment)."""
-    return Typed(x.compilation.function(f"qg_extract('{unit_name(unit)}', {_moment_text(x, value)})"), BIGINT)
+    return Typed(_extracted(x, unit_name(unit), value), BIGINT)
+
+
+# Where a part stands in the text of a date and time.
+_PLACES = {"YEAR": (1, 4), "MONTH": (6, 2), "DAY": (9, 2), "HOUR": (12, 2), "MINUTE": (15, 2), "SECOND": (18, 2)}
+
+
+def _extracted(x: Expressions, unit: str, value: Typed) -> str:
+    """A part of a moment; of a date or date and time in its own form it is a piece of the text."""
+    whole = value.type.kind in (Kind.DATETIME, Kind.TIMESTAMP) or (value.type.kind is Kind.DATE and unit in _DAY_UNITS)
+    if value.slot is None and whole and unit in _PLACES:
+        start, length = _PLACES[unit]
+        return f"CAST(substr({value.sql}, {start}, {length}) AS INTEGER)"
+    return x.compilation.function(f"qg_extract('{unit}', {_moment_text(x, value)})")
 
 
 def _moment_text(x: Expressions, value: Typed) -> str:
@@ -214,7 +227,7 @@ def _moment_text(x: Expressions, value: Typed) -> str:
 
 def _part(names: str, unit: str, result: SqlType = BIGINT) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
-        return Typed(x.compilation.function(f"qg_extract('{unit}', {_moment_text(x, values[0])})"), result)
+        return Typed(_extracted(x, unit, values[0]), result)
 
     define(names, 1, 1, build)
 

@@ -11,16 +11,32 @@ from rewriter.sqlite.types import BIGINT, JSON, TEXT, Kind, varchar
 
 def _extract(x: Expressions, values: list[Typed]) -> Typed:
     document = to_text(x.compilation, values[0])
+    if x.compilation.inline and len(values) == 2:
+        path = to_text(x.compilation, values[1])
+        return Typed(f"({document} -> {path})", JSON, unquoted=_own_unquoted(document, path))
     paths = ", ".join(to_text(x.compilation, value) for value in values[1:])
     sql = x.compilation.function(f"qg_json_extract({document}, {paths})")
     return Typed(sql, JSON, unquoted=f"qg_json_scalar({sql})")
 
 
+def _own_unquoted(document: str, path: str) -> str:
+    """JSON_UNQUOTE(JSON_EXTRACT()) in SQLite's own functions, for generated columns."""
+    words = (
+        f"CASE json_type({document}, {path}) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'null' THEN 'null'"
+    )
+    return f"({words} ELSE {document} ->> {path} END)"
+
+
 def _unquote(x: Expressions, values: list[Typed]) -> Typed:
+    if x.compilation.inline and values[0].unquoted is not None:
+        return Typed(values[0].unquoted, TEXT)
     return Typed(x.compilation.function(f"qg_json_unquote({to_text(x.compilation, values[0])})"), TEXT)
 
 
 def _unquoted_extract(x: Expressions, values: list[Typed]) -> Typed:
+    if x.compilation.inline:
+        document, path = (to_text(x.compilation, value) for value in values)
+        return Typed(_own_unquoted(document, path), TEXT)
     return _unquote(x, [_extract(x, values)])
 
 

@@ -40,7 +40,10 @@ def _round(function: str) -> None:
         shown = "NULL" if places is None else str(places)
         if places is None:
             shown = to_integer(x.compilation, values[1])
-        sql = x.compilation.function(f"qg_{function}({value.sql}, {shown}, {int(exact)})")
+        if x.compilation.inline and function == "round" and places is not None and places >= 0:
+            sql = f"ROUND({value.sql}, {places})"
+        else:
+            sql = x.compilation.function(f"qg_{function}({value.sql}, {shown}, {int(exact)})")
         if not exact:
             return Typed(sql, replace(DOUBLE, scale=max(0, min(places or 0, _DOUBLE_DIGITS))))
         if value.type.kind is Kind.DECIMAL:

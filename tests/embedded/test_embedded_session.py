@@ -537,3 +537,18 @@ async def test_json_functions_beyond_what_the_comparison_covers(client):
     assert await client.value("SELECT JSON_ARRAYAGG(id) FROM j") == "[1,2]"
     assert await client.errno("INSERT INTO j VALUES (3, '{broken')") == 3140
     assert await client.errno("SELECT JSON_EXTRACT('{}', 'no path')") == 3143
+
+
+async def test_generated_columns_of_json_and_dates_can_be_indexed(client):
+    await client(
+        "CREATE TABLE g (doc JSON, at DATETIME, a DECIMAL(8,3),"
+        " name VARCHAR(20) AS (doc->>'$.name') STORED, flag VARCHAR(5) AS (JSON_UNQUOTE(JSON_EXTRACT(doc, '$.flag'))),"
+        " month INT AS (YEAR(at) * 100 + MONTH(at)), half DECIMAL(8,1) AS (ROUND(a / 2, 1)), KEY (name), KEY (month))"
+    )
+    await client('INSERT INTO g (doc, at, a) VALUES (\'{"name": "Ann", "flag": true}\', \'2024-03-05 01:02:03\', 1.5)')
+    await client("INSERT INTO g (doc) VALUES (NULL)")
+    assert await client.rows("SELECT name, flag, month, half FROM g WHERE name = 'ann'") == [
+        ("Ann", "true", 202403, Decimal("0.8"))
+    ]
+    assert await client.rows("SELECT name, month FROM g WHERE doc IS NULL") == [(None, None)]
+    assert (await client.rows("EXPLAIN SELECT * FROM g WHERE month = 202403"))[0][6] == "month"
