@@ -1,24 +1,19 @@
-"""The same statements on the embedded backend and on a MariaDB server: rows, names, kinds of columns, counts, errors.
-
-The server is named by QUEUEGATE_TEST_MARIADB (mysql://user:password@host:port); without it the comparison is skipped.
-"""
+"""The same statements on the embedded backend and on a MariaDB server: rows, columns, counts, errors must agree."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pymysql
 import pytest
+from servers import MariaDb
 
 from engine.errors import EngineError
 from proxy.embedded.results import RowsResult
 from rewriter.errors import RewriteError
 
-SERVER = os.environ.get("QUEUEGATE_TEST_MARIADB")
 FILES = sorted((Path(__file__).parent / "statements").glob("*.sql"))
 DATABASE = "queuegate_differential"
 MODES = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -26,8 +21,6 @@ MODES = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_
 # Servers differ in the width of a type; its family must be the same.
 FAMILIES = dict.fromkeys((1, 2, 3, 8, 9, 13), "int") | dict.fromkeys((15, 245, 249, 250, 251, 252, 253, 254), "text")
 UNTYPED = ("text", 6)  # NULL, and user variables that were never set
-
-pytestmark = pytest.mark.skipif(SERVER is None, reason="QUEUEGATE_TEST_MARIADB names no server")
 
 
 def statements(path: Path) -> Iterator[tuple[str, bool]]:
@@ -42,17 +35,8 @@ def statements(path: Path) -> Iterator[tuple[str, bool]]:
 
 
 @pytest.fixture
-def server() -> Iterator[pymysql.connections.Connection]:
-    assert SERVER is not None
-    url = urlsplit(SERVER)
-    connection = pymysql.connect(
-        host=url.hostname or "127.0.0.1",
-        port=url.port or 3306,
-        user=url.username or "root",
-        password=url.password or "",
-        autocommit=True,
-        charset="utf8mb4",
-    )
+def server(mariadb: MariaDb) -> Iterator[pymysql.connections.Connection]:
+    connection = mariadb.connect(charset="utf8mb4")
     with connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
         cursor.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
