@@ -140,8 +140,10 @@ def _show_processlist(cursor: TokenCursor) -> Statement | None:
 
 
 def _kill(cursor: TokenCursor) -> Statement | None:
-    """KILL of a plain number; other forms (an expression, MariaDB's KILL USER) are the database's."""
+    """KILL of a plain number, also with MariaDB's HARD or SOFT; an expression, KILL USER ... are the database's."""
     cursor.take_words("KILL")
+    if not cursor.accept_words("HARD"):
+        cursor.accept_words("SOFT")
     query_only = cursor.accept_words("QUERY")
     if not query_only:
         cursor.accept_words("CONNECTION")

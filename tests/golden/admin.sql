@@ -102,6 +102,14 @@ KILL 12
 KILL CONNECTION 12
 --> kill connection 12
 
+-- KILL HARD and SOFT, as in MariaDB
+KILL HARD CONNECTION 12
+--> kill connection 12
+
+-- KILL SOFT QUERY
+KILL SOFT QUERY 12
+--> kill query 12
+
 -- KILL QUERY
 kill query 12;
 --> kill query 12
