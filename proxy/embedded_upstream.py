@@ -260,7 +260,10 @@ class EmbeddedUpstream:
         if len(self._statements) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
         sql = self._decode(body)
-        if len(split_statements(body)) > 1:
+        statements = split_statements(body)
+        if not statements:
+            raise ProxyError(1065, "Query was empty")
+        if len(statements) > 1:
             raise ProxyError(1064, "You have an error in your SQL syntax: a prepared statement is one statement")
         info = await self.session.prepare(sql)
         self._last_statement = self._last_statement % 0x7FFFFFFF + 1  # upper half: statements the proxy itself answers

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from engine.engine import Engine
-from rewriter.planner import Planner
-
 from engine.options import QueueOptions
+from rewriter.planner import Planner
 from rewriter.scanner import StatementScanner
 
 

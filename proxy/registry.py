@@ -72,6 +72,11 @@ class ConnectionRegistry(Control):  # type: ignore[misc]  # mysql-mimic is untyp
     async def remove(self, connection_id: int) -> None:
         self._connections.pop(connection_id, None)
 
+    def forget(self, connection: RegisteredConnection) -> None:
+        """As `remove`, but only if it is still this one: a restarted server counts anew, and another may bear its id."""
+        if self._connections.get(connection.connection_id) is connection:
+            del self._connections[connection.connection_id]
+
     def get(self, connection_id: int) -> RegisteredConnection | None:
         """The connection of that id, if it is one of ours."""
         return self._connections.get(connection_id)

@@ -88,7 +88,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         try:
             await connection.serve()
         finally:
-            await self._registry.remove(connection.connection_id)
+            self._registry.forget(connection)
             await session.upstream.close()
 
     async def _log_in(self, stream: PacketStream) -> Opened | None:
