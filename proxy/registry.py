@@ -73,7 +73,7 @@ class ConnectionRegistry(Control):  # type: ignore[misc]  # mysql-mimic is untyp
         self._connections.pop(connection_id, None)
 
     def forget(self, connection: RegisteredConnection) -> None:
-        """As `remove`, but only if it is still this one: a restarted server counts anew, and another may bear its id."""
+        """As `remove`, if it is still this one: a restarted server counts anew, and another may bear its id by now."""
         if self._connections.get(connection.connection_id) is connection:
             del self._connections[connection.connection_id]
 
