@@ -4,30 +4,53 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Mapping
 
 from benchmarks import latency, throughput
-from benchmarks.measure import Measurement, as_json, machine, table
+from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.places import PLACES, Place
 
-SUBJECTS = ("latency", "schedule", "throughput")
+SUBJECTS = {
+    "latency": (
+        "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
+        "INSERT; 'send' from its call, so that it includes the commit's own flush."
+    ),
+    "schedule": "Lateness of messages scheduled 2 s ahead, one every 20 ms, by the wall clock.",
+    "throughput": "Throughput. 'batch' is messages a commit, or messages that are received and acked at once.",
+}
 
 
 def main() -> int:
     """Run what was asked for; progress on standard error, the report on standard output."""
     options = _options()
-    measured: list[Measurement] = []
+    started, load_before = time.monotonic(), load()
+    measured: dict[str, list[Measurement]] = {subject: [] for subject in options.subject or SUBJECTS}
     for backend in options.backend or list(PLACES):
+        _tell(f"{backend}: starting")
         with PLACES[backend]() as place:
-            for subject in options.subject or SUBJECTS:
-                sys.stderr.write(f"{backend}: {subject} ...\n")
-                measured += _run(subject, place, options)
-    if options.json:
-        sys.stdout.write(as_json(measured) + "\n")
-    else:
-        for name, value in machine().items():
-            sys.stdout.write(f"{name:8}{value}\n")
-        sys.stdout.write(f"\n{table(measured)}\n")
+            for subject, found in measured.items():
+                _tell(f"{backend}: {subject}")
+                found += _run(subject, place, options)
+    took = f"{time.monotonic() - started:.0f} s"
+    _report(
+        measured, {**machine(), "load": f"{load_before} before, {load()} after", "took": took}, as_text=not options.json
+    )
     return 0
+
+
+def _tell(progress: str) -> None:
+    sys.stderr.write(f"{progress} ...\n")
+    sys.stderr.flush()
+
+
+def _report(measured: Mapping[str, list[Measurement]], facts: Mapping[str, str], *, as_text: bool) -> None:
+    if not as_text:
+        sys.stdout.write(as_json([m for found in measured.values() for m in found], facts) + "\n")
+        return
+    sys.stdout.write("\n" + "".join(f"{name:8}{value}\n" for name, value in facts.items()))
+    for subject, found in measured.items():
+        sys.stdout.write(f"\n{SUBJECTS[subject]}\n\n{table(found)}\n")
 
 
 def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measurement]:

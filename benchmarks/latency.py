@@ -62,7 +62,6 @@ class Receiver:
         self._arrivals: Arrivals = {}
         self._stream = Stream(place.gate, "SELECT id, n FROM STREAM latency")
         self._acks = acks
-        self._stop = threading.Event()
         self._offset = time.time() - time.monotonic()
         self._thread = threading.Thread(target=self._ack, daemon=True)
         self._thread.start()
@@ -73,19 +72,15 @@ class Receiver:
 
     def _ack(self) -> None:
         taken = 0
-        while not self._stop.is_set():
-            rows = self._stream.rows[taken:]
+        while rows := self._stream.more(taken):
             for index, (_, n) in enumerate(rows, taken):
                 self._arrivals[n] = self._stream.times[index] - self._offset
             taken += len(rows)
-            if rows:
-                self._acks("ACK latency " + ", ".join(str(row[0]) for row in rows))
-            self._stop.wait(0.002)
+            self._acks("ACK latency " + ", ".join(str(row[0]) for row in rows))
 
     def close(self) -> None:
-        self._stop.set()
-        self._thread.join(10)
         self._stream.close()
+        self._thread.join(10)
 
 
 def _measure(insert: Insert, arrivals: Callable[[], Arrivals], messages: int) -> dict[str, float]:

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def percentile(samples: Sequence[float], percent: float) -> float:
 
 
 def spread(samples: Sequence[float], unit: str, scale: float = 1000) -> dict[str, float]:
-    """Median, 99th percentile and worst, scaled (seconds to milliseconds unless told)."""
+    """Median, 99th percentile and worst, scaled (seconds to milliseconds unless told); the unit ends their names."""
     assert samples
     return {
         f"median {unit}": round(percentile(samples, 50) * scale, 2),
@@ -43,16 +43,20 @@ def machine() -> dict[str, str]:
     """What the numbers depend on besides the code."""
     info = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
-    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
     return {
         "cpu": f"{model[1] if model else platform.processor()}, {os.cpu_count()} cores",
-        "system": f"{platform.system()} {platform.release()}, load before {load}",
+        "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
 
 
+def load() -> str:
+    """How busy the machine is: the load averages of the last 1, 5 and 15 minutes."""
+    return ", ".join(f"{value:.2f}" for value in os.getloadavg())
+
+
 def table(measurements: Iterable[Measurement]) -> str:
-    """One table for each set of columns, in the order measured."""
+    """A table for each set of columns, in the order measured; equal columns mean that numbers may be compared."""
     groups: dict[tuple[str, ...], list[Measurement]] = {}
     for measurement in measurements:
         groups.setdefault(tuple(measurement.values), []).append(measurement)
@@ -75,6 +79,6 @@ def _table(columns: tuple[str, ...], rows: list[Measurement]) -> str:
     return "\n".join(text.rstrip() for text in texts)
 
 
-def as_json(measurements: Iterable[Measurement]) -> str:
+def as_json(measurements: Iterable[Measurement], facts: Mapping[str, str]) -> str:
     """The same numbers for a program."""
-    return json.dumps({"machine": machine(), "measurements": [asdict(m) for m in measurements]}, indent=2)
+    return json.dumps({"machine": dict(facts), "measurements": [asdict(m) for m in measurements]}, indent=2)

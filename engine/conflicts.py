@@ -42,6 +42,10 @@ class Conflicts:
         entry = self._entries.get(id_)
         return entry is not None and entry[0] > now
 
+    def blocked(self, now: float) -> frozenset[MessageId]:
+        """All that `blocks` is true of."""
+        return frozenset(id_ for id_, (until, _) in self._entries.items() if until > now)
+
     def end_pauses(self) -> None:
         """A commit was heard, so locks may be gone. A pause that must be made again still doubles."""
         if self._entries:

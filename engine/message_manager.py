@@ -13,8 +13,9 @@ Modes
 Theory of operation
     A pass (`run_once`) does what is needed, in this order: give back leases of receivers that are gone, drop leases
     that ran out, ask the table about messages in flight, look, claim and hand out, end bounded results for which
-    nothing is left. A pass that did anything is followed by another at once; otherwise the owner sleeps until it is
-    woken (a commit, a receiver) or the next thing falls due. Without a receiver that waits, nothing is looked for.
+    nothing is left. Where receivers wait and the cache is empty, the look and the claim are one call to the store.
+    A pass that did anything is followed by another at once; otherwise the owner sleeps until it is woken (a commit, a
+    receiver) or the next thing falls due. Without a receiver that waits, nothing is looked for.
 
 What must never be
     - a message handed out that is not leased in the table;
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -41,9 +42,9 @@ from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
 from engine.model import Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest, WaitMode
 from engine.outage import Outage
-from engine.poller import Poller
+from engine.poller import Looked, Poller
 from engine.rechecker import Rechecker
-from engine.sender import CLAIM_MAX, Sender
+from engine.sender import CLAIM_MAX, Sender, Sent, Taker
 from engine.service import Service
 from engine.store import MessageStore, Release
 from engine.subscription import Subscription
@@ -318,8 +319,11 @@ class MessageManager(Service):
         self.metrics.expired += self._in_flight.expire(self._clock.monotonic())
         if self._subscriptions:
             await self._recheck(result)
-            await self._look(result)
-            await self._send(result)
+            if takers := self._takers_of_a_look():
+                await self._look_and_send(result, takers)
+            else:
+                await self._look(result)
+                await self._send(result)
 
     async def _return_leases(self, result: Pass) -> None:
         due = self._give_backs.next_try()
@@ -342,9 +346,37 @@ class MessageManager(Service):
         room = self._room()
         if not room or not self._look_due(room):
             return
-        asking = [subscription for subscription in self._bounded if subscription.needs_look]
+        asking = self._asking()
         result.looked = True
-        looked = await self._poller.run_once(self.queue, room)
+        self._looked(await self._poller.run_once(self.queue, room), asking)
+
+    def _takers_of_a_look(self) -> list[Taker]:
+        """Whom a look that is due serves at once; nobody, where the cache holds messages that come first."""
+        room = self._room()
+        if self._cache or not room or not self._look_due(room):
+            return []
+        return self._sender.takers(self._waiting)
+
+    async def _look_and_send(self, result: Pass, takers: Sequence[Taker]) -> None:
+        queue, asking = self.queue, self._asking()
+        result.looked = True
+        limit = self._poller.start(sum(capacity for _, capacity in takers))
+        try:
+            found = await self._sender.look_and_claim(queue, takers, limit)
+        except BaseException:
+            self._poller.want()
+            self._on(Event.LOST)
+            raise
+        result.claimed = bool(found.leased)
+        looked = self._poller.finish(found.look, found.gone)
+        self._gave(result, self._sender.hand_out(queue, takers, found.leased))
+        self._looked(looked, asking)
+
+    def _asking(self) -> list[Subscription]:
+        """Results that have to be answered from a look that begins now, or later."""
+        return [subscription for subscription in self._bounded if subscription.needs_look]
+
+    def _looked(self, looked: Looked, asking: Iterable[Subscription]) -> None:
         for subscription in asking:
             subscription.needs_look = False
         self._on(Event.LOOKED_ALL if looked.complete else Event.LOOKED_PART)
@@ -374,6 +406,9 @@ class MessageManager(Service):
         except BaseException:
             self._on(Event.LOST)
             raise
+        self._gave(result, sent)
+
+    def _gave(self, result: Pass, sent: Sent) -> None:
         result.sent = sent.handed_out
         self._give_backs.add([_release_of(message) for message in sent.orphans], counted=False)
         for subscription in sent.served:

@@ -10,13 +10,14 @@ A look is made for one of these reasons, and no other:
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from engine.cache import MessageCache
 from engine.clock import NS_PER_SECOND, Clock
 from engine.conflicts import Conflicts
 from engine.metrics import QueueMetrics
-from engine.model import QueueSpec
+from engine.model import MessageId, QueueSpec
 from engine.store import Look, MessageStore
 from engine.work import DatabaseWork
 
@@ -26,6 +27,10 @@ so that it never holds the interpreter for long. A larger cache fills by several
 
 LOOK_LIMIT_MIN = 100
 """A look after a commit need not find more than can be handed out; below this asking for less saves nothing."""
+
+LOOK_SECONDS_MAX = 0.0005
+"""How long a look is taken to have been under way when it read the database's clock. An answer that came later was
+held up after that, by the claim that followed, and must not make the next message late. Too little costs one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Looked:
 
 
 class Poller:
-    """See the module. One pass is one look."""
+    """See the module. One pass is one look: `run_once`, or `start`, a look made by somebody else, `finish`."""
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class Poller:
         self._wanted = False
         self._due_at: float | None = None
         self._looked_at: float | None = None
+        self._started_at = 0.0
 
     def want(self) -> None:
         """Look as soon as a receiver can take messages."""
@@ -75,26 +81,36 @@ class Poller:
 
     async def run_once(self, queue: QueueSpec, room: int) -> Looked:
         """Look once; `room` is how many messages the receivers can take now. Raises BackendError."""
-        self._wanted = False
+        limit = self.start(room)
         try:
-            look = await self._work.run(self._store.look(queue, self._limit(room)))
+            look = await self._work.run(self._store.look(queue, limit))
         except BaseException:
             self._wanted = True
             raise
+        return self.finish(look)
+
+    def start(self, room: int) -> int:
+        """A look begins: whatever is committed from now on needs another. How many keys to ask for."""
+        self._wanted = False
+        self._started_at = self._clock.monotonic()
+        return self._limit(room)
+
+    def finish(self, look: Look, gone: Container[MessageId] = ()) -> Looked:
+        """Take in a look; `gone` are ids that no longer wait."""
         self._metrics.looks += 1
         now = self._clock.monotonic()
         self._looked_at = now
-        self._due_at = None if look.next_due_ns is None else now + (look.next_due_ns - look.now_ns) / NS_PER_SECOND
-        return self._take_in(look, now)
+        self._due_at = None
+        if look.next_due_ns is not None:
+            at = min(now, self._started_at + LOOK_SECONDS_MAX)
+            self._due_at = at + (look.next_due_ns - look.now_ns) / NS_PER_SECOND
+        self._conflicts.looked({key.id for key in look.keys}, now)
+        free = [key for key in look.keys if key.id not in gone and not self._conflicts.blocks(key.id, now)]
+        fits = self._cache.merge(free, more=look.more)
+        return Looked(len(free), fits and not look.more)
 
     def _limit(self, room: int) -> int:
         most = min(self._cache.limit, LOOK_LIMIT_MAX)
         wanted = most if not self._cache else min(most, max(room, LOOK_LIMIT_MIN))
         # Keys that may not be claimed yet come first in the answer again and again; they must not crowd out the rest.
         return wanted + len(self._conflicts)
-
-    def _take_in(self, look: Look, now: float) -> Looked:
-        self._conflicts.looked({key.id for key in look.keys}, now)
-        free = [key for key in look.keys if not self._conflicts.blocks(key.id, now)]
-        fits = self._cache.merge(free, more=look.more)
-        return Looked(len(free), fits and not look.more)

@@ -5,12 +5,16 @@ Rules
 - One claim serves all receivers that wait (of equal ack_wait), so a hundred receivers cost one transaction.
 - Receivers take turns: who has waited longest is served first, and scarce messages are spread evenly.
 - What was settled while the claim ran is not handed out.
+
+Keys come from the cache (`run_once`) or, where it is empty and receivers wait, straight from a look that the claim
+follows at once (`look_and_claim`, then `hand_out`): that is the short way of a message from its commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from engine.backoff import lease_delays_ns
 from engine.cache import MessageCache, delivery_order
@@ -19,7 +23,7 @@ from engine.conflicts import Conflicts
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
 from engine.model import Message, MessageId, MessageKey, QueueSpec
-from engine.store import Claim, MessageStore
+from engine.store import Claim, Look, MessageStore
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
 
@@ -50,12 +54,36 @@ class Sent:
     orphans: tuple[Message, ...] = ()
     served: tuple[Subscription, ...] = ()
 
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(
+            self.asked + other.asked,
+            self.handed_out + other.handed_out,
+            self.orphans + other.orphans,
+            self.served + other.served,
+        )
+
+
+Taker = tuple[Subscription, int]
+"""A receiver, and how many messages it may be given."""
+
+Leased = Mapping[MessageId, tuple[Message, float]]
+"""By id, messages to hand out and when their leases end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look brought, with what was claimed of it at once. `gone`: ids of it that no longer wait."""
+
+    look: Look
+    gone: Set[MessageId]
+    leased: Leased
+
 
 @dataclass(slots=True)
 class _Claiming:
-    """What is heard about the ids of a claim while it runs."""
+    """What is heard about the ids of a claim while it runs; `ids` None: not known yet, it may be any."""
 
-    ids: frozenset[MessageId]
+    ids: frozenset[MessageId] | None
     settled: set[MessageId] = field(default_factory=set)
     uncertain: bool = False
 
@@ -99,6 +127,9 @@ class Sender:
         """These ended; returns how many of them are being claimed right now."""
         if self._claiming is None:
             return 0
+        if self._claiming.ids is None:
+            self._claiming.settled.update(ids)
+            return 0
         hits = self._claiming.ids.intersection(ids) - self._claiming.settled
         self._claiming.settled |= hits
         return len(hits)
@@ -110,35 +141,55 @@ class Sender:
 
     async def run_once(self, queue: QueueSpec, subscriptions: Iterable[Subscription]) -> Sent:
         """Serve the receivers, longest waiting first. Raises BackendError: then keys are lost, look again."""
-        grants = self._plan(subscriptions)
-        asked = handed_out = 0
-        orphans: list[Message] = []
+        takers = self._takers(subscriptions, min(len(self._cache), self._most()))
+        grants = _grants(takers, self._cache.take(min(self._most(), sum(capacity for _, capacity in takers))))
+        sent = Sent()
         for ack_wait_ns, group in _by_ack_wait(grants).items():
-            asked += sum(len(grant.keys) for grant in group)
-            messages = await self._claim(queue, ack_wait_ns, group)
-            for grant in group:
-                batch = self._batch(grant, messages)
-                if grant.subscription.over or grant.subscription.queue.columns != queue.columns:
-                    orphans += [message for message, _ in batch]  # it ended, or the table changed, while we claimed
-                else:
-                    handed_out += self._hand_out(grant.subscription, batch)
-        return Sent(asked, handed_out, tuple(orphans), tuple(grant.subscription for grant in grants))
+            sent += self._give(queue, group, await self._claim(queue, ack_wait_ns, group))
+        return sent
 
-    def _plan(self, subscriptions: Iterable[Subscription]) -> list[Grant]:
-        available = min(len(self._cache), CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
-        takers: list[tuple[Subscription, int]] = []
+    def takers(self, subscriptions: Iterable[Subscription]) -> list[Taker]:
+        """Those of the receivers, longest waiting first, that one `look_and_claim` can serve: of equal ack_wait."""
+        takers = self._takers(subscriptions, self._most())
+        return takers if len({taker.request.ack_wait_ns for taker, _ in takers}) == 1 else []
+
+    async def look_and_claim(self, queue: QueueSpec, takers: Sequence[Taker], limit: int) -> Found:
+        """Look for up to `limit`, and lease at once what `takers` can take. Raises BackendError: then nothing is."""
+        count = min(self._most(), sum(capacity for _, capacity in takers))
+        delays_ns = lease_delays_ns(queue, self._jitter(), takers[0][0].request.ack_wait_ns)
+        blocked = self._conflicts.blocked(self._clock.monotonic())
+        self._claiming = claiming = _Claiming(None)
+        try:
+            found = await self._work.run(self._store.look_and_claim(queue, limit, count, blocked, delays_ns))
+            claiming.ids = frozenset(found.asked)
+            if found.claim is None:
+                return Found(found.look, claiming.settled, {})
+            self._count(found.asked, found.claim)
+            await self._recheck(queue, claiming)
+        finally:
+            self._claiming = None
+        return Found(found.look, claiming.ids | claiming.settled, self._leased(found.claim, claiming))
+
+    def hand_out(self, queue: QueueSpec, takers: Sequence[Taker], leased: Leased) -> Sent:
+        """Give the takers what `look_and_claim` leased for them."""
+        keys = [MessageKey(message.priority, message.due_ns, message.id) for message, _ in leased.values()]
+        return self._give(queue, _grants(takers, sorted(keys, key=delivery_order)), leased)
+
+    def _most(self) -> int:
+        """Messages in one claim."""
+        return min(CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
+
+    def _takers(self, subscriptions: Iterable[Subscription], most: int) -> list[Taker]:
+        takers: list[Taker] = []
         for subscription in subscriptions:
-            if len(takers) == available:
+            if len(takers) == most:
                 break
             if capacity := subscription.capacity():
                 takers.append((subscription, capacity))
-        shares = fair_shares([capacity for _, capacity in takers], available)
-        return [Grant(taker, tuple(self._cache.take(n))) for (taker, _), n in zip(takers, shares, strict=True) if n]
+        return takers
 
-    async def _claim(
-        self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]
-    ) -> Mapping[MessageId, tuple[Message, float]]:
-        """Lease the keys; by id, the messages to hand out and when their leases end."""
+    async def _claim(self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]) -> Leased:
+        """Lease the keys."""
         ids = [key.id for grant in grants for key in grant.keys]
         delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))
@@ -148,6 +199,9 @@ class Sender:
             await self._recheck(queue, claiming)
         finally:
             self._claiming = None
+        return self._leased(claim, claiming)
+
+    def _leased(self, claim: Claim, claiming: _Claiming) -> Leased:
         now = self._clock.monotonic()
         return {
             message.id: (message, now + (message.lease_until_ns - claim.now_ns) / NS_PER_SECOND)
@@ -177,6 +231,7 @@ class Sender:
 
     async def _recheck(self, queue: QueueSpec, claiming: _Claiming) -> None:
         """Something was settled by WHERE while the claim ran: ask the table whether it was one of these."""
+        assert claiming.ids is not None
         for _ in range(_RECHECKS_MAX):
             if not claiming.uncertain:
                 return
@@ -185,8 +240,17 @@ class Sender:
             left = await self._work.run(self._store.unsettled(queue, sorted_ids(claiming.ids)))
             claiming.settled |= claiming.ids - left
 
-    def _batch(self, grant: Grant, messages: Mapping[MessageId, tuple[Message, float]]) -> list[tuple[Message, float]]:
-        return [messages[key.id] for key in sorted(grant.keys, key=delivery_order) if key.id in messages]
+    def _give(self, queue: QueueSpec, grants: Sequence[Grant], leased: Leased) -> Sent:
+        handed_out = 0
+        orphans: list[Message] = []
+        for grant in grants:
+            batch = [leased[key.id] for key in sorted(grant.keys, key=delivery_order) if key.id in leased]
+            if grant.subscription.over or grant.subscription.queue.columns != queue.columns:
+                orphans += [message for message, _ in batch]  # it ended, or the table changed, while we claimed
+            else:
+                handed_out += self._hand_out(grant.subscription, batch)
+        asked = sum(len(grant.keys) for grant in grants)
+        return Sent(asked, handed_out, tuple(orphans), tuple(grant.subscription for grant in grants))
 
     def _hand_out(self, subscription: Subscription, batch: list[tuple[Message, float]]) -> int:
         if not batch:
@@ -199,6 +263,17 @@ class Sender:
         self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
         subscription.give(messages)
         return len(messages)
+
+
+def _grants(takers: Sequence[Taker], keys: Sequence[MessageKey]) -> list[Grant]:
+    """Deal out keys in delivery order."""
+    shares = fair_shares([capacity for _, capacity in takers], len(keys))
+    ends = list(accumulate(shares))
+    return [
+        Grant(taker, tuple(keys[end - share : end]))
+        for (taker, _), share, end in zip(takers, shares, ends, strict=True)
+        if share
+    ]
 
 
 def _by_ack_wait(grants: Iterable[Grant]) -> dict[int | None, list[Grant]]:

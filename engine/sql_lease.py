@@ -1,7 +1,8 @@
 """Claim, release and purge in SQL. Each runs in a thread inside one transaction that its caller opened and commits.
 
 All three first select what they may change, locking it where others write too and passing over what is locked; then
-they change exactly that. So none of them ever waits for a client's transaction.
+they change exactly that. So none of them ever waits for a client's transaction. A claim is two round trips: what it may
+lease; then the lease, the rows as they are after it, and the commit.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.backend.base import StoreConnection
+from engine.backend.base import Statement, StoreConnection
 from engine.identity import from_text, id_kind
 from engine.model import Message, MessageId, QueueSpec, TextValue
 from engine.sql_look import INTEGER, id_column, not_null
@@ -45,8 +46,9 @@ def claim(
         return Claim(int(connection.query(statements.now)[0][0]), ())
     now_ns = int(not_null(rows[0][0]))
     locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
-    until_ns = _lease(connection, statements, locked, now_ns, delays_ns)
-    values = _values(connection, statements, queue, [row.id for row in locked])
+    last = max(delays_ns)
+    until_ns = {epoch: now_ns + delays_ns[min(max(epoch, 0), last)] for epoch in {row.epoch for row in locked}}
+    values = _lease(connection, statements, queue, [row.id for row in locked], until_ns)
     messages = (
         Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
         for row in locked
@@ -58,26 +60,18 @@ def claim(
 def _lease(
     connection: StoreConnection,
     statements: QueueStatements,
-    rows: Sequence[_Locked],
-    now_ns: int,
-    delays_ns: Mapping[int, int],
-) -> dict[int, int]:
-    """Mark the rows leased; returns until when, by the epoch they had."""
-    last = max(delays_ns)
-    until_ns = {epoch: now_ns + delays_ns[min(max(epoch, 0), last)] for epoch in {row.epoch for row in rows}}
-    cases = [value for pair in until_ns.items() for value in pair]
-    changed = connection.execute(statements.lease(len(until_ns), len(rows)), (*cases, *(row.id for row in rows)))
-    assert changed == len(rows), f"leased {changed} of {len(rows)} locked rows"
-    return until_ns
-
-
-def _values(
-    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, ids: Sequence[MessageId]
+    queue: QueueSpec,
+    ids: Sequence[MessageId],
+    until_ns: Mapping[int, int],
 ) -> dict[MessageId, tuple[TextValue, ...]]:
+    """Mark locked rows leased, until when by the epoch they had; returns them as they then are."""
+    cases = [value for pair in until_ns.items() for value in pair]
+    lease = Statement(statements.lease(len(until_ns), len(ids)), (*cases, *ids))
+    leased, read = connection.run((lease, Statement(statements.rows(len(ids)), ids, queue.columns)), last=True)
+    assert leased.affected == len(ids), f"leased {leased.affected} of {len(ids)} locked rows"
     id_ = id_column(queue)
     kind, position = id_kind(id_), queue.columns.index(id_)
-    rows = connection.query_text(statements.rows(len(ids)), ids, queue.columns)
-    return {from_text(kind, not_null(row[position])): row for row in rows}
+    return {from_text(kind, not_null(row[position])): row for row in read.rows}
 
 
 def release(

@@ -3,11 +3,16 @@
 Read level by level of priority, because no database we serve skips within an index by itself: on (time_acked, priority,
 time_next) each level is one statement that reads only the rows it returns, however many are postponed or acked. Stops
 once it has enough; then `next_due_ns` covers the levels read, and whatever waits beyond them comes after them anyway.
+The first level is mostly the one it was last time, and few messages are due: so the first rows of that one are read in
+the same round trip that asks which it is. Only where they are not all there is to know of it, it is read as the others.
 """
 
 from __future__ import annotations
 
-from engine.backend.base import StoreConnection
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.backend.base import Statement, StoreConnection
 from engine.identity import from_text, id_kind
 from engine.model import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
 from engine.statements.queue import QueueStatements
@@ -16,7 +21,11 @@ from engine.store import Look
 PRIORITY_LEVELS_MAX = 32
 """Levels read one by one, about 0.2 ms each; beyond it the rest is read in one go, by a scan of the index."""
 
+PEEK_ROWS = 16
+"""What is read of the level that is guessed: enough for a few commits at a time, and quick where it was in vain."""
+
 _LONGLONG, _BINARY = 8, 63
+Row = tuple[TextValue, ...]
 INTEGER = ColumnMeta(name="n", type=_LONGLONG, charset=_BINARY)
 """The metadata of a computed integer."""
 
@@ -34,14 +43,31 @@ def not_null(value: TextValue) -> bytes:
     return value
 
 
-def look(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> Look:
+@dataclass(slots=True)
+class LevelGuess:
+    """The first level of a queue's last look. Wrong guesses cost a round trip and nothing else."""
+
+    priority: int | None = None
+
+
+def look(
+    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int, guess: LevelGuess
+) -> Look:
     """See the module."""
     reading = _Reading(connection, statements, queue, limit)
     if queue.layout is Layout.LEGACY:
         reading.read_unlevelled()
     else:
-        reading.read_levels()
+        reading.read_levels(guess)
     return reading.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Peeked:
+    """The first rows (id, priority, time_next) of the level guessed, and the level after it."""
+
+    rows: Sequence[Row]
+    next_priority: int | None
 
 
 class _Reading:
@@ -66,19 +92,45 @@ class _Reading:
         self._now_ns = int(self._connection.query(self._statements.now)[0][0])
         self._read(self._statements.look_legacy, ())
 
-    def read_levels(self) -> None:
-        now_ns, priority, unprioritised = self._connection.query(self._statements.look_start)[0]
-        self._now_ns = int(now_ns)
+    def read_levels(self, guess: LevelGuess) -> None:
+        first, unprioritised, peeked = self._start(guess.priority)
         if unprioritised:
             self._read(self._statements.look_no_priority, ())
         # NULL counts as 0, and negative levels precede it: so it does not count towards having enough.
         enough = len(self._keys) + self._limit
+        priority = first
+        if first is not None:
+            if first == guess.priority and self._take_peeked(peeked.rows):
+                priority = peeked.next_priority
+            guess.priority = first
         for _ in range(PRIORITY_LEVELS_MAX):
             if priority is None or len(self._keys) > enough:
                 return
             priority = self._read(self._statements.look_priority, (priority,), next_level=(priority,))
         if priority is not None and len(self._keys) <= enough:
             self._read(self._statements.look_rest, (priority,))
+
+    def _start(self, guess: int | None) -> tuple[int | None, bool, _Peeked]:
+        """The first level, whether there are messages without one, and what is seen of the level guessed."""
+        statements = [Statement(self._statements.look_start, (guess,), (INTEGER,) * 4)]
+        if guess is not None:
+            statements.append(Statement(self._statements.look_peek, (guess, PEEK_ROWS), self._columns[1:]))
+        (start,), *peeked = [answer.rows for answer in self._connection.run(statements)]
+        now_ns, first, unprioritised, following = start
+        self._now_ns = int(not_null(now_ns))
+        seen = _Peeked(peeked[0] if peeked else (), _number(following))
+        return _number(first), unprioritised != b"0", seen
+
+    def _take_peeked(self, rows: Sequence[Row]) -> bool:
+        """Take in the first rows of a level, if they tell all that is due of it."""
+        later = [time_next for _, _, time_next in rows if time_next is not None and int(time_next) > self._now_ns]
+        if not later and len(rows) == PEEK_ROWS:
+            return False
+        for id_, priority, time_next in rows[: len(rows) - len(later)]:
+            self._add(id_, priority, time_next)
+        if later:
+            self._note_due(later[0])
+        return True
 
     def _read(self, sql: str, level: tuple[int, ...], next_level: tuple[int, ...] = ()) -> int | None:
         """Take in one statement's keys; returns the next level, where the statement yields it."""
@@ -87,14 +139,21 @@ class _Reading:
         following: int | None = None
         for kind, id_, priority, time_next in self._connection.query_text(sql, params, self._columns):
             if kind == b"0":
-                due_ns = int(time_next or 0)
-                self._keys.append(MessageKey(int(not_null(priority)), due_ns, from_text(self._kind, not_null(id_))))
+                self._add(id_, priority, time_next)
             else:
-                following = None if priority is None else int(priority)
+                following = _number(priority)
                 self._note_due(time_next)
         return following
+
+    def _add(self, id_: TextValue, priority: TextValue, time_next: TextValue) -> None:
+        id_value = from_text(self._kind, not_null(id_))
+        self._keys.append(MessageKey(int(not_null(priority)), int(time_next or 0), id_value))
 
     def _note_due(self, time_next: TextValue) -> None:
         if time_next is not None:
             due_ns = int(time_next)
             self._next_due_ns = due_ns if self._next_due_ns is None else min(self._next_due_ns, due_ns)
+
+
+def _number(value: TextValue) -> int | None:
+    return None if value is None else int(value)

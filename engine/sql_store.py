@@ -11,18 +11,29 @@ Rules
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from engine import sql_lease, sql_look
-from engine.backend.base import StorePool
+from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
 from engine.identity import from_text, id_kind
 from engine.model import MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.sql_look import LevelGuess
 from engine.statements.dialect import Dialect
 from engine.statements.mysql import MYSQL
 from engine.statements.queue import QueueStatements
 from engine.statements.sqlite import SQLITE
-from engine.store import Claim, Look, Release
+from engine.store import Claim, Look, LookAndClaim, Release, first_free
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What is kept for a queue as long as its definition stands."""
+
+    queue: QueueSpec
+    statements: QueueStatements
+    guess: LevelGuess = field(default_factory=LevelGuess)
 
 
 class SqlMessageStore:
@@ -32,7 +43,7 @@ class SqlMessageStore:
         self._pool = pool
         self._dialect = dialect
         self._logger = logger or logging.getLogger("queuegate.store")
-        self._texts: dict[QueueName, tuple[QueueSpec, QueueStatements]] = {}
+        self._texts: dict[QueueName, _Texts] = {}
         self._warned: set[tuple[QueueName, str]] = set()
 
     @classmethod
@@ -58,13 +69,33 @@ class SqlMessageStore:
 
     async def look(self, queue: QueueSpec, limit: int) -> Look:
         assert limit >= 1
-        statements = self._statements(queue)
-        return await self._pool.read(lambda connection: sql_look.look(connection, statements, queue, limit))
+        return await self._pool.read(self._looking(queue, limit))
 
     async def claim(self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
         assert ids and delays_ns
+        return await self._pool.write(self._claiming(queue, ids, delays_ns))
+
+    async def look_and_claim(
+        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+    ) -> LookAndClaim:
+        assert limit >= 1 and count >= 1 and delays_ns
+
+        def then(look: Look) -> Callable[[StoreConnection], Claim] | None:
+            ids = first_free(look, count, blocked)
+            return self._claiming(queue, ids, delays_ns) if ids else None
+
+        look, claim = await self._pool.read_then_write(self._looking(queue, limit), then)
+        return LookAndClaim(look, first_free(look, count, blocked), claim)
+
+    def _looking(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], Look]:
+        texts = self._texts_of(queue)
+        return lambda connection: sql_look.look(connection, texts.statements, queue, limit, texts.guess)
+
+    def _claiming(
+        self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]
+    ) -> Callable[[StoreConnection], Claim]:
         statements = self._statements(queue)
-        return await self._pool.write(lambda c: sql_lease.claim(c, statements, queue, ids, delays_ns))
+        return lambda connection: sql_lease.claim(connection, statements, queue, ids, delays_ns)
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId]:
         if not ids:
@@ -87,10 +118,13 @@ class SqlMessageStore:
         return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
 
     def _statements(self, queue: QueueSpec) -> QueueStatements:
-        entry = self._texts.get(queue.name)
-        if entry is None or entry[0] is not queue:
-            entry = self._texts[queue.name] = (queue, QueueStatements(self._dialect, queue))
-        return entry[1]
+        return self._texts_of(queue).statements
+
+    def _texts_of(self, queue: QueueSpec) -> _Texts:
+        texts = self._texts.get(queue.name)
+        if texts is None or texts.queue is not queue:
+            texts = self._texts[queue.name] = _Texts(queue, QueueStatements(self._dialect, queue))
+        return texts
 
     def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:
         """Tell once of each table that cannot be served, or only slowly, and why."""

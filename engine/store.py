@@ -1,13 +1,15 @@
 """MessageStore: what the engine asks of a database, in the engine's words. Implemented by sql_store.
 
-Every method is one transaction or one read. A method that raises BackendUnavailable leaves the outcome unknown;
-the caller must then treat a claim as not made and a settlement as not counted, and look at the table again.
+Every method is one transaction or one read, `look_and_claim` a read and then a transaction. A method that raises
+BackendUnavailable leaves the outcome unknown; the caller must then treat a claim as not made and a settlement as not
+counted, and look at the table again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from engine.model import Message, MessageId, MessageKey, QueueCatalog, QueueSpec
@@ -36,6 +38,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class LookAndClaim:
+    """A look, and what was leased of it at once. `asked`: the ids that were to be; `claim` is None where none were."""
+
+    look: Look
+    asked: tuple[MessageId, ...]
+    claim: Claim | None
+
+
+def first_free(look: Look, count: int, blocked: Collection[MessageId]) -> tuple[MessageId, ...]:
+    """The first ids in delivery order of what a look found, but for the blocked ones."""
+    return tuple(islice((key.id for key in look.keys if key.id not in blocked), count))
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """A lease to hand back: undone only where the row still holds exactly this lease."""
 
@@ -61,6 +77,15 @@ class MessageStore(Protocol):
 
         `delays_ns` maps an epoch before the lease to its delay; its largest key stands for all above it. Rows locked by
         another transaction are passed over, not waited for. The leases are committed when this returns.
+        """
+        ...
+
+    async def look_and_claim(
+        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+    ) -> LookAndClaim:
+        """`look` for up to `limit`, then `claim` the first `count` of them that are not `blocked`, at once.
+
+        The look is as of before the claim: its keys include what was claimed, its next due time none of these leases.
         """
         ...
 

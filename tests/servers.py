@@ -269,6 +269,12 @@ class Stream:
                 raise AssertionError(f"{len(self.rows)} of {count} messages after {timeout} s; stream {state}")
             return list(self.rows)
 
+    def more(self, taken: int) -> list[tuple[Any, ...]]:
+        """The rows after the first `taken`, as soon as there are any; none once the stream has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.rows) > taken or self.ended.is_set())
+            return self.rows[taken:]
+
     def wait_end(self, timeout: float = 20.0) -> BaseException | None:
         """The error the stream ended with, None where it ended well."""
         assert self.ended.wait(timeout), f"the stream is still open after {timeout} s"

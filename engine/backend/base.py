@@ -7,14 +7,33 @@ is in each backend's own dialect with `?` placeholders; a backend that needs ano
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from engine.model import ColumnMeta, TextValue
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 SqlValue = Any
 """What a driver binds: int, float, Decimal, str, bytes, date, datetime, timedelta or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One of several statements sent together. `columns` describe its select list; empty: it has no result set."""
+
+    sql: str
+    params: Sequence[SqlValue] = ()
+    columns: Sequence[ColumnMeta] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a Statement came to: rows in the text protocol's form, or how many rows it changed."""
+
+    rows: list[tuple[TextValue, ...]]
+    affected: int
 
 
 class StoreConnection(Protocol):
@@ -34,6 +53,13 @@ class StoreConnection(Protocol):
         """Run a statement without a result; returns the affected rows."""
         ...
 
+    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+        """Run statements in order, in as few round trips as the driver can; ends at the first that fails.
+
+        `last`: nothing follows in this transaction, so that its commit may travel along.
+        """
+        ...
+
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         """The table's columns, in order, as MySQL result metadata."""
         ...
@@ -48,6 +74,15 @@ class StorePool(Protocol):
 
     async def write(self, work: Callable[[StoreConnection], T]) -> T:
         """Run `work` in a thread as one transaction: committed when it returns, rolled back when it raises."""
+        ...
+
+    async def read_then_write(
+        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+    ) -> tuple[R, T | None]:
+        """Run `read` outside any transaction, and what `then` makes of it, if anything, as one; in one go if possible.
+
+        `then` may be called in a thread. When its work fails, what was read is lost with it.
+        """
         ...
 
     async def close(self) -> None:

@@ -7,15 +7,17 @@ as literals that PyMySQL escapes. Errors become BackendError with the server's o
 from __future__ import annotations
 
 import contextlib
+import enum
 import re
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import pymysql
+from pymysql.constants import CLIENT
 
-from engine.backend.base import SqlValue
+from engine.backend.base import Answer, SqlValue, Statement
 from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl, SslMode
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -40,6 +42,12 @@ _LOCK_WAIT_TIMEOUT = 1205
 _PLACEHOLDER = re.compile(r"`[^`]*`|'[^']*'|(\?)")
 
 
+class _Transaction(enum.Enum):
+    NONE = "none is open"
+    DUE = "begins with the next statement, in the same round trip"
+    OPEN = "open"
+
+
 class MySQLPool(ThreadPool):
     """The engine's pool for a MySQL backend; opens its first connection with the first work."""
 
@@ -57,6 +65,8 @@ class MySQLStoreConnection:
         except (pymysql.err.Error, OSError, RuntimeError) as error:
             raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
         self._decoders = self._connection.decoders
+        self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
+        self._transaction = _Transaction.NONE
         try:
             for statement in _SESSION:
                 self.execute(statement)
@@ -65,40 +75,43 @@ class MySQLStoreConnection:
             raise
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        with self._errors():
-            self._connection.query(self._bound(sql, params))
-            return list(self._connection._result.rows or ())
+        self._send([self._bound(sql, params)])
+        return list(self._connection._result.rows or ())
 
     def query_text(
         self, sql: str, params: Sequence[SqlValue], columns: Sequence[ColumnMeta]
     ) -> list[tuple[TextValue, ...]]:
+        return self.run((Statement(sql, params, columns),))[0].rows
+
+    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
+        return self._send([self._bound(sql, params)])[0].affected
+
+    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
         # Without decoders and without unicode PyMySQL hands out the bytes as they came.
         self._connection.decoders, self._connection.use_unicode = {}, False
         try:
-            return self.query(sql, params)
+            return self._send([self._bound(x.sql, x.params) for x in statements], last=last)
         finally:
             self._connection.decoders, self._connection.use_unicode = self._decoders, True
 
-    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
-        with self._errors():
-            return int(self._connection.query(self._bound(sql, params)))
-
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         name = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
-        with self._errors():
-            self._connection.query(f"SELECT * FROM {name} LIMIT 0")
-            return tuple(_column(packet) for packet in self._connection._result.fields)
+        self._send([f"SELECT * FROM {name} LIMIT 0"])
+        return tuple(_column(packet) for packet in self._connection._result.fields)
 
     def begin(self) -> None:
-        self.execute("BEGIN")
+        self._transaction = _Transaction.DUE
 
     def commit(self) -> None:
-        self.execute("COMMIT")
+        if self._transaction is _Transaction.OPEN:
+            self._send(["COMMIT"])
+        self._transaction = _Transaction.NONE
 
     def rollback(self) -> None:
         # On a connection that is gone there is nothing to roll back, and the error that came first must not be hidden.
-        if self._connection.open:
-            self.execute("ROLLBACK")
+        if self._transaction is _Transaction.OPEN and self._connection.open:
+            self._send(["ROLLBACK"])
+        self._transaction = _Transaction.NONE
 
     def ping(self) -> None:
         with self._errors():
@@ -107,6 +120,32 @@ class MySQLStoreConnection:
     def close(self) -> None:
         with contextlib.suppress(pymysql.err.Error, OSError):
             self._connection.close()
+
+    def _send(self, texts: list[str], *, last: bool = False) -> list[Answer]:
+        """Run the statements, with the BEGIN that is due before them and, after the `last`, the COMMIT."""
+        before = ["BEGIN"] if self._transaction is _Transaction.DUE else []
+        if before:
+            self._transaction = _Transaction.OPEN
+        after = ["COMMIT"] if last and self._transaction is _Transaction.OPEN else []
+        with self._errors():
+            answers = self._answers([*before, *texts, *after])
+        if after:
+            self._transaction = _Transaction.NONE
+        return answers[len(before) : len(before) + len(texts)]
+
+    def _answers(self, texts: list[str]) -> list[Answer]:
+        if self._together:
+            self._connection.query(";".join(texts))
+            return [self._answer(), *(self._answer_to(self._connection.next_result) for _ in texts[1:])]
+        return [self._answer_to(self._connection.query, text) for text in texts]
+
+    def _answer_to(self, call: Callable[..., object], *arguments: str) -> Answer:
+        call(*arguments)
+        return self._answer()
+
+    def _answer(self) -> Answer:
+        result = self._connection._result
+        return Answer(list(result.rows or ()), result.affected_rows)
 
     def _bound(self, sql: str, params: Sequence[SqlValue]) -> str:
         pieces = _pieces(sql)
@@ -130,6 +169,7 @@ def _connect(url: BackendUrl) -> Any:
         user=url.user,
         password=url.password,
         database=url.database,
+        client_flag=CLIENT.MULTI_STATEMENTS,
         charset="utf8mb4",
         autocommit=True,
         binary_prefix=True,

@@ -21,6 +21,7 @@ from typing import Protocol, TypeVar
 from engine.backend.base import StoreConnection
 from engine.errors import BackendError, BackendUnavailable
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 IDLE_SECONDS_UNTRIED = 30.0  # well below the shortest idle timeouts in use (MySQL 8 h, firewalls from 60 s)
@@ -66,43 +67,54 @@ class ThreadPool:
         self._opened = 0  # attempts, by all threads: a guess at whether a read had a new connection is good enough
 
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
-        return await self._run(self._read, work)
+        return await self._run(lambda: self._read(work))
 
     async def write(self, work: Callable[[StoreConnection], T]) -> T:
-        return await self._run(self._write, work)
+        return await self._run(lambda: self._write(work))
+
+    async def read_then_write(
+        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+    ) -> tuple[R, T | None]:
+        return await self._run(lambda: self._read_then_write(read, then))
 
     async def close(self) -> None:
         self._closed = True
         await asyncio.to_thread(self._executor.shutdown)
         self._discard_idle()
 
-    async def _run(self, how: Callable[[Callable[[StoreConnection], T]], T], work: Callable[[StoreConnection], T]) -> T:
+    async def _run(self, call: Callable[[], T]) -> T:
         if self._closed:
             raise BackendUnavailable("the connection pool is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, how, work)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def _read(self, work: Callable[[StoreConnection], T]) -> T:
-        began, opened = self._monotonic(), self._opened
-        try:
-            with self._connection() as connection:
-                return work(connection)
-        except BackendUnavailable:
-            # Not after a long wait for an answer, nor where a connection was refused just now.
-            if self._opened != opened or self._monotonic() - began > CUT_SECONDS:
-                raise
-        with self._connection() as connection:
-            return work(connection)
+        return self._read_then_write(work, lambda _: None)[0]
 
     def _write(self, work: Callable[[StoreConnection], T]) -> T:
         with self._connection() as connection:
-            connection.begin()
-            try:
-                result = work(connection)
-            except BaseException:
-                connection.rollback()
+            return _transaction(connection, work)
+
+    def _read_then_write(
+        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+    ) -> tuple[R, T | None]:
+        began, opened, answered = self._monotonic(), self._opened, False
+
+        def both(connection: PooledConnection) -> tuple[R, T | None]:
+            nonlocal answered
+            found = read(connection)
+            answered = True
+            work = then(found)
+            return found, None if work is None else _transaction(connection, work)
+
+        try:
+            with self._connection() as connection:
+                return both(connection)
+        except BackendUnavailable:
+            # Not once it may have written, nor after a long wait for an answer, nor where a connection was refused.
+            if answered or self._opened != opened or self._monotonic() - began > CUT_SECONDS:
                 raise
-            connection.commit()
-            return result
+        with self._connection() as connection:
+            return both(connection)
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[PooledConnection]:
@@ -150,3 +162,14 @@ class ThreadPool:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             connection.close()
+
+
+def _transaction(connection: PooledConnection, work: Callable[[StoreConnection], T]) -> T:
+    connection.begin()
+    try:
+        result = work(connection)
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.commit()
+    return result

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.backend.base import SqlValue, StoreConnection
+from engine.backend.base import Answer, SqlValue, Statement, StoreConnection
 from engine.backend.sqlite_connection import SqliteConnection
 from engine.backend.sqlite_text import text_encoder
 from engine.model import ColumnMeta, TextValue
@@ -18,6 +18,7 @@ from engine.model import ColumnMeta, TextValue
 if TYPE_CHECKING:
     from engine.backend.sqlite import SqliteDatabase
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 DATABASE = "main"
@@ -55,6 +56,15 @@ class SqliteStoreConnection:
         finally:
             cursor.close()
 
+    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+        # There are no round trips to save, and the writer commits many transactions at once.
+        return [self._answer(statement) for statement in statements]
+
+    def _answer(self, statement: Statement) -> Answer:
+        if statement.columns:
+            return Answer(self.query_text(statement.sql, statement.params, statement.columns), 0)
+        return Answer([], self.execute(statement.sql, statement.params))
+
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         if database != DATABASE:
             return ()
@@ -76,6 +86,14 @@ class SqliteStorePool:
 
     async def write(self, work: Callable[[StoreConnection], T]) -> T:
         return await self.database.write(lambda connection: work(SqliteStoreConnection(connection)))
+
+    async def read_then_write(
+        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+    ) -> tuple[R, T | None]:
+        # Apart, so that a read never waits for its turn to write.
+        found = await self.read(read)
+        work = then(found)
+        return found, None if work is None else await self.write(work)
 
     async def close(self) -> None:
         """Nothing of its own to close: the connections are the database's."""

@@ -34,12 +34,15 @@ class QueueStatements:
         self.now = f"SELECT {now_ns}"
         """The database's time."""
 
-        self.look_start = (
-            f"SELECT {now_ns}, (SELECT MIN(priority) {waiting}), EXISTS (SELECT 1 {waiting} AND priority IS NULL)"
-        )
-        """The time, the first priority in use, and whether there are messages without one."""
-
         next_priority = f"(SELECT MIN(priority) {waiting} AND priority > ?)"
+        self.look_start = (
+            f"SELECT {now_ns}, (SELECT MIN(priority) {waiting}), EXISTS (SELECT 1 {waiting} AND priority IS NULL),"
+            f" {next_priority}"
+        )
+        """The time, the first priority in use, whether there are messages without one, and the priority after `?`."""
+
+        self.look_peek = f"SELECT id, priority, time_next {waiting} AND priority = ? ORDER BY time_next LIMIT ?"
+        """The first messages of one priority, due or not: needs no time, and is a fifth of the work of the next."""
 
         self.look_priority = self._level("priority = ?", "priority", next_priority)
         """Of one priority: its due messages (kind 0), then (kind 1) the next priority in use and the next due time."""
@@ -69,10 +72,11 @@ class QueueStatements:
         waiting = f"WHERE time_acked IS NULL AND {level} AND time_next"
         earliest = "MIN(time_next)" if "," in order else "time_next"
         first = "" if "," in order else " ORDER BY time_next LIMIT 1"
+        next_due = f"(SELECT {earliest} FROM {self._table} {waiting} > ?{first})"
         return (
             f"SELECT * FROM ({keys} {waiting} IS NULL ORDER BY {order} LIMIT ?) AS unscheduled"
             f" UNION ALL SELECT * FROM ({keys} {waiting} <= ? ORDER BY {order} LIMIT ?) AS due"
-            f" UNION ALL SELECT 1, NULL, {next_priority}, (SELECT {earliest} FROM {self._table} {waiting} > ?{first})"
+            f" UNION ALL SELECT 1, NULL, {next_priority}, {next_due}"
         )
 
     def claimable(self, count: int) -> str:

@@ -1,13 +1,14 @@
 """MemoryStore: a MessageStore over dictionaries, held to the same contract suite as the stores in SQL.
 
 It can do what a database does to us: answer late, fail before or after it has done the work, keep rows locked. `calls`
-counts what it was asked, for tests that say how much database work something may cause.
+counts what it was asked, for tests that say how much database work something may cause; a look_and_claim counts as the
+two that it is made of, and in `at_once`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -26,7 +27,7 @@ from engine.model import (
     TextValue,
 )
 from engine.options import QueueOptions
-from engine.store import Claim, Look, Release
+from engine.store import Claim, Look, LookAndClaim, Release, first_free
 
 T = TypeVar("T")
 
@@ -77,6 +78,7 @@ class MemoryStore:
     catalog: QueueCatalog = field(default_factory=QueueCatalog)
     tables: dict[QueueName, dict[MessageId, Row]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
+    at_once: int = 0
     latency: float = 0.0
     down: BackendError | None = None
     fail_after: BackendError | None = None
@@ -135,6 +137,14 @@ class MemoryStore:
             return Claim(now, tuple(messages))
 
         return await self._call("claim", work)
+
+    async def look_and_claim(
+        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+    ) -> LookAndClaim:
+        self.at_once += 1
+        look = await self.look(queue, limit)
+        ids = first_free(look, count, blocked)
+        return LookAndClaim(look, ids, await self.claim(queue, ids, delays_ns) if ids else None)
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId]:
         async def work() -> set[MessageId]:

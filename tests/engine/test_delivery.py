@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
@@ -239,6 +241,71 @@ async def test_what_is_settled_between_the_lease_and_the_hand_out_is_not_sent(by
         await w.commit(Row(1), Row(2))
         assert receiver.ids == [2]
         assert receiver.subscription.unacked == 1
+
+
+@in_virtual_time
+@pytest.mark.parametrize("heard", [False, True])
+async def test_what_is_settled_between_the_look_and_the_lease_is_not_sent(heard):
+    async with world() as w:
+        receiver = await w.receive()
+
+        async def ack_meanwhile():
+            w.ack(1, heard=heard)
+
+        w.store.during["look"] = ack_meanwhile
+        await w.commit(Row(1), Row(2))
+        assert receiver.ids == [2]
+        assert w.store.tables[NAME][1].time_next is None and w.store.tables[NAME][1].epoch == 0
+
+
+@in_virtual_time
+async def test_a_commit_costs_one_call_where_a_receiver_waits_and_nothing_else_does():
+    async with world(make_spec(batch_size=2)) as w:
+        receiver = await w.receive()
+        before, at_once = w.store.calls.copy(), w.store.at_once
+        await w.commit(Row(1))
+        calls = w.store.calls - before
+        assert receiver.ids == [1]
+        assert (w.store.at_once - at_once, calls["look"], calls["claim"]) == (1, 1, 1)
+        await w.commit(*(Row(id_, time_next=id_) for id_ in range(2, 8)))
+        calls = w.store.calls - before
+        assert receiver.ids == [1, 2, 3, 4, 5, 6, 7]
+        assert (w.store.at_once - at_once, calls["look"], calls["claim"]) == (2, 2, 4), (
+            "the rest is claimed from the cache"
+        )
+
+
+@in_virtual_time
+async def test_what_was_leased_for_a_receiver_that_left_meanwhile_goes_back_uncounted():
+    async with world() as w:
+        receiver, later = await w.receive(), []
+
+        async def leave():
+            receiver.task.cancel()
+            later.append(asyncio.create_task(receiver.subscription.close(give_back=True)))
+            await settle()
+
+        w.store.during["claim"] = leave
+        await w.commit(Row(1, time_next=5))
+        await settle()
+        assert later[0].done() and receiver.ids == []
+        row = w.store.tables[NAME][1]
+        assert (row.time_next, row.epoch) == (5, 0)
+        assert (await w.receive()).epochs == [1]
+
+
+@in_virtual_time
+async def test_a_commit_during_a_look_and_claim_is_looked_for_again():
+    async with world() as w:
+        receiver = await w.receive()
+
+        async def commit_more():
+            w.store.add(Row(2))
+            w.engine.committed(CommitReport(touched=frozenset((NAME,))))
+
+        w.store.during["claim"] = commit_more
+        await w.commit(Row(1))
+        assert receiver.ids == [1, 2] and receiver.times == [1000.0, 1000.0]
 
 
 @in_virtual_time

@@ -9,7 +9,9 @@ import pytest
 from memory_store import Row
 from store_benches import COMMENT, MySQLBench
 
+from engine.backend.base import Statement
 from engine.backend.mysql import MySQLPool, MySQLStoreConnection
+from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl
 from engine.clock import NS_PER_SECOND as SECOND
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -71,7 +73,11 @@ async def test_the_look_reads_only_what_it_returns(bench):
     await bench.run("INSERT INTO q (id, time_acked) SELECT seq, seq FROM seq_20001_to_25000")
     await bench.run("ANALYZE TABLE q")
     texts, now = QueueStatements(MYSQL, bench.spec), await bench.now_ns()
-    statements = [(texts.look_start, ()), (texts.look_priority, (50, 101, 50, now, 101, 50, 50, now))]
+    statements = [
+        (texts.look_start, (50,)),
+        (texts.look_peek, (50, 16)),
+        (texts.look_priority, (50, 101, 50, now, 101, 50, 50, now)),
+    ]
     for sql, params in statements:
         await bench.run("FLUSH STATUS")
         await bench.run(sql, params)
@@ -225,3 +231,65 @@ async def test_tls_that_is_asked_for_and_not_offered_is_an_error(bench):
     url = BackendUrl.parse(f"mysql://root@127.0.0.1:{bench.url.port}/?ssl=required")
     with pytest.raises(BackendUnavailable, match=r"SSL|TLS"):
         await asyncio.to_thread(MySQLStoreConnection, url)
+
+
+class Counted:
+    """A pool of one connection that notes the texts it sends, one entry for each round trip."""
+
+    def __init__(self, url):
+        self.sent = []
+        self.connection = MySQLStoreConnection(url)
+        query = self.connection._connection.query
+
+        def counted(sql, *args, **kwargs):
+            self.sent.append(sql)
+            return query(sql, *args, **kwargs)
+
+        self.connection._connection.query = counted
+        self.pool = ThreadPool(lambda: self.connection, size=1)
+
+
+async def test_a_message_costs_three_round_trips_from_look_to_lease(bench):
+    counted = Counted(bench.url)
+    store = SqlMessageStore.for_mysql(counted.pool)
+    await bench.add(Row(1))
+    await store.look(bench.spec, 10)  # learns the level of priority in use
+    counted.sent.clear()
+    found = await store.look_and_claim(bench.spec, 10, 10, (), DELAYS)
+    assert [message.id for message in found.claim.messages] == [1]
+    assert len(counted.sent) == 3, counted.sent
+    assert counted.sent[1].startswith("BEGIN;SELECT") and counted.sent[2].endswith(";COMMIT")
+    counted.sent.clear()
+    assert (await store.look_and_claim(bench.spec, 10, 10, (), DELAYS)).claim is None
+    assert len(counted.sent) == 1, "nothing due opens no transaction"
+    await store.close()
+
+
+async def test_a_server_without_multi_statements_is_asked_one_by_one(bench):
+    counted = Counted(bench.url)
+    counted.connection._together = False
+    store = SqlMessageStore.for_mysql(counted.pool)
+    await bench.add(Row(1), Row(2))
+    for id_ in (1, 2):
+        found = await store.look_and_claim(bench.spec, 10, 1, (), DELAYS)
+        assert [message.id for message in found.claim.messages] == [id_]
+        assert (await bench.row(id_)).epoch == 1, "committed"
+    assert not [text for text in counted.sent if ";" in text]
+    await store.close()
+
+
+async def test_an_error_amid_statements_sent_together_undoes_them_and_keeps_the_connection(bench):
+    await bench.add(Row(1))
+    lease = Statement("UPDATE q SET epoch = 7 WHERE id = ?", (1,))
+
+    def fails(connection):
+        connection.run([lease, Statement("SELECT nothing FROM nowhere"), lease], last=True)
+
+    counted = Counted(bench.url)
+    with pytest.raises(BackendError, match="nowhere"):
+        await counted.pool.write(fails)
+    assert (await bench.row(1)).epoch == 0
+    assert await counted.pool.read(lambda connection: connection.query("SELECT 5")) == [(5,)]
+    await counted.pool.write(lambda connection: connection.run([lease], last=True))
+    assert (await bench.row(1)).epoch == 7
+    await counted.pool.close()

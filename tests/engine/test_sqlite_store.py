@@ -42,7 +42,12 @@ async def test_statements_on_ids_never_read_all_that_is_unacked(bench):
 
 async def test_the_look_reads_only_what_it_returns(bench):
     texts = QueueStatements(SQLITE, bench.spec)
-    for sql, params in [(texts.look_start, ()), (texts.look_priority, (50, 9, 50, 5, 9, 50, 50, 5))]:
+    statements = [
+        (texts.look_start, (50,)),
+        (texts.look_peek, (50, 16)),
+        (texts.look_priority, (50, 9, 50, 5, 9, 50, 50, 5)),
+    ]
+    for sql, params in statements:
         steps = [step for step in await plan(bench, sql, params) if "q" in step.split()[1:2] or "main.q" in step]
         assert steps and all("USING COVERING INDEX q_by_due" in step for step in steps), steps
         assert not any("TEMP B-TREE" in step for step in await plan(bench, sql, params))

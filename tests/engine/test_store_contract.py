@@ -190,6 +190,73 @@ async def test_a_thousand_at_once(bench):
     assert {message.id for message in claim.messages} == set(range(1, 1001))
 
 
+# --- look and claim at once
+
+
+async def test_a_look_and_claim_leases_the_first_of_what_it_found(bench):
+    now = await bench.now_ns()
+    await bench.add(*(Row(id_, time_next=id_, payload=f"p{id_}") for id_ in range(1, 6)))
+    await bench.add(Row(6, time_next=now + 60 * SECOND))
+    found = await bench.store.look_and_claim(bench.spec, 4, 2, frozenset((1,)), DELAYS)
+    assert [key.id for key in found.look.keys] == [1, 2, 3, 4] and found.look.more
+    assert found.asked == (2, 3)
+    assert sorted(message.id for message in found.claim.messages) == [2, 3]
+    for message in found.claim.messages:
+        row = await bench.row(message.id)
+        assert (row.epoch, row.time_next) == (1, message.lease_until_ns)
+        assert message.lease_until_ns == found.claim.now_ns + 10 * SECOND
+        assert f"p{message.id}".encode() in message.values
+    for id_ in (1, 4, 5):
+        assert (await bench.row(id_)).epoch == 0
+    rest = await bench.store.look(bench.spec, 10)
+    assert [key.id for key in rest.keys] == [1, 4, 5]
+
+
+async def test_a_look_and_claim_of_nothing_due_writes_nothing(bench):
+    assert (await bench.store.look_and_claim(bench.spec, 10, 10, (), DELAYS)).claim is None
+    future = await bench.now_ns() + 60 * SECOND
+    await bench.add(Row(1, time_next=future), Row(2))
+    found = await bench.store.look_and_claim(bench.spec, 10, 10, frozenset((2,)), DELAYS)
+    assert (found.claim, found.asked) == (None, ())
+    assert [key.id for key in found.look.keys] == [2] and found.look.next_due_ns == future
+    assert (await bench.row(1)).epoch == 0 and (await bench.row(2)).epoch == 0
+
+
+async def test_a_look_and_claim_passes_over_locked_rows_and_names_them(bench):
+    if not bench.locks:
+        pytest.skip("this database has one writer: its rows are never locked by another")
+    await bench.add(Row(1), Row(2))
+    await bench.lock(1)
+    found = await bench.store.look_and_claim(bench.spec, 10, 10, (), DELAYS)
+    assert sorted(found.asked) == [1, 2] and [message.id for message in found.claim.messages] == [2]
+
+
+async def test_looks_again_and_again_see_what_is_there_whatever_was_there_before(bench):
+    """A store may remember what it found last time; it must never answer from that."""
+
+    async def seen():
+        look = await bench.store.look(bench.spec, 100)
+        return [key.id for key in look.keys], look.next_due_ns
+
+    future = await bench.now_ns() + 60 * SECOND
+    await bench.add(Row(1, priority=50))
+    assert await seen() == ([1], None)
+    await bench.add(Row(2, priority=50, time_next=future), Row(3, priority=70, time_next=5))
+    assert await seen() == ([1, 3], future), "the level seen before, and one after it"
+    await bench.add(Row(4, priority=10, time_next=future - 1), Row(5, priority=None))
+    assert await seen() == ([5, 1, 3], future - 1), "levels before it"
+    await bench.ack(4, 5, 1, 2)
+    assert await seen() == ([3], None), "only a level after it is left"
+    await bench.ack(3)
+    assert await seen() == ([], None)
+    await bench.add(
+        *(Row(100 + n, priority=70, time_next=n) for n in range(60)), Row(99, priority=70, time_next=future)
+    )
+    assert await seen() == ([*range(100, 160)], future), "more than a glance at the level shows"
+    await bench.ack(*range(104, 160))
+    assert await seen() == ([100, 101, 102, 103], future)
+
+
 # --- unsettled
 
 

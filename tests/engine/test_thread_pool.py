@@ -83,6 +83,26 @@ async def test_reads_run_outside_a_transaction_and_writes_inside_one(pool, serve
     assert [connection.log for connection in server.connections] == [["begin", "commit"]], "one connection, used again"
 
 
+async def test_a_read_and_a_write_of_what_was_read_are_one_hop_on_one_connection(pool, server):
+    threads = []
+
+    def note(value):
+        threads.append(threading.get_ident())
+        return value
+
+    def then(found):
+        assert server.connections[0].log == [], "read outside the transaction"
+        return lambda connection: note(found + 1)
+
+    assert await pool.read_then_write(lambda connection: note(5), then) == (5, 6)
+    assert len(set(threads)) == 1 and [c.log for c in server.connections] == [["begin", "commit"]]
+    assert await pool.read_then_write(lambda connection: note(5), lambda found: None) == (5, None)
+    assert server.connections[0].log == ["begin", "commit"], "nothing to write, no transaction"
+    with pytest.raises(BackendError):
+        await pool.read_then_write(lambda connection: 5, lambda found: fail(BackendError("no")))
+    assert server.connections[0].log[2:] == ["begin", "rollback"]
+
+
 async def test_an_error_rolls_back_and_keeps_the_connection(pool, server):
     with pytest.raises(BackendError):
         await pool.write(fail(BackendError("no")))
@@ -184,6 +204,28 @@ async def test_a_read_on_a_connection_cut_while_idle_is_made_again_on_a_new_one(
 
     assert await pool.read(work) == 7
     assert [connection.closed for connection in server.connections] == [True, False]
+
+
+async def test_of_a_read_and_a_write_only_the_read_is_made_again(pool, server):
+    await pool.read(lambda connection: None)
+    reads, writes = [], []
+
+    def read(connection):
+        reads.append(server.connections.index(connection))
+        if len(reads) == 1:
+            raise GONE
+        return 1
+
+    def write(connection):
+        writes.append(server.connections.index(connection))
+        raise GONE
+
+    with pytest.raises(BackendUnavailable):
+        await pool.read_then_write(read, lambda found: write)
+    assert (reads, writes) == ([0, 1], [1])
+    with pytest.raises(BackendUnavailable):
+        await pool.read_then_write(read, lambda found: write)
+    assert (reads, writes) == ([0, 1, 2], [1, 2]), "a write that may have been made is not made again"
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
