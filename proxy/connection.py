@@ -22,7 +22,7 @@ from mysql_mimic.types import Commands
 
 from engine.errors import StreamKilled
 from proxy import params, wire
-from proxy.errors import LoginFailed, ProxyError
+from proxy.errors import InternalFault, LoginFailed, ProxyError
 from proxy.executor import ClientFault, Executor
 from proxy.prepared import FIRST_LOCAL_ID, LocalStatements
 from proxy.registry import ProcessInfo
@@ -170,6 +170,12 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             if getattr(error, "fatal", False):
                 raise
             await self.executor.fail(error)
+        except _ENDS_WITH_CONNECTION:
+            raise
+        except Exception as error:
+            # A defect of ours. What state it left behind nobody knows, so the session ends; the client is told.
+            log.exception("command %#04x failed", command)
+            raise InternalFault from error
         finally:
             self.session.busy(None)
 

@@ -114,5 +114,14 @@ class LoginFailed(ProxyError):
     fatal = True
 
 
+class InternalFault(ProxyError):
+    """A defect of the proxy itself, which its log describes."""
+
+    fatal = True
+
+    def __init__(self) -> None:
+        super().__init__(1105, "Internal error of the proxy; its log says more")
+
+
 class StreamClosed(ConnectionClosed):  # type: ignore[misc]  # no type information, as above
     """The peer is gone."""

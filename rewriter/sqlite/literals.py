@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from rewriter.errors import SqlSyntaxError
+from rewriter.sqlite.errors import SqlError
 
 SqlValue = Any
 
@@ -181,6 +182,9 @@ def lift(
     """
     lifter = _Lifter(params, modes, variables)
     shape = lifter.lift(sql).strip().rstrip(";").rstrip()
+    if not shape.isascii() and (found := _UNDECODED.search(shape)):
+        byte = ord(found[0]) - 0xDC00
+        raise SqlError(1300, f"Invalid utf8mb4 character string: '\\x{byte:02X}' outside a string literal")
     if params is not None and lifter.used != len(params):
         raise SqlSyntaxError("Incorrect arguments to EXECUTE")
     return Lifted(shape, tuple(lifter.values), lifter.used)

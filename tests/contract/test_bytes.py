@@ -1,0 +1,37 @@
+"""Texts that are not valid in the client's charset: an answer or a clear error, and the connection lives on."""
+
+from __future__ import annotations
+
+import pytest
+from pymysql.constants import COMMAND
+from pymysql.err import MySQLError
+
+STATEMENTS = [
+    b"ACK {q} \xff\xfe",
+    b"ACK {q} '\xff\xfe'",
+    b"CREATE QUEUE \xff (a INT)",
+    b"SELECT * FROM STREAM `\xff`",
+    b"SELECT \xff FROM STREAM {q}",
+    b"INSERT INTO {q} (payload) VALUES ('\xff')",
+    b"SELECT HEX('\xff') AS x",
+    b"SELECT 1 AS `\xff`",
+    b"SELECT \xff",
+    b"SET @x = \xff",
+    b"SHOW TABLES LIKE '\xff'",
+    b"CREATE TABLE `\xff` (a INT)",
+    b"KILL \xff",
+    b"\xff",
+    b"\x00",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=repr)
+def test_bytes_that_are_no_characters(sql, queue, statement):
+    q = queue()
+    connection = sql.connection
+    try:
+        connection._execute_command(COMMAND.COM_QUERY, statement.replace(b"{q}", q.encode()))
+        connection._read_query_result()
+    except MySQLError as error:
+        assert error.args[0] not in (2006, 2013, 1105), error
+    assert sql.value("SELECT 1") == 1
