@@ -13,7 +13,7 @@ Modes
 Theory of operation
     A pass (`run_once`) does what is needed, in this order: give back leases of receivers that are gone, drop leases
     that ran out, ask the table about messages in flight, look, claim and hand out, end bounded results for which
-    nothing is left. Where receivers wait and the cache is empty, the look and the claim are one call to the store.
+    nothing is left. Where receivers wait and there is no backlog, the look and the claim are one call to the store.
     A pass that did anything is followed by another at once; otherwise the owner sleeps until it is woken (a commit, a
     receiver) or the next thing falls due. Without a receiver that waits, nothing is looked for.
 
@@ -351,9 +351,13 @@ class MessageManager(Service):
         self._looked(await self._poller.run_once(self.queue, room), asking)
 
     def _takers_of_a_look(self) -> list[Taker]:
-        """Whom a look that is due serves at once; nobody, where the cache holds messages that come first."""
+        """Whom a look that is due serves at once.
+
+        Nobody, where the cache holds messages that come first, and in a backlog: there a look takes long enough for
+        further receivers to come to wait, and one claim after it serves them all.
+        """
         room = self._room()
-        if self._cache or not room or not self._look_due(room):
+        if self._cache or self._poller.backlog or not room or not self._look_due(room):
             return []
         return self._sender.takers(self._waiting)
 

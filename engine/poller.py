@@ -59,6 +59,8 @@ class Poller:
         self._due_at: float | None = None
         self._looked_at: float | None = None
         self._started_at = 0.0
+        self.backlog = False
+        """The last look left due messages in the table."""
 
     def want(self) -> None:
         """Look as soon as a receiver can take messages."""
@@ -70,7 +72,7 @@ class Poller:
 
     def reset(self) -> None:
         """Nobody receives any more: forget all plans."""
-        self._wanted, self._due_at, self._looked_at = False, None, None
+        self._wanted, self._due_at, self._looked_at, self.backlog = False, None, None, False
 
     def next_look(self, queue: QueueSpec) -> float:
         """When the next look is due by itself; in the past when at once."""
@@ -107,7 +109,8 @@ class Poller:
         self._conflicts.looked({key.id for key in look.keys}, now)
         free = [key for key in look.keys if key.id not in gone and not self._conflicts.blocks(key.id, now)]
         fits = self._cache.merge(free, more=look.more)
-        return Looked(len(free), fits and not look.more)
+        self.backlog = look.more or not fits
+        return Looked(len(free), not self.backlog)
 
     def _limit(self, room: int) -> int:
         most = min(self._cache.limit, LOOK_LIMIT_MAX)

@@ -45,7 +45,10 @@ def not_null(value: TextValue) -> bytes:
 
 @dataclass(slots=True)
 class LevelGuess:
-    """The first level of a queue's last look. Wrong guesses cost a round trip and nothing else."""
+    """The first level of a queue's last look, None where that found more than a peek would show.
+
+    A wrong guess costs a round trip, a peek in vain (a backlog) a tenth of a look; neither changes what is found.
+    """
 
     priority: int | None = None
 
@@ -93,22 +96,29 @@ class _Reading:
         self._read(self._statements.look_legacy, ())
 
     def read_levels(self, guess: LevelGuess) -> None:
-        first, unprioritised, peeked = self._start(guess.priority)
+        first = self._read_levels(guess.priority)
+        if len(self._keys) >= PEEK_ROWS:
+            guess.priority = None
+        elif first is not None:
+            guess.priority = first
+
+    def _read_levels(self, guess: int | None) -> int | None:
+        """Returns the first level, where there is one."""
+        first, unprioritised, peeked = self._start(guess)
         if unprioritised:
             self._read(self._statements.look_no_priority, ())
         # NULL counts as 0, and negative levels precede it: so it does not count towards having enough.
         enough = len(self._keys) + self._limit
         priority = first
-        if first is not None:
-            if first == guess.priority and self._take_peeked(peeked.rows):
-                priority = peeked.next_priority
-            guess.priority = first
+        if first is not None and first == guess and self._take_peeked(peeked.rows):
+            priority = peeked.next_priority
         for _ in range(PRIORITY_LEVELS_MAX):
             if priority is None or len(self._keys) > enough:
-                return
+                return first
             priority = self._read(self._statements.look_priority, (priority,), next_level=(priority,))
         if priority is not None and len(self._keys) <= enough:
             self._read(self._statements.look_rest, (priority,))
+        return first
 
     def _start(self, guess: int | None) -> tuple[int | None, bool, _Peeked]:
         """The first level, whether there are messages without one, and what is seen of the level guessed."""
