@@ -7,6 +7,7 @@ not yet answered, are run again without the culprit.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from engine.backend.sqlite_errors import SqliteInterrupted
 from engine.backend.sqlite_gate import Job
 
 BATCH_SECONDS = 0.02  # jobs of a batch that are not begun by then wait for the next, so a slow one delays few answers
+INTERRUPT_SECONDS = 0.05  # between tries to stop a killed job: long for a thread, short for who waits
 
 
 @dataclass(eq=False, slots=True)
@@ -42,11 +44,17 @@ class BatchWriter:
         return left
 
     def kill(self, job: Job) -> None:
-        """Make the job fail with 1317 if it is running or has yet to run."""
+        """Make the job fail with 1317 if it is running or has yet to run. To be called on the event loop."""
         job.killed = True
+        self._interrupt(job)
+
+    def _interrupt(self, job: Job) -> None:
         with self._lock:
-            if self._running is job:
-                self.worker.interrupt()
+            if self._running is not job:
+                return
+            self.worker.interrupt()
+        # It may be between two statements, where an interrupt is lost: repeat until it is over.
+        asyncio.get_running_loop().call_later(INTERRUPT_SECONDS, self._interrupt, job)
 
     def _batch(self, connection: SqliteConnection, jobs: list[Job]) -> tuple[list[_Outcome], list[Job]]:
         deadline = time.monotonic() + BATCH_SECONDS
