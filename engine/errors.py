@@ -53,13 +53,6 @@ class UnknownColumn(EngineError):
     sqlstate = "42S22"
 
 
-class NotSupported(EngineError):
-    """Valid, but refused; the message says what to do instead."""
-
-    errno = 1235
-    sqlstate = "42000"
-
-
 class StreamKilled(EngineError):
     """KILL QUERY ended the stream."""
 

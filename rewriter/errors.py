@@ -65,10 +65,3 @@ class IncorrectId(RewriteError):
 
     errno = 1366
     sqlstate = "HY000"
-
-
-class InvalidOptionValue(RewriteError):
-    """An option in a WITH list is unknown or absurd."""
-
-    errno = 1231
-    sqlstate = "42000"
