@@ -27,7 +27,20 @@ from rewriter.tokens import Kind, TokenCursor, string_value
 
 # What begins so may be ordinary SQL that the tokenizer cannot read: the database is the judge then.
 _ORDINARY_VERBS = frozenset(
-    (b"SELECT", b"WITH", b"TABLE", b"UPDATE", b"EXPLAIN", b"DESCRIBE", b"DESC", b"ANALYZE", b"CALL", b"KILL", b"USE")
+    (
+        b"SELECT",
+        b"WITH",
+        b"TABLE",
+        b"UPDATE",
+        b"EXPLAIN",
+        b"DESCRIBE",
+        b"DESC",
+        b"ANALYZE",
+        b"CALL",
+        b"KILL",
+        b"USE",
+        b"SHOW",
+    )
 )
 
 _INSTEAD = {
@@ -64,6 +77,10 @@ def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
 def _refused(cursor: TokenCursor) -> Statement | None:
     verb = cursor.take().word
     raise _not_yet(verb, _INSTEAD[verb])
+
+
+def _release(cursor: TokenCursor) -> Statement | None:
+    return None if cursor.peek_word(1) == "SAVEPOINT" else _refused(cursor)
 
 
 def _not_yet(what: str, instead: str) -> UnsupportedSql:
@@ -197,4 +214,5 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "UPDATE": parse_update,
     "CALL": _call,
     **dict.fromkeys(_INSTEAD, _refused),
+    "RELEASE": _release,
 }

@@ -71,6 +71,12 @@ def is_empty(sql: bytes) -> bool:
     return _EMPTY.fullmatch(sql) is not None
 
 
+def is_compound(sql: bytes) -> bool:
+    """Whether the statement's body may hold `;` of its own, so that it reaches to the end of the text."""
+    leading = _LEADING.match(sql)
+    return leading is not None and bool(leading[1]) and _COMPOUND.match(sql, leading.start(1)) is not None
+
+
 def split_statements(sql: bytes, *, backslash_escapes: bool = True) -> list[bytes]:
     """The statements of a text, split at `;` outside strings, names and comments; empty ones dropped.
 

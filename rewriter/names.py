@@ -11,9 +11,13 @@ from collections.abc import Iterable
 from engine.model import QueueCatalog, QueueName
 from rewriter.lexical import WORDS, unquote
 
+UNKNOWN_DATABASE = "\x00"
+"""The default database of a session that ran text of its own making: it is asked for when a name depends on it."""
+
 
 class Undecidable(Exception):
-    """The name has bytes that only the client's charset can read, and there are queues with such names."""
+    """The name has bytes that only the client's charset can read, and there are queues with such names; or it may be
+    a queue's, if only the default database were known."""
 
 
 class QueueNames:
@@ -60,6 +64,8 @@ class QueueNames:
             return None
         try:
             qualifier = unquote(first).decode() if second else database
+            if qualifier == UNKNOWN_DATABASE:
+                raise Undecidable
             found = self.resolve(qualifier, written.decode()) if qualifier is not None else None
         except UnicodeDecodeError as error:
             raise Undecidable from error

@@ -46,8 +46,12 @@ class Planner:
         glance = self._scanner.glance(encoded, context.database)
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
-        statement = parse(sql, context.sql_modes)
-        return Passthrough(glance.effects) if statement is None else self._passes.plan(statement, context)
+        # Of the session's own settings a server may be told in an executable comment, as programs do when they begin.
+        told = glance.concern is Concern.USE and (b"/*!" in encoded or b"/*M!" in encoded)
+        statement = None if told else parse(sql, context.sql_modes)
+        if statement is None:
+            return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
+        return self._passes.plan(statement, context)
 
 
 def _comes_again(plan: Plan) -> bool:

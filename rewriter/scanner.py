@@ -36,7 +36,8 @@ _SEARCH_MAX = 65536
 
 
 class Concern(Enum):
-    """How far a statement concerns queues. NONE and TOUCHES: to the database unchanged. USE, PLAN: to the planner."""
+    """How far a statement concerns queues. NONE and TOUCHES: to the database unchanged. USE (it may change how names
+    and texts of statements to come are read), PLAN: to the planner."""
 
     NONE = "none"
     TOUCHES = "touches"
@@ -96,8 +97,13 @@ _ANALYZED_WRITE = _pattern(
     SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)"
 )
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
+_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE")
+_XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
+_IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
+_LITERAL = _pattern(rb"(?:FROM|IMMEDIATE)" + MAYBE_GAP + rb"['\"]")
 _QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
 
+_PLAIN_SELECT = (b"SELECT ", b"select ")  # the most common beginning by far, known without a pattern
 _OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"KILL")
 _TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET", b"EXECUTE")
 
@@ -110,6 +116,7 @@ class StatementScanner:
     def __init__(self, catalog: QueueCatalog) -> None:
         self._catalog = catalog
         self._names = QueueNames(catalog)
+        self._all = Glance(Concern.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues))
         self._inserts = {name: Glance(Concern.TOUCHES, Effects(touched=frozenset((name,)))) for name in catalog.queues}
         self._changes = {
             name: Effects(touched=frozenset((name,)), uncertain=frozenset((name,))) for name in catalog.queues
@@ -136,6 +143,10 @@ class StatementScanner:
             b"CALL": self._call,
             b"RELEASE": self._release,
             b"USE": lambda sql, end, database: _USE,
+            b"SET": self._set,
+            b"XA": self._xa,
+            b"PREPARE": self._dynamic,
+            b"EXECUTE": self._execute,
             **dict.fromkeys(_OUR_VERBS, lambda sql, end, database: _PLAN),
         }
         # Comments are not looked through here but taken for a hit: many of them unclosed would cost a scan each.
@@ -148,6 +159,8 @@ class StatementScanner:
             statements = split_statements(sql)
             if len(statements) > 1:
                 return self._glance_each(statements, database)
+        if sql[:7] in _PLAIN_SELECT:
+            return self._select(sql, 7, database)
         verb, end = leading_verb(sql)
         handler = self._handlers.get(verb)
         if handler is None:
@@ -156,6 +169,16 @@ class StatementScanner:
             return handler(sql, end, database)
         except Undecidable:
             return _PLAN
+
+    def glance_beginning(self, sql: bytes, database: str | None) -> Glance:
+        """As `glance`, for the beginning of one statement that is too long to be held. What is not seen of it may end
+        messages, or reschedule them."""
+        glance = self.glance(sql, database)
+        effects = glance.effects
+        if glance.concern is not Concern.TOUCHES or effects.catalog:
+            return glance
+        queues = effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
+        return Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues))
 
     def _glance_each(self, statements: list[bytes], database: str | None) -> Glance:
         """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
@@ -170,7 +193,7 @@ class StatementScanner:
                 effects.append(glance.effects)
         if not effects:
             return _NOTHING
-        return _PLAN if ends else Glance(Concern.TOUCHES, _merged(effects))
+        return _PLAN if ends else Glance(Concern.TOUCHES, merged(effects))
 
     # --- reading
 
@@ -295,11 +318,28 @@ class StatementScanner:
     def _call(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _NOTHING
 
+    def _set(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """Character sets and modes change how the statements to come are to be read."""
+        return _USE if _READING.search(sql, end, end + _SEARCH_MAX) else _NOTHING
+
+    def _xa(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """What was prepared may have been so by another session, through another proxy, or before a restart."""
+        return self._all if _XA_END.match(sql, end) and self._names.all_queues else _NOTHING
+
+    def _dynamic(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """A statement given as a string, or as an expression that makes one: MariaDB runs USE from it."""
+        lowered = sql[end : end + _SEARCH_MAX].lower()
+        return _NOTHING if _LITERAL.search(lowered) and b"use" not in lowered else _USE
+
+    def _execute(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return self._dynamic(sql, end, database) if _IMMEDIATE.match(sql, end) else _USE
+
     def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
 
 
-def _merged(effects: list[Effects]) -> Effects:
+def merged(effects: list[Effects]) -> Effects:
+    """What several statements do together."""
     return Effects(
         touched=frozenset().union(*(e.touched for e in effects)),
         settled=tuple(pair for e in effects for pair in e.settled),

@@ -27,7 +27,7 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
         effects = _ack_effects(statement.ids, spec, kind)
     else:
         condition = statement.condition
-        effects = ending(spec.name, settled_ids(condition.encode(), kind))
+        effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), kind))
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
 
@@ -119,5 +119,6 @@ def _is_time(value: tuple[Token, ...]) -> bool:
 def _update_effects(statement: UpdateQueue, spec: QueueSpec) -> Effects:
     """LIMIT and IGNORE may leave messages out, so only the plain form settles."""
     plain = not statement.tail and "IGNORE" not in statement.head.upper().split()
-    ids = settled_ids(statement.condition.encode(), key_kind(spec)) if plain else None
+    condition = statement.condition.encode("utf-8", "surrogatepass")  # bytes that are no characters are carried so
+    ids = settled_ids(condition, key_kind(spec)) if plain else None
     return ending(spec.name, ids)

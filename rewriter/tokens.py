@@ -79,7 +79,7 @@ def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
 
     Raises:
         SqlSyntaxError: a string, name or comment does not end.
-        UnsupportedSql: the text can only be read by rules that the tokenizer does not have.
+        UnsupportedSql: the text can only be read by rules that the tokenizer does not have; executable comments.
     """
     if "NO_BACKSLASH_ESCAPES" in sql_modes and "\\" in sql:
         raise UnsupportedSql("A backslash in a queue statement is not supported with sql_mode NO_BACKSLASH_ESCAPES")
@@ -90,6 +90,8 @@ def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
     ansi_quotes = "ANSI_QUOTES" in sql_modes or "ANSI" in sql_modes
     tokens: list[Token] = []
     for token in raw:
+        if token.comments:
+            _refuse_executable(token.comments)
         kind = _KINDS.get(token.token_type)
         start, end = token.start, token.end + 1
         text = sql[start:end]
@@ -100,6 +102,12 @@ def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
         elif token.token_type is not TokenType.HINT:
             tokens.append(Token(kind, text, "", start, end))
     return tokens
+
+
+def _refuse_executable(comments: list[str]) -> None:
+    """To a server they are a part of the statement; here they would be left out of it."""
+    if any(comment.startswith(("!", "M!")) for comment in comments):
+        raise UnsupportedSql("Executable comments (/*! ... */) are not supported inside queue statements")
 
 
 def _words_or_symbol(text: str, start: int) -> list[Token]:
@@ -237,18 +245,8 @@ class TokenCursor:
             raise self.error(hint)
 
     def slice(self, first: int, last: int) -> str:
-        """The text from token `first` up to, not including, token `last`; carried to the database as written.
-
-        Raises:
-            UnsupportedSql: it holds an executable comment, whose content the grammar has not seen.
-        """
-        if first >= last:
-            return ""
-        start, end = self.tokens[first].start, self.tokens[last - 1].end
-        text = self.sql[start:end]
-        if "/*!" in text or "/*M!" in text:
-            raise UnsupportedSql("Executable comments (/*! ... */) are not supported inside queue statements")
-        return text
+        """The text from token `first` up to, not including, token `last`; carried to the database as written."""
+        return "" if first >= last else self.sql[self.tokens[first].start : self.tokens[last - 1].end]
 
 
 def identifier_value(token: Token) -> str:

@@ -25,14 +25,15 @@ def transaction_verb(sql: bytes) -> TransactionVerb | None:
     """
     found = None
     for statement in split_statements(sql):
-        verb = _single_verb(statement)
+        verb = verb_of(statement)
         if verb is not None and verb not in _WINDING:
             return found or verb
         found = found or verb
     return found
 
 
-def _single_verb(sql: bytes) -> TransactionVerb | None:
+def verb_of(sql: bytes) -> TransactionVerb | None:
+    """As `transaction_verb`, for one statement."""
     verb, end = leading_verb(sql)
     match verb:
         case b"BEGIN":

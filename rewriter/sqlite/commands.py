@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rewriter.sqlite.ddl_types import charset_collation, check_collation
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.literals import fill_slots
 from rewriter.sqlite.tokens import Tokens
@@ -58,12 +59,6 @@ class Assignment:
 @dataclass(frozen=True, slots=True)
 class SetVariables:
     assignments: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SetNames:
-    charset: str
-    collation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +118,6 @@ Command = (
     | ReleaseSavepoint
     | Use
     | SetVariables
-    | SetNames
     | LockTables
     | UnlockTables
     | PrepareText
@@ -236,11 +230,6 @@ def _use(tokens: Tokens) -> Command:
 
 
 def _set(tokens: Tokens) -> Command:
-    if tokens.accept("NAMES"):
-        charset = "utf8mb4" if tokens.accept("DEFAULT") else tokens.name_or_string()
-        return SetNames(charset, tokens.name_or_string() if tokens.accept("COLLATE") else None)
-    if tokens.accept("CHARSET") or tokens.accept("CHARACTER", "SET"):
-        return SetNames("utf8mb4" if tokens.accept("DEFAULT") else tokens.name_or_string())
     if tokens.peek().upper in ("PASSWORD", "ROLE", "RESOURCE"):
         raise unsupported(f"SET {tokens.peek().upper}", "users are set in the configuration")
     assignments: list[Assignment] = []
@@ -261,12 +250,26 @@ def _assignment(tokens: Tokens, scope: str) -> tuple[str, list[Assignment]]:
     given = tokens.accept_one("GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY")
     if given:
         scope = {"GLOBAL": "global", "PERSIST": "global", "PERSIST_ONLY": "global"}.get(given, "session")
+    if not given and (tokens.accept("NAMES") or tokens.accept("CHARSET") or tokens.accept("CHARACTER", "SET")):
+        return scope, _names(tokens)
     if tokens.accept("TRANSACTION"):
         return scope, _transaction(tokens, scope if given else "next")
     name = tokens.name()
     if tokens.accept("."):
         raise unsupported("structured system variables")
     return scope, [Assignment(scope, name.lower(), _value(tokens))]
+
+
+def _names(tokens: Tokens) -> list[Assignment]:
+    """SET NAMES is four assignments; both names are words, as the checks see to, and need no quotes."""
+    charset = "utf8mb4" if tokens.accept("DEFAULT") else tokens.name_or_string().lower()
+    collation = charset_collation(charset)
+    if tokens.accept("COLLATE"):
+        collation = check_collation(tokens.name_or_string())
+    names = ("character_set_client", "character_set_connection", "character_set_results")
+    return [Assignment("session", name, charset) for name in names] + [
+        Assignment("session", "collation_connection", collation)
+    ]
 
 
 def _variable(tokens: Tokens, text: str) -> Assignment:

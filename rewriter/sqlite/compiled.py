@@ -51,13 +51,14 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A statement with a result set. `temporary`: it reads temporary tables."""
+    """A statement with a result set. `temporary`: it reads temporary tables; `limited`: it has a LIMIT of its own."""
 
     statement: Statement
     columns: tuple[ResultColumn, ...]
     lock: RowLock | None = None
     count_rows: Statement | None = None
     temporary: bool = False
+    limited: bool = False
 
 
 class InsertMode(Enum):
@@ -127,3 +128,4 @@ class Modes:
     utc: bool = True
     found_rows: bool = False
     database: str | None = "main"
+    strict: bool = True

@@ -206,6 +206,6 @@ def check_collation(name: str) -> str:
     """A collation's name, refused when it is not one that MySQL clients know."""
     lowered = name.lower()
     known = lowered in COLLATION_IDS or any(lowered.startswith(f"{charset}_") for charset in _DEFAULT_COLLATIONS)
-    if not known or not lowered.endswith(("_ci", "_cs", "_bin", "binary")):
+    if not known or not lowered.isidentifier() or not lowered.endswith(("_ci", "_cs", "_bin", "binary")):
         raise SqlError(1273, f"Unknown collation: '{name}'")
     return lowered

@@ -151,7 +151,8 @@ class _InsertBuilder:
         alias = self.compilation.alias()
         for position, (column, (_, value)) in enumerate(zip(columns, selected.columns, strict=True)):
             if column.generated is not None:
-                raise _generated(column, self.table)
+                self._refuse_generated(column)
+                continue
             inner = replace(value, sql=f"{alias}.c{position}", slot=None, unquoted=None)
             self._set(column, stored(self.expressions, column, inner))
         self._fill_rest({column.name for column in columns})
@@ -177,13 +178,20 @@ class _InsertBuilder:
                 self._set(column, stored(self.expressions, column, default_value(self.expressions, self.table, column)))
             return
         if column.generated is not None:
-            raise _generated(column, self.table)
+            self._refuse_generated(column)
+            return
         scope = DefaultScope(self.expressions, self.table, column, self.given)
         value = self.expressions.compile(node, scope)
         if column.auto_increment:
             self._give_number(column, value)
         else:
             self._set(column, stored(self.expressions, column, value))
+
+    def _refuse_generated(self, column: Column) -> None:
+        """Without strict mode such a value is ignored, as in MariaDB, whose dumps have values for all columns."""
+        if self.compilation.modes.strict:
+            which = f"column '{column.name}' in table '{self.table.name}'"
+            raise SqlError(3105, f"The value specified for generated {which} is not allowed.")
 
     def _give_number(self, column: Column, value: Typed) -> None:
         if value.type.kind is Kind.NULL:
@@ -308,11 +316,6 @@ def _excluded(table: Table, alias: str, renamed: list[tuple[str, Column]] | None
         return replace(source, alias=alias)
     by_name = dict(source.columns)
     return Source(alias, tuple((name, by_name[column.name]) for name, column in renamed))
-
-
-def _generated(column: Column, table: Table) -> SqlError:
-    text = f"The value specified for generated column '{column.name}' in table '{table.name}' is not allowed."
-    return SqlError(3105, text)
 
 
 def implicit_default(column: Column) -> Any:

@@ -120,8 +120,10 @@ def _joined_update(compilation: Compilation, queries: Queries, tree: exp.Express
     assignments = Assignments(queries.expressions, table, scope, alias)
     values: list[tuple[Column, str]] = []
     for node in tree.expressions:
-        column = table.column(compilation.name(node.this.name))
-        assert column is not None
+        name = compilation.name(node.this.name)
+        column = table.column(name)
+        if column is None:
+            raise SqlError(1054, f"Unknown column '{alias}.{name}' in 'field list'")
         values.append((column, assignments.value(column, node.args["expression"])))
     key = row_id(table)
     outputs = ", ".join(f"{sql} AS v{position}" for position, (_, sql) in enumerate(values))

@@ -10,6 +10,7 @@ from sqlglot import exp
 from rewriter.sqlite.comparison import Pair, collation_of, comparable
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, handles
+from rewriter.sqlite.literals import syntax_error
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import Typed, coerce, to_number, to_text
 from rewriter.sqlite.types import BOOLEAN, NULL_TYPE, NUMERIC, TEXTUAL, Kind, unify
@@ -95,6 +96,8 @@ def _in(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     query = node.args.get("query")
     if query is not None:
         return _in_query(x, node.this, query, scope)
+    if not node.expressions:
+        raise syntax_error(")")
     if isinstance(node.this, exp.Tuple):
         left = _row(x, node.this, scope)
         rows = [_rows(x, "=", left, _row(x, row, scope)).sql for row in node.expressions]

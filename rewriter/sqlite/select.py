@@ -11,7 +11,7 @@ from rewriter.sqlite.compiled import Query, ResultColumn
 from rewriter.sqlite.names import select_items
 from rewriter.sqlite.query import Queries
 from rewriter.sqlite.typed import Typed
-from rewriter.sqlite.types import NOT_NULL_FLAG, meta
+from rewriter.sqlite.types import BINARY_CHARSET, BINARY_FLAG, NOT_NULL_FLAG, meta
 
 
 def compile_select(compilation: Compilation, tree: exp.Expression, shape: str) -> Query:
@@ -21,7 +21,15 @@ def compile_select(compilation: Compilation, tree: exp.Expression, shape: str) -
     count = None
     if selected.unlimited is not None:
         count = compilation.finish(f"SELECT COUNT(*) FROM ({selected.unlimited})")
-    return Query(compilation.finish(selected.sql), columns, selected.lock, count, compilation.temporary)
+    statement = compilation.finish(selected.sql)
+    return Query(statement, columns, selected.lock, count, compilation.temporary, _is_limited(tree))
+
+
+def _is_limited(tree: exp.Expression) -> bool:
+    """Whether the query as a whole has a LIMIT."""
+    while isinstance(tree, exp.Subquery | exp.Paren) and tree.args.get("limit") is None:
+        tree = tree.this
+    return tree.args.get("limit") is not None
 
 
 def result_column(name: str, value: Typed) -> ResultColumn:
@@ -29,7 +37,9 @@ def result_column(name: str, value: Typed) -> ResultColumn:
     origin = value.origin
     flags = origin.flags if origin is not None else 0 if value.nullable else NOT_NULL_FLAG
     described = meta(value.type, name, flags)
-    if origin is not None:
+    if origin is None and described.charset == BINARY_CHARSET:  # a number is marked so where it is computed, not stored
+        described = replace(described, flags=described.flags | BINARY_FLAG)
+    elif origin is not None:
         described = replace(
             described,
             org_name=origin.column.name,

@@ -28,6 +28,7 @@ COLLATION_IDS = {
     "ascii_bin": 65,
     "binary": 63,
 }
+BINARY_CHARSET = 63  # of numbers, times and bytes
 MAX_DECIMAL_DIGITS = 15  # what SQLite's 8-byte numbers keep exactly
 
 NOT_NULL_FLAG, PRIMARY_FLAG, UNIQUE_FLAG, MULTIPLE_FLAG, BLOB_FLAG = 1, 2, 4, 8, 16
@@ -212,28 +213,28 @@ def _protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
     match sql_type.kind:
         case Kind.INT | Kind.BITS:
             code, signed, unsigned = _INTEGERS[sql_type.name]
-            return code, sql_type.size or (unsigned if sql_type.unsigned else signed), 0, BINARY_FLAG, 63
+            return code, sql_type.size or (unsigned if sql_type.unsigned else signed), 0, 0, BINARY_CHARSET
         case Kind.DECIMAL | Kind.EXACT:
-            return 246, (sql_type.size or 10) + (scale > 0) + (not sql_type.unsigned), scale, BINARY_FLAG, 63
+            return 246, (sql_type.size or 10) + (scale > 0) + (not sql_type.unsigned), scale, 0, BINARY_CHARSET
         case Kind.DOUBLE:
             single = sql_type.name == "float"
-            return (4 if single else 5), (12 if single else 22), scale or 31, BINARY_FLAG, 63
+            return (4 if single else 5), (12 if single else 22), scale or 31, 0, BINARY_CHARSET
         case Kind.DATE:
-            return 10, 10, 0, BINARY_FLAG, 63
+            return 10, 10, 0, BINARY_FLAG, BINARY_CHARSET
         case Kind.TIME:
-            return 11, 10 + point, scale, BINARY_FLAG, 63
+            return 11, 10 + point, scale, BINARY_FLAG, BINARY_CHARSET
         case Kind.DATETIME:
-            return 12, 19 + point, scale, BINARY_FLAG, 63
+            return 12, 19 + point, scale, BINARY_FLAG, BINARY_CHARSET
         case Kind.TIMESTAMP:
-            return 7, 19 + point, scale, BINARY_FLAG | TIMESTAMP_FLAG, 63
+            return 7, 19 + point, scale, BINARY_FLAG | TIMESTAMP_FLAG, BINARY_CHARSET
         case Kind.YEAR:
-            return 13, 4, 0, UNSIGNED_FLAG | ZEROFILL_FLAG, 63
+            return 13, 4, 0, UNSIGNED_FLAG | ZEROFILL_FLAG, BINARY_CHARSET
         case Kind.BIT:
-            return 16, sql_type.size or 1, 0, UNSIGNED_FLAG, 63
+            return 16, sql_type.size or 1, 0, UNSIGNED_FLAG, BINARY_CHARSET
         case Kind.JSON:
-            return 245, 4294967295, 0, BLOB_FLAG | BINARY_FLAG, 63
+            return 245, 4294967295, 0, BLOB_FLAG | BINARY_FLAG, BINARY_CHARSET
         case Kind.NULL | Kind.UNKNOWN:
-            return 6, 0, 0, BINARY_FLAG, 63
+            return 6, 0, 0, BINARY_FLAG, BINARY_CHARSET
         case _:
             return _character_protocol(sql_type)
 
@@ -242,7 +243,7 @@ def _character_protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
     characters = sql_type.character_length or 0
     if sql_type.kind is Kind.BINARY:
         code = {"binary": 254, "varbinary": 253}.get(sql_type.name, 252)
-        return code, characters, 0, BINARY_FLAG | (BLOB_FLAG if code == 252 else 0), 63
+        return code, characters, 0, BINARY_FLAG | (BLOB_FLAG if code == 252 else 0), BINARY_CHARSET
     charset = collation_id(sql_type.collation)
     length = min(characters * 4, 4294967295)
     flags = BINARY_FLAG if sql_type.case_sensitive else 0

@@ -128,3 +128,12 @@ def test_any_text_is_planned_or_refused(text: str) -> None:
             Planner(CATALOG).plan(prefix + text, SHOP)
         except (RewriteError, EngineError) as error:
             assert error.message
+
+
+def test_a_setting_in_an_executable_comment_is_the_servers(planner: Planner) -> None:
+    for sql in (
+        "/*!40101 set @@character_set_database=binary */;",
+        "/*M!100100 SET NAMES utf8 */",
+        "/*!50001 USE `a` */",
+    ):
+        assert isinstance(planner.plan(sql, SHOP), Passthrough)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
 from engine.model import QueueCatalog, QueueName
+from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scanner import Concern, Glance, StatementScanner
 
@@ -52,7 +53,10 @@ def concern(sql: bytes, database: str | None = "shop") -> Concern:
         b"SELECT 1; SELECT 2",
         b"LOAD DATA INFILE 'q' INTO TABLE account",
         b"HANDLER q OPEN",
-        b"XA COMMIT 'a'",
+        b"XA PREPARE 'a'",
+        b"SET autocommit = 1, @x = 'y'",
+        b"PREPARE p FROM 'SELECT 1'",
+        b"EXECUTE IMMEDIATE 'SELECT 1'",
         b"",
         b"garbage ( '",
         b"\xff\xfe\x00",
@@ -60,6 +64,41 @@ def concern(sql: bytes, database: str | None = "shop") -> Concern:
 )
 def test_ordinary(sql: bytes) -> None:
     assert SCANNER.glance(sql, "shop") == Glance(Concern.NONE)
+
+
+@pytest.mark.parametrize("sql", [b"XA COMMIT 'a'", b"XA COMMIT x'00',x'01',7 ONE PHASE", b"xa rollback 'a'"])
+def test_the_end_of_an_xa_transaction_may_be_anybodys(sql: bytes) -> None:
+    queues = frozenset(CATALOG.queues)
+    assert SCANNER.glance(sql, "shop") == Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues))
+    assert StatementScanner(QueueCatalog()).glance(sql, "shop") == Glance(Concern.NONE)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"USE shop",
+        b"SET NAMES latin1",
+        b"set @x = 1, names utf8mb4",
+        b"SET CHARACTER SET gbk",
+        b"SET character_set_client = latin1",
+        b"SET SESSION sql_mode = 'ANSI'",
+        b"SET STATEMENT sql_mode = 'ANSI' FOR SELECT 1",
+        b"PREPARE p FROM 'USE shop'",
+        b"PREPARE p FROM @text",
+        b"EXECUTE p USING @a",
+        b"EXECUTE IMMEDIATE CONCAT('US', 'E x')",
+        b"EXECUTE IMMEDIATE @text",
+        b"SELECT 1; SET NAMES latin1",
+    ],
+)
+def test_what_may_change_how_statements_to_come_are_read(sql: bytes) -> None:
+    assert concern(sql) is (Concern.PLAN if b";" in sql else Concern.USE)
+
+
+def test_a_queues_name_without_a_known_default_database_is_for_the_planner() -> None:
+    assert concern(b"INSERT INTO q VALUES (1)", UNKNOWN_DATABASE) is Concern.PLAN
+    assert concern(b"INSERT INTO shop.q VALUES (1)", UNKNOWN_DATABASE) is Concern.TOUCHES
+    assert concern(b"INSERT INTO account VALUES (1)", UNKNOWN_DATABASE) is Concern.NONE
 
 
 @pytest.mark.parametrize(

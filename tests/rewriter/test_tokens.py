@@ -62,8 +62,9 @@ def test_modes() -> None:
         tokenize("'\\'", ["NO_BACKSLASH_ESCAPES"])
 
 
-def test_executable_comments_are_not_carried_over() -> None:
-    cursor = TokenCursor("a /*! b */ c /* d */ e")
-    assert cursor.slice(1, 3) == "c /* d */ e"
-    with pytest.raises(UnsupportedSql, match="Executable comments"):
-        cursor.slice(0, 2)
+def test_comments_are_passed_over_but_not_executable_ones() -> None:
+    cursor = TokenCursor("a /* b */ c /* d */ '/*! e */' -- f")
+    assert cursor.slice(1, 3) == "c /* d */ '/*! e */'"
+    for sql in ("a /*! b */ c", "/*!50000 a */ b", "a /*M!100100 b */", "a b /*!*/"):
+        with pytest.raises(UnsupportedSql, match="Executable comments"):
+            TokenCursor(sql)
