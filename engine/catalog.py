@@ -38,12 +38,13 @@ class IndexInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """What the database says of a table that carries the mark."""
+    """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself."""
 
     name: QueueName
     comment: str
-    columns: tuple[ColumnMeta, ...]
-    indexes: tuple[IndexInfo, ...]
+    columns: tuple[ColumnMeta, ...] = ()
+    indexes: tuple[IndexInfo, ...] = ()
+    locked: bool = False
 
 
 def queue_spec(table: TableInfo) -> QueueSpec:
@@ -101,10 +102,16 @@ def slow_reason(table: TableInfo) -> str | None:
 
 
 def next_catalog(previous: QueueCatalog, tables: Sequence[TableInfo]) -> QueueCatalog:
-    """The catalog of these tables; `previous` itself when nothing has changed."""
+    """The catalog of these tables; `previous` itself when nothing has changed. A locked table is taken as it was."""
     queues: dict[QueueName, QueueSpec] = {}
     rejected: dict[QueueName, str] = {}
     for table in tables:
+        if table.locked:
+            if table.name in previous.queues:
+                queues[table.name] = previous.queues[table.name]
+            elif table.name in previous.rejected:
+                rejected[table.name] = previous.rejected[table.name]
+            continue
         try:
             queues[table.name] = queue_spec(table)
         except InvalidQueueTable as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.errors import BackendError, InvalidQueueTable, QueueNotFound, ShuttingDown
@@ -21,22 +22,43 @@ from engine.store import MessageStore
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
 
-__all__ = ["CatalogWatcher", "Engine", "Subscription"]
+__all__ = ["CatalogWatcher", "Engine", "Neighbours", "Subscription"]
 
 _REFRESH_SECONDS_MIN, _REFRESH_SECONDS_MAX = 5.0, 30.0
 _REFRESH_ON_MISS_SECONDS = 1.0  # a client that asks for a missing queue again and again must not load the database
 
 
+class Neighbours(Protocol):
+    """Other engines on the same database that can be told what happens here. A word that is lost is made good by their
+    safety scans."""
+
+    def committed(self, report: CommitReport) -> None:
+        """A client's transaction is committed. Must be cheap: it is called with every commit on a queue."""
+        ...
+
+    async def catalog_changed(self) -> None:
+        """Queues were made, changed or dropped. Returns once the others know, or cannot be reached in time."""
+        ...
+
+
+class _Nobody:
+    def committed(self, report: CommitReport) -> None:
+        pass
+
+    async def catalog_changed(self) -> None:
+        pass
+
+
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """What runs for one queue."""
+    """What runs for one queue. No purger where a neighbour purges."""
 
     manager: MessageManager
-    purger: Purger
+    purger: Purger | None
 
 
 class Engine:
-    """See the module."""
+    """See the module. `purges`: false where a neighbour purges for this one too."""
 
     def __init__(
         self,
@@ -46,9 +68,13 @@ class Engine:
         jitter: Jitter,
         database_work_limit: int = 8,
         logger: logging.Logger | None = None,
+        neighbours: Neighbours | None = None,
+        purges: bool = True,
     ) -> None:
         self._store, self._clock, self._jitter = store, clock, jitter
         self._work_limit = database_work_limit
+        self._neighbours = neighbours or _Nobody()
+        self._purges = purges
         self._logger = logger or logging.getLogger("queuegate.engine")
         self._catalog = QueueCatalog()
         self._served: dict[QueueName, _Served] = {}
@@ -83,8 +109,8 @@ class Engine:
         self._open = False
         await self._watcher.close(grace_seconds=grace_seconds)
         served, self._served = self._served, {}
-        closing = [x.close(grace_seconds=grace_seconds) for s in served.values() for x in (s.manager, s.purger)]
-        await asyncio.gather(*closing)
+        services = [x for s in served.values() for x in (s.manager, s.purger) if x is not None]
+        await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
 
     async def refresh_catalog(self) -> None:
         """Read the tables again: serve new queues, retune changed ones, end what was dropped. Raises BackendError."""
@@ -102,30 +128,62 @@ class Engine:
         for name in [name for name in self._served if name not in catalog.queues]:
             served = self._served.pop(name)
             error = QueueNotFound(f"Table '{name}' doesn't exist")
-            await asyncio.gather(served.manager.end(error, release=False), served.purger.close())
+            await served.manager.end(error, release=False)
+            if served.purger is not None:
+                await served.purger.close()
         for queue in catalog:
             if not self._open:
                 return  # closed while a dropped queue was being ended
             if queue.name not in self._served:
                 await self._serve(queue)
             elif self._served[queue.name].manager.queue != queue:
-                self._served[queue.name].manager.retune(queue)
-                self._served[queue.name].purger.queue = queue
+                served = self._served[queue.name]
+                served.manager.retune(queue)
+                if served.purger is not None:
+                    served.purger.queue = queue
 
     async def _serve(self, queue: QueueSpec) -> None:
         assert self._work is not None
         metrics = QueueMetrics()
         shared = (queue, self._store, self._work, self._clock, self._jitter, metrics, self._logger)
-        served = _Served(MessageManager(*shared, self._watcher.doubt), Purger(*shared))
+        report = CommitReport(touched=frozenset((queue.name,)))
+        manager = MessageManager(*shared, self._watcher.doubt, lambda: self._neighbours.committed(report))
+        served = _Served(manager, Purger(*shared) if self._purges else None)
         self._served[queue.name] = served
         await served.manager.open()
-        await served.purger.open()
+        if served.purger is not None:
+            await served.purger.open()
+
+    async def catalog_changed(self) -> None:
+        """A client's statement may have made, changed or dropped queues: read the tables, here and at the neighbours'.
+
+        Raises BackendError, where they cannot be read here.
+        """
+        _, failed = await asyncio.gather(
+            self._neighbours.catalog_changed(), self.refresh_catalog(), return_exceptions=True
+        )
+        if isinstance(failed, BaseException):
+            raise failed
 
     def committed(self, report: CommitReport) -> None:
         """A client's transaction is committed: wake the queues it changed. Cheap; names of no queue are ignored."""
+        self._take_in(report, here=True)
+        self._neighbours.committed(report)
+
+    def heard(self, report: CommitReport) -> None:
+        """As `committed`, of a neighbour's client."""
+        self._take_in(report, here=False)
+
+    def missed(self) -> None:
+        """A neighbour's words were lost: anything may have been committed, or changed."""
+        names = frozenset(self._served)
+        self._take_in(CommitReport(touched=names, uncertain=names), here=False)
+        self._watcher.doubt()
+
+    def _take_in(self, report: CommitReport, *, here: bool) -> None:
         for name, ids in report.settled.items():
             if served := self._served.get(name):
-                served.manager.settled(ids)
+                served.manager.settled(ids, here=here)
         for name in report.uncertain:
             if served := self._served.get(name):
                 served.manager.uncertain()

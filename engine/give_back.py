@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.backoff import Doubling
@@ -38,11 +38,18 @@ class _GiveBack:
 
 
 class GiveBacks:
-    """See the module. One pass tries everything that is due."""
+    """See the module. One pass tries everything that is due. `on_released`: messages of this queue are due again."""
 
     def __init__(
-        self, store: MessageStore, work: DatabaseWork, clock: Clock, metrics: QueueMetrics, logger: logging.Logger
+        self,
+        store: MessageStore,
+        work: DatabaseWork,
+        clock: Clock,
+        metrics: QueueMetrics,
+        logger: logging.Logger,
+        on_released: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_released = on_released
         self._store, self._work, self._clock, self._metrics, self._logger = store, work, clock, metrics, logger
         self._pending: list[_GiveBack] = []
 
@@ -84,6 +91,8 @@ class GiveBacks:
             released = await self._work.run(self._store.release(queue, entry.leases, counted=entry.counted))
             entry.released += released
             self._metrics.released += released
+            if released:
+                self._on_released()
             over = await self._nothing_left(queue, entry)
         except BackendError as error:
             self._drop_if(entry.tries >= _TRIES_MAX, queue, entry, error.message)

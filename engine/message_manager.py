@@ -123,6 +123,7 @@ class MessageManager(Service):
         metrics: QueueMetrics,
         logger: logging.Logger,
         doubt: Callable[[], None],
+        released: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(f"manager of {queue.name}", logger)
         self.queue = queue
@@ -138,7 +139,7 @@ class MessageManager(Service):
             store, work, clock, jitter, self._cache, self._in_flight, self._conflicts, metrics, self._poller.note_due
         )
         self._rechecker = Rechecker(store, work, clock, self._in_flight, metrics)
-        self._give_backs = GiveBacks(store, work, clock, metrics, logger)
+        self._give_backs = GiveBacks(store, work, clock, metrics, logger, released)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
@@ -187,8 +188,8 @@ class MessageManager(Service):
             self._outage.end_pause()
             self._wake()
 
-    def settled(self, ids: Iterable[MessageId]) -> None:
-        """A commit ended these messages."""
+    def settled(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
+        """A commit ended these messages; `here`: by a client of this engine, not of a neighbour's."""
         known = []
         unsure = False
         for given in ids:
@@ -203,7 +204,7 @@ class MessageManager(Service):
         if hits < len(known):
             # 'A' may be the same message as 'a' by the column's collation: only the table knows.
             unsure = unsure or self._kind is not IdKind.INTEGER
-        if unsure:
+        if unsure and here:
             self.uncertain()
         elif hits:
             self._wake()

@@ -129,7 +129,7 @@ class SqlMessageStore:
     def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:
         """Tell once of each table that cannot be served, or only slowly, and why."""
         for table in tables:
-            text = catalog.rejected.get(table.name) or slow_reason(table)
+            text = catalog.rejected.get(table.name) or (None if table.locked else slow_reason(table))
             if text is not None and (table.name, text) not in self._warned:
                 self._warned.add((table.name, text))
                 self._logger.warning("queue table %s: %s", table.name, text)

@@ -10,12 +10,14 @@ import contextlib
 import enum
 import re
 import ssl
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import pymysql
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, COMMAND
+from pymysql.protocol import FieldDescriptorPacket
 
 from engine.backend.base import Answer, SqlValue, Statement
 from engine.backend.pool import ThreadPool
@@ -95,9 +97,21 @@ class MySQLStoreConnection:
             self._connection.decoders, self._connection.use_unicode = self._decoders, True
 
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+        # Prepared and never run: that waits for no LOCK TABLES, as clients hold it for as long as they restore a dump.
         name = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
-        self._send([f"SELECT * FROM {name} LIMIT 0"])
-        return tuple(_column(packet) for packet in self._connection._result.fields)
+        with self._errors():
+            return tuple(_column(packet) for packet in self._prepared(f"SELECT * FROM {name}"))
+
+    def _prepared(self, sql: str) -> list[FieldDescriptorPacket]:
+        """The columns that a statement without parameters will have."""
+        connection = self._connection
+        connection._execute_command(COMMAND.COM_STMT_PREPARE, sql)
+        _, statement, count = struct.unpack_from("<BIH", connection._read_packet().get_all_data())
+        columns = [connection._read_packet(FieldDescriptorPacket) for _ in range(count)]
+        if columns:
+            connection._read_packet()  # EOF
+        connection._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement))  # which has no answer
+        return columns
 
     def begin(self) -> None:
         self._transaction = _Transaction.DUE
@@ -187,15 +201,16 @@ def _connect(url: BackendUrl) -> Any:
 
 
 def _ssl_arguments(url: BackendUrl) -> dict[str, Any]:
+    own = {name: path for name, path in (("cert", url.ssl_cert), ("key", url.ssl_key)) if path is not None}
     match url.ssl:
         case SslMode.DISABLED:
             return {"ssl_disabled": True}
         case SslMode.PREFERRED:
             return {}
         case SslMode.REQUIRED:
-            return {"ssl": {"check_hostname": False, "verify_mode": "none"}}
+            return {"ssl": {"check_hostname": False, "verify_mode": "none", **own}}
         case SslMode.VERIFY_CA | SslMode.VERIFY_IDENTITY:
-            return {"ssl": {"ca": url.ssl_ca, "check_hostname": url.ssl is SslMode.VERIFY_IDENTITY}}
+            return {"ssl": {"ca": url.ssl_ca, "check_hostname": url.ssl is SslMode.VERIFY_IDENTITY, **own}}
 
 
 def _column(packet: Any) -> ColumnMeta:

@@ -2,6 +2,7 @@
 
 sqlite:///relative.db   sqlite:////absolute/path.db   sqlite:///:memory:
 mysql://user:password@host:3306/database?ssl=required&ssl_ca=/etc/ca.pem
+mysql://user:password@host/database?ssl_ca=/etc/ca.pem&ssl_cert=/etc/own.pem&ssl_key=/etc/own.key&proxy_protocol=true
 mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock
 """
 
@@ -44,6 +45,9 @@ class BackendUrl:
     socket: str | None = None
     ssl: SslMode = SslMode.PREFERRED
     ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    proxy_protocol: bool = False
 
     @classmethod
     def parse(cls, text: str) -> BackendUrl:
@@ -99,6 +103,9 @@ def _mysql(parts: SplitResult) -> BackendUrl:
         socket=options.get("socket"),
         ssl=_ssl_mode(options),
         ssl_ca=options.get("ssl_ca"),
+        ssl_cert=options.get("ssl_cert"),
+        ssl_key=options.get("ssl_key"),
+        proxy_protocol=_proxy_protocol(options),
     )
 
 
@@ -125,7 +132,7 @@ def _options(query: str) -> dict[str, str]:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:
         raise InvalidBackendUrl("options after '?' are written name=value, joined by '&'") from None
-    known = ("ssl", "ssl_ca", "socket")
+    known = ("ssl", "ssl_ca", "ssl_cert", "ssl_key", "socket", "proxy_protocol")
     for name, value in pairs:
         if name not in known:
             raise InvalidBackendUrl(f"unknown option '{name}'; allowed: {', '.join(known)}")
@@ -147,4 +154,17 @@ def _ssl_mode(options: dict[str, str]) -> SslMode:
         raise InvalidBackendUrl("ssl_ca needs ssl=verify_ca or ssl=verify_identity, or it would not be looked at")
     if mode in (SslMode.VERIFY_CA, SslMode.VERIFY_IDENTITY) and not ca_given:
         raise InvalidBackendUrl(f"ssl={mode.value} needs ssl_ca=/path/of/the/certificate")
+    if "ssl_key" in options and "ssl_cert" not in options:
+        raise InvalidBackendUrl("ssl_key is given without ssl_cert")
+    if "ssl_cert" in options and mode in (SslMode.DISABLED, SslMode.PREFERRED):
+        raise InvalidBackendUrl("ssl_cert needs ssl=required, verify_ca or verify_identity, or it might not be shown")
     return mode
+
+
+def _proxy_protocol(options: dict[str, str]) -> bool:
+    text = options.get("proxy_protocol", "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidBackendUrl("proxy_protocol is neither true nor false")
+    if text == "true" and "socket" in options:
+        raise InvalidBackendUrl("proxy_protocol is for TCP, and socket is given")
+    return text == "true"

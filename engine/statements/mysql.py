@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.backend.base import StoreConnection
 from engine.catalog import IndexInfo, TableInfo
-from engine.errors import BackendError
+from engine.errors import BackendError, LockWaitTimeout
 from engine.model import QUEUE_MARK, QueueName
 from engine.statements.dialect import Dialect
 
@@ -18,6 +18,14 @@ MARKED_TABLES = (
 )
 """Every table, of any database we may see, whose comment carries the mark."""
 
+WITHOUT_WAITING = (
+    "SET @queuegate_lock_wait = @@lock_wait_timeout,"
+    " SESSION lock_wait_timeout = IF(VERSION() LIKE '%MariaDB%', 0, 1)"  # MySQL knows nothing shorter than a second
+)
+"""Reading the catalog must not wait for a table that somebody holds: a dump being restored locks each for its time."""
+
+AS_BEFORE = "SET SESSION lock_wait_timeout = @queuegate_lock_wait"
+
 INDEX_COLUMNS = (
     "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME FROM information_schema.STATISTICS"
     " WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX"
@@ -27,18 +35,26 @@ INDEX_COLUMNS = (
 
 def list_tables(connection: StoreConnection) -> list[TableInfo]:
     """Every marked table. One that is dropped while we read is left out."""
-    tables = []
-    for database, table, comment in connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%",)):
-        if QUEUE_MARK not in comment:
-            continue  # LIKE compares without case and takes '_' for any character
-        try:
-            columns = connection.describe(database, table)
-        except BackendError as error:
-            if error.errno != _NO_SUCH_TABLE:
-                raise
-            continue
-        tables.append(TableInfo(QueueName(database, table), comment, columns, _indexes(connection, database, table)))
-    return tables
+    connection.execute(WITHOUT_WAITING)
+    try:
+        marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%",))
+        # LIKE compares without case and takes '_' for any character.
+        read = [_read(connection, QueueName(*name), comment) for *name, comment in marked if QUEUE_MARK in comment]
+    finally:
+        connection.execute(AS_BEFORE)
+    return [table for table in read if table is not None]
+
+
+def _read(connection: StoreConnection, name: QueueName, comment: str) -> TableInfo | None:
+    try:
+        columns = connection.describe(name.database, name.table)
+    except LockWaitTimeout:
+        return TableInfo(name, comment, locked=True)
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        return None
+    return TableInfo(name, comment, columns, _indexes(connection, name.database, name.table))
 
 
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:

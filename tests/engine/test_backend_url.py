@@ -33,6 +33,14 @@ def test_mysql_in_full():
     assert (url.ssl, url.ssl_ca, url.socket) == (SslMode.VERIFY_IDENTITY, "/etc/ca.pem", None)
 
 
+def test_mysql_client_certificate_and_proxy_protocol():
+    url = BackendUrl.parse("mysql://u@h/d?ssl_ca=/ca&ssl_cert=/own.pem&ssl_key=/own.key&proxy_protocol=true")
+    assert (url.ssl, url.ssl_cert, url.ssl_key) == (SslMode.VERIFY_CA, "/own.pem", "/own.key")
+    assert url.proxy_protocol
+    assert not BackendUrl.parse("mysql://u@h/d?proxy_protocol=false").proxy_protocol
+    assert not BackendUrl.parse("mysql://u@h/d").proxy_protocol
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -72,6 +80,10 @@ def test_mysql_defaults(text, expected):
         ("mysql://u:s3cret@h/db?ssl=required&ssl=required", "twice"),
         ("mysql://u:s3cret@h/db?ssl=required&ssl_ca=/x", "would not be looked at"),
         ("mysql://u:s3cret@h/db?ssl=verify_ca", "needs ssl_ca"),
+        ("mysql://u:s3cret@h/db?ssl_cert=/x", "ssl_cert needs ssl=required"),
+        ("mysql://u:s3cret@h/db?ssl=required&ssl_key=/x", "without ssl_cert"),
+        ("mysql://u:s3cret@h/db?proxy_protocol=1", "neither true nor false"),
+        ("mysql://u:s3cret@h/db?socket=/s&proxy_protocol=true", "is for TCP"),
         ("mysql://[::1/db", "not a URL"),
     ],
 )

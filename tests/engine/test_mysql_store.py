@@ -43,6 +43,31 @@ async def test_generated_columns_are_read_as_they_are_after_the_lease(bench):
     assert values["state"] == b"fired" and values["at"] is not None
 
 
+async def test_the_catalog_is_read_past_lock_tables(bench):
+    """A restored dump holds them on each table in turn, with ALTER TABLE in between."""
+    await bench.create("locked", columns="payload TEXT, d DECIMAL(5,2) NOT NULL, at TIMESTAMP(6) NULL ON UPDATE NOW(6)")
+    before = await load(bench, "locked")
+    known = await bench.store.load_catalog(QueueCatalog())
+    holder = MySQLStoreConnection(bench.url)
+    try:
+        holder.execute("LOCK TABLES locked WRITE")
+        assert await asyncio.wait_for(load(bench, "locked"), 3) == before
+        holder.execute("ALTER TABLE locked DISABLE KEYS")  # from here on MariaDB lets nobody look at its columns
+        assert await asyncio.wait_for(bench.store.load_catalog(known), 3) is known
+        name = QueueName(bench.url.database, "locked")
+        assert name not in (await asyncio.wait_for(bench.store.load_catalog(QueueCatalog()), 3)).queues
+    finally:
+        holder.close()
+    waits = await bench.store._pool.read(lambda c: c.query("SELECT @@lock_wait_timeout, @@innodb_lock_wait_timeout"))
+    assert waits == [(5, 5)]
+    pool = MySQLPool(bench.url, size=1)
+    selected = await pool.read(lambda c: (c.query("SELECT * FROM locked LIMIT 0"), c._connection._result.fields)[1])
+    assert [(c.name, c.type_code, c.flags, c.charsetnr, c.scale) for c in selected] == [
+        (c.name, c.type, c.flags, c.charset, c.decimals) for c in before.columns
+    ]
+    await pool.close()
+
+
 async def test_vitess_first_layout(bench):
     comment = (
         "vitess_message,vt_ack_wait=30,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=100,vt_poller_interval=1"

@@ -1,0 +1,198 @@
+"""Two engines on one store: what one is told the other hears, once, and what is lost is made good."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from memory_store import NAME, Row, make_spec
+from virtual_time import in_virtual_time, pass_time, settle
+from world import World
+
+from engine.engine import Engine
+from engine.errors import BackendError, QueueNotFound
+from engine.model import CommitReport, QueueName
+
+
+class Wire:
+    """Carries words to one engine; remembers them, or loses them."""
+
+    def __init__(self) -> None:
+        self.to: Engine | None = None
+        self.said: list[CommitReport] = []
+        self.refreshes = 0
+        self.cut = False
+
+    def committed(self, report: CommitReport) -> None:
+        self.said.append(report)
+        if self.to is not None and not self.cut:
+            self.to.heard(report)
+
+    async def catalog_changed(self) -> None:
+        self.refreshes += 1
+        if self.to is not None and not self.cut:
+            await self.to.refresh_catalog()
+
+
+class Neighbour(World):
+    """A second world on the first one's store."""
+
+    def __init__(self, wire: Wire, beside: World | None = None, **options: bool) -> None:
+        super().__init__(make_spec(poll_interval_ns=3600 * 10**9, purge_after_ns=10**9))
+        if beside is not None:
+            self.clock, self.store = beside.clock, beside.store
+        self.engine = Engine(self.store, clock=self.clock, jitter=lambda: 1.0, neighbours=wire, **options)
+
+
+@contextlib.asynccontextmanager
+async def pair() -> AsyncIterator[tuple[Neighbour, Neighbour, Wire, Wire]]:
+    to_other, to_one = Wire(), Wire()
+    one = Neighbour(to_other)
+    other = Neighbour(to_one, beside=one, purges=False)
+    to_other.to, to_one.to = other.engine, one.engine
+    await one.engine.open()
+    await other.engine.open()
+    try:
+        yield one, other, to_other, to_one
+    finally:
+        for receiver in (*one.receivers, *other.receivers):
+            await receiver.close()
+        await one.engine.close()
+        await other.engine.close()
+
+
+@in_virtual_time
+async def test_a_commit_here_is_delivered_there_at_once():
+    async with pair() as (one, other, _, to_one):
+        receiver = await other.receive()
+        await one.commit(Row(1))
+        await settle(500)
+        assert receiver.ids == [1]
+        assert receiver.times == [1000.0]
+        assert to_one.said == []  # what is heard is not told again
+
+
+@in_virtual_time
+async def test_an_ack_here_makes_room_there():
+    async with pair() as (one, other, _, _):
+        receiver = await other.receive(prefetch=1)
+        await one.commit(Row(1), Row(2))
+        await settle(500)
+        assert receiver.ids == [1]
+        one.ack(1)
+        await settle(500)
+        assert receiver.ids == [1, 2]
+        assert receiver.times == [1000.0, 1000.0]
+
+
+@in_virtual_time
+async def test_a_settlement_by_where_here_is_asked_of_the_table_there():
+    async with pair() as (one, other, _, _):
+        receiver = await other.receive(prefetch=1)
+        await one.commit(Row(1), Row(2))
+        await settle(500)
+        one.store.ack(1)
+        one.engine.committed(CommitReport(uncertain=frozenset((NAME,))))
+        await settle(500)
+        assert receiver.ids == [1, 2]
+
+
+@in_virtual_time
+async def test_ids_heard_that_are_not_known_here_do_not_ask_the_table():
+    """They are another engine's messages; with text ids of its own this engine would have to ask for each."""
+    async with pair() as (one, other, _, _):
+        await other.receive(prefetch=1)
+        await one.commit(Row("mine"), Row("more"))
+        await settle(500)
+        before = other.counters()["rechecks"]
+        for number in range(50):
+            other.engine.heard(CommitReport(settled={NAME: (f"theirs{number}",)}))
+        await settle(500)
+        assert other.counters()["rechecks"] == before
+        other.engine.committed(CommitReport(settled={NAME: ("unknown",)}))
+        await settle(500)
+        assert other.counters()["rechecks"] > before
+
+
+@in_virtual_time
+async def test_what_a_lost_receiver_had_here_goes_to_one_there_at_once():
+    async with pair() as (one, other, _, _):
+        lost = await one.receive()
+        await one.commit(Row(1))
+        assert lost.ids == [1]
+        heir = await other.receive()
+        assert heir.ids == []
+        await lost.close()
+        await settle(500)
+        assert heir.ids == [1]
+        assert heir.times == [1000.0]
+
+
+@in_virtual_time
+async def test_what_was_out_when_an_engine_ends_goes_to_its_neighbours_receivers_at_once():
+    async with pair() as (one, other, _, _):
+        ended = await one.receive()
+        await one.commit(Row(1))
+        heir = await other.receive()
+        assert (ended.ids, heir.ids) == ([1], [])
+        await one.engine.close()
+        await settle(500)
+        assert (heir.ids, heir.epochs) == ([1], [1])
+
+
+@in_virtual_time
+async def test_words_that_were_lost_are_made_good_by_one_look():
+    async with pair() as (one, other, to_other, _):
+        receiver = await other.receive(prefetch=1)
+        await one.commit(Row(1))
+        await settle(500)
+        to_other.cut = True
+        one.ack(1)
+        await one.commit(Row(2))
+        await settle(500)
+        assert receiver.ids == [1]
+        other.engine.missed()
+        await settle(500)
+        assert receiver.ids == [1, 2]
+
+
+@in_virtual_time
+async def test_a_queue_made_here_is_served_there_before_the_maker_is_answered():
+    async with pair() as (one, other, to_other, to_one):
+        fresh = make_spec(name=QueueName("db", "fresh"))
+        one.store.serve(make_spec(), fresh)
+        await one.engine.catalog_changed()
+        assert fresh.name in one.engine.catalog.queues
+        assert fresh.name in other.engine.catalog.queues
+        receiver = await other.receive(fresh.name)
+        one.store.serve(make_spec())
+        await one.engine.catalog_changed()
+        await receiver.ended.wait()
+        assert isinstance(receiver.error, QueueNotFound)
+        assert (to_other.refreshes, to_one.refreshes) == (2, 0)
+
+
+@in_virtual_time
+async def test_a_catalog_that_cannot_be_read_here_is_told_all_the_same(monkeypatch):
+    async with pair() as (one, _, to_other, _):
+
+        async def refuse(previous):
+            raise BackendError("no")
+
+        monkeypatch.setattr(one.store, "load_catalog", refuse)
+        to_other.cut = True
+        with pytest.raises(BackendError):
+            await one.engine.catalog_changed()
+        assert to_other.refreshes == 1
+
+
+@in_virtual_time
+async def test_only_one_of_them_purges():
+    async with pair() as (one, other, _, _):
+        await one.commit(Row(1))
+        one.ack(1)
+        await pass_time(2 * 3600)
+        assert one.counters()["purged"] == 1
+        assert other.counters()["purged"] == 0
+        assert other.engine._served[NAME].purger is None
