@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
-from proxy import accounts, logs
-from proxy.config import Config, ConfigError, LogFormat, LogLevel, load
+from proxy import accounts, allocator, logs
+from proxy.config import Address, Config, ConfigError, LogFormat, LogLevel, load
 from proxy.sha256_crypt import sha256_crypt
 
 if TYPE_CHECKING:
-    from proxy.app import Serving
+    from proxy.listening import Place
 
 logger = logging.getLogger("queuegate")
 
@@ -42,8 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.run
+    return _guarded(lambda: command(options))
+
+
+def _guarded(run: Callable[[], int]) -> int:
+    """The exit code of `run`; what it could not do is said in one line."""
     try:
-        return command(options)
+        return run()
     except ConfigError as error:
         for mistake in error.mistakes:
             _complain(mistake)
@@ -116,23 +121,62 @@ def _load(options: argparse.Namespace) -> Config:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    allocator.keep_large_blocks_apart()
     config = _load(options)
     logs.configure(config.log)
     from proxy import app  # here, because it loads all there is, which a mistake or --help need not wait for
 
+    if config.workers > 1:
+        return _supervise(config)
+    allocator.spare_what_exists()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(app.serve(config, ready=lambda serving: _announce(config, serving)))
+        runner.run(app.serve(config, ready=lambda serving: _announce(config, serving.address)))
     return 0
 
 
-def _announce(config: Config, serving: Serving) -> None:
-    address, backend = serving.address, config.backend
+def _supervise(config: Config) -> int:
+    """Serve with several processes."""
+    from proxy import app
+    from proxy.listening import bind
+    from proxy.supervisor import Supervisor
+
+    sockets = bind(config.listen)
+    address = app.address_of(sockets, config)
+    supervisor = Supervisor(
+        config.workers,
+        sockets,
+        app.tallies(config),
+        work=lambda place: _guarded(lambda: _work(config, place)),
+        ready=lambda: _announce(config, address),
+        grace_seconds=config.shutdown_grace,
+    )
+    return supervisor.run()
+
+
+def _work(config: Config, place: Place) -> int:
+    """One worker's life, in a process of its own."""
+    from proxy import app
+
+    logs.configure(config.log, worker=place.worker)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(app.serve(config, place))
+    return 0
+
+
+def _announce(config: Config, address: Address) -> None:
+    backend = config.backend
     kind = "sqlite" if backend.embedded else "mysql"
     logger.info(
         "listening on %s",
         address,
         extra={"backend": kind, "url": backend, "auth": config.auth_mode.value, "version": release()},
     )
+    unlimited = [user.name for user in config.accounts if user.queues is None]
+    if unlimited and not backend.embedded:
+        logger.warning(
+            "users without 'queues' may do everything that the account of the backend's URL may",
+            extra={"users": ", ".join(unlimited), "account": backend.user},
+        )
     host = "127.0.0.1" if address.host in ("0.0.0.0", "::") else address.host
     user = config.accounts[0].name if config.accounts else "USER"
     password = "" if config.accounts and config.accounts[0].passwordless else " -p"

@@ -9,6 +9,9 @@ An answer is one of a few shapes, by command. The most common, a result:
     FIRST --0xFB (LOAD DATA LOCAL)--> the client's data ------> FIRST
     FIRST --count--> DEFINITIONS --> [EOF; with a cursor: end] --> ROWS --EOF, OK, ERR--> end (or FIRST again)
 
+With OPTIONAL_METADATA or CACHE_METADATA a second byte behind the count says whether definitions follow. With PROGRESS
+an ERR numbered 0xFFFF is a report, and nothing else about the answer changes.
+
 The first byte of a row may be 0xFE (a first column of 16 MiB or more), never 0xFF; a packet that continues the one
 before (16 MiB rule) may begin with anything. With DEPRECATE_EOF rows end with an OK packet that begins with 0xFE.
 """
@@ -22,6 +25,7 @@ from functools import lru_cache
 
 from mysql_mimic.types import Commands, ServerStatus
 
+from proxy.capabilities import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA, PROGRESS
 from proxy.framing import HEADER_BYTES, PAYLOAD_MAX
 from proxy.upstream import Outcome
 
@@ -29,6 +33,11 @@ MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
 CURSOR_EXISTS = int(ServerStatus.SERVER_STATUS_CURSOR_EXISTS)
 _STEERING_MAX_BYTES = 1 << 20  # of an OK, ERR or count packet: session tracking can make an OK of some kilobytes
 _EOF_BELOW = 9  # an older EOF packet is shorter than this; a row that begins with 0xFE is longer
+
+BULK_EXECUTE = 0xFA
+"""MariaDB's COM_STMT_BULK_EXECUTE: one prepared statement, many sets of parameters."""
+PROGRESS_REPORT = b"\xff\xff\xff"
+"""How a progress report begins: an ERR packet of a number that no error has."""
 
 _OK, _LOCAL_INFILE, _EOF, _ERR = 0x00, 0xFB, 0xFE, 0xFF
 # Phases; plain integers, compared for every packet.
@@ -57,11 +66,15 @@ SHAPES: Mapping[int, Shape] = {
     Commands.COM_DEBUG: Shape.RESULT,
     Commands.COM_PING: Shape.RESULT,
     Commands.COM_STMT_EXECUTE: Shape.RESULT,
+    BULK_EXECUTE: Shape.RESULT,
     Commands.COM_STMT_RESET: Shape.RESULT,
     Commands.COM_SET_OPTION: Shape.RESULT,
     Commands.COM_RESET_CONNECTION: Shape.RESULT,
+    Commands.COM_REGISTER_SLAVE: Shape.RESULT,
     Commands.COM_FIELD_LIST: Shape.ROWS,
     Commands.COM_STMT_FETCH: Shape.ROWS,
+    Commands.COM_BINLOG_DUMP: Shape.ROWS,  # of events, each behind a zero byte; perhaps without an end
+    Commands.COM_BINLOG_DUMP_GTID: Shape.ROWS,
     Commands.COM_STMT_PREPARE: Shape.PREPARED,
     Commands.COM_STATISTICS: Shape.TEXT,
 }
@@ -94,7 +107,10 @@ class AnswerWalker:
         "_deprecate_eof",
         "_held",
         "_left",
+        "_metadata_flag",
+        "_optional_metadata",
         "_phase",
+        "_progress",
         "_row_end_below",
         "_skip",
         "done",
@@ -103,9 +119,12 @@ class AnswerWalker:
         "wants_client_data",
     )
 
-    def __init__(self, *, deprecate_eof: bool) -> None:
-        self._deprecate_eof = deprecate_eof
-        self._row_end_below = PAYLOAD_MAX if deprecate_eof else _EOF_BELOW
+    def __init__(self, capabilities: int) -> None:
+        self._deprecate_eof = bool(capabilities & DEPRECATE_EOF)
+        self._metadata_flag = bool(capabilities & (OPTIONAL_METADATA | CACHE_METADATA))
+        self._optional_metadata = bool(capabilities & OPTIONAL_METADATA)
+        self._progress = bool(capabilities & PROGRESS)
+        self._row_end_below = PAYLOAD_MAX if self._deprecate_eof else _EOF_BELOW
         self._command = 0
         self._phase = _FIRST
         self._left = 0  # definitions still to come
@@ -195,7 +214,7 @@ class AnswerWalker:
         while position + HEADER_BYTES <= size:
             phase = self._phase
             if phase == _ROWS and not self._continued:
-                position = _over_rows(chunk, position, size)
+                position = over_rows(chunk, position, size)
                 if position + HEADER_BYTES > size:
                     break
             length: int = _unpack_length(chunk, position)[0] & PAYLOAD_MAX
@@ -204,7 +223,7 @@ class AnswerWalker:
             if phase == _DEFINITIONS:
                 self._left -= 1
                 if not self._left:
-                    self._phase = _ROWS if self._deprecate_eof else _DEFINITIONS_END
+                    self._phase = self._after_definitions()
             elif self._continued:
                 self._continued = length == PAYLOAD_MAX
             elif start >= size and length:
@@ -257,23 +276,28 @@ class AnswerWalker:
         elif first == _LOCAL_INFILE:
             self.wants_client_data = True
         else:
-            self._left, _ = _lenenc(chunk, start, start + length)
+            self._left, position = _lenenc(chunk, start, start + length)
             if not 0 < self._left <= 0xFFFF:
                 raise AnswerError(f"a result of {self._left} columns")
-            self._phase = _DEFINITIONS
+            if self._metadata_flag and position < start + length and not chunk[position]:
+                self._left = 0
+            self._phase = _DEFINITIONS if self._left else self._after_definitions()
+
+    def _after_definitions(self) -> int:
+        return _ROWS if self._deprecate_eof else _DEFINITIONS_END
 
     def _definitions_end(self, chunk: bytes, start: int, length: int) -> None:
         """The EOF packet behind the definitions; with a cursor nothing follows until the client fetches."""
         status, _ = end_of(chunk, start, length)
         self._phase = _ROWS
         if status & CURSOR_EXISTS and self._command == Commands.COM_STMT_EXECUTE:
-            self.outcome = _ok_outcome(status, 0)
+            self.outcome = ok_outcome(status, 0)
             self.done = True
 
     def _finish(self, chunk: bytes, start: int, length: int) -> None:
         """One result is complete."""
         status, affected_rows = end_of(chunk, start, length)
-        self.outcome = _ok_outcome(status, affected_rows)
+        self.outcome = ok_outcome(status, affected_rows)
         self._phase = _FIRST
         # The answers that are rows alone have no further results, whatever the flag says.
         self.done = not status & MORE_RESULTS or _STARTS[self._command] != _FIRST
@@ -281,6 +305,8 @@ class AnswerWalker:
     def _error(self, payload: bytes) -> None:
         if len(payload) < 3:
             raise AnswerError("an ERR packet without a number")
+        if self._progress and payload.startswith(PROGRESS_REPORT):
+            return
         self.outcome = parse_err(payload)
         self.done = True
 
@@ -290,26 +316,32 @@ class AnswerWalker:
         columns, parameters = int.from_bytes(payload[5:7], "little"), int.from_bytes(payload[7:9], "little")
         ends = 0 if self._deprecate_eof else bool(columns) + bool(parameters)
         self.outcome = Outcome(statement_id=int.from_bytes(payload[1:5], "little"))
+        if self._optional_metadata and payload[12:13] == b"\x00":
+            columns = parameters = 0  # counted, not described
         self._left = columns + parameters + ends
         self._phase = _PREPARED_DEFINITIONS
         self.done = not self._left
 
 
-def _over_rows(chunk: bytes, position: int, size: int) -> int:
-    """Step over the rows that are whole and plainly rows. The one loop that runs for every row relayed."""
-    last = size - HEADER_BYTES - 1
-    while position <= last:
-        length, first = _unpack_row(chunk, position)
-        length &= PAYLOAD_MAX
-        end: int = position + HEADER_BYTES + length
-        if first >= _EOF or end > size or not 0 < length < PAYLOAD_MAX:
-            break
-        position = end
-    return position
+def over_rows(chunk: bytes, position: int, size: int) -> int:
+    """Step over the rows that are whole and plainly rows. The one loop that runs for every row relayed, so the end of
+    the chunk is not looked for but run into; a row of 16 MiB - 1, which is continued, always does that."""
+    before = position
+    unpack, eof, mask = _unpack_row, _EOF, PAYLOAD_MAX
+    try:
+        while True:
+            length, first = unpack(chunk, position)
+            length &= mask
+            if first >= eof or not length:
+                return position
+            before = position
+            position += length + 4  # HEADER_BYTES
+    except struct.error:
+        return position if position <= size else before
 
 
 @lru_cache(maxsize=256)
-def _ok_outcome(status: int, affected_rows: int) -> Outcome:
+def ok_outcome(status: int, affected_rows: int) -> Outcome:
     """Shared, because making one costs more than walking a small answer."""
     return Outcome(status=status, affected_rows=affected_rows)
 

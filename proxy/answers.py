@@ -52,10 +52,10 @@ class AnswerWriter:
         """An ERR packet; it ends the whole answer, whatever was to follow."""
         await self.stream.write(wire.err_packet(self.capabilities, errno, sqlstate, message))
 
-    def header(self, columns: Sequence[ColumnMeta], *, flags: int = 0) -> None:
-        """Column count and definitions. `flags` CURSOR_EXISTS: no rows follow, they are to be fetched."""
-        packets = [wire.column_count(len(columns))]
-        packets += [wire.column_definition(column, self.capabilities) for column in columns]
+    def header(self, columns: Sequence[ColumnMeta], *, flags: int = 0, encoding: str = "utf-8") -> None:
+        """Column count and definitions, names in `encoding`. `flags` CURSOR_EXISTS: rows do not follow, but wait."""
+        packets = [wire.column_count(len(columns), self.capabilities)]
+        packets += [wire.column_definition(column, self.capabilities, encoding) for column in columns]
         if flags & CURSOR_EXISTS or not wire.deprecates_eof(self.capabilities):
             # With DEPRECATE_EOF a cursor's header still ends with a packet: it carries the cursor flag.
             packets.append(wire.end_packet(self.capabilities, status=self._status(flags)))
@@ -75,11 +75,13 @@ class AnswerWriter:
         self.rows([wire.text_row(row) for row in rows])
         await self.end_of_rows()
 
-    async def prepared(self, statement_id: int, parameters: int, columns: Sequence[ColumnMeta]) -> None:
+    async def prepared(
+        self, statement_id: int, parameters: int, columns: Sequence[ColumnMeta], *, encoding: str = "utf-8"
+    ) -> None:
         """The answer to COM_STMT_PREPARE."""
-        packets = [wire.prepare_ok(statement_id, columns=len(columns), parameters=parameters)]
+        packets = [wire.prepare_ok(statement_id, self.capabilities, columns=len(columns), parameters=parameters)]
         for definitions in ([wire.PARAMETER] * parameters, columns):
-            packets += [wire.column_definition(column, self.capabilities) for column in definitions]
+            packets += [wire.column_definition(column, self.capabilities, encoding) for column in definitions]
             if definitions and not wire.deprecates_eof(self.capabilities):
                 packets.append(wire.end_packet(self.capabilities, status=self._status()))
         self.stream.write_many(packets)

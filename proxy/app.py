@@ -10,18 +10,25 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from engine.backend.mysql import MySQLPool
 from engine.clock import Clock, SystemClock, system_jitter
 from engine.engine import Engine
 from engine.sql_store import SqlMessageStore
-from proxy.config import Address, Config
+from proxy.admission import Admission, AdmissionLimits
+from proxy.client_tls import ClientTls
+from proxy.config import Address, Auth, Config
 from proxy.gateway import Gateway, RelayGateway
+from proxy.listening import Place, bind
+from proxy.peers import Peers
 from proxy.planning import Planning
-from proxy.registry import ConnectionRegistry
+from proxy.proxy_gateway import ProxyAccountsGateway
+from proxy.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.server import GateServer
+from proxy.tallies import Tallies
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +43,19 @@ class Serving:
     stop: Callable[[], None]
 
 
-async def serve(config: Config, *, ready: Callable[[Serving], None] | None = None) -> None:
-    """Serve until SIGTERM, SIGINT or `Serving.stop`.
+def tallies(config: Config) -> Tallies:
+    """Where the workers count their clients."""
+    limits = config.limits
+    return Tallies(config.workers, limits.max_connections if limits.max_user_connections else 0)
+
+
+def address_of(sockets: Sequence[socket.socket], config: Config) -> Address:
+    """Where clients connect, once the port is known."""
+    return Address(config.listen.host, sockets[0].getsockname()[1])
+
+
+async def serve(config: Config, place: Place | None = None, *, ready: Callable[[Serving], None] | None = None) -> None:
+    """Serve until SIGTERM, SIGINT or `Serving.stop`; without a `place`, alone.
 
     Raises:
         EngineError: the backend cannot be opened.
@@ -47,55 +65,101 @@ async def serve(config: Config, *, ready: Callable[[Serving], None] | None = Non
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    clock, registry = SystemClock(), ConnectionRegistry()
-    async with _backend(config, clock, registry) as (store, gateway):
-        engine = Engine(store, clock=clock, jitter=system_jitter, database_work_limit=config.limits.database_work)
+    tls = config.tls.load()
+    loop.add_signal_handler(signal.SIGHUP, tls.reload)
+    clock, peers = SystemClock(), Peers(ConnectionRegistry(_first_id(config, place)))
+    async with _backend(config, clock, peers.registry, tls) as (store, gateway):
+        engine = Engine(
+            store,
+            clock=clock,
+            jitter=system_jitter,
+            database_work_limit=config.limits.database_work,
+            neighbours=peers,
+            purges=place is None or place.worker == 0,  # acked messages need no more than one to delete them
+        )
         await engine.open()
         try:
-            server = _server(config, engine, gateway, registry)
-            await server.start_server(host=config.listen.host, port=config.listen.port)
-            port = server.sockets()[0].getsockname()[1]
-            if ready is not None:
-                ready(Serving(Address(config.listen.host, port), engine, registry, stopping.set))
-            await stopping.wait()
-            log.info("stopping", extra={"connections": len(registry)})
-            server.close()
-            await engine.close(grace_seconds=config.shutdown_grace)
-            await server.drain(config.shutdown_grace)
+            place = place or Place(bind(config.listen), tallies(config).of(0))
+            await _accept(config, place, engine, gateway, peers, stopping, ready)
         finally:
             await engine.close(grace_seconds=0)
+            peers.close()
     log.info("stopped")
 
 
-def _server(config: Config, engine: Engine, gateway: Gateway, registry: ConnectionRegistry) -> GateServer:
+async def _accept(
+    config: Config,
+    place: Place,
+    engine: Engine,
+    gateway: Gateway,
+    peers: Peers,
+    stopping: asyncio.Event,
+    ready: Callable[[Serving], None] | None,
+) -> None:
+    """Clients, until `stopping`; then their orderly end."""
     limits = config.limits
-    return GateServer(
+    admission = Admission(
+        AdmissionLimits(
+            limits.max_connections,
+            limits.unauthenticated_connections,
+            limits.max_user_connections,
+            limits.login_failures,
+        ),
+        place.tally,
+        asyncio.get_running_loop().time,
+        peers.login,
+    )
+    await peers.join(place, engine, admission, stopping)
+    server = GateServer(
         gateway,
         engine,
         Planning(engine, config.queue_defaults),
-        registry,
-        max_connections=limits.max_connections,
-        unauthenticated_connections=limits.unauthenticated_connections,
+        peers,
+        admission,
         login_timeout=limits.login_timeout,
         max_packet_bytes=limits.max_packet_size,
+        idle_timeout=limits.idle_timeout,
     )
+    server.accept_from(place.sockets)
+    peers.ready()
+    if ready is not None:
+        ready(Serving(address_of(place.sockets, config), engine, peers.registry, stopping.set))
+    await stopping.wait()
+    log.info("stopping", extra={"connections": len(peers.registry)})
+    deadline = asyncio.get_running_loop().time() + config.shutdown_grace
+    server.close()
+    for listening in place.sockets:
+        listening.close()
+    await engine.close(grace_seconds=config.shutdown_grace)
+    await server.drain(max(0.0, deadline - asyncio.get_running_loop().time()))
+
+
+def _first_id(config: Config, place: Place | None) -> int:
+    """From where this process counts its clients; not where a server's own ids may be met, nor another worker's."""
+    if config.backend.embedded:
+        return 1
+    return FIRST_OWN_ID + (0 if place is None else place.worker * IDS_OF_A_WORKER) + 1
 
 
 @contextlib.asynccontextmanager
 async def _backend(
-    config: Config, clock: Clock, registry: ConnectionRegistry
+    config: Config, clock: Clock, registry: ConnectionRegistry, tls: ClientTls
 ) -> AsyncIterator[tuple[SqlMessageStore, Gateway]]:
     """The database behind the gate: the engine's store on it, and the way clients get to it."""
     url, limits = config.backend, config.limits
     if not url.embedded:
-        store = SqlMessageStore.for_mysql(MySQLPool(url, size=limits.database_work))
+        pool = MySQLPool(url, size=limits.database_work)
+        store = SqlMessageStore.for_mysql(pool)
         try:
-            yield store, RelayGateway(url, clock, limits.login_timeout)
+            if config.auth_mode is Auth.PROXY:
+                yield store, await ProxyAccountsGateway.open(config, pool, clock, registry, tls)
+            else:
+                yield store, RelayGateway(url, clock, limits.login_timeout, tls)
         finally:
             await store.close()
         return
     # Loaded only where it serves: its SQL compiler is a third of the program.
     from proxy.embedded_gateway import embedded_backend
 
-    async with embedded_backend(config, clock, registry) as opened:
+    async with embedded_backend(config, clock, registry, tls) as opened:
         yield opened

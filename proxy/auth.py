@@ -1,4 +1,4 @@
-"""Logging clients in without a server behind: the embedded backend's own accounts.
+"""Logging clients in with accounts of the proxy's own: the embedded backend, and `auth: proxy` before a server.
 
 Rules: an unknown name and a wrong password give the same error after the same packets and the same work. A login that
 failed ends the connection. Nonces are never used twice: COM_CHANGE_USER always gets a fresh one. The plugin is the one
@@ -11,8 +11,8 @@ used: it goes on serving a client whose login failed, and mistakes a plugin's fi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from ssl import SSLContext
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from mysql_mimic import packets
 from mysql_mimic.auth import AuthPlugin, AuthState, Forbidden, IdentityProvider, Success
@@ -30,17 +30,21 @@ from proxy.auth_plugins import (
     NativePlugin,
     plausible,
 )
-from proxy.capabilities import PLUGIN_AUTH, SSL, python_encoding
+from proxy.capabilities import COMPRESS, PLUGIN_AUTH, SSL, python_encoding
+from proxy.client_tls import OfferedTls
 from proxy.errors import ProxyError
 from proxy.handshake import (
     LOGIN_PACKET_MAX_BYTES,
     LOGIN_SECONDS,
+    Admit,
     LoginResult,
+    anybody,
     closing_unless_logged_in,
     login_result,
-    read_credentials,
+    receive_credentials,
+    user_of,
 )
-from proxy.login_packets import NONCE_BYTES, Credentials, Greeting, parse_change_user, wants_tls
+from proxy.login_packets import NONCE_BYTES, Credentials, Greeting, encode_greeting, parse_change_user
 from proxy.stream import PacketStream
 
 EMBEDDED_CAPABILITIES = int(
@@ -48,6 +52,7 @@ EMBEDDED_CAPABILITIES = int(
     | Capabilities.CLIENT_FOUND_ROWS
     | Capabilities.CLIENT_LONG_FLAG
     | Capabilities.CLIENT_CONNECT_WITH_DB
+    | Capabilities.CLIENT_COMPRESS
     | Capabilities.CLIENT_ODBC
     | Capabilities.CLIENT_IGNORE_SPACE
     | Capabilities.CLIENT_PROTOCOL_41
@@ -66,7 +71,22 @@ EMBEDDED_CAPABILITIES = int(
 )
 """What an embedded backend offers. No LOCAL_FILES, session tracking or query attributes: nothing would come of them."""
 
+CheckLogin = Callable[[Credentials], Awaitable[None]]
+"""Called once the password was right: raises ProxyError if what else the client asks for cannot be."""
+
 _AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
+_UTF8MB4 = int(CharacterSet.utf8mb4)
+
+
+def only_database(known: str) -> CheckLogin:
+    """The check where there is but one database."""
+
+    async def check(credentials: Credentials) -> None:
+        wanted = database_of(credentials)
+        if wanted is not None and wanted.lower() != known:
+            raise ProxyError(1049, f"Unknown database '{wanted}'; the embedded backend has one, '{known}'")
+
+    return check
 
 
 class EmbeddedIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic ships no type information
@@ -93,27 +113,35 @@ async def authenticate_embedded(
     connection_id: int,
     server_version: str,
     capabilities: int = EMBEDDED_CAPABILITIES,
+    charset: int = _UTF8MB4,
     status: int = _AUTOCOMMIT,
+    plugin: str | None = None,
     database: str = "main",
-    tls: SSLContext | None = None,
+    check: CheckLogin | None = None,
+    tls: OfferedTls | None = None,
     login_timeout: float = LOGIN_SECONDS,
+    admit: Admit = anybody,
 ) -> LoginResult:
-    """Log a client in. With `tls` it may encrypt its line. `database` is the only one it may ask for.
+    """Log a client in. With `tls` it may encrypt its line. It may ask for `database` only, unless `check` is given
+    and says otherwise. The other values describe the server that it is shown.
 
     Raises:
         LoginFailed: the client has been told why; its line is closed.
         StreamClosed: the client went away.
     """
     stream.set_limits(LOGIN_PACKET_MAX_BYTES)
-    greeting = Greeting(server_version, connection_id, capabilities & ~SSL, int(CharacterSet.utf8mb4), status)
     nonce = new_nonce(NONCE_BYTES)
+    greeting = Greeting(server_version, connection_id, capabilities & ~SSL, charset, status, nonce)
     with closing_unless_logged_in(stream):
         async with asyncio.timeout(login_timeout):
-            credentials = await _greet(stream, greeting, nonce, identities.get_default_plugin().name, tls)
+            credentials = await _greet(stream, greeting, plugin or identities.get_default_plugin().name, tls)
             await _verify(stream, identities, credentials, nonce)
-            _check_database(credentials, database)
+            await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
+            admit(user_of(credentials))
             await stream.write(wire.ok_packet(credentials.capabilities, status=status))
     stream.reset_seq()
+    if credentials.capabilities & COMPRESS:
+        stream.start_compression()
     return login_result(credentials, greeting, status)
 
 
@@ -125,7 +153,9 @@ async def change_user_embedded(
     *,
     status: int = _AUTOCOMMIT,
     database: str = "main",
+    check: CheckLogin | None = None,
     login_timeout: float = LOGIN_SECONDS,
+    admit: Admit = anybody,
 ) -> LoginResult:
     """Answer a COM_CHANGE_USER, whose payload has been read. As in MySQL, a failure ends the connection.
 
@@ -137,39 +167,24 @@ async def change_user_embedded(
         async with asyncio.timeout(login_timeout):
             credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
             await _verify(stream, identities, credentials, None)
-            _check_database(credentials, database)
+            await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
+            admit(user_of(credentials))
             await stream.write(wire.ok_packet(credentials.capabilities, status=status))
     stream.reset_seq()
     greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
     return login_result(credentials, greeting, status)
 
 
-def _check_database(credentials: Credentials, known: str) -> None:
-    """Only after the password: who may not log in learns nothing of what there is."""
-    wanted = (credentials.database or b"").decode(python_encoding(credentials.charset), "replace")
-    if wanted and wanted.lower() != known:
-        raise ProxyError(1049, f"Unknown database '{wanted}'; the embedded backend has one, '{known}'")
+def database_of(credentials: Credentials) -> str | None:
+    """The database that a client asks for when it logs in, if any."""
+    return (credentials.database or b"").decode(python_encoding(credentials.charset), "replace") or None
 
 
-async def _greet(
-    stream: PacketStream, greeting: Greeting, nonce: bytes, plugin: str, tls: SSLContext | None
-) -> Credentials:
+async def _greet(stream: PacketStream, greeting: Greeting, plugin: str, tls: OfferedTls | None) -> Credentials:
     """Send the greeting and read the client's response, encrypted if the client wishes so and may."""
-    greeting_packet = packets.make_handshake_v10(
-        capabilities=Capabilities(greeting.capabilities | (SSL if tls is not None else 0)),
-        server_charset=CharacterSet.utf8mb4,
-        server_version=greeting.server_version,
-        connection_id=greeting.connection_id,
-        auth_data=nonce + b"\x00",
-        status_flags=ServerStatus(greeting.status),
-        auth_plugin_name=plugin,
-    )
-    await stream.write(greeting_packet)
-    response = await stream.read()
-    if tls is None or not wants_tls(response):
-        return read_credentials(response, greeting.capabilities)
-    await stream.start_tls(tls)
-    return read_credentials(await stream.read(), greeting.capabilities, encrypted=True)
+    offered = replace(greeting, capabilities=greeting.capabilities | (SSL if tls is not None else 0))
+    await stream.write(encode_greeting(offered, plugin))
+    return await receive_credentials(stream, greeting.capabilities, tls)
 
 
 async def _verify(

@@ -1,6 +1,8 @@
 """Capability flags as plain integers, and which of them the proxy can carry between a client and a server.
 
 A flag is carried if the bytes it makes the two exchange pass through the relay unchanged, or are understood by it.
+MariaDB's extended capabilities are the bits above the 32 of MySQL; on the wire they stand in bytes that MySQL leaves
+unused, and only where the flag that MySQL calls LONG_PASSWORD (MariaDB: CLIENT_MYSQL) is not set.
 """
 
 from __future__ import annotations
@@ -11,15 +13,31 @@ from functools import lru_cache
 from mysql_mimic.charset import Collation
 from mysql_mimic.types import Capabilities
 
+LONG_PASSWORD = int(Capabilities.CLIENT_LONG_PASSWORD)
 CONNECT_WITH_DB = int(Capabilities.CLIENT_CONNECT_WITH_DB)
 PROTOCOL_41 = int(Capabilities.CLIENT_PROTOCOL_41)
+COMPRESS = int(Capabilities.CLIENT_COMPRESS)
 SSL = int(Capabilities.CLIENT_SSL)
 FOUND_ROWS = int(Capabilities.CLIENT_FOUND_ROWS)
+INTERACTIVE = int(Capabilities.CLIENT_INTERACTIVE)
 SECURE_CONNECTION = int(Capabilities.CLIENT_SECURE_CONNECTION)
 PLUGIN_AUTH = int(Capabilities.CLIENT_PLUGIN_AUTH)
 CONNECT_ATTRS = int(Capabilities.CLIENT_CONNECT_ATTRS)
 LENENC_AUTH = int(Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA)
 DEPRECATE_EOF = int(Capabilities.CLIENT_DEPRECATE_EOF)
+OPTIONAL_METADATA = int(Capabilities.CLIENT_OPTIONAL_RESULTSET_METADATA)
+
+PROGRESS = 1 << 32
+"""ERR packets numbered 0xFFFF tell how far a long statement is; the answer goes on behind them."""
+BULK_OPERATIONS = 1 << 34
+"""COM_STMT_BULK_EXECUTE, and indicators among the parameters of COM_STMT_EXECUTE."""
+EXTENDED_METADATA = 1 << 35
+"""Column definitions have one more field."""
+CACHE_METADATA = 1 << 36
+"""As OPTIONAL_METADATA of MySQL: a column count says whether definitions follow."""
+BULK_UNIT_RESULTS = 1 << 37
+"""A bulk execution may be answered with a result set: the affected rows and insert id of each of its rows."""
+EXTENDED_SHIFT = 32
 
 CARRIED = int(
     Capabilities.CLIENT_LONG_PASSWORD
@@ -27,6 +45,7 @@ CARRIED = int(
     | Capabilities.CLIENT_LONG_FLAG
     | Capabilities.CLIENT_CONNECT_WITH_DB
     | Capabilities.CLIENT_NO_SCHEMA
+    | Capabilities.CLIENT_COMPRESS
     | Capabilities.CLIENT_ODBC
     | Capabilities.CLIENT_LOCAL_FILES
     | Capabilities.CLIENT_IGNORE_SPACE
@@ -45,11 +64,17 @@ CARRIED = int(
     | Capabilities.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS
     | Capabilities.CLIENT_SESSION_TRACK
     | Capabilities.CLIENT_DEPRECATE_EOF
+    | Capabilities.CLIENT_OPTIONAL_RESULTSET_METADATA
     | Capabilities.CLIENT_QUERY_ATTRIBUTES
     | Capabilities.MULTI_FACTOR_AUTHENTICATION
+    | PROGRESS
+    | BULK_OPERATIONS
+    | EXTENDED_METADATA
+    | CACHE_METADATA
+    | BULK_UNIT_RESULTS
 )
-"""Left out: TLS and compression (each line has its own), OPTIONAL_RESULTSET_METADATA (results without definitions
-cannot be walked), and the three highest bits (local to clients; progress reports in MariaDB)."""
+"""Left out: TLS (each line has its own), compression by zstd (clients that know it know the other, too), and the three
+highest of MySQL's bits (local to clients). COMPRESS is undone and done again: see `compressed_line`."""
 
 
 @lru_cache(maxsize=512)
@@ -59,8 +84,35 @@ def python_encoding(collation_id: int) -> str:
         name = Collation(collation_id).charset.name
     except ValueError:
         return "utf-8"
-    if name == "latin1":
-        return "cp1252"  # which is what MySQL means by it
+    return encoding_named(name)
+
+
+_CODECS = {
+    "latin1": "cp1252",  # which is what MySQL means by it
+    "latin2": "iso8859-2",
+    "latin5": "iso8859-9",
+    "latin7": "iso8859-13",
+    "greek": "iso8859-7",
+    "hebrew": "iso8859-8",
+    "koi8r": "koi8-r",
+    "koi8u": "koi8-u",
+    "macce": "mac-latin2",
+    "macroman": "mac-roman",
+    "sjis": "shift_jis",
+    "ujis": "euc-jp",
+    "eucjpms": "euc-jp",
+    "euckr": "euc-kr",
+    "tis620": "tis-620",
+}
+"""MySQL's names for character sets, where Python's differ."""
+
+
+@lru_cache(maxsize=64)
+def encoding_named(name: str) -> str:
+    """The Python codec of a MySQL character set; UTF-8 as above."""
+    if name.startswith(("utf16", "utf32", "ucs2")):
+        return "utf-8"  # no client may have these; MySQL takes its default instead
+    name = _CODECS.get(name, name)
     try:
         return codecs.lookup(name).name
     except LookupError:

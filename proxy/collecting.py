@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from engine.model import ColumnMeta, TextValue
+from proxy.answer import PROGRESS_REPORT
+from proxy.capabilities import CACHE_METADATA, DEPRECATE_EOF, EXTENDED_METADATA, OPTIONAL_METADATA
 from proxy.errors import MalformedPacket
 from proxy.framing import HEADER_BYTES, PAYLOAD_MAX
 from proxy.reader import PayloadReader
 from proxy.upstream import Collected
+
+_UNDESCRIBED = ColumnMeta("", 0xFD)
 
 
 def payloads(answer: bytes) -> list[bytes]:
@@ -23,20 +27,24 @@ def payloads(answer: bytes) -> list[bytes]:
     return found
 
 
-def decode_result(answer: bytes, *, deprecate_eof: bool, encoding: str) -> Collected | None:
+def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collected | None:
     """The first result set of an answer; None if it has none.
 
     Raises:
         MalformedPacket: the server's bytes make no sense.
     """
-    packets = payloads(answer)
+    packets = [packet for packet in payloads(answer) if not packet.startswith(PROGRESS_REPORT)]
     if not packets or packets[0][:1] in (b"\x00", b"\xff", b"\xfb", b""):
         return None
-    count = PayloadReader(packets[0], "a column count").lenenc()
-    first_row = 1 + count + (0 if deprecate_eof else 1)
+    deprecate_eof = bool(capabilities & DEPRECATE_EOF)
+    count, described = _column_count(packets[0], capabilities)
+    first_row = 1 + (count if described else 0) + (0 if deprecate_eof else 1)
     if len(packets) < first_row:
         raise MalformedPacket("a result that ends within its definitions")
-    columns = tuple(decode_column(packet, encoding) for packet in packets[1 : 1 + count])
+    extended = bool(capabilities & EXTENDED_METADATA)
+    columns = (_UNDESCRIBED,) * count
+    if described:
+        columns = tuple(decode_column(packet, encoding, extended=extended) for packet in packets[1 : 1 + count])
     rows = []
     for packet in packets[first_row:]:
         if packet.startswith(b"\xff") or (packet.startswith(b"\xfe") and _ends_rows(packet, deprecate_eof)):
@@ -45,15 +53,25 @@ def decode_result(answer: bytes, *, deprecate_eof: bool, encoding: str) -> Colle
     return Collected(columns, tuple(rows))
 
 
+def _column_count(packet: bytes, capabilities: int) -> tuple[int, bool]:
+    """How many columns, and whether they are described: a session may switch definitions off."""
+    reader = PayloadReader(packet, "a column count")
+    count = reader.lenenc()
+    flag = capabilities & (CACHE_METADATA | OPTIONAL_METADATA) and reader.remaining
+    return count, not flag or bool(reader.u8())
+
+
 def _ends_rows(packet: bytes, deprecate_eof: bool) -> bool:
     return len(packet) < (PAYLOAD_MAX if deprecate_eof else 9)
 
 
-def decode_column(packet: bytes, encoding: str) -> ColumnMeta:
-    """A Column Definition 41."""
+def decode_column(packet: bytes, encoding: str, *, extended: bool = False) -> ColumnMeta:
+    """A Column Definition 41; `extended`: with MariaDB's further word on the type, which is dropped."""
     reader = PayloadReader(packet, "a column definition")
     reader.lenenc_bytes()
     schema, table, org_table, name, org_name = (reader.lenenc_bytes().decode(encoding, "replace") for _ in range(5))
+    if extended:
+        reader.lenenc_bytes()
     reader.lenenc()
     charset, length, kind, flags, decimals = reader.u16(), reader.u32(), reader.u8(), reader.u16(), reader.u8()
     return ColumnMeta(name, kind, charset, length, flags, decimals, org_name, table, org_table, schema)

@@ -23,6 +23,9 @@ from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError
 from engine.options import DEFERRED, OPTIONS, QueueOptions, parse_duration, parse_options
 from proxy.accounts import Account, InvalidPasswordHash
+from proxy.backend_tls import backend_tls_mistake
+from proxy.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
+from proxy.rights import InvalidPattern, Right, queue_rights
 
 DEFAULT_FILE = Path("config.yaml")
 DEFAULT_LISTEN = "127.0.0.1:3307"
@@ -146,6 +149,34 @@ def _queue_options(value: object) -> QueueOptions:
         raise ValueError(error.message) from None
 
 
+def _tls_mode(value: object) -> TlsMode:
+    if isinstance(value, TlsMode):
+        return value
+    try:
+        return TlsMode("off" if value is False else value)  # YAML takes a bare `off` for false
+    except ValueError:
+        raise ValueError("is none of off, offered, required") from None
+
+
+def _queue_rights(value: object) -> dict[str, frozenset[Right]]:
+    if not isinstance(value, Mapping) or not value:
+        # An empty value would be the same as none at all, which means everything.
+        raise ValueError("is not a mapping of queues to rights, such as {orders: [enqueue, receive, settle]}")
+    rights: dict[str, frozenset[Right]] = {}
+    for pattern, given in value.items():
+        names = [given] if isinstance(given, str) else given
+        try:
+            queue_rights({str(pattern): ()}, "")
+            if not isinstance(names, list | tuple) or not names:
+                raise ValueError
+            rights[str(pattern)] = frozenset(map(Right, names))
+        except InvalidPattern as error:
+            raise ValueError(str(error)) from None
+        except ValueError:
+            raise ValueError(f"'{pattern}' takes a list of {', '.join(r.value for r in Right)}") from None
+    return rights
+
+
 # Options are first read one by one, so that each mistake is told; only then do their mutual bounds count.
 _LENIENT = QueueOptions(ack_wait_ns=10_000_000, max_backoff_ns=3650 * 86400 * NS_PER_SECOND, min_backoff_ns=0)
 
@@ -168,6 +199,8 @@ class User(_Section):
     password: SecretStr | None = None
     password_env: str | None = Field(default=None, min_length=1)
     password_hash: SecretStr | None = None
+    queues: Annotated[dict[str, frozenset[Right]] | None, BeforeValidator(_queue_rights)] = None
+    admin: bool | None = None
 
     @model_validator(mode="after")
     def _one_secret(self) -> Self:
@@ -181,6 +214,11 @@ class User(_Section):
         return self
 
     @property
+    def may_kill_others(self) -> bool:
+        """`admin`; left out, only `root` may, as MySQL's root may."""
+        return self.name == "root" if self.admin is None else self.admin
+
+    @property
     def passwordless(self) -> bool:
         """True where anybody who knows the name gets in."""
         return self.password is not None and not self.password.get_secret_value()
@@ -191,10 +229,33 @@ class Limits(_Section):
 
     max_connections: int = Field(default=1000, ge=1, le=100_000)
     unauthenticated_connections: int = Field(default=100, ge=1, le=100_000)
+    max_user_connections: int = Field(default=0, ge=0, le=100_000)
+    login_failures: int = Field(default=100, ge=0, le=1_000_000)
     login_timeout: Seconds = Field(default=10.0, ge=0.1, le=3600)
+    idle_timeout: Seconds = Field(default=28800.0, ge=0, le=31_536_000)  # default and most are those of wait_timeout
     max_packet_size: Size = Field(default=64 << 20, ge=64 << 10, le=1 << 30)  # MySQL's own largest is 1 GiB
     lock_wait_timeout: Seconds = Field(default=5.0, ge=0.01, le=3600)
     database_work: int = Field(default=8, ge=1, le=1000)
+
+
+class Tls(_Section):
+    """Encrypted lines to clients. The files are PEM; the key may be in the certificate's."""
+
+    mode: Annotated[TlsMode | None, BeforeValidator(_tls_mode)] = None
+    certificate: str | None = Field(default=None, min_length=1)
+    key: str | None = Field(default=None, min_length=1)
+
+    @property
+    def mode_in_force(self) -> TlsMode:
+        """`mode`; left out, TLS is offered where there is a certificate."""
+        return self.mode or (TlsMode.OFF if self.certificate is None else TlsMode.OFFERED)
+
+    def load(self) -> ClientTls:
+        """The files, read. Raises ConfigError where they have become unusable since the configuration was checked."""
+        try:
+            return ClientTls(self.mode_in_force, self.certificate, self.key)
+        except InvalidCertificate as error:
+            raise ConfigError([_tls_mistake(error)]) from None
 
 
 class Log(_Section):
@@ -211,8 +272,10 @@ class Config(_Section):
     backend: Annotated[BackendUrl, BeforeValidator(_backend)] = Field(default=DEFAULT_BACKEND, validate_default=True)
     auth: Annotated[Auth | None, Field(strict=False)] = None
     users: tuple[User, ...] = Field(default=(), strict=False)
+    tls: Tls = Tls()
     queue_defaults: Annotated[QueueOptions, BeforeValidator(_queue_options)] = QueueOptions()
     limits: Limits = Limits()
+    workers: int = Field(default=1, ge=1, le=64)
     shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
     log: Log = Log()
 
@@ -331,7 +394,7 @@ def _line(error: Any) -> str:
 
 
 def _allowed(section: tuple[int | str, ...]) -> list[str]:
-    models: dict[str, type[BaseModel]] = {"users": User, "limits": Limits, "log": Log}
+    models: dict[str, type[BaseModel]] = {"users": User, "tls": Tls, "limits": Limits, "log": Log}
     model = models[str(section[0])] if section else Config
     return list(model.model_fields)
 
@@ -356,7 +419,8 @@ def _with_secrets(config: Config, environment: Mapping[str, str], mistakes: list
         if source not in environment:
             mistakes.append(f"users[{index}].password_env: the environment variable {source} is not set")
             continue
-        users[index] = User(name=user.name, password=SecretStr(environment[source]))
+        secret = {"password": SecretStr(environment[source]), "password_env": None, "password_hash": None}
+        users[index] = user.model_copy(update=secret)
     if config.auth_mode is Auth.PROXY:
         mistakes += [
             f"{name}: no such user; the part after {PASSWORD_VARIABLE} is a user's name" for name in sorted(given)
@@ -369,18 +433,45 @@ def _contradictions(config: Config) -> Iterator[str]:
     names = [user.name for user in config.users]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"users: '{name}' is listed twice"
-    if config.auth is Auth.PROXY and not config.backend.embedded:
-        yield "auth: proxy is not supported with a mysql backend by this version; leave it out or say backend"
+    if config.auth is Auth.PROXY and not config.backend.embedded and not config.users:
+        yield "users: auth: proxy with a mysql backend needs users; none are implied before a server"
+    for index, user in enumerate(config.users):
+        try:
+            queue_rights(user.queues or {}, "main" if config.backend.embedded else config.backend.database)
+        except InvalidPattern as error:
+            yield f"users[{index}].queues: {error}"
     if config.auth is Auth.BACKEND and config.backend.embedded:
         yield "auth: backend needs a mysql backend; the embedded one keeps no accounts, say proxy and list users"
     if config.auth_mode is Auth.BACKEND:
         if config.users:
-            yield "users: not used with a mysql backend, whose own accounts log in; remove the list"
+            yield "users: not used with a mysql backend whose own accounts log in; remove the list, or say auth: proxy"
     elif not config.listen.loopback:
         if not config.users:
             yield f"listen: {config.listen} can be reached from other machines, but no users are configured"
         for index, user in enumerate(config.users):
             if user.passwordless:
                 yield f"users[{index}]: an empty password is only for a loopback address, not {config.listen}"
+    yield from _tls_mistakes(config.tls)
+    if (mistake := backend_tls_mistake(config.backend)) is not None:
+        yield f"backend: {mistake}"
+    if config.workers > 1 and config.backend.embedded:
+        yield "workers: the embedded backend is served by one process; leave it at 1, or use a mysql backend"
     if config.limits.unauthenticated_connections > config.limits.max_connections:
         yield "limits.unauthenticated_connections: more than limits.max_connections"
+
+
+def _tls_mistakes(tls: Tls) -> Iterator[str]:
+    if tls.certificate is None:
+        if tls.key is not None:
+            yield "tls.key: given without tls.certificate"
+        if tls.mode_in_force is not TlsMode.OFF:
+            yield f"tls.mode: {tls.mode_in_force.value} needs tls.certificate"
+    elif tls.mode_in_force is not TlsMode.OFF:
+        try:
+            load_certificate(tls.certificate, tls.key)
+        except InvalidCertificate as error:
+            yield _tls_mistake(error)
+
+
+def _tls_mistake(error: InvalidCertificate) -> str:
+    return f"tls.{'key' if error.in_key else 'certificate'}: {error}"

@@ -11,6 +11,7 @@ replaced (docs/adr/0001-mysql-mimic.md says why and what remains).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -22,12 +23,18 @@ from mysql_mimic.types import Commands
 
 from engine.errors import StreamKilled
 from proxy import params, wire
-from proxy.errors import InternalFault, LoginFailed, ProxyError
+from proxy.answer import BULK_EXECUTE, parse_err
+from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.executor import ClientFault, Executor
+from proxy.framing import HEADER_BYTES
+from proxy.large_command import LargeCommand
+from proxy.pieces import LARGE_BYTES
 from proxy.prepared import FIRST_LOCAL_ID, LocalStatements
 from proxy.registry import ProcessInfo
+from proxy.relay import NO, TELL, YES, Verdict
 from proxy.stream import PacketStream
 from proxy.upstream import Outcome
+from rewriter.large_text import LargeText
 from rewriter.plan import NO_EFFECTS, Effects, Execute, Passthrough, TransactionVerb, UseDatabase
 from rewriter.scanner import Concern, transaction_verb
 
@@ -35,7 +42,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[bytes], Awaitable[None]]
 
-# Replication and administration commands that make no sense through a proxy, or would stop the server behind it.
+# What makes no sense through a proxy, would stop the server behind it, or is nothing that a client may say.
 _REFUSED = frozenset(
     (
         Commands.COM_SLEEP,
@@ -45,12 +52,9 @@ _REFUSED = frozenset(
         Commands.COM_CONNECT,
         Commands.COM_TIME,
         Commands.COM_DELAYED_INSERT,
-        Commands.COM_BINLOG_DUMP,
         Commands.COM_TABLE_DUMP,
         Commands.COM_CONNECT_OUT,
-        Commands.COM_REGISTER_SLAVE,
         Commands.COM_DAEMON,
-        Commands.COM_BINLOG_DUMP_GTID,
     )
 )
 _STATEMENT_COMMANDS = frozenset(
@@ -60,8 +64,16 @@ _STATEMENT_COMMANDS = frozenset(
         Commands.COM_STMT_RESET,
         Commands.COM_STMT_CLOSE,
         Commands.COM_STMT_SEND_LONG_DATA,
+        BULK_EXECUTE,
     )
 )
+_EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
+_NOT_FAST = Effects(catalog=True)
+_LAST_PREPARED = 0xFFFFFFFF
+"""In MariaDB this id means the statement prepared last: clients execute before they have been told its own."""
+# Plain numbers: an enum's members cost more to compare than the rest of the decision.
+_QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
+_KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB says to connections at rest
 KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before others get its messages
 _ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
 
@@ -84,8 +96,13 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         self._change_user = change_user
         self._interrupt = interrupt
         self._killed = False
+        if executor.traits.accounts or executor.traits.lines:  # the embedded database takes no command in pieces
+            stream.large_from = min(LARGE_BYTES, stream.max_packet_bytes + 1)
         self._local = LocalStatements(executor)
         self._effects: dict[int, Effects] = {}
+        self._uses: dict[int, str] = {}  # prepared USE statements
+        self._last_prepared: int | None = None
+        self._dumping = False
         self._fast_effects = NO_EFFECTS
         self._handlers: dict[int, Handler] = {
             Commands.COM_QUERY: self._query,
@@ -96,6 +113,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             Commands.COM_SET_OPTION: self._set_option,
             Commands.COM_PROCESS_KILL: self._process_kill,
             Commands.COM_PROCESS_INFO: self._process_list,
+            Commands.COM_BINLOG_DUMP: self._binlog_dump,
+            Commands.COM_BINLOG_DUMP_GTID: self._binlog_dump,
         }
 
     def __repr__(self) -> str:
@@ -126,10 +145,22 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if not self.session.running:
             self.stream.close()
 
+    def farewell(self, packet: bytes) -> None:
+        """The server says unasked why it is about to close the line. A client at rest hears it, as it would without us;
+        one that receives a stream goes on, unless somebody has killed it at the server."""
+        if self.stream.resting:
+            self.stream.write_framed(packet)
+        elif self.session.subscription is not None and parse_err(packet[HEADER_BYTES:]).errno == _KILLED:
+            self.kill()
+
     def finish(self) -> None:
-        """Shutdown: an idle client is cut at once, a busy one once its statement has been answered."""
+        """Shutdown: an idle client is cut at once, a busy one once its statement has been answered; a replica, which is
+        sent events without an end, at once.
+
+        To be called again until the connection has ended: who takes the fast path does not come by here in between.
+        """
         self._killed = True
-        if not self.session.running:
+        if self._dumping or (not self.session.running and not self.stream.relaying):
             self.stream.close()
 
     async def serve(self) -> None:
@@ -140,13 +171,16 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
                 if not payload:
                     raise ProxyError(1835, "Malformed communication packet: an empty command")
                 if payload[0] == Commands.COM_QUIT:
+                    self.stream.goodbye = True
                     return
                 await self._dispatch(payload)
+                del payload  # until the next command, which may be in hours, a large one must not be kept
         except (LoginFailed, *_ENDS_WITH_CONNECTION):
             return  # nobody is left to tell, or it has been told
         except ClientFault as error:
             # Outside a statement only the packets themselves can be at fault: say so, then hang up.
-            await self.executor.fail(error)
+            with contextlib.suppress(*_ENDS_WITH_CONNECTION):
+                await self.executor.fail(error)
         finally:
             await self._local.close()
             report = self.session.abandon()
@@ -157,18 +191,15 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         command = payload[0]
         self.session.busy("")
         try:
-            handler = self._handlers.get(command)
-            if handler is not None:
-                await handler(payload)
-            elif command in _REFUSED:
-                raise ProxyError(1235, f"Command {command:#04x} is not passed on by the proxy; connect to the database")
-            elif command in _STATEMENT_COMMANDS:
-                await self._statement_command(payload)
+            if self.stream.pieces is None:
+                await self._handle(payload)
             else:
-                self.executor.note(await self.session.upstream.command(payload))
+                await self._large(LargeCommand(self.stream, payload))
+                await self._skip_rest()
         except ClientFault as error:
             if getattr(error, "fatal", False):
                 raise
+            await self._skip_rest()
             await self.executor.fail(error)
         except _ENDS_WITH_CONNECTION:
             raise
@@ -179,56 +210,127 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         finally:
             self.session.busy(None)
 
+    async def _skip_rest(self) -> None:
+        """Of a command that was refused, or came to nothing, before all of it had been read."""
+        while await self.stream.read_piece():
+            pass
+
+    async def _handle(self, payload: bytes) -> None:
+        command = payload[0]
+        handler = self._handlers.get(command)
+        if handler is not None:
+            await handler(payload)
+        elif command in _REFUSED:
+            raise ProxyError(1235, f"Command {command:#04x} is not passed on by the proxy; connect to the database")
+        elif command in _STATEMENT_COMMANDS:
+            await self._statement_command(payload)
+        else:
+            self.executor.note(await self.session.upstream.command(payload))
+
+    # --- large commands, of which only the beginning has been read
+
+    async def _large(self, large: LargeCommand) -> None:
+        """Passed on while it comes, where its beginning tells that the database may have it; else as any other."""
+        command = large.head[0]
+        if self.session.rights is not None:
+            await self._handle(await large.whole())  # to be judged whole
+        elif command in _STATEMENT_COMMANDS and (number := self._statement_number(large.head)) < FIRST_LOCAL_ID:
+            effects = self._effects_of(command, number)
+            outcome = await self.executor.pass_on(large, effects)
+            self.executor.note(outcome, effects, effects.transaction)
+        elif command == Commands.COM_QUERY and large.endless:
+            await self.executor.settle(large.head)
+            text = self._watched(large)
+            await (self._handle(await large.whole()) if text is None else self._large_query(large, text))
+        else:
+            await self._handle(await large.whole())
+
+    def _watched(self, large: LargeCommand) -> LargeText | None:
+        """The text of a query, where passing it on may begin."""
+        session, executor = self.session, self.executor
+        if executor.several and not executor.splittable:
+            return None
+        sql = self._text(large.head)
+        session.busy(sql[:1024].decode(session.identity.codec, "replace"))
+        escapes = not session.no_backslash_escapes
+        text = LargeText(
+            executor.planning.scanner, session.database, several=executor.several, backslash_escapes=escapes
+        )
+        return text if large.watch(text, len(large.head) - len(sql)) else None
+
+    async def _large_query(self, large: LargeCommand, text: LargeText) -> None:
+        self.session.notes = ()
+        outcome = await self.executor.pass_on(large)
+        self.executor.note(outcome, text.effects, text.verb)
+        if not outcome.ok or large.rest is None:
+            return
+        if large.too_large:
+            raise ProxyError(
+                1153,
+                "Got a packet bigger than 'max_allowed_packet' bytes: the statements from the first that concerns a "
+                f"queue on are more than {self.stream.max_packet_bytes} bytes; send them apart from what is before",
+            )
+        await self._run_each(bytes(large.rest))
+
     # --- the fast path: called from the socket callback, for one whole small packet
 
-    def may_relay(self, command: int, body: bytes) -> bool:
+    def may_relay(self, command: int, packet: bytes) -> Verdict:
         """Whether this command may go straight to the database. Never raises; unsure means no."""
-        if not self.session.scope.empty or self.session.notes:
-            return False
-        if command == Commands.COM_QUERY:
-            text = params.query_text(body, self.session.identity.capabilities)
+        session = self.session
+        if not session.scope.empty or session.notes:
+            return NO
+        if command == _QUERY:
+            text = params.query_text(packet[5:], session.identity.capabilities)
             if text is None:
-                return False
-            glance = self.executor.planning.scanner.glance(text, self.session.database)
+                return NO
+            glance = self.executor.planning.scanner.glance(text, session.database)
             if glance.concern is Concern.NONE:
-                return True
-            if glance.concern is Concern.TOUCHES and not glance.effects.catalog:
-                self._fast_effects = glance.effects
-                return True
-            return False
-        if command == Commands.COM_STMT_EXECUTE:
-            number = int.from_bytes(body[:4], "little")
-            effects = self._effects.get(number, NO_EFFECTS)
-            if number >= FIRST_LOCAL_ID or effects.catalog:
-                return False
-            self._fast_effects = effects
-            return True
-        return bool(command == Commands.COM_PING)
+                return YES
+            return self._with_effects(glance.effects) if glance.concern is Concern.TOUCHES else NO
+        if command == _EXECUTE:
+            number = int.from_bytes(packet[5:9], "little")
+            if number >= FIRST_LOCAL_ID:
+                return NO
+            return self._with_effects(self._effects[number]) if number in self._effects else YES
+        return YES if command == _PING else NO
+
+    def _with_effects(self, effects: Effects) -> Verdict:
+        if effects.catalog:
+            return NO
+        self._fast_effects = effects
+        return TELL
 
     def relayed(self, command: int, outcome: Outcome) -> None:
-        """The answer to a command that `may_relay` let through has ended."""
+        """A command that `may_relay` let through has been answered, and not just as the one before."""
         effects, self._fast_effects = self._fast_effects, NO_EFFECTS
         self.executor.note(outcome, effects)
 
     # --- text commands
 
     async def _query(self, payload: bytes) -> None:
-        text = params.query_text(payload[1:], self.session.identity.capabilities)
-        if text is None:
-            text = params.parse_query(payload[1:], self.session.identity.capabilities)
+        text = self._text(payload)
         self.session.busy(text[:1024].decode(self.session.identity.codec, "replace"))
         if await self.executor.told_notes(text):
             return
+        if self.session.rights is not None:
+            await self._run_each(text)  # each statement is judged for itself
+            return
         glance = self.executor.planning.scanner.glance(text, self.session.database)
-        match glance.concern:
-            case Concern.NONE:
-                await self.executor.forward(payload, verb=self._verb(text))
-            case Concern.TOUCHES:
-                await self.executor.forward(payload, glance.effects)
-            case Concern.USE | Concern.PLAN:
-                await self._run_each(text)
+        if glance.concern in (Concern.USE, Concern.PLAN):
+            await self._run_each(text)
+            return
+        verb = self._verb(text) if glance.concern is Concern.NONE else None
+        del text  # it may be many megabytes, and the database may take its time
+        await self.executor.forward(payload, glance.effects, verb)
+
+    def _text(self, payload: bytes) -> bytes:
+        capabilities = self.session.identity.capabilities
+        text = params.query_text(payload[1:], capabilities)
+        return params.parse_query(payload[1:], capabilities) if text is None else text
 
     async def _run_each(self, text: bytes) -> None:
+        if b";" in text:
+            await self.executor.settle(text)
         statements = self.executor.split(text)
         for number, statement in enumerate(statements, 1):
             if not await self.executor.run(statement, more=number < len(statements)):
@@ -253,12 +355,16 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     async def _user_change(self, payload: bytes) -> None:
         await self._forget_statements()
-        await self._change_user(payload)
+        try:
+            await self._change_user(payload)
+        except RefusedByServer:
+            pass  # it has been told. MySQL hangs up; MariaDB goes on with the user from before, in a session made new
         self.executor.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
 
     async def _reset_connection(self, payload: bytes) -> None:
         await self._forget_statements()
         await self.executor.forward(payload, verb=TransactionVerb.ROLLBACK)
+        self.session.renewed()
 
     async def _process_kill(self, payload: bytes) -> None:
         if len(payload) != 5:
@@ -268,9 +374,17 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
     async def _process_list(self, payload: bytes) -> None:
         await self.executor.run(b"SHOW PROCESSLIST")
 
+    async def _binlog_dump(self, payload: bytes) -> None:
+        self._dumping = True
+        try:
+            self.executor.note(await self.session.upstream.command(payload))
+        finally:
+            self._dumping = False
+
     # --- prepared statements
 
     async def _prepare(self, payload: bytes) -> None:
+        self._last_prepared = None
         text = payload[1:]
         glance = self.executor.planning.scanner.glance(text, self.session.database)
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
@@ -282,29 +396,47 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             case Execute(sql, effects):
                 encoded = self.executor.encode(sql)
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
-            case UseDatabase():
-                raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")
+            case UseDatabase(database):
+                await self._prepare_upstream(payload, _NOT_FAST)
+                if self._last_prepared is not None:
+                    self._uses[self._last_prepared] = database
             case plan:
-                await self._local.prepare(plan)
+                self._last_prepared = await self._local.prepare(plan)
 
     async def _prepare_upstream(self, payload: bytes, effects: Effects) -> None:
         outcome = await self.executor.forward(payload)
+        if outcome.ok:
+            self._last_prepared = outcome.statement_id
         if outcome.ok and not effects.empty:
             self._effects[outcome.statement_id] = effects
 
     async def _statement_command(self, payload: bytes) -> None:
         """A command on a prepared statement, ours or the database's."""
-        number = int.from_bytes(payload[1:5], "little")
-        if number >= FIRST_LOCAL_ID:
-            await self._local.command(payload)
-            return
-        effects = NO_EFFECTS
-        if payload[0] == Commands.COM_STMT_EXECUTE:
-            effects = self._effects.get(number, NO_EFFECTS)
-        elif payload[0] == Commands.COM_STMT_CLOSE:
+        number = self._statement_number(payload)
+        if payload[0] == Commands.COM_STMT_CLOSE:
             self._effects.pop(number, None)
-        await self.executor.forward(payload, effects, effects.transaction)
+            self._uses.pop(number, None)
+            if number == self._last_prepared:
+                self._last_prepared = None
+        if number >= FIRST_LOCAL_ID:
+            await self._local.command(payload, number)
+            return
+        effects = self._effects_of(payload[0], number)
+        outcome = await self.executor.forward(payload, effects, effects.transaction)
+        if outcome.ok and number in self._uses and payload[0] == Commands.COM_STMT_EXECUTE:
+            self.session.database = self._uses[number]
+
+    def _statement_number(self, payload: bytes) -> int:
+        number = int.from_bytes(payload[1:5], "little")
+        return self._last_prepared if number == _LAST_PREPARED and self._last_prepared is not None else number
+
+    def _effects_of(self, command: int, number: int) -> Effects:
+        if command not in _EXECUTIONS or number in self._uses:
+            return NO_EFFECTS
+        return self._effects.get(number, NO_EFFECTS)
 
     async def _forget_statements(self) -> None:
+        self._last_prepared = None
         self._effects.clear()
+        self._uses.clear()
         await self._local.close()

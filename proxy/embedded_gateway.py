@@ -9,18 +9,25 @@ from pathlib import Path
 
 from engine.backend.sqlite import SqliteDatabase
 from engine.clock import Clock
+from engine.engine import Engine
 from engine.sql_store import SqlMessageStore
-from proxy.accounts import Account, Accounts
 from proxy.answers import AnswerWriter
-from proxy.auth import EmbeddedIdentities, authenticate_embedded, change_user_embedded
-from proxy.capabilities import FOUND_ROWS
-from proxy.config import Config, User
+from proxy.auth import EmbeddedIdentities, authenticate_embedded, change_user_embedded, only_database
+from proxy.capabilities import FOUND_ROWS, INTERACTIVE
+from proxy.client_tls import ClientTls
+from proxy.config import Config
+from proxy.configured_accounts import configured_accounts, configured_rights
 from proxy.connection import ClientConnection
+from proxy.embedded.client_text import charset_of
 from proxy.embedded.session import EmbeddedSession
+from proxy.embedded.shared import Shared
+from proxy.embedded.variables import IDLE_MAX
 from proxy.embedded_upstream import EmbeddedUpstream
 from proxy.executor import BackendTraits
 from proxy.gateway import Gateway, Opened, identity_of
-from proxy.handshake import LoginResult
+from proxy.guard import check_charset, limit, read_plainly
+from proxy.handshake import Admit, LoginResult, user_of
+from proxy.login_packets import Credentials
 from proxy.registry import ConnectionRegistry
 from proxy.session import ClientSession
 from proxy.stream import PacketStream
@@ -34,7 +41,7 @@ EMBEDDED_DATABASE = "main"
 
 @contextlib.asynccontextmanager
 async def embedded_backend(
-    config: Config, clock: Clock, registry: ConnectionRegistry
+    config: Config, clock: Clock, registry: ConnectionRegistry, client_tls: ClientTls
 ) -> AsyncIterator[tuple[SqlMessageStore, Gateway]]:
     """Open the database file, and close it after everything else.
 
@@ -46,21 +53,14 @@ async def embedded_backend(
     await asyncio.to_thread(Path(config.backend.path).parent.mkdir, exist_ok=True)
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
-        # Hashing passwords as MySQL does takes its time, by design: not on the event loop.
-        accounts = await asyncio.to_thread(lambda: Accounts([_account(user) for user in config.accounts]))
+        identities = EmbeddedIdentities(await configured_accounts(config))
         store = SqlMessageStore.for_sqlite(database.store_pool())
         try:
-            yield store, EmbeddedGateway(database, EmbeddedIdentities(accounts), clock, registry, config)
+            yield store, EmbeddedGateway(database, identities, clock, registry, config, client_tls)
         finally:
             await store.close()
     finally:
         await database.close()
-
-
-def _account(user: User) -> Account:
-    if user.password_hash is not None:
-        return Account.with_hash(user.name, user.password_hash.get_secret_value())
-    return Account.with_password(user.name, user.password.get_secret_value() if user.password is not None else "")
 
 
 class EmbeddedGateway:
@@ -75,43 +75,75 @@ class EmbeddedGateway:
         clock: Clock,
         registry: ConnectionRegistry,
         config: Config,
+        client_tls: ClientTls,
     ) -> None:
         self._database = database
         self._identities = identities
         self._clock = clock
         self._registry = registry
+        self._rights = configured_rights(config)
         self._login_timeout = config.limits.login_timeout
+        self._client_tls = client_tls
+        # A year is the longest that the variables can say; who wants no limit will not notice it.
+        idle = max(int(config.limits.idle_timeout), 1) if config.limits.idle_timeout else IDLE_MAX
+        Shared.of(database).global_variables.update(wait_timeout=idle, interactive_timeout=idle)
 
-    async def login(self, stream: PacketStream) -> Opened:
+    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
         """See Gateway."""
         login = await authenticate_embedded(
             stream,
             self._identities,
             connection_id=self._registry.new_id(),
             server_version=EMBEDDED_VERSION,
-            database=EMBEDDED_DATABASE,
+            check=self._check,
+            tls=self._client_tls.offered,
             login_timeout=self._login_timeout,
+            admit=admit,
         )
-        return self._open(stream, login)
+        return await self._open(stream, login, admit)
 
-    def _open(self, stream: PacketStream, login: LoginResult) -> Opened:
+    async def _check(self, credentials: Credentials) -> None:
+        """What a client asks for besides: the one database, and a character set in which its SQL can be judged."""
+        await only_database(EMBEDDED_DATABASE)(credentials)
+        if self._rights[user_of(credentials)].queues is not None:
+            check_charset(charset_of(credentials.charset))
+
+    async def _open(self, stream: PacketStream, login: LoginResult, admit: Admit) -> Opened:
         writer = AnswerWriter(stream, login.capabilities)
         embedded = self._session(login, stream)
-        upstream = EmbeddedUpstream(embedded, writer, codec=login.encoding)
+        upstream = EmbeddedUpstream(embedded, writer)
         session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, EMBEDDED_DATABASE)
+        await self._prepare(session, upstream)
+        engine: Engine | None = None
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
             login = await change_user_embedded(
-                stream, self._identities, payload, login, database=EMBEDDED_DATABASE, login_timeout=self._login_timeout
+                stream,
+                self._identities,
+                payload,
+                login,
+                check=self._check,
+                login_timeout=self._login_timeout,
+                admit=admit,
             )
-            await upstream.replace_session(self._session(login, stream), codec=login.encoding)
+            await upstream.replace_session(self._session(login, stream))
             session.became(identity_of(login, stream), EMBEDDED_DATABASE)
+            await self._prepare(session, upstream)
+            if engine is not None:
+                limit(session, upstream, self._rights[login.user], engine, resets_modes=True)
 
         def attach(connection: ClientConnection) -> None:
-            """Nothing to do: every command is answered in the connection's own task."""
+            nonlocal engine
+            engine = connection.executor.engine
+            limit(session, upstream, self._rights[login.user], engine, resets_modes=True)
 
-        return Opened(session, change_user, attach, upstream.interrupt)
+        return Opened(session, change_user, attach, upstream.interrupt, lambda: upstream.session.idle_seconds)
+
+    async def _prepare(self, session: ClientSession, upstream: EmbeddedUpstream) -> None:
+        """The global sql_mode may be one in which SQL reads otherwise than it is judged."""
+        if self._rights[session.identity.user].queues is not None:
+            await read_plainly(upstream)
 
     def _session(self, login: LoginResult, stream: PacketStream) -> EmbeddedSession:
         return EmbeddedSession(
@@ -120,6 +152,8 @@ class EmbeddedGateway:
             user=login.user,
             host=identity_of(login, stream).host,
             found_rows=bool(login.capabilities & FOUND_ROWS),
+            interactive=bool(login.capabilities & INTERACTIVE),
             server_version=EMBEDDED_VERSION,
             process_list=self._registry.processes,
+            charset=charset_of(login.charset),
         )

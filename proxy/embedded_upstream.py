@@ -17,7 +17,9 @@ from engine.model import ColumnMeta
 from proxy import params, wire
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
 from proxy.embedded.session import EmbeddedSession, OkResult, RowsResult
-from proxy.errors import ProxyError
+from proxy.errors import MalformedPacket, ProxyError
+from proxy.large_command import LargeCommand
+from proxy.packet_writer import FLUSH_BYTES
 from proxy.param_values import ParameterType
 from proxy.upstream import Collected, Outcome
 from rewriter.errors import RewriteError
@@ -68,15 +70,14 @@ class _Statement:
 
 
 class EmbeddedUpstream:
-    """See the module. `codec` is how the client's text is encoded."""
+    """See the module."""
 
-    def __init__(self, session: EmbeddedSession, writer: AnswerWriter, *, codec: str = "utf-8") -> None:
+    def __init__(self, session: EmbeddedSession, writer: AnswerWriter) -> None:
         self.session = session
         self._writer = writer
-        self._codec = codec
         self._statements: dict[int, _Statement] = {}
         self._last_statement = 0
-        self._held: OkResult | None = None
+        self._held: list[tuple[OkResult, bool]] = []  # with whether more results follow
         self._closed = False
         self._handlers: dict[int, Callable[[bytes, bool], Awaitable[Outcome]]] = {
             Commands.COM_QUERY: self._query,
@@ -102,6 +103,10 @@ class EmbeddedUpstream:
     def alive(self) -> bool:
         return not self._closed
 
+    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+        """See Upstream."""
+        return await self.command(await large.whole(), hold=hold)
+
     async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
         """See Upstream."""
         handler = self._handlers.get(payload[0])
@@ -116,15 +121,21 @@ class EmbeddedUpstream:
             self._writer.more = False
 
     async def _fail(self, error: EngineError | RewriteError | ProxyError) -> Outcome:
+        await self.deliver()
         self._writer.status = self.session.status
         await self._writer.error(error.errno, error.sqlstate, error.message)
         return Outcome(error.errno, error.message, error.sqlstate, status=self.status)
 
+    def recode(self, encoding: str) -> None:
+        """See Upstream. The session here has heard of it."""
+
     async def deliver(self) -> None:
-        """Write the OK that was kept back."""
-        held, self._held = self._held, None
-        if held is not None:
-            await self._write_ok(held)
+        """Write what was kept back."""
+        held, self._held = self._held, []
+        more = self._writer.more
+        for result, self._writer.more in held:
+            await self._write_ok(result)
+        self._writer.more = more
 
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
@@ -137,14 +148,15 @@ class EmbeddedUpstream:
         rows = [row async for batch in result.batches for row in batch]
         if len(rows) > _COLLECT_ROWS_MAX:
             return Outcome(1105, f"more than {_COLLECT_ROWS_MAX} rows", "HY000", status=self.status)
-        columns = result.columns
-        return Collected(columns, tuple(tuple(self._text(row, columns)) for row in rows))
+        columns, codec = result.columns, self.session.text.writes
+        texts = (tuple(wire.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)) for row in rows)
+        return Collected(columns, tuple(texts))
 
-    async def replace_session(self, session: EmbeddedSession, *, codec: str) -> None:
+    async def replace_session(self, session: EmbeddedSession) -> None:
         """COM_CHANGE_USER: nothing of the old session stays."""
         await self._close_statements()
         await self.session.close()
-        self.session, self._codec = session, codec
+        self.session = session
 
     def interrupt(self) -> None:
         """KILL QUERY: the running statement fails with 1317."""
@@ -175,10 +187,11 @@ class EmbeddedUpstream:
         result = await self.session.execute(sql)
         self._writer.status = self.session.status
         if isinstance(result, RowsResult):
+            await self.deliver()  # results keep their order
             await self._write_rows(result)
             return Outcome(status=self.status)
         if hold:
-            self._held = result
+            self._held.append((result, self._writer.more))
         else:
             await self._write_ok(result)
         return Outcome(status=self.status, affected_rows=result.affected_rows)
@@ -192,24 +205,37 @@ class EmbeddedUpstream:
             info=result.info,
         )
 
+    def _header(self, columns: Sequence[ColumnMeta], *, flags: int = 0) -> None:
+        text = self.session.text
+        self._writer.header(text.described(columns), flags=flags, encoding=text.writes)
+
     async def _write_rows(self, result: RowsResult, *, binary: bool = False) -> None:
-        columns = result.columns
-        self._writer.header(columns)
-        async for batch in result.batches:
+        columns, codec = result.columns, self.session.text.writes
+
+        def encode(row: Sequence[object]) -> bytes:
             if binary:
-                self._writer.rows([wire.binary_row_from_values(row, columns) for row in batch])
-            else:
-                self._writer.rows([wire.text_row(self._text(row, columns)) for row in batch])
+                return wire.binary_row_from_values(row, columns, codec)
+            return wire.text_row([wire.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)])
+
+        self._header(columns)
+        async for batch in result.batches:
+            portion: list[bytes] = []
+            size = 0
+            for row in batch:
+                portion.append(encode(row))
+                size += len(portion[-1])
+                if size >= FLUSH_BYTES:  # a batch of large rows is not encoded ahead of what the client takes
+                    self._writer.rows(portion)
+                    await self._writer.flush()
+                    portion, size = [], 0
+            self._writer.rows(portion)
             await self._writer.flush()
         self._writer.status = self.session.status
         await self._writer.end_of_rows(warnings=result.warnings)
 
-    def _text(self, row: Sequence[object], columns: Sequence[ColumnMeta]) -> list[bytes | None]:
-        return [wire.text_from_value(value, column, self._codec) for value, column in zip(row, columns, strict=True)]
-
     def _decode(self, text: bytes) -> str:
         """Bytes that are no characters are carried as surrogates: inside a string literal they are a blob's."""
-        return text.decode(self._codec, "surrogateescape")
+        return text.decode(self.session.text.reads, "surrogateescape")
 
     # --- simple commands
 
@@ -226,7 +252,7 @@ class EmbeddedUpstream:
         return await self._done()
 
     async def _statistics(self, body: bytes, hold: bool) -> Outcome:
-        await self._writer.stream.write(b"Uptime: 0  Threads: 1  (embedded backend)")
+        await self._writer.stream.write(self.session.statistics().encode("ascii"))
         return Outcome(status=self.status)
 
     async def _set_option(self, body: bytes, hold: bool) -> Outcome:
@@ -249,8 +275,9 @@ class EmbeddedUpstream:
         assert isinstance(result, RowsResult)
         async for _ in result.batches:
             pass
-        definitions = [wire.column_definition(c, self._writer.capabilities) + b"\xfb" for c in result.columns]
-        self._writer.rows(definitions)
+        text, flags = self.session.text, self._writer.capabilities
+        columns = text.described(result.columns)
+        self._writer.rows([wire.column_definition(c, flags, text.writes) + b"\xfb" for c in columns])
         await self._writer.end_of_rows()
         return Outcome(status=self.status)
 
@@ -269,7 +296,10 @@ class EmbeddedUpstream:
         self._last_statement = self._last_statement % 0x7FFFFFFF + 1  # upper half: statements the proxy itself answers
         self._statements[self._last_statement] = _Statement(sql, info.parameter_count)
         self._writer.status = self.session.status
-        await self._writer.prepared(self._last_statement, info.parameter_count, info.columns)
+        text = self.session.text
+        await self._writer.prepared(
+            self._last_statement, info.parameter_count, text.described(info.columns), encoding=text.writes
+        )
         return Outcome(status=self.status, statement_id=self._last_statement)
 
     def _statement(self, body: bytes, command: str) -> _Statement:
@@ -288,20 +318,20 @@ class EmbeddedUpstream:
         long_data = {number: bytes(data) for number, data in statement.long_data.items()}
         self._forget_long_data(statement)
         request = params.parse_execute(
-            body, statement.parameters, statement.types, long_data, self._writer.capabilities, self._codec
+            body, statement.parameters, statement.types, long_data, self._writer.capabilities, self.session.text.reads
         )
         statement.types = request.types
         result = await self.session.execute(statement.sql, request.values)
         self._writer.status = self.session.status
         if isinstance(result, OkResult):
             if hold:
-                self._held = result
+                self._held.append((result, False))
             else:
                 await self._write_ok(result)
             return Outcome(status=self.status, affected_rows=result.affected_rows)
         if request.cursor:
             statement.cursor = _Rows(result.columns, result.batches)
-            self._writer.header(result.columns, flags=CURSOR_EXISTS)
+            self._header(result.columns, flags=CURSOR_EXISTS)
             await self._writer.flush()
         else:
             await self._write_rows(result, binary=True)
@@ -314,7 +344,8 @@ class EmbeddedUpstream:
             raise ProxyError(1421, f"The statement ({number}) has no open cursor")
         cursor = statement.cursor
         rows = await cursor.take(count)
-        self._writer.rows([wire.binary_row_from_values(row, cursor.columns) for row in rows])
+        codec = self.session.text.writes
+        self._writer.rows([wire.binary_row_from_values(row, cursor.columns, codec) for row in rows])
         last = cursor.ended and not cursor.waiting
         await self._writer.end_of_rows(flags=LAST_ROW_SENT if last else CURSOR_EXISTS)
         if last:
@@ -335,10 +366,15 @@ class EmbeddedUpstream:
 
     async def _long_data(self, body: bytes, hold: bool) -> Outcome:
         """No answer is ever sent; a fault shows at execution, as in MySQL."""
-        if len(body) >= 6 and (statement := self._statements.get(int.from_bytes(body[:4], "little"))) is not None:
-            buffer = statement.long_data.setdefault(int.from_bytes(body[4:6], "little"), bytearray())
-            if sum(map(len, statement.long_data.values())) + len(body) <= LONG_DATA_MAX_BYTES:
-                buffer.extend(body[6:])
+        try:
+            statement_id, parameter, piece = params.parse_long_data(body)
+        except MalformedPacket:
+            return Outcome(status=self.status)
+        statement = self._statements.get(statement_id)
+        if statement is not None and parameter < statement.parameters:
+            buffer = statement.long_data.setdefault(parameter, bytearray())
+            if sum(map(len, statement.long_data.values())) + len(piece) <= LONG_DATA_MAX_BYTES:
+                buffer.extend(piece)
             else:
                 statement.overflow = True
         return Outcome(status=self.status)

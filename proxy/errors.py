@@ -15,6 +15,7 @@ from mysql_mimic.stream import ConnectionClosed
 SQLSTATES: Mapping[int, str] = {
     1040: "08004",  # ER_CON_COUNT_ERROR
     1043: "08S01",  # ER_HANDSHAKE_ERROR
+    1044: "42000",  # ER_DBACCESS_DENIED_ERROR
     1045: "28000",  # ER_ACCESS_DENIED_ERROR
     1046: "3D000",  # ER_NO_DB_ERROR
     1047: "08S01",  # ER_UNKNOWN_COM_ERROR
@@ -25,11 +26,15 @@ SQLSTATES: Mapping[int, str] = {
     1094: "HY000",  # ER_NO_SUCH_THREAD
     1095: "HY000",  # ER_KILL_DENIED_ERROR
     1105: "HY000",  # ER_UNKNOWN_ERROR
+    1115: "42000",  # ER_UNKNOWN_CHARACTER_SET
+    1129: "HY000",  # ER_HOST_IS_BLOCKED
     1142: "42000",  # ER_TABLEACCESS_DENIED_ERROR
     1146: "42S02",  # ER_NO_SUCH_TABLE
     1153: "08S01",  # ER_NET_PACKET_TOO_LARGE
     1156: "08S01",  # ER_NET_PACKETS_OUT_OF_ORDER
+    1157: "08S01",  # ER_NET_UNCOMPRESS_ERROR
     1159: "08S01",  # ER_NET_READ_INTERRUPTED
+    1203: "42000",  # ER_TOO_MANY_USER_CONNECTIONS
     1210: "HY000",  # ER_WRONG_ARGUMENTS
     1235: "42000",  # ER_NOT_SUPPORTED_YET
     1243: "HY000",  # ER_UNKNOWN_STMT_HANDLER
@@ -43,8 +48,13 @@ SQLSTATES: Mapping[int, str] = {
     1366: "HY000",  # ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
     1421: "HY000",  # ER_STMT_HAS_NO_OPEN_CURSOR
     1461: "42000",  # ER_MAX_PREPARED_STMT_COUNT_REACHED
+    1698: "28000",  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR
     1835: "HY000",  # ER_MALFORMED_PACKET
     3024: "HY000",  # ER_QUERY_TIMEOUT
+    3159: "HY000",  # ER_SECURE_TRANSPORT_REQUIRED
+    4031: "HY000",  # ER_CLIENT_INTERACTION_TIMEOUT
+    2003: "08S01",  # CR_CONN_HOST_ERROR, a client's number: what the proxy says as the database's client
+    2013: "08S01",  # CR_SERVER_LOST, likewise
 }
 """SQLSTATE of each error number; names from MySQL's server error reference."""
 
@@ -94,6 +104,13 @@ class PacketsOutOfOrder(FatalProtocolError):
         super().__init__(1156, f"Got packets out of order (expected sequence id {expected}, got {got})")
 
 
+class NotUncompressed(FatalProtocolError):
+    """Where a compressed packet was due came something else."""
+
+    def __init__(self) -> None:
+        super().__init__(1157, "Couldn't uncompress communication packet")
+
+
 class ReadTimeout(FatalProtocolError):
     """A packet was begun and not finished in time."""
 
@@ -101,17 +118,53 @@ class ReadTimeout(FatalProtocolError):
         super().__init__(1159, "Got timeout reading communication packets")
 
 
+LOST = "backend connection lost: "
+
+
 class BackendLost(ProxyError):
-    """The line to the database broke while a command was under way; whether it took effect is unknown."""
+    """The line to the database broke, or was none that could be used."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(1105, f"backend connection lost: {reason}", "08S01")
+        super().__init__(1105, f"{LOST}{reason}", "08S01")
+        self.reason = reason
+
+
+class SessionLost(BackendLost):
+    """The line broke and the client's session with it: what a client library says itself when its server goes, by which
+    drivers and pools know that the connection is of no more use. Whether the command took effect is unknown."""
+
+    def __init__(self, reason: str) -> None:
+        ProxyError.__init__(self, 2013, f"Lost connection to MySQL server during query ({reason})")
+        self.reason = reason
+
+
+class CannotConnect(BackendLost):
+    """The database did not answer: what a client library says itself when there is no server."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        ProxyError.__init__(self, 2003, f"Can't connect to MySQL server on '{where}' ({reason})")
+        self.reason = f"{where}: {reason}"
+
+
+class BackendUnreachable(ProxyError):
+    """There is no line to be had: nothing of the statement was carried out, and the client's session goes on."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(2003, f"Can't connect to the database ({reason}); nothing was executed, this session goes on")
+
+
+class BackendRefused(ProxyError):
+    """The database would not let the proxy's own account in; with its number, SQLSTATE and text."""
 
 
 class LoginFailed(ProxyError):
     """The login came to nothing. The client has been told and its connection is closed; there is nothing to do."""
 
     fatal = True
+
+
+class RefusedByServer(LoginFailed):
+    """The server said no, and the client has been told. What becomes of the connection is the server's decision."""
 
 
 class InternalFault(ProxyError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import assert_never
@@ -19,15 +19,29 @@ from engine.engine import Engine, Subscription
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound, StreamKilled
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
+from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
+from proxy.guard import check_plan, check_right, check_sees
+from proxy.large_command import LargeCommand
+from proxy.peers import Peers
 from proxy.planning import Planning
-from proxy.registry import ConnectionRegistry, RegisteredConnection
+from proxy.registry import ProcessInfo
+from proxy.rights import Right
 from proxy.rows import RowForm, is_text
 from proxy.session import ClientSession
-from proxy.show import QUEUES_COLUMNS, WARNINGS_COLUMNS, processes_with_streams, queue_rows, text_column
+from proxy.show import (
+    PROCESSES_COLUMNS,
+    QUEUES_COLUMNS,
+    WARNINGS_COLUMNS,
+    processes_with_streams,
+    queue_rows,
+    text_column,
+)
 from proxy.streaming import stream_rows
-from proxy.upstream import Collected, Outcome
+from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
 from rewriter.errors import RewriteError, UnknownQueue
+from rewriter.lexical import leading_verb
+from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import (
     NO_EFFECTS,
     Effects,
@@ -53,15 +67,19 @@ log = logging.getLogger(__name__)
 _BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
 _KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
 LIMIT_MAX = (1 << 63) - 1
+_SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
+_UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 ClientFault = (EngineError, RewriteError, ProxyError)
 
 
 @dataclass(frozen=True, slots=True)
 class BackendTraits:
-    """What differs between backends for the executor. `accounts`: the database knows the client and its rights."""
+    """What differs between backends for the executor. `accounts`: the database knows the client and its rights.
+    `lines`: it knows lines of ours, which all have the backend's own account."""
 
     accounts: bool
+    lines: bool = False
 
 
 class Executor:
@@ -72,13 +90,13 @@ class Executor:
         session: ClientSession,
         engine: Engine,
         planning: Planning,
-        registry: ConnectionRegistry,
+        peers: Peers,
         traits: BackendTraits,
     ) -> None:
         self.session = session
         self.engine = engine
         self.planning = planning
-        self.registry = registry
+        self.peers = peers
         self.traits = traits
 
     # --- statements
@@ -86,14 +104,25 @@ class Executor:
     def plan(self, text: bytes) -> Plan:
         """The plan for one statement; raises ClientFault kinds."""
         sql = self.decode(text)
-        return self.planning.planner.plan(sql, PlanContext(self.session.database, sql_modes=self._sql_modes()))
+        planner = self.planning.planner_for(self.session.rights)
+        return planner.plan(sql, PlanContext(self.session.database, sql_modes=self._sql_modes()))
 
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
-        alias, a queue that another proxy has just made, or a table that is no queue."""
+        alias, a queue that another proxy has just made, or a table that is no queue. And only what the session may."""
+        plan = await self._found(text)
+        if self.session.rights is not None:
+            check_plan(self.session, plan)
+        return plan
+
+    async def _found(self, text: bytes) -> Plan:
+        if leading_verb(text)[0] not in _UNSETTLING:
+            await self.settle(text)
         try:
             return self.plan(text)
         except UnknownQueue as error:
+            if error.queue is not None:
+                check_sees(self.session, error.queue)
             if error.perhaps_alias and await self._table_exists("`stream`"):
                 return Passthrough()
             queue = error.queue
@@ -106,12 +135,25 @@ class Executor:
             raise NotAQueue(f"'{queue.table}' is not a queue") from None
 
     def _sql_modes(self) -> frozenset[str]:
-        return frozenset(("NO_BACKSLASH_ESCAPES",)) if self.session.no_backslash_escapes else frozenset()
+        """Those that say how texts are to be read."""
+        session = self.session
+        known = {"ANSI_QUOTES"} & session.sql_modes
+        told = (("NO_BACKSLASH_ESCAPES", session.no_backslash_escapes), ("ANSI_QUOTES", session.ansi_quotes))
+        return frozenset(known | {mode for mode, on in told if on})
+
+    @property
+    def several(self) -> bool:
+        """Whether the client may send several statements at once."""
+        return bool(self.session.writer.capabilities & wire.MULTI_STATEMENTS)
+
+    @property
+    def splittable(self) -> bool:
+        """Whether the bytes of a text tell where its statements end."""
+        return self.session.identity.codec not in _BACKSLASH_IN_CHARACTERS
 
     def split(self, text: bytes) -> list[bytes]:
         """The statements of a text, where the client may send several; a text that cannot be split safely is one."""
-        identity = self.session.identity
-        if not self.session.writer.capabilities & wire.MULTI_STATEMENTS or identity.codec in _BACKSLASH_IN_CHARACTERS:
+        if not self.several or not self.splittable:
             return [text]
         return split_statements(text, backslash_escapes=not self.session.no_backslash_escapes) or [text]
 
@@ -137,7 +179,10 @@ class Executor:
     async def _run_plan(self, plan: Plan, text: bytes, more: bool) -> Outcome:
         match plan:
             case Passthrough(effects):
-                return await self.forward(self._query(text), effects, effects.transaction, more=more)
+                outcome = await self.forward(self._query(text), effects, effects.transaction, more=more)
+                if outcome.ok:
+                    self._learn(text)
+                return outcome
             case Execute(sql, effects, ()):
                 return await self.forward(self._query(self.encode(sql)), effects, more=more)
             case Execute():
@@ -150,7 +195,7 @@ class Executor:
                 await self._stream(plan.request)
                 return Outcome()
             case NoOperation() | ShowQueues() | ShowCreateQueue() | ShowProcessList():
-                columns, rows = await self.local_result(plan)
+                columns, rows = await self.local_result(plan, text)
                 if columns:
                     await self.session.writer.result(columns, rows)
                 else:
@@ -166,13 +211,22 @@ class Executor:
         self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
     ) -> Outcome:
         """Have the database answer a command, and take note of what it did."""
-        upstream = self.session.upstream
-        outcome = await upstream.command(payload, more=more, hold=effects.catalog)
+        answering = self.session.upstream.command(payload, more=more, hold=effects.catalog)
+        outcome = await self._answered(answering, effects)
+        self.note(outcome, effects, verb)
+        return outcome
+
+    async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
+        """As `forward`, for a command that the client is still sending. To take note is the caller's: what it did may
+        be known only now."""
+        return await self._answered(self.session.upstream.pass_on(large, hold=effects.catalog), effects)
+
+    async def _answered(self, answering: Awaitable[Outcome], effects: Effects) -> Outcome:
+        outcome = await answering
         if effects.catalog and (outcome.ok or effects.several):
             await self._refresh_catalog()
         if effects.catalog:
-            await upstream.deliver()
-        self.note(outcome, effects, verb)
+            await self.session.upstream.deliver()
         return outcome
 
     async def _execute_with_warnings(self, plan: Execute) -> Outcome:
@@ -198,7 +252,7 @@ class Executor:
 
     async def _refresh_catalog(self) -> None:
         try:
-            await self.engine.refresh_catalog()
+            await self.engine.catalog_changed()
         except BackendError as error:
             # The statement itself succeeded; the periodic look will find the change.
             log.warning("catalog not refreshed after DDL: %s", error.message)
@@ -209,6 +263,7 @@ class Executor:
         """Open a subscription for this client, if its account may receive."""
         identity = self.session.identity
         request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
+        check_right(self.session, request.queue, Right.RECEIVE)
         if self.traits.accounts:
             await self._check_rights(request.queue)
         return await self.engine.subscribe(request)
@@ -238,8 +293,8 @@ class Executor:
         """What the client wants text in; None where nothing needs converting. Only the database knows (SET NAMES)."""
         if not any(is_text(column) for column in columns):
             return None
-        listed = await self._collect("SELECT @@character_set_results")
-        name = listed.rows[0][0]
+        listed = await self._collect(RESULTS_CHARSET)
+        (name,) = listed.row(1)
         return None if name is None else name.decode("ascii", "replace")
 
     @staticmethod
@@ -247,41 +302,60 @@ class Executor:
         """The request with the values of its `?` put in."""
         request = plan.request
         for name, value in zip(plan.parameters, values, strict=True):
-            if not isinstance(value, int | float | Decimal) or not 0 <= value <= LIMIT_MAX:
-                raise ProxyError(1210, f"Incorrect arguments to {name.upper()}: a number, 0 or more, is needed")
-            if name == "limit":
-                if not isinstance(value, int):
-                    raise ProxyError(1210, "Incorrect arguments to LIMIT: a whole number is needed")
-                request = replace(request, limit=value)
+            number = _number(name, value)
+            if name != "limit":
+                request = replace(request, wait_mode=WaitMode.WAIT, wait_seconds=float(number))
+            elif number == int(number):
+                request = replace(request, limit=int(number))
             else:
-                request = replace(request, wait_mode=WaitMode.WAIT, wait_seconds=float(value))
+                raise ProxyError(1210, "Incorrect arguments to LIMIT: a whole number is needed")
         return request
 
     # --- the proxy's own answers
 
-    async def local_result(self, plan: Plan) -> tuple[tuple[ColumnMeta, ...], Sequence[tuple[bytes | None, ...]]]:
-        """Columns and rows of a statement that the proxy answers; no columns means OK."""
+    async def local_result(
+        self, plan: Plan, text: bytes = b""
+    ) -> tuple[tuple[ColumnMeta, ...], Sequence[tuple[bytes | None, ...]]]:
+        """Columns and rows of a statement that the proxy answers; no columns means OK.
+
+        Args:
+            plan: what to answer.
+            text: the statement as the client wrote it, if it did: so the process list will show it.
+        """
         match plan:
             case NoOperation(errno, note):
                 self.session.notes = (("Note", errno, note),)
                 return (), ()
             case ShowQueues(database, like):
-                return QUEUES_COLUMNS, queue_rows(self.engine.status(), self.engine.catalog, database, like)
+                rights = self.session.rights
+                statuses = await self.peers.queue_statuses()
+                sees = None if rights is None else rights.sees
+                return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
             case ShowCreateQueue(queue):
                 return await self._show_create(queue)
             case ShowProcessList(full):
-                listed = await self._collect("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
-                ours = self.registry.processes()
-                return listed.columns, processes_with_streams(listed, ours)
+                return await self._processes(
+                    self.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
+                )
             case _:
                 raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")
+
+    async def _processes(self, sql: str) -> tuple[tuple[ColumnMeta, ...], list[tuple[bytes | None, ...]]]:
+        """The database's list with what we know of it; of an account with limits, its own connections only."""
+        if self.session.rights is None:
+            listed = await self._collect(sql)
+            return listed.columns, processes_with_streams(listed, await self.peers.processes())
+        user, admin = self.session.identity.user, self.session.admin
+        ours = [process for process in await self.peers.processes() if admin or process.user == user]
+        return PROCESSES_COLUMNS, processes_with_streams(Collected(PROCESSES_COLUMNS, ()), ours, alone=True)
 
     async def _show_create(self, queue: QueueName) -> tuple[tuple[ColumnMeta, ...], list[tuple[bytes | None, ...]]]:
         spec = self.engine.catalog.get(queue)
         if spec is None:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
         listed = await self._collect(f"SHOW CREATE TABLE {_quoted(queue)}")
-        text = show_create_queue((listed.rows[0][1] or b"").decode("utf-8", "replace"), spec)
+        _, definition = listed.row(2)
+        text = show_create_queue((definition or b"").decode("utf-8", "replace"), spec)
         return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), text.encode())]
 
     async def _collect(self, sql: str) -> Collected:
@@ -296,27 +370,75 @@ class Executor:
             self.session.database = database
         return outcome
 
+    def _learn(self, text: bytes) -> None:
+        """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
+        session = self.session
+        verb, _ = leading_verb(text)
+        if verb == b"PREPARE":
+            session.may_use = True
+        elif verb == b"EXECUTE" and (session.may_use or b"immediate" in text[:64].lower()):
+            session.database, session.unsettled = UNKNOWN_DATABASE, True
+        elif verb == b"SET" and (named := _SET_NAMES.fullmatch(text)) is not None:
+            self._recode(named[1].decode().lower())
+        elif verb == b"USE":
+            session.database, session.unsettled = UNKNOWN_DATABASE, True  # in a form that only the server reads
+        elif verb == b"SET":
+            session.unsettled = True
+
+    def _recode(self, charset: str) -> None:
+        codec = encoding_named(charset)
+        if codec != self.session.identity.codec:
+            self.session.identity = replace(self.session.identity, codec=codec)
+            self.session.upstream.recode(codec)
+
+    async def settle(self, text: bytes) -> None:
+        """Ask for what may have changed unseen, if the reading of this text depends on it. Not at once when it may have
+        changed: that would take warnings and counts from the client."""
+        session = self.session
+        plain = text.isascii() and b'"' not in text and b"\\" not in text
+        if not session.unsettled or (plain and session.database != UNKNOWN_DATABASE):
+            return
+        listed = await self._collect("SELECT @@character_set_client, @@sql_mode, DATABASE()")
+        charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
+        self._recode(charset)
+        session.sql_modes = frozenset(modes.split(","))
+        session.database, session.unsettled = database or None, False
+
+    async def kill(self, plan: Kill) -> None:
+        """A KILL that was prepared."""
+        kind = b"QUERY" if plan.query_only else b"CONNECTION"
+        await self._kill(plan, b"KILL %s %d" % (kind, plan.connection_id), False)
+
     async def _kill(self, plan: Kill, text: bytes, more: bool) -> Outcome:
         """Where accounts are the database's it decides who may kill; the stream here follows its verdict."""
         kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
-        target = self.registry.get(plan.connection_id)
-        if self.traits.accounts and (target is None or not target.process_info().detached):
+        owner = await self._ours_to_kill(plan.connection_id)
+        if owner is None and (self.traits.accounts or self._may_kill_foreign()):
             outcome = await self.forward(self._query(text), more=more)
             if outcome.ok:
-                await self.registry.kill(plan.connection_id, kind)
+                await self.peers.kill(plan.connection_id, kind)
             return outcome
-        self._may_kill(plan.connection_id, target)
-        await self.registry.kill(plan.connection_id, kind)
-        if plan.connection_id == self.session.identity.connection_id:
+        self._may_kill(plan.connection_id, owner)
+        await self.peers.kill(plan.connection_id, kind)
+        if owner is not None and owner.connection_id == self.session.identity.connection_id:
             raise StreamKilled("Query execution was interrupted")
         await self.session.writer.ok()
         return Outcome()
 
-    def _may_kill(self, connection_id: int, target: RegisteredConnection | None) -> None:
-        if target is None:
+    async def _ours_to_kill(self, connection_id: int) -> ProcessInfo | None:
+        """The connection, where the database does not know it (any more)."""
+        if self.traits.accounts:
+            return await self.peers.detached(connection_id)
+        return await self.peers.find(connection_id)
+
+    def _may_kill_foreign(self) -> bool:
+        """Connections that are not this proxy's: the database's own account ends them for an admin without limits."""
+        return self.traits.lines and self.session.admin and self.session.rights is None
+
+    def _may_kill(self, connection_id: int, owner: ProcessInfo | None) -> None:
+        if owner is None:
             raise ProxyError(1094, f"Unknown thread id: {connection_id}")
-        user = self.session.identity.user
-        if user not in (target.process_info().user, "root"):
+        if owner.user != self.session.identity.user and not self.session.admin:
             raise ProxyError(1095, f"You are not owner of thread {connection_id}")
 
     async def told_notes(self, text: bytes) -> bool:
@@ -343,3 +465,14 @@ class Executor:
 
 def _quoted(queue: QueueName) -> str:
     return ".".join(f"`{part.replace('`', '``')}`" for part in (queue.database, queue.table))
+
+
+def _number(name: str, value: object) -> Decimal:
+    """The `?` of LIMIT or WAIT. Some drivers send every number as a DOUBLE, so their users send strings."""
+    try:
+        number = Decimal(value.decode("ascii", "replace") if isinstance(value, bytes) else str(value))
+    except ArithmeticError:
+        number = Decimal(-1)
+    if not number.is_finite() or not 0 <= number <= LIMIT_MAX:
+        raise ProxyError(1210, f"Incorrect arguments to {name.upper()}: a number, 0 or more, is needed")
+    return number

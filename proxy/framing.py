@@ -6,12 +6,20 @@ A payload of that length or more is cut into several, the last of which is short
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 HEADER_BYTES = 4
 PAYLOAD_MAX = 0xFFFFFF
 """A physical packet of exactly this payload is continued by the next one."""
 
+PIECE_BYTES = 256 * 1024  # what is copied and written at a time of a large payload; as much as a sender may have unsent
+
 _pack_header = struct.Struct("<I").pack
+
+
+def header(size: int, seq: int) -> bytes:
+    """What stands before a physical packet of that payload."""
+    return _pack_header(size | seq << 24)
 
 
 def frame(payload: bytes, seq: int = 0) -> bytes:
@@ -22,6 +30,21 @@ def frame(payload: bytes, seq: int = 0) -> bytes:
     out = bytearray()
     frame_into(out, payload, seq)
     return bytes(out)
+
+
+def pieces(payload: bytes, seq: int = 0) -> Iterator[bytes]:
+    """As `frame`, but a large payload bit by bit, for a writer that waits between them: it is not copied as a whole."""
+    size = len(payload)
+    if size <= PIECE_BYTES:
+        yield frame(payload, seq)
+        return
+    view = memoryview(payload)
+    for start in range(0, size + 1, PAYLOAD_MAX):
+        packet = view[start : start + PAYLOAD_MAX]
+        yield _pack_header(len(packet) | seq << 24)
+        for begin in range(0, len(packet), PIECE_BYTES):
+            yield bytes(packet[begin : begin + PIECE_BYTES])
+        seq = seq + 1 & 0xFF
 
 
 def frame_into(out: bytearray, payload: bytes, seq: int) -> int:

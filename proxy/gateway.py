@@ -12,14 +12,18 @@ from typing import Protocol
 
 from engine.backend.url import BackendUrl
 from engine.clock import Clock
+from proxy import sockets
 from proxy.answers import AnswerWriter
 from proxy.backend_tls import backend_tls
+from proxy.client_tls import ClientTls
 from proxy.connection import ClientConnection
 from proxy.executor import BackendTraits
-from proxy.handshake import LoginResult, carry_authentication
+from proxy.handshake import Admit, LoginResult, carry_authentication
+from proxy.proxy_header import proxy_header
 from proxy.relay import BackendLink, RelayUpstream
 from proxy.session import ClientSession, Identity
 from proxy.stream import PacketStream
+from proxy.upstream import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,14 @@ class Opened:
 
     `change_user` carries out a COM_CHANGE_USER, or raises LoginFailed once the client has been told. `attach` is called
     with the connection that will serve the session. `interrupt` stops a running statement, where that is ours to do.
+    `idle_seconds`: how long the client may rest, where the session itself can say so.
     """
 
     session: ClientSession
     change_user: Callable[[bytes], Awaitable[None]]
     attach: Callable[[ClientConnection], None]
     interrupt: Callable[[], None] | None = None
+    idle_seconds: Callable[[], float] | None = None
 
 
 class Gateway(Protocol):
@@ -41,8 +47,8 @@ class Gateway(Protocol):
 
     traits: BackendTraits
 
-    async def login(self, stream: PacketStream) -> Opened:
-        """Log a client in. Raises LoginFailed once the client has been told why not."""
+    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+        """Log a client in, if `admit` agrees. Raises LoginFailed once the client has been told why not."""
         ...
 
 
@@ -57,18 +63,28 @@ class RelayGateway:
 
     traits = BackendTraits(accounts=True)
 
-    def __init__(self, url: BackendUrl, clock: Clock, login_timeout: float) -> None:
+    def __init__(self, url: BackendUrl, clock: Clock, login_timeout: float, client_tls: ClientTls) -> None:
         self._url = url
         self._tls = backend_tls(url)
+        self._client_tls = client_tls
         self._clock = clock
         self._login_timeout = login_timeout
 
-    async def login(self, stream: PacketStream) -> Opened:
+    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
         """See Gateway."""
         url, timeout = self._url, self._login_timeout
         link = await BackendLink.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
+        if url.proxy_protocol:
+            link.write(proxy_header(stream.peername, stream.sockname))
         try:
-            login = await carry_authentication(stream, link, tls=self._tls, login_timeout=timeout)
+            login = await carry_authentication(
+                stream,
+                link,
+                tls=self._tls,
+                client_tls=self._client_tls.offered,
+                login_timeout=timeout,
+                admit=admit,
+            )
             upstream = await RelayUpstream.open(
                 link, stream, capabilities=login.capabilities, status=login.status, encoding=login.encoding
             )
@@ -77,15 +93,22 @@ class RelayGateway:
             raise
         writer = AnswerWriter(stream, login.capabilities)
         session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, login.database)
+        session.admin = login.user == "root"
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
-            login = await upstream.change_user(payload, login)
+            login = await upstream.change_user(payload, login, admit)
             session.became(identity_of(login, stream), login.database)
+            session.admin = login.user == "root"
 
         def attach(connection: ClientConnection) -> None:
+            def lost(outcome: Outcome) -> None:
+                if link.was_reset and stream.resting and not stream.unsent:
+                    sockets.end_with_reset(stream.socket)  # drivers tell it from an end
+                connection.lost(outcome)
+
             upstream.decide, upstream.on_answer = connection.may_relay, connection.relayed
-            upstream.on_lost = connection.lost
+            upstream.on_lost, upstream.on_farewell = lost, connection.farewell
             stream.fast_path = upstream.try_fast
 
         return Opened(session, change_user, attach)

@@ -21,14 +21,31 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/@+,%[]()")
 
 
-def configure(settings: Log, stream: TextIO | None = None) -> None:
-    """Send every record of this process to `stream` (standard error) in the configured form."""
+def configure(settings: Log, stream: TextIO | None = None, *, worker: int | None = None) -> None:
+    """Send every record of this process to `stream` (standard error) in the configured form.
+
+    `worker`: which of several processes this is; every record of it says so.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
+    if worker is not None:
+        handler.addFilter(_WorkerField(worker))
     handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else KeyValueFormatter())
     logging.basicConfig(handlers=[handler], level=settings.level.name, force=True)
     logging.captureWarnings(True)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class _WorkerField(logging.Filter):
+    """Adds `worker` to every record."""
+
+    def __init__(self, worker: int) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.worker = self._worker
+        return True
 
 
 def fields(record: logging.LogRecord) -> dict[str, object]:

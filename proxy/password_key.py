@@ -1,6 +1,6 @@
-"""The RSA key under which clients of caching_sha2_password send a password where the line itself is not encrypted.
+"""RSA keys under which passwords go over open lines, as caching_sha2_password and sha256_password do it.
 
-Made when first needed, once a process, in a thread: it takes about a tenth of a second.
+Ours is for clients, and made when first needed, once a process, in a thread: it takes about a tenth of a second.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from functools import lru_cache
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -15,6 +16,12 @@ KEY_REQUEST = b"\x02"
 """How a client asks for the key."""
 
 _KEY_BITS = 2048  # MySQL's own
+_KEY_BITS_MIN, _KEY_BITS_MAX = 1024, 8192  # of a server's: beneath nobody is safe, above a login takes seconds
+_OAEP_BYTES = 42  # what the padding takes of the key's length
+
+
+class UnusableKey(ValueError):
+    """What the server sent is no RSA key, or one too small for the password."""
 
 
 class PasswordKey:
@@ -30,13 +37,38 @@ class PasswordKey:
         anything else. Takes a millisecond: run it in a thread."""
         if len(data) != _KEY_BITS // 8:
             return b""
-        oaep = padding.OAEP(mgf=padding.MGF1(hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
         try:
-            masked = self._key.decrypt(data, oaep)
+            return _masked(self._key.decrypt(data, _oaep()), nonce)
         except ValueError:
             return b""
-        mask = nonce * (len(masked) // len(nonce) + 1)
-        return bytes(a ^ b for a, b in zip(masked, mask, strict=False))
+
+
+def encrypt_password(password: bytes, nonce: bytes, pem: bytes) -> bytes:
+    """The same as a client does it: a password with its NUL, under the server's key. Run it in a thread.
+
+    Raises:
+        UnusableKey: see there.
+    """
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise UnusableKey("the server sent no public key") from error
+    if not isinstance(key, rsa.RSAPublicKey) or not _KEY_BITS_MIN <= key.key_size <= _KEY_BITS_MAX:
+        raise UnusableKey("the server's key is not RSA of 1024 to 8192 bits")
+    if len(password) > key.key_size // 8 - _OAEP_BYTES:
+        raise UnusableKey(
+            f"it has more than {key.key_size // 8 - _OAEP_BYTES - 1} bytes; encrypt the line to the database instead"
+        )
+    return key.encrypt(_masked(password, nonce), _oaep())
+
+
+def _oaep() -> padding.OAEP:
+    return padding.OAEP(mgf=padding.MGF1(hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
+
+
+def _masked(data: bytes, nonce: bytes) -> bytes:
+    mask = nonce * (len(data) // len(nonce) + 1)
+    return bytes(a ^ b for a, b in zip(data, mask, strict=False))
 
 
 _make_once = lru_cache(maxsize=1)(PasswordKey)

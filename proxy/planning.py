@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from engine.engine import Engine
+from engine.model import QueueCatalog
 from engine.options import QueueOptions
+from proxy.rights import QueueRights
 from rewriter.planner import Planner
 from rewriter.scanner import StatementScanner
 
@@ -20,6 +22,7 @@ class Planning:
         self._catalog = self._engine.catalog
         self._scanner = StatementScanner(self._catalog)
         self._planner = Planner(self._catalog, self._defaults)
+        self._limited: dict[QueueRights, Planner] = {}
 
     @property
     def scanner(self) -> StatementScanner:
@@ -34,3 +37,18 @@ class Planning:
         if self._catalog is not self._engine.catalog:
             self._build()
         return self._planner
+
+    def planner_for(self, rights: QueueRights | None) -> Planner:
+        """A planner that knows no queue but those which an account of these rights may know of."""
+        planner = self.planner
+        if rights is None:
+            return planner
+        if rights not in self._limited:
+            catalog = self._catalog
+            seen = QueueCatalog(
+                catalog.version,
+                {name: queue for name, queue in catalog.queues.items() if rights.sees(name)},
+                {name: reason for name, reason in catalog.rejected.items() if rights.sees(name)},
+            )
+            self._limited[rights] = Planner(seen, self._defaults)
+        return self._limited[rights]

@@ -14,13 +14,14 @@ from mysql_mimic.types import Commands
 from engine.errors import EngineError
 from engine.model import ColumnMeta
 from proxy import params, wire
+from proxy.answer import BULK_EXECUTE
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.errors import ProxyError
 from proxy.executor import Executor
 from proxy.param_values import ParameterType
 from proxy.rows import RowForm
 from proxy.streaming import SubscriptionCursor
-from rewriter.plan import Plan, Subscribe
+from rewriter.plan import Kill, Plan, ShowProcessList, Subscribe
 
 FIRST_LOCAL_ID = 1 << 31
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
@@ -44,18 +45,21 @@ class LocalStatements:
         self._ids = itertools.count(FIRST_LOCAL_ID)
         self._statements: dict[int, LocalStatement] = {}
 
-    async def prepare(self, plan: Plan) -> None:
-        """Keep a plan and answer COM_STMT_PREPARE."""
+    async def prepare(self, plan: Plan) -> int:
+        """Keep a plan and answer COM_STMT_PREPARE; returns the statement's id."""
         if len(self._statements) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
         parameters = len(plan.parameters) if isinstance(plan, Subscribe) else 0
         number = next(self._ids)
-        columns = self._columns(plan)
+        columns = await self._columns(plan)
         self._statements[number] = LocalStatement(plan, parameters)
         await self._executor.session.writer.prepared(number, parameters, columns)
+        return number
 
-    def _columns(self, plan: Plan) -> tuple[ColumnMeta, ...]:
-        """The columns a stream will have, so that clients can bind before executing; others tell at execution."""
+    async def _columns(self, plan: Plan) -> tuple[ColumnMeta, ...]:
+        """The columns there will be, so that clients can bind before executing; some statements tell at execution."""
+        if isinstance(plan, ShowProcessList):
+            return (await self._executor.local_result(plan))[0]
         if not isinstance(plan, Subscribe):
             return ()
         spec = self._executor.engine.catalog.get(plan.request.queue)
@@ -64,9 +68,8 @@ class LocalStatements:
         names = plan.request.columns or spec.message_columns
         return tuple(column for name in names if (column := spec.column(name)) is not None)
 
-    async def command(self, payload: bytes) -> None:
-        """COM_STMT_EXECUTE, FETCH, RESET, CLOSE or SEND_LONG_DATA on one of these statements."""
-        number = int.from_bytes(payload[1:5], "little")
+    async def command(self, payload: bytes, number: int) -> None:
+        """COM_STMT_EXECUTE, FETCH, RESET, CLOSE, SEND_LONG_DATA or bulk execution of the statement with that number."""
         command = payload[0]
         if command == Commands.COM_STMT_CLOSE:
             statement = self._statements.pop(number, None)
@@ -80,6 +83,8 @@ class LocalStatements:
             raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to mysqld_stmt_execute")
         if command == Commands.COM_STMT_EXECUTE:
             await self._execute(statement, payload[1:])
+        elif command == BULK_EXECUTE:
+            raise ProxyError(1295, "The proxy answers this statement itself and cannot execute it in bulk; one by one")
         elif command == Commands.COM_STMT_FETCH:
             await self._fetch(statement, payload[1:])
         else:
@@ -109,6 +114,9 @@ class LocalStatements:
         await session.writer.flush()
 
     async def _send_local(self, plan: Plan) -> None:
+        if isinstance(plan, Kill):
+            await self._executor.kill(plan)
+            return
         writer = self._executor.session.writer
         columns, rows = await self._executor.local_result(plan)
         if not columns:

@@ -16,21 +16,32 @@ Modes: idle, answering (direct, re-framed, held or collected), fast. Each ends w
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 
 from mysql_mimic.types import Commands
 
 from proxy import params, wire
 from proxy.answer import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
-from proxy.capabilities import DEPRECATE_EOF
+from proxy.client_data import pass_file, pass_replies
 from proxy.collecting import decode_result
-from proxy.errors import BackendLost, FatalProtocolError, MalformedPacket, ProxyError, StreamClosed
-from proxy.framing import HEADER_BYTES, PAYLOAD_MAX, frame
-from proxy.handshake import LoginResult, carry_change_user, refuse
+from proxy.errors import (
+    BackendLost,
+    FatalProtocolError,
+    MalformedPacket,
+    ProxyError,
+    RefusedByServer,
+    SessionLost,
+    StreamClosed,
+)
+from proxy.framing import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
+from proxy.handshake import Admit, LoginResult, anybody, carry_change_user
+from proxy.large_command import LargeCommand
 from proxy.link import BackendLink
 from proxy.reframe import Reframer
 from proxy.stream import PacketStream
 from proxy.upstream import Collected, Outcome
+from proxy.whole_answer import WholeAnswers
 
 __all__ = ("BackendLink", "RelayUpstream")
 
@@ -40,16 +51,23 @@ HELD_MAX_BYTES = 16 << 20
 FAST_COMMAND_MAX_BYTES = 64 * 1024  # one read of the socket; a larger command is written with back-pressure
 QUIT_SECONDS = 1.0  # time for the server to say goodbye, so that a rollback is over when `close` returns
 
-Decide = Callable[[int, bytes], bool]
+Verdict = int
+NO, YES, TELL = 0, 1, 2
+"""Whether a command may take the fast path. TELL: and how it ends must be told, though it ends as the last one did."""
+
+Decide = Callable[[int, bytes], Verdict]  # a command and the whole packet it stands in
 OnAnswer = Callable[[int, Outcome], None]
 
+_FAST = frozenset(command for command, shape in SHAPES.items() if shape is Shape.RESULT)
 _ANSWERED = frozenset(command for command, shape in SHAPES.items() if shape is not Shape.NOTHING)
+_unpack_command = struct.Struct("<IB").unpack_from
+_DUMPS = (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID)
 _WITH_STATUS = frozenset(command for command, shape in SHAPES.items() if shape in (Shape.RESULT, Shape.ROWS))
 
 
 class RelayUpstream:
     """See the module. `decide` says whether a command may take the fast path, `on_answer` is told how it ended, and
-    `on_lost` when the server closed the line or it broke."""
+    `on_lost` when the server closed the line or it broke. `on_farewell` gets what it said unasked before."""
 
     def __init__(
         self,
@@ -67,22 +85,32 @@ class RelayUpstream:
         self.decide = decide
         self.on_answer = on_answer
         self.on_lost = on_lost
+        self.on_farewell: Callable[[bytes], None] | None = None
         self._link = link
         self._stream = stream
         self._capabilities = capabilities
         self._status = status
-        self._walker = AnswerWalker(deprecate_eof=bool(capabilities & DEPRECATE_EOF))
+        self._walker = AnswerWalker(capabilities)
+        self._recognise = WholeAnswers(capabilities).recognise
         self._command = 0
         self._busy = False
         self._fast = False
+        self._tell = False
+        self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
         self._begun = False  # something of this answer has reached the client
         self._kept: bytearray | None = None  # the answer so far, where it is held or collected
         self._collecting = False
         self._reframer: Reframer | None = None
         self._waiter: asyncio.Future[Outcome] | None = None
         self._client_data: asyncio.Task[None] | None = None
+        self._sending = False  # a large command is on its way
+        self._replies: asyncio.Task[None] | None = None
         self._early = b""  # what the server said while the client was still sending its data
         self._closed = False
+        self.told_loss = False
+        """Whether a command was under way when the line was lost, whose answer said so."""
+        self.loss_hint = ""
+        """What a client is told behind the reason, when its command was under way."""
         stream.on_pause, stream.on_resume = link.pause_reading, link.resume_reading
         # A client that stopped reading and then went never resumes; what the server still sends must be seen to end it.
         stream.on_lost = link.resume_reading
@@ -128,6 +156,11 @@ class RelayUpstream:
         """See Upstream."""
         return not self._link.closed
 
+    @property
+    def answering(self) -> bool:
+        """Whether the server is at work for the client, or for us."""
+        return self._busy
+
     # --- commands
 
     async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
@@ -142,20 +175,70 @@ class RelayUpstream:
             raise ProxyError(1047, f"Unknown command {command:#04x}")
         if command not in _ANSWERED:
             self._check_ready()
-            self._link.write(frame(payload))
-            await self._link.drain()
+            await self._write(payload)
             return Outcome(status=self._status)
         sent_packets = len(payload) // PAYLOAD_MAX + 1
         untouched = not more and self._stream.seq == sent_packets & 0xFF
         self._begin(command)
-        self._reframer = None if untouched else Reframer(self._stream.seq, more=more)
+        self._reframer = None if untouched else Reframer(self._stream.seq, more=more, capabilities=self._capabilities)
         self._kept = bytearray() if hold else None
         return await self._send(payload)
+
+    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+        """See Upstream."""
+        command = large.head[0]
+        if command not in _ANSWERED:
+            self._check_ready()
+            await self._send_large(large)
+            return Outcome(status=self._status)
+        self._begin(command)
+        self._reframer = None
+        self._kept = bytearray() if hold else None
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            with self._link.last_words_kept():
+                await self._send_large(large)
+                return await self._waiter
+        except asyncio.CancelledError:
+            self._busy = False
+            self._link.abort("a command was cancelled")
+            raise
+        finally:
+            self._waiter = None
+
+    async def _send_large(self, large: LargeCommand) -> None:
+        """Send a command; what the server says before it has had all of it is kept until then."""
+        self._sending, self._early = True, b""
+        try:
+            await large.send(self._link)
+        except (StreamClosed, FatalProtocolError):
+            self._busy = False
+            self._link.abort("the client broke off its command")  # half of it is there; it must never be executed
+            raise
+        finally:
+            self._sending = False
+        early, self._early = self._early, b""
+        if self._busy and (early or large.rest is not None):
+            # The server has not counted as many packets as the client has sent.
+            self._reframer = Reframer(self._stream.seq, more=large.rest is not None, capabilities=self._capabilities)
+        if early:
+            self._data(early)
+        if self._busy and self._link.closed:
+            self._fail(self._loss(self._link.reason))
+
+    def recode(self, encoding: str) -> None:
+        """See Upstream."""
+        self.encoding = encoding
 
     async def deliver(self) -> None:
         """See Upstream."""
         self._stop_holding()
         await self._stream.drain()
+
+    def amend(self, position: int, data: bytes) -> None:
+        """Change bytes of the answer that `hold` keeps back."""
+        if self._kept is not None:
+            self._kept[position : position + len(data)] = data
 
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
@@ -174,17 +257,20 @@ class RelayUpstream:
         return self._decoded(bytes(kept)) or outcome
 
     def _decoded(self, answer: bytes) -> Collected | Outcome | None:
-        deprecate_eof = bool(self._capabilities & DEPRECATE_EOF)
         try:
-            return decode_result(answer, deprecate_eof=deprecate_eof, encoding=self.encoding)
+            return decode_result(answer, self._capabilities, encoding=self.encoding)
         except MalformedPacket as error:
             return Outcome(1105, error.message, "HY000", self._status)
 
-    async def change_user(self, payload: bytes, login: LoginResult) -> LoginResult:
+    async def change_user(self, payload: bytes, login: LoginResult, admit: Admit = anybody) -> LoginResult:
         """Carry a COM_CHANGE_USER; see `carry_change_user` for what it raises."""
         self._check_ready()
-        result = await carry_change_user(self._stream, self._link, payload, login)
-        self._status, self.encoding = result.status, result.encoding
+        try:
+            result = await carry_change_user(self._stream, self._link, payload, login, admit=admit)
+        except RefusedByServer:
+            self._status, self._last_outcome = login.status, None  # MariaDB made the session new before it said no
+            raise
+        self._status, self.encoding, self._last_outcome = result.status, result.encoding, None
         return result
 
     async def close(self) -> None:
@@ -193,6 +279,7 @@ class RelayUpstream:
             return
         self._closed = True
         self._link.on_lost = self._stream.on_pause = self._stream.on_resume = self._stream.on_lost = None
+        self._end_replies()
         if self._client_data is not None:
             self._client_data.cancel()
         if self._busy and self._fast and not self._begun:
@@ -201,11 +288,14 @@ class RelayUpstream:
             await asyncio.wait((self._waiter,), timeout=QUIT_SECONDS)
         if self._busy:
             self._link.abort()
-            self._fail(BackendLost("closed by the proxy"))
+            self._fail(self._loss("closed by the proxy"))
         elif not self._link.closed:
             self._link.resume_reading()
             self._link.sink = _discard
-            self._link.write(frame(bytes((Commands.COM_QUIT,))))
+            if self._stream.closed and not self._stream.goodbye:
+                self._link.hang_up()  # as the client did: the server counts such, and logs them
+            else:
+                self._link.write(frame(bytes((Commands.COM_QUIT,))))
             try:
                 async with asyncio.timeout(QUIT_SECONDS):
                     await self._link.wait_lost()
@@ -216,7 +306,7 @@ class RelayUpstream:
 
     def _check_ready(self) -> None:
         if self._link.closed:
-            raise BackendLost(self._link.reason)
+            raise self._loss(self._link.reason)
         assert not self._busy, "a command is under way"
 
     def _begin(self, command: int) -> None:
@@ -225,13 +315,15 @@ class RelayUpstream:
         self._command = command
         self._busy = True
         self._begun = self._collecting = False
+        if command in _DUMPS:
+            self._replies = asyncio.get_running_loop().create_task(pass_replies(self._stream, self._link))
 
     async def _send(self, payload: bytes) -> Outcome:
         self._waiter = asyncio.get_running_loop().create_future()
         try:
-            self._link.write(frame(payload))
-            await self._link.drain()
-            return await self._waiter
+            with self._link.last_words_kept(len(payload) > FAST_COMMAND_MAX_BYTES):
+                await self._write(payload)
+                return await self._waiter
         except asyncio.CancelledError:
             self._busy = False
             self._link.abort("a command was cancelled")
@@ -239,35 +331,80 @@ class RelayUpstream:
         finally:
             self._waiter = None
 
+    def _end_replies(self) -> None:
+        """Whatever comes next is the client's next command."""
+        if self._replies is not None:
+            self._replies.cancel()
+            self._replies = None
+            self._stream.seq = 1
+
+    async def _write(self, payload: bytes) -> None:
+        """A large command goes as the server takes it."""
+        for piece in pieces(payload):
+            self._link.write(piece)
+            await self._link.drain()
+
     # --- the fast path
 
     def try_fast(self, data: bytes) -> bool:
         """A PacketStream's fast path: relay one whole small command without a task, if `decide` agrees."""
         size = len(data) - HEADER_BYTES
-        if not 0 < size <= FAST_COMMAND_MAX_BYTES or data[0] | data[1] << 8 | data[2] << 16 | data[3] << 24 != size:
+        if not 0 < size <= FAST_COMMAND_MAX_BYTES:
             return False
-        command = data[4]
-        if command not in _ANSWERED or self._busy or self._link.closed or self.decide is None:
+        header, command = _unpack_command(data)
+        # The header as one number: its sequence id has to be 0, and the packet all there is.
+        send = self._link.writer
+        if header != size or command not in _FAST or self._busy or self.decide is None or send is None:
             return False
-        if not self.decide(command, data[5:]):
+        verdict = self.decide(command, data)
+        if verdict == NO:
             return False
-        self._walker.begin(command)
+        send(data)
+        self._tell = verdict == TELL
         self._command = command
         self._busy = self._fast = True
-        self._begun = self._collecting = False
-        self._reframer = self._kept = None
-        self._link.write(data)
         return True
 
     # --- answers
 
     def _data(self, chunk: bytes) -> None:
-        if not self._busy:
-            self._out_of_turn(chunk)
+        if not self._fast or self._client_data is not None:
+            self._slow_data(chunk)
             return
-        if self._client_data is not None:
+        # The client first: what the bytes mean is looked at while they are on their way.
+        stream = self._stream
+        if stream.writer is not None:
+            stream.writer(chunk)
+        if not self._begun:
+            outcome = self._recognise(chunk)
+            if outcome is not None:
+                self._busy = self._fast = False
+                # Outcomes of whole answers are shared values: the same one again has nothing new to tell.
+                if outcome is not self._last_outcome or self._tell:
+                    self._news(outcome)
+                stream.fast_done()
+                if self._waiter is not None:
+                    self._resolve(outcome)
+                return
+            self._begun = True
+            self._walker.begin(self._command)
+        self._walk(chunk, written=True)
+
+    def _news(self, outcome: Outcome) -> None:
+        self._last_outcome, self._status = outcome, outcome.status
+        if self.on_answer is not None:
+            self.on_answer(self._command, outcome)
+
+    def _slow_data(self, chunk: bytes) -> None:
+        if self._client_data is not None or self._sending:
             self._keep_early(chunk)
-            return
+        elif self._busy:
+            self._walk(chunk)
+        else:
+            self._out_of_turn(chunk)
+
+    def _walk(self, chunk: bytes, *, written: bool = False) -> None:
+        """Find the end of the answer; the bytes go to the client unless they are `written` already."""
         try:
             used = self._walker.feed(chunk)
         except AnswerError as error:
@@ -276,10 +413,7 @@ class RelayUpstream:
         rest = b""
         if used != len(chunk):
             chunk, rest = chunk[:used], chunk[used:]
-        if self._reframer is None and self._kept is None:
-            self._begun = True
-            self._stream.write_framed(chunk)
-        else:
+        if not written:
             self._emit(chunk)
         if self._walker.done:
             self._finish()
@@ -291,7 +425,7 @@ class RelayUpstream:
             self._link.abort("the client is gone, and with it the need for the rest of its answer")
 
     def _emit(self, chunk: bytes) -> None:
-        """A chunk that is not passed on as it is."""
+        """A chunk of an answer: as it is, re-framed, or kept."""
         if self._reframer is not None:
             chunk = self._reframer.feed(chunk, ended=self._walker.done and self._walker.outcome.ok)
         if self._kept is None:
@@ -307,7 +441,7 @@ class RelayUpstream:
     def _stop_holding(self) -> None:
         if self._kept is not None:
             kept, self._kept = bytes(self._kept), None
-            self._begun = True
+            self._begun = self._busy
             self._stream.write_framed(kept)
 
     def _finish(self) -> None:
@@ -318,14 +452,23 @@ class RelayUpstream:
         if self._fast:
             self._fast_done(outcome)
             return
+        self._end_replies()
         if not self._collecting:
             self._stream.seq = self._next_seq()
+        self._at_rest()
         self._resolve(outcome)
+
+    def _at_rest(self) -> None:
+        """How the fast path expects things between commands. What is kept is for `deliver` or `collect` to take."""
+        self._begun = self._collecting = False
+        self._reframer = self._last_outcome = None
 
     def _fast_done(self, outcome: Outcome) -> None:
         self._fast = False
+        self._at_rest()
         if self.on_answer is not None:
             self.on_answer(self._command, outcome)
+        self._stream.reset_seq()
         self._stream.fast_done()
         self._resolve(outcome)
 
@@ -352,25 +495,15 @@ class RelayUpstream:
     def _keep_early(self, chunk: bytes) -> None:
         self._early += chunk
         if len(self._early) > HELD_MAX_BYTES:
-            self._link.abort("the server answers at length while it is being sent a file")
+            self._link.abort("the server answers at length before it has been sent everything")
 
     async def _send_client_data(self) -> None:
-        """Packets from the client to the server until the empty one; then the answer goes on."""
-        stream, link = self._stream, self._link
+        """When the client has sent its file the answer goes on."""
+        stream = self._stream
         stream.seq = self._next_seq()
-        link.seq = self._walker.last_sequence + 1 & 0xFF
-        try:
-            while payload := await stream.read():
-                link.write_packet(payload)
-                await link.drain()
-        except FatalProtocolError as error:
-            refuse(stream, error)
-            link.abort("the client broke off its data")  # never ended properly: half a file must not be committed
+        self._link.seq = self._walker.last_sequence + 1 & 0xFF
+        if not await pass_file(stream, self._link):
             return
-        except StreamClosed:
-            link.abort("the client broke off its data")
-            return
-        link.write_packet(b"")
         if self._reframer is not None:
             self._reframer.seq = stream.seq
         self._walker.client_data_sent()
@@ -386,17 +519,27 @@ class RelayUpstream:
         reason = "the server spoke out of turn"
         if chunk[HEADER_BYTES : HEADER_BYTES + 1] == b"\xff":
             reason = parse_err(chunk[HEADER_BYTES:]).message
+            if self.on_farewell is not None:
+                self.on_farewell(chunk)
         self._link.abort(reason)
 
     def _lost(self, reason: str) -> None:
+        self._end_replies()
         if self._client_data is not None:
             self._client_data.cancel()
             self._client_data = None
-        error = BackendLost(reason)
-        if self._busy:
+        self.told_loss = self._busy
+        error = self._loss(reason)
+        if self._busy and not self._sending:
             self._fail(error)
         if self.on_lost is not None:
             self.on_lost(Outcome(error.errno, error.message, error.sqlstate, self._status))
+
+    def _loss(self, reason: str) -> BackendLost:
+        """With a hint the client's session outlives the line, and must not be taken for lost."""
+        if self.loss_hint:
+            return BackendLost(reason + self.loss_hint if self._busy else reason)
+        return SessionLost(reason)
 
     def _fail(self, error: BackendLost) -> None:
         """End the command under way."""
@@ -427,4 +570,4 @@ class RelayUpstream:
 
 
 def _discard(chunk: bytes) -> None:
-    """What the server says after our COM_QUIT is of no interest."""
+    """What the server says when the line ends is of no interest."""

@@ -6,7 +6,6 @@ say so, in that one, as from the server itself; a character it cannot hold becom
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from mysql_mimic.charset import CharacterSet
 
 from engine.model import ColumnMeta, TextValue
 from proxy import wire
+from proxy.capabilities import encoding_named
 
 _BINARY = 63
 _UNCONVERTED = frozenset(("utf8mb4", "utf8mb3", "utf8", "binary"))
@@ -25,6 +25,12 @@ def is_text(column: ColumnMeta) -> bool:
     return column.type in _TEXT_TYPES and column.charset != _BINARY
 
 
+def result_codec(charset: str) -> str:
+    """What text is sent in. Of the few sets that Python does not know only the ASCII part can be, and always."""
+    codec = encoding_named(charset)
+    return "ascii" if codec == "utf-8" else codec
+
+
 class RowForm:
     """Encodes rows of these columns. `charset` is MySQL's name for it; None or a Unicode one leaves values alone."""
 
@@ -34,10 +40,15 @@ class RowForm:
         self._codec = None
         if charset is not None and charset not in _UNCONVERTED and charset in CharacterSet.__members__:
             known = CharacterSet[charset]
-            self._codec = "cp1252" if charset == "latin1" else codecs.lookup(known.codec).name
+            self._codec = result_codec(charset)
             self._text = [is_text(column) for column in columns]
             collation = int(known.default_collation)
             self.columns = tuple(replace(c, charset=collation) if is_text(c) else c for c in columns)
+
+    @property
+    def encoding(self) -> str:
+        """Python's codec of what the client is sent, names of columns included."""
+        return self._codec or "utf-8"
 
     def __call__(self, row: Sequence[TextValue]) -> bytes:
         """One row's packet."""

@@ -1,6 +1,6 @@
-"""The listening socket, and what every client passes on its way in and out. Counts and bounds connections.
+"""The server: what every client passes on its way in and out.
 
-mysql-mimic's MysqlServer is the base (start, close, sockets); its stream-based accept is replaced by a protocol of
+mysql-mimic's MysqlServer is the base (close, sockets); its stream-based accept is replaced by a protocol of
 callbacks, which is what lets ordinary statements be relayed without a task switch.
 """
 
@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+from collections.abc import Sequence
 
 from mysql_mimic.server import MysqlServer
 
 from engine.engine import Engine
 from engine.errors import BackendUnavailable
-from proxy import wire
-from proxy.capabilities import PROTOCOL_41
+from proxy.admission import Admission, Visit
 from proxy.connection import ClientConnection
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
 from proxy.executor import Executor
 from proxy.gateway import Gateway, Opened
+from proxy.handshake import refusal
+from proxy.listening import Acceptor
+from proxy.peers import Peers
 from proxy.planning import Planning
-from proxy.registry import ConnectionRegistry
 from proxy.stream import PacketStream
+from proxy.sweeper import Sweeper
 
 log = logging.getLogger(__name__)
 
 LOGIN_SLACK_SECONDS = 1.0  # a gateway keeps the login's time itself and tells the client; this is for one that hangs
 LOGIN_PACKET_MAX_BYTES = 64 << 10  # a handshake response is a few hundred bytes; attributes may add to it
+DRAIN_LOOK_SECONDS = 0.1  # how often the end looks whether what is left still moves
+STUCK_SECONDS = 1.0  # a client that took no byte for so long while all others have ended will not let us end in order
 
 
 class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped here
@@ -37,93 +43,146 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         gateway: Gateway,
         engine: Engine,
         planning: Planning,
-        registry: ConnectionRegistry,
+        peers: Peers,
+        admission: Admission,
         *,
-        max_connections: int,
-        unauthenticated_connections: int,
         login_timeout: float,
         max_packet_bytes: int,
+        idle_timeout: float,
     ) -> None:
-        super().__init__(control=registry)
+        super().__init__(control=peers.registry)
         self._gateway = gateway
         self._engine = engine
         self._planning = planning
-        self._registry = registry
-        self._max_connections = max_connections
-        self._unauthenticated_max = unauthenticated_connections
+        self._peers = peers
+        self._registry = peers.registry
+        self._admission = admission
         self._login_timeout = login_timeout
         self._max_packet_bytes = max_packet_bytes
-        self._logging_in = 0
+        self._idle_timeout = idle_timeout
+        self._sweeper = Sweeper()
         self._tasks: dict[asyncio.Task[None], PacketStream] = {}
 
-    async def start_server(self, *, host: str, port: int) -> None:
-        """Listen. The backlog is the kernel's affair; connections beyond our bounds are told so and closed."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._new_stream, host, port, backlog=1024)
+    def accept_from(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept clients from now on. The sockets stay their owner's, to be closed after `close`."""
+        self._server = Acceptor(sockets, self._new_stream, self._admission.tally)
+        self._admission.tally.set_present(True)
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._admission.tally.set_present(False)
+        super().close()
 
     def _new_stream(self) -> PacketStream:
         return PacketStream(self._accepted, max_packet_bytes=LOGIN_PACKET_MAX_BYTES)
 
     def _accepted(self, stream: PacketStream) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(stream))
+        try:
+            visit = self._admission.arrive(host_of(stream))
+        except ProxyError as error:
+            stream.write_many([refusal(stream, error)])
+            stream.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(stream, visit))
         self._tasks[task] = stream
-        task.add_done_callback(self._finished)
+        task.add_done_callback(lambda done: self._finished(done, visit))
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, task: asyncio.Task[None], visit: Visit) -> None:
+        visit.leave()
         stream = self._tasks.pop(task)
         stream.close()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("connection failed", exc_info=error, extra={"peer": stream.peername})
 
-    async def _serve(self, stream: PacketStream) -> None:
-        opened = await self._log_in(stream)
+    async def _serve(self, stream: PacketStream, visit: Visit) -> None:
+        opened = await self._log_in(stream, visit)
         if opened is None:
             return
         session = opened.session
         stream.set_limits(self._max_packet_bytes)
-        executor = Executor(session, self._engine, self._planning, self._registry, self._gateway.traits)
-        connection = ClientConnection(stream, executor, opened.change_user, opened.interrupt)
+        executor = Executor(session, self._engine, self._planning, self._peers, self._gateway.traits)
+
+        async def change_user(payload: bytes) -> None:
+            visit.check()
+            try:
+                await opened.change_user(payload)
+            except LoginFailed as error:
+                visit.failed(error.errno)
+                raise
+
+        connection = ClientConnection(stream, executor, change_user, opened.interrupt)
         opened.attach(connection)
         await self._registry.add(connection)
+        self._sweeper.add(stream, opened.idle_seconds or self._idle_seconds)
         try:
             await connection.serve()
         finally:
+            self._sweeper.discard(stream)
             self._registry.forget(connection)
             await session.upstream.close()
 
-    async def _log_in(self, stream: PacketStream) -> Opened | None:
+    def _idle_seconds(self) -> float:
+        return self._idle_timeout
+
+    async def _log_in(self, stream: PacketStream, visit: Visit) -> Opened | None:
         """A session, or None once the client has been told why not."""
-        if len(self._tasks) > self._max_connections or self._logging_in >= self._unauthenticated_max:
+        try:
+            async with asyncio.timeout(self._login_timeout):
+                await visit.turn()
+        except TimeoutError:
             await self._refuse(stream, ProxyError(1040, "Too many connections"))
             return None
-        self._logging_in += 1
         try:
             async with asyncio.timeout(self._login_timeout + LOGIN_SLACK_SECONDS):
-                return await self._gateway.login(stream)
+                return await self._gateway.login(stream, visit.admit)
         except TimeoutError:
             log.info("login took too long", extra={"peer": stream.peername})
-        except (LoginFailed, StreamClosed, ConnectionError):
-            pass  # it has been told, or went away before it had logged in: port scanners and health checks do
+        except LoginFailed as error:
+            visit.failed(error.errno)  # it has been told
+        except (StreamClosed, ConnectionError):
+            pass  # it went away before it had logged in: port scanners and health checks do
         except (ProxyError, BackendUnavailable) as error:
             await self._refuse(stream, error)
         finally:
-            self._logging_in -= 1
+            visit.logged_in()
         return None
 
     async def _refuse(self, stream: PacketStream, error: ProxyError | BackendUnavailable) -> None:
         try:
-            await stream.write(wire.err_packet(PROTOCOL_41, error.errno, error.sqlstate, error.message))
+            await stream.write(refusal(stream, error))
         except (StreamClosed, ConnectionError):
             pass  # nobody left to tell
 
     async def drain(self, grace_seconds: float) -> None:
-        """End all connections, those in mid-statement after it; cut what is left after the grace time."""
-        for connection in self._registry:
-            connection.finish()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=grace_seconds)
+        """End all connections, those in mid-statement after it; cut what is left after the grace time.
+
+        Clients that read nothing are cut as soon as nobody else is left: their leases are given back already, and what
+        they do not take now they will not take later.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_seconds
+        moved_at, before = loop.time(), self._unsent()
+        while self._tasks and (now := loop.time()) < deadline:
+            for connection in self._registry:
+                connection.finish()
+            await asyncio.wait(list(self._tasks), timeout=min(DRAIN_LOOK_SECONDS, deadline - now))
+            left = self._unsent()
+            if left != before or not all(stream.stuck for stream in self._tasks.values()):
+                moved_at, before = loop.time(), left
+            elif loop.time() - moved_at >= STUCK_SECONDS:
+                break
         for task, stream in list(self._tasks.items()):
             stream.abort()
             task.cancel()
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._sweeper.close()
+
+    def _unsent(self) -> list[int]:
+        """What every client has yet to take: it changes as long as any of them reads."""
+        return [stream.unsent for stream in self._tasks.values()]
+
+
+def host_of(stream: PacketStream) -> str:
+    """The client's address as text; of a unix socket there is none."""
+    return str(stream.peername[0]) if stream.peername else "localhost"

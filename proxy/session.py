@@ -6,6 +6,7 @@ What enters and leaves each is seen in `process_info`, which is what SHOW PROCES
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.clock import Clock
@@ -13,11 +14,13 @@ from engine.engine import Subscription
 from engine.model import CommitReport, QueueName
 from proxy.answers import AnswerWriter
 from proxy.registry import ProcessInfo
+from proxy.rights import QueueRights
 from proxy.transactions import TransactionScope
 from proxy.upstream import Upstream
 
 IN_TRANSACTION = 1  # SERVER_STATUS_IN_TRANS
 NO_BACKSLASH_ESCAPES = 0x200  # SERVER_STATUS_NO_BACKSLASH_ESCAPES
+ANSI_QUOTES = 0x8000  # SERVER_STATUS_ANSI_QUOTES
 _INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
 
 
@@ -44,7 +47,18 @@ class ClientSession:
         self.database = database
         self.scope = TransactionScope()
         self.subscription: Subscription | None = None
+        self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not tell
+        self.unsettled = False
+        """Whether a statement may have changed the character set, the modes, or the default database unseen: they are
+        asked for when something depends on them."""
+        self.may_use = False  # a prepared text may hold USE
         self.notes: tuple[tuple[str, int, str], ...] = ()
+        self.rights: QueueRights | None = None
+        """What the proxy's own account may do to queues, and nothing else; None: it is not for the proxy to limit."""
+        self.admin = False
+        """Whether it may end other users' connections, where that is the proxy's decision."""
+        self.line_id: Callable[[], int | None] | None = None
+        """Of a client that the database does not know: which line it has there, if any."""
         self._clock = clock
         self._since = clock.monotonic()
         self._statement: str | None = None
@@ -63,10 +77,21 @@ class ClientSession:
         """Whether the server says that a backslash in a string is only a backslash (sql_mode)."""
         return bool(self.upstream.status & NO_BACKSLASH_ESCAPES)
 
+    @property
+    def ansi_quotes(self) -> bool:
+        """Whether the server says that double quotes are for names; only MariaDB does."""
+        return bool(self.upstream.status & ANSI_QUOTES)
+
     def became(self, identity: Identity, database: str | None) -> None:
         """COM_CHANGE_USER: another account on the same connection."""
-        self.identity, self.database = identity, database
+        self.renewed()
+        self.identity, self.database, self.unsettled = identity, database, False
         self.writer.capabilities = identity.capabilities
+
+    def renewed(self) -> None:
+        """COM_RESET_CONNECTION: as after the login, but for the default database, which stays."""
+        self.notes, self.may_use, self.unsettled = (), False, True
+        self.sql_modes = frozenset()
 
     def busy(self, statement: str | None) -> None:
         """A command begins (or, with None, has ended)."""
@@ -100,4 +125,6 @@ class ClientSession:
             info=self._statement,
             streaming=queue is not None,
             detached=not self.upstream.alive,
+            proxied=self.line_id is not None,
+            line_id=self.line_id() if self.line_id is not None else None,
         )

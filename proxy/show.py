@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from engine.model import ColumnMeta, QueueCatalog, QueueStatus, TextValue
+from engine.model import ColumnMeta, QueueCatalog, QueueName, QueueStatus, TextValue
 from proxy.registry import ProcessInfo
 from proxy.upstream import Collected
 
@@ -37,6 +37,17 @@ QUEUES_COLUMNS = (
     text_column("Problem"),
 )
 
+PROCESSES_COLUMNS = (
+    number_column("Id"),
+    text_column("User", 32),
+    text_column("Host", 64),
+    text_column("db", 64),
+    text_column("Command", 16),
+    number_column("Time"),
+    text_column("State", 64),
+    text_column("Info", 1024),
+)
+
 WARNINGS_COLUMNS = (text_column("Level", 7), number_column("Code"), text_column("Message", 512))
 
 
@@ -49,18 +60,24 @@ def like_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def queue_rows(
-    statuses: Iterable[QueueStatus], catalog: QueueCatalog, database: str | None, like: str | None
+    statuses: Iterable[QueueStatus],
+    catalog: QueueCatalog,
+    database: str | None,
+    like: str | None,
+    sees: Callable[[QueueName], bool] | None = None,
 ) -> list[Row]:
-    """The rows of SHOW QUEUES: those served with their counters, those refused with the reason."""
+    """The rows of SHOW QUEUES: those served with their counters, those refused with the reason. `sees`: no others."""
     wanted = like_pattern("%" if like is None else like)
     rows: list[tuple[str, str, Row]] = []
-    for status in statuses:
+    for status in statuses if sees is None else [s for s in statuses if sees(s.name)]:
         counters = [status.counters.get(name, 0) for name in ("sent", "redelivered", "purged")]
         numbers = [status.subscribers, status.in_flight, status.cached, *counters]
         name = status.name
         texts = (name.table.encode(), name.database.encode(), *(str(n).encode() for n in numbers), None)
         rows.append((name.database, name.table, texts))
     for name, reason in catalog.rejected.items():
+        if sees is not None and not sees(name):
+            continue
         blanks: Row = (None,) * 6
         rows.append(
             (name.database, name.table, (name.table.encode(), name.database.encode(), *blanks, reason.encode()))
@@ -72,37 +89,51 @@ def queue_rows(
     ]
 
 
-def processes_with_streams(listed: Collected, ours: Sequence[ProcessInfo]) -> list[Row]:
-    """The backend's process list, in which a streaming session shows what it streams and its client's own address.
+def processes_with_streams(listed: Collected, ours: Sequence[ProcessInfo], *, alone: bool = False) -> list[Row]:
+    """The backend's process list, in which our clients have their own addresses, and streaming ones show what they
+    stream.
 
-    Those that the backend does not list any more, because their line to it is gone, come last.
+    Lines that the backend knows by its own account only bear their client's id, name and address. Sessions that it does
+    not list come last: their line to it is gone, or they have none. `alone`: all of ours do.
     """
-    streams = {str(p.connection_id).encode(): p for p in ours if p.streaming}
+    by_line = {str(p.line_id or p.connection_id).encode(): p for p in ours}
     names = [column.name.lower() for column in listed.columns]
     rows: list[Row] = []
     for row in listed.rows:
-        process = streams.get(row[0] or b"")
+        process = by_line.get(row[0] or b"")
         rows.append(row if process is None else _overlaid(row, names, process))
     known = {row[0] for row in listed.rows}
-    rows += [_detached(names, p) for number, p in streams.items() if p.detached and number not in known]
+    missing = ours if alone else [p for n, p in by_line.items() if (p.detached or p.proxied) and n not in known]
+    rows += [_listed(names, process) for process in missing]
     return rows
 
 
-def _detached(names: Sequence[str], process: ProcessInfo) -> Row:
-    values = {
-        "id": str(process.connection_id).encode(),
-        "user": process.user.encode(),
-        "db": None if process.database is None else process.database.encode(),
-    }
-    return _overlaid(tuple(values.get(name) for name in names), names, process)
+def _listed(names: Sequence[str], process: ProcessInfo) -> Row:
+    """The row of a connection that the backend does not list."""
+    values = _overlay(process)
+    values |= {"id": str(process.connection_id).encode(), "user": process.user.encode()}
+    if process.database is not None:
+        values["db"] = process.database.encode()
+    return tuple(values.get(name) for name in names)
 
 
 def _overlaid(row: Row, names: Sequence[str], process: ProcessInfo) -> Row:
-    overlay = {
-        "host": process.host,
-        "command": process.command,
-        "time": str(process.seconds),
-        "state": process.state,
-        "info": process.info or "",
+    overlay: dict[str, TextValue] = {"host": process.host.encode()}
+    overlay |= _overlay(process) if process.streaming else {}
+    if process.proxied:
+        overlay |= {
+            "id": str(process.connection_id).encode(),
+            "user": process.user.encode(),
+            "host": process.host.encode(),
+        }
+    return tuple(overlay.get(name, value) for name, value in zip(names, row, strict=True))
+
+
+def _overlay(process: ProcessInfo) -> dict[str, TextValue]:
+    return {
+        "host": process.host.encode(),
+        "command": process.command.encode(),
+        "time": str(process.seconds).encode(),
+        "state": process.state.encode(),
+        "info": process.info.encode() if process.info else None,
     }
-    return tuple(overlay[n].encode() if n in overlay else value for n, value in zip(names, row, strict=True))

@@ -1,18 +1,41 @@
 """Socket options of every connection, to clients and to the database.
 
 A peer that vanishes without a word (power cut, unplugged cable, a firewall that forgets) is noticed within half a
-minute, so that a dead receiver's messages go to another one.
+minute, so that a dead receiver's messages go to another one: where nothing is to be sent by keepalive, else by the
+sweeper. The kernel's own bound for that, TCP_USER_TIMEOUT, is not for clients: it also ends a connection whose peer is
+alive and has read nothing for so long.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
+import struct
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 # Idle 15 s, then 3 probes 5 s apart: a silent peer is given up after 30 s; a busy one costs no probes at all.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-_USER_TIMEOUT_MS = 30_000  # the same bound while data waits to be acknowledged, where keepalive does not look
+UNBUFFERED = 0
+"""High-water mark of a transport that writes at once as long as the kernel takes everything. With a higher one uvloop
+collects what is written until the end of its turn, which is latency for every statement that is passed on."""
+
+TLS_WRITE_BYTES = 64 * 1024  # four of TLS's records
+_SERVER_SILENCE_MS = 600_000
+"""The same bound for the database while something waits to be acknowledged by it. It may well read nothing for minutes:
+a LOAD DATA that waits for a lock does."""
+
+_OPTIONS = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in _KEEPALIVE
+        if hasattr(socket, name)  # named differently, or absent, on systems other than Linux
+    ),
+)
 
 
 def tune(transport: asyncio.BaseTransport) -> None:
@@ -20,9 +43,70 @@ def tune(transport: asyncio.BaseTransport) -> None:
     sock: Any = transport.get_extra_info("socket")
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (*_KEEPALIVE, ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS)):
-        # Named differently, or absent, on systems other than Linux.
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    # uvloop's own object would make a socket anew for every option.
+    shared = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
+    try:
+        for level, option, value in _OPTIONS:
+            shared.setsockopt(level, option, value)
+    finally:
+        shared.detach()
+
+
+def end_with_reset(sock: Any) -> None:
+    """Have the other end see a reset when this socket is closed, instead of an orderly end."""
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def tune_to_server(transport: asyncio.BaseTransport) -> None:
+    """The same on a connection to the database, which nobody sweeps."""
+    tune(transport)
+    sock: Any = transport.get_extra_info("socket")
+    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SERVER_SILENCE_MS)
+
+
+def is_local(transport: asyncio.BaseTransport | None) -> bool:
+    """Whether it is a unix socket, which does not leave the machine and shows each end who the other is."""
+    sock: Any = None if transport is None else transport.get_extra_info("socket")
+    return sock is not None and sock.family not in (socket.AF_INET, socket.AF_INET6)
+
+
+def is_loopback(transport: asyncio.BaseTransport | None) -> bool:
+    """Whether the other end of a TCP connection is this machine."""
+    peer = None if transport is None else transport.get_extra_info("peername")
+    return isinstance(peer, (tuple, list)) and bool(peer) and _loops_back(peer[0])
+
+
+@lru_cache(maxsize=1024)
+def _loops_back(host: str) -> bool:
+    """Reading an address takes longer than all else that is looked at in a login."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def by_records(write: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A TLS transport's `write` that hands over much in portions: its buffer keeps the size of the largest write."""
+
+    def portions(data: bytes | bytearray) -> None:
+        if len(data) <= TLS_WRITE_BYTES:
+            write(data)
+            return
+        view = memoryview(data)
+        for start in range(0, len(data), TLS_WRITE_BYTES):
+            write(view[start : start + TLS_WRITE_BYTES])
+
+    return portions
+
+
+def feed(protocol: Any, data: bytes) -> None:
+    """Give bytes to a BufferedProtocol as its transport would."""
+    view = memoryview(data)
+    while view:
+        space = protocol.get_buffer(len(view))
+        size = min(len(space), len(view))
+        space[:size] = view[:size]
+        protocol.buffer_updated(size)
+        view = view[size:]

@@ -1,31 +1,35 @@
 """PacketStream: the client's socket as packets. Frames, checks and bounds; knows nothing of what packets mean.
 
-Rules:
+The writing half is PacketWriter. Rules:
 - One reader. Bytes are kept until somebody reads them, at most `PENDING_BYTES_MAX` of them while nobody does; then the
   socket itself is not read any further, and the client waits.
 - A reader is woken when the packet it waits for is whole, never by half headers. A payload above the limit is refused
   at its header.
+- Of a command of `large_from` bytes or more `read_command` gives the beginning, and `read_piece` the rest as it comes.
 - The fast path: while a reader is parked in `read_command` and nothing else is pending, `fast_path` sees raw bytes
   first. If it takes them, bytes that follow are kept until `fast_done`, and the reader stays asleep.
 - After a protocol error nothing more is read; what still comes is thrown away for a moment, because closing a socket
   with unread bytes would take the error message away from the client.
-- Writing buffers until `drain` (or 64 KiB); `write_framed` bytes never overtake what was written before.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable
+from io import BytesIO
 from ssl import SSLContext
-from typing import Any, cast
+from typing import NoReturn, cast
 
 from proxy import sockets
+from proxy.compressed_line import CompressedLine
 from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
-from proxy.framing import HEADER_BYTES, PAYLOAD_MAX, frame_into
+from proxy.framing import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES
+from proxy.packet_writer import PacketWriter
+from proxy.pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
+from proxy.waiters import wait_in, wake_all
 
 PENDING_BYTES_MAX = 256 * 1024  # unread bytes held for a client that talks ahead; MySQL's own net buffer grows likewise
-FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
 WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slow reader costs us
 FAST_BYTES_MAX = 16 * 1024  # a fragment is only joined and offered again below this: joining copies
 STALL_SECONDS = 30.0  # MySQL's net_read_timeout: how long a begun packet may make no progress
@@ -35,37 +39,32 @@ CLOSE_SECONDS = 10.0  # time for the last bytes to leave; a client that reads no
 FastPath = Callable[[bytes], bool]
 
 
-class PacketStream(asyncio.Protocol):
-    """See the module. `seq` is the next sequence id; `closed` is true once the client hung up or the line broke."""
+class PacketStream(PacketWriter):
+    """See the module."""
 
     def __init__(self, on_connected: Callable[[PacketStream], None], *, max_packet_bytes: int) -> None:
-        self.seq = 0
-        self.closed = False
+        super().__init__()
+        self.goodbye = False  # the client has said COM_QUIT, as those do that end in order
         self.fast_path: FastPath | None = None
-        self.on_pause: Callable[[], None] | None = None
-        self.on_resume: Callable[[], None] | None = None
+        self.large_from = NEVER_LARGE
+        self.pieces: Pieces | None = None  # of a command whose beginning was given, until its end has been read
         self.on_lost: Callable[[], None] | None = None
-        self.peername: tuple[Any, ...] = ()
+        self.on_talk: Callable[[], None] | None = None
+        """Called when the client speaks, or goes, while nobody reads: `talking` has become true."""
         self._on_connected = on_connected
-        self._max_packet_bytes = max_packet_bytes
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
+        self.max_packet_bytes = max_packet_bytes
         self._buffer = bytearray()
-        self._parts: list[bytes] = []  # payloads of continued packets, up to the last
+        self._parts: BytesIO | None = None  # payloads of continued packets, up to the last; it grows without copies
         self._parts_bytes = 0
         self._needed = HEADER_BYTES  # bytes in the buffer below which the next packet cannot be whole
         self._fault: FatalProtocolError | None = None
         self._command_reader: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[None] | None = None
+        self._armed: FastPath | None = None  # `fast_path` while a reader is parked and nothing else is pending
         self._fast = False
         self._reading_paused = False
         self._stall_timer: asyncio.TimerHandle | None = None
         self._received = 0  # counts chunks, to tell progress from a stall
-        self._out = bytearray()
-        self._writing_paused = False
-        self._drainers: list[asyncio.Future[None]] = []
-        self._lost = False
-        self._closing = False
         self._lingering = False
         self._close_timer: asyncio.TimerHandle | None = None
         self._close_waiters: list[asyncio.Future[None]] = []
@@ -81,14 +80,19 @@ class PacketStream(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peername = tuple(peer) if isinstance(peer, (tuple, list)) else ()
+        self.writer = self._transport.write
         sockets.tune(transport)
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        self._transport.set_write_buffer_limits(high=sockets.UNBUFFERED)
         self._on_connected(self)
 
     def data_received(self, data: bytes) -> None:
-        parked = self._command_reader
-        if parked is not None and not self._buffer and not self._fast and not parked.done() and self._offer(data):
-            return
+        armed = self._armed
+        if armed is not None:
+            self._armed = None
+            self._fast = True
+            if armed(data):
+                return
+            self._fast = False
         self._received += 1
         if self._fault is not None or self._closing:
             return
@@ -104,48 +108,46 @@ class PacketStream(asyncio.Protocol):
                 reader.set_result(None)
         if self._lingering and self._transport is not None:
             self._transport.close()
-        return True
+        return not self.encrypted  # asyncio cannot keep half a TLS line open
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._lost:
+            return
         self._lost = True
+        self.writer = self._armed = None
         self._mark_closed()
+        if self._reader is None:
+            self._forget_unread()  # commands sent ahead: nobody is left to be answered, and a reset had lost them
         self._cancel_stall()
         if self._close_timer is not None:
             self._close_timer.cancel()
         self._wake_reader()
-        _wake_all(self._drainers)
+        wake_all(self._drainers)
         if self.on_lost is not None:
             self.on_lost()
 
-    def pause_writing(self) -> None:
-        self._writing_paused = True
-        if self.on_pause is not None:
-            self.on_pause()
-
-    def resume_writing(self) -> None:
-        self._writing_paused = False
-        _wake_all(self._drainers)
-        if self.on_resume is not None:
-            self.on_resume()
+    # --- what is seen from outside
 
     @property
-    def private(self) -> bool:
-        """Whether nobody can listen in: TLS, or a socket that does not leave the machine."""
-        if self._transport is None:
-            return False
-        sock = self._transport.get_extra_info("socket")
-        local = sock is not None and sock.family not in (socket.AF_INET, socket.AF_INET6)
-        return local or self._transport.get_extra_info("sslcontext") is not None
+    def resting(self) -> bool:
+        """Whether the client has been answered, nothing of a next command has come, and it may send one."""
+        parked = self._command_reader
+        return parked is not None and not parked.done() and not self._fast and not self._buffer and not self._closing
 
     @property
-    def lost(self) -> bool:
-        """Whether nothing can be sent any more. A client that only said it will send no more may still be reading."""
-        return self._lost
+    def talking(self) -> bool:
+        """Whether `read` would not have to wait: for a packet, for a fault, or because the client is gone."""
+        return self.closed or self._fault is not None or self._whole()
 
     @property
-    def stuck(self) -> bool:
-        """Whether the client has not taken what was written to it: a writer would wait now."""
-        return self._writing_paused and not self._lost
+    def relaying(self) -> bool:
+        """Whether a statement that took the fast path is being answered."""
+        return self._fast
+
+    @property
+    def reading_paused(self) -> bool:
+        """Whether the socket is not read at present, so that nobody would notice that the client hung up."""
+        return self._reading_paused and not self._lost
 
     # --- reading
 
@@ -157,37 +159,58 @@ class PacketStream(asyncio.Protocol):
             FatalProtocolError: wrong sequence id, too large, or stalled; answer it and close.
         """
         while (payload := self._take()) is None:
-            self._check_readable()
-            self._reader = self._loop.create_future()
-            self._resume_reading()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
+            await self._more()
         return payload
 
     async def read_command(self) -> bytes:
         """Begin a new command: sequence 0, then as `read`. The one place where the fast path may step in."""
         self.seq = 0
-        while (payload := self._take()) is None:
+        while (payload := self._take_command()) is None:
             self._check_readable()
             self._command_reader = self._loop.create_future()
             self._resume_reading()
+            self._arm()
             try:
                 await self._command_reader
             finally:
+                self._armed = None
                 self._command_reader = None
         return payload
 
+    async def read_piece(self) -> bytes:
+        """More of the payload that `read_command` began, as much as has come; nothing at its end. Raises as `read`."""
+        while (piece := self._take_piece()) is None:
+            await self._more()
+        return piece
+
+    async def _more(self) -> None:
+        self._check_readable()
+        self._reader = self._loop.create_future()
+        self._resume_reading()
+        try:
+            await self._reader
+        finally:
+            self._reader = None
+
     def fast_done(self) -> None:
-        """The answer to what `fast_path` took has been written: back to ordinary reading."""
+        """The answer to what `fast_path` took has been written: back to ordinary reading. `seq` must be 0 again."""
         self._fast = False
-        self.seq = 0
+        if not (self._buffer or self.closed or self._reading_paused):
+            self._armed = self.fast_path
+            return
         if self._buffer:
             self._advance()
         elif self.closed:
             self._wake_reader()
+        else:
+            self._armed = self.fast_path
         self._resume_reading()
+
+    def _arm(self) -> None:
+        """From now on the fast path sees bytes first: a reader is parked, and nothing came before them."""
+        if not self._buffer and not self._parts and self._fault is None:
+            self._flush()
+            self._armed = self.fast_path
 
     def pending_quit(self) -> bool:
         """Whether a whole COM_QUIT waits unread: the client said goodbye while something else was going on."""
@@ -195,22 +218,17 @@ class PacketStream(asyncio.Protocol):
 
     def set_limits(self, max_packet_bytes: int) -> None:
         """Change the largest payload accepted: small before login, larger after."""
-        self._max_packet_bytes = max_packet_bytes
+        self.max_packet_bytes = max_packet_bytes
 
     async def wait_closed(self) -> None:
         """Return once the client has hung up, the line broke or was closed; the client may still be owed bytes."""
         if not self.closed:
-            await _wait_in(self._close_waiters, self._loop)
-
-    async def wait_lost(self) -> None:
-        """Return once the socket is gone for good: after `close`, when the last bytes have left."""
-        while not self._lost:
-            await _wait_in(self._drainers, self._loop)
+            await wait_in(self._close_waiters, self._loop)
 
     async def wait_gone(self) -> None:
         """As `wait_closed`, and also when the client said COM_QUIT without hanging up."""
         if not self.closed and not self.pending_quit():
-            await _wait_in(self._goodbye_waiters, self._loop)
+            await wait_in(self._goodbye_waiters, self._loop)
 
     def _offer(self, data: bytes) -> bool:
         if self.fast_path is None or self._fault is not None:
@@ -240,12 +258,15 @@ class PacketStream(asyncio.Protocol):
             self._wake_if_whole(self._reader)
         else:
             if self._goodbye_waiters and self.pending_quit():
-                _wake_all(self._goodbye_waiters)
+                wake_all(self._goodbye_waiters)
+            if self.on_talk is not None and self.talking:
+                self.on_talk()
             if size > PENDING_BYTES_MAX:
                 self._pause_reading()
 
     def _wake_if_whole(self, reader: asyncio.Future[None]) -> None:
-        if not self._whole() and not self.closed:
+        whole = self._whole() if self.pieces is None else len(self._buffer) >= self.pieces.needed
+        if not whole and not self.closed:
             self._watch_progress()
         elif not reader.done():
             reader.set_result(None)
@@ -255,7 +276,9 @@ class PacketStream(asyncio.Protocol):
         buffer = self._buffer
         if self._needed == HEADER_BYTES and len(buffer) >= HEADER_BYTES:
             size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
-            if self._parts_bytes + size <= self._max_packet_bytes and buffer[3] == self.seq:
+            if self._command_reader is not None and (large := head_needed(buffer, self.large_from)) is not None:
+                self._needed = large
+            elif self._parts_bytes + size <= self.max_packet_bytes and buffer[3] == self.seq:
                 self._needed = HEADER_BYTES + size
         return len(buffer) >= self._needed
 
@@ -275,10 +298,10 @@ class PacketStream(asyncio.Protocol):
         buffer = self._buffer
         while self._fault is None and len(buffer) >= HEADER_BYTES:
             size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
-            if self._parts_bytes + size > self._max_packet_bytes:
-                self._fail(PacketTooLarge(self._max_packet_bytes))
+            if self._parts_bytes + size > self.max_packet_bytes:
+                self.fail(PacketTooLarge(self.max_packet_bytes))
             if buffer[3] != self.seq:
-                self._fail(PacketsOutOfOrder(self.seq, buffer[3]))
+                self.fail(PacketsOutOfOrder(self.seq, buffer[3]))
             if len(buffer) < HEADER_BYTES + size:
                 self._needed = HEADER_BYTES + size
                 break
@@ -287,24 +310,56 @@ class PacketStream(asyncio.Protocol):
             with memoryview(buffer) as view:
                 payload = bytes(view[HEADER_BYTES : HEADER_BYTES + size])
             del buffer[: HEADER_BYTES + size]
-            if size == PAYLOAD_MAX:
-                self._parts.append(payload)
-                self._parts_bytes += size
-                continue
+            if size == PAYLOAD_MAX or self._parts is not None:
+                self._keep(payload)
+                if size == PAYLOAD_MAX:
+                    continue
+                payload = self._joined()
             self._cancel_stall()
-            return self._join(payload)
-        if buffer or self._parts:
+            return payload
+        if buffer or self._parts is not None:
             self._watch_progress()
         return None
 
-    def _join(self, last: bytes) -> bytes:
-        if not self._parts:
-            return last
-        payload = b"".join((*self._parts, last))
-        self._parts, self._parts_bytes = [], 0
+    def _take_command(self) -> bytes | None:
+        needed = head_needed(self._buffer, self.large_from)
+        if needed is None or self._fault is not None:
+            return self._take()
+        if len(self._buffer) < needed:
+            self._needed = needed
+            self._watch_progress()
+            return None
+        self.pieces, self._needed = Pieces(self._buffer), HEADER_BYTES
+        return self._take_piece(HEAD_BYTES)
+
+    def _take_piece(self, most: int = PIECE_BYTES) -> bytes | None:
+        if self.pieces is None or self._fault is not None:
+            return None if self._fault is not None or self.closed else b""
+        try:
+            piece = self.pieces.take(most)
+        except PacketsOutOfOrder as fault:
+            self.fail(fault)
+        self.seq = self.pieces.seq
+        if piece is None:
+            self._watch_progress()
+        else:
+            self._cancel_stall()
+            self.pieces = self.pieces if piece else None
+        return piece
+
+    def _keep(self, part: bytes) -> None:
+        if self._parts is None:
+            self._parts = BytesIO()
+        self._parts.write(part)
+        self._parts_bytes += len(part)
+
+    def _joined(self) -> bytes:
+        assert self._parts is not None
+        payload = self._parts.getvalue()  # what was written, not a copy of it
+        self._parts, self._parts_bytes = None, 0
         return payload
 
-    def _fail(self, fault: FatalProtocolError) -> None:
+    def fail(self, fault: FatalProtocolError) -> NoReturn:
         """Raise, and from now on throw away whatever comes."""
         self._give_up(fault)
         raise fault
@@ -313,16 +368,18 @@ class PacketStream(asyncio.Protocol):
         self._fault = fault
         self._forget_unread()
         self._resume_reading()
+        self._wake_reader()
 
     def _forget_unread(self) -> None:
         self._buffer.clear()
-        self._parts, self._parts_bytes = [], 0
+        self._parts, self._parts_bytes = None, 0
+        self.pieces = None
         self._cancel_stall()
 
     # --- bounds of reading
 
     def _watch_progress(self) -> None:
-        if self._stall_timer is None:
+        if self._stall_timer is None and not self._lost:
             self._stall_timer = self._loop.call_later(STALL_SECONDS, self._check_progress, self._received)
 
     def _check_progress(self, received: int) -> None:
@@ -331,7 +388,6 @@ class PacketStream(asyncio.Protocol):
             self._watch_progress()
             return
         self._give_up(ReadTimeout())
-        self._wake_reader()
 
     def _cancel_stall(self) -> None:
         if self._stall_timer is not None:
@@ -348,52 +404,6 @@ class PacketStream(asyncio.Protocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
-    # --- writing
-
-    async def write(self, data: bytes, drain: bool = True) -> None:
-        """Frame one packet; send it now, or with `drain` false when enough has gathered."""
-        self.seq = frame_into(self._out, data, self.seq)
-        if drain or len(self._out) >= FLUSH_BYTES:
-            await self.drain()
-
-    def write_many(self, packets: Sequence[bytes]) -> None:
-        """Frame several packets without waiting; call `drain` between portions."""
-        out, seq = self._out, self.seq
-        for data in packets:
-            seq = frame_into(out, data, seq)
-        self.seq = seq
-        if len(out) >= FLUSH_BYTES:
-            self._flush()
-
-    def write_framed(self, data: bytes) -> None:
-        """Bytes that are packets already, past the framing; `seq` is the caller's to keep."""
-        if self._out:
-            self._flush()
-        if self._transport is not None and not self._lost and not self._closing:
-            self._transport.write(data)
-
-    async def drain(self) -> None:
-        """Send what was written and wait until the socket has room again.
-
-        Raises:
-            StreamClosed: the line is gone, or was closed by us.
-        """
-        self._flush()
-        while self._writing_paused and not self._lost:
-            await _wait_in(self._drainers, self._loop)
-        if self._lost or self._closing or self._transport is None:
-            raise StreamClosed("the connection is closed")
-
-    def reset_seq(self) -> None:
-        """The next packet begins a new command."""
-        self.seq = 0
-
-    def _flush(self) -> None:
-        if self._out:
-            out, self._out = self._out, bytearray()
-            if self._transport is not None and not self._lost and not self._closing:
-                self._transport.write(out)
-
     # --- the line itself
 
     async def start_tls(self, ctx: SSLContext) -> None:
@@ -405,23 +415,43 @@ class PacketStream(asyncio.Protocol):
         Raises:
             StreamClosed: the handshake failed or the line is gone.
         """
-        if self._transport is None or self.closed:
+        plain = self._transport
+        if plain is None or self.closed or plain.is_closing():
             raise StreamClosed("the client closed the connection")
+        plain.pause_reading()  # from here on nothing may reach `data_received` but what was encrypted
+        self._reading_paused = False  # which the loop's own start_tls sees to
         early = bytes(self._buffer)
         self._forget_unread()
-        handshake = self._loop.create_task(self._loop.start_tls(self._transport, self, ctx, server_side=True))
-        for _ in range(2):
-            await asyncio.sleep(0)  # the TLS protocol has taken our place, then is connected; it reads nothing before
-        if early and not handshake.done():
-            _feed(self._transport.get_protocol(), early)
+        handshake = self._loop.create_task(self._loop.start_tls(plain, self, ctx, server_side=True))
         try:
+            for _ in range(2):
+                await asyncio.sleep(0)  # the TLS protocol has taken our place, then is connected; it reads only then
+            if early and not handshake.done():
+                sockets.feed(plain.get_protocol(), early)
             transport = await handshake
-        except OSError as error:
-            self.abort()
-            raise StreamClosed("the TLS handshake failed") from error
-        assert transport is not None
-        self._transport = transport
+            if transport is None:  # asyncio's way to say that the line was lost without an error
+                raise ConnectionResetError("the line was lost")
+        except BaseException as error:
+            handshake.cancel()
+            with contextlib.suppress(OSError, RuntimeError):
+                self.abort()
+            self.connection_lost(None)  # in mid-handshake the TLS protocol keeps it to itself
+            if isinstance(error, (OSError, RuntimeError)):
+                raise StreamClosed(f"the TLS handshake failed: {error}") from error
+            raise
+        self._transport, self.writer, self.encrypted = transport, sockets.by_records(transport.write), True
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+
+    def start_compression(self) -> None:
+        """The client has been told OK: from now on packets are inside compressed ones."""
+        if self._transport is None or self.closed or self._transport.is_closing():
+            return
+        self._flush()
+        early = bytes(self._buffer)
+        self._forget_unread()
+        line = CompressedLine(self._transport, self, serving=True, on_fault=self._give_up)
+        self._transport, self.writer = line, line.write
+        line.data_received(early)
 
     def close(self, *, linger: bool = False) -> None:
         """Send what was written, then close; nothing is read any more, not even what has come already.
@@ -432,12 +462,14 @@ class PacketStream(asyncio.Protocol):
         if transport is None or self._lost or self._closing or transport.is_closing():
             return
         self._flush()
-        self._lingering = (linger or self._fault is not None) and not self.closed and transport.can_write_eof()
+        self._lingering = (linger or self._fault is not None) and not self.closed
         self._closing = True
+        self.writer = self._armed = None
         self._forget_unread()
         self._mark_closed()
         if self._lingering:
-            transport.write_eof()
+            if transport.can_write_eof():  # TLS has no such thing
+                transport.write_eof()
             self._resume_reading()
         else:
             transport.close()
@@ -448,39 +480,14 @@ class PacketStream(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once; nothing more is sent or read."""
         self._closing = True
+        self.writer = self._armed = None
         self._forget_unread()
         if self._transport is not None:
             self._transport.abort()
 
     def _mark_closed(self) -> None:
         self.closed = True
-        _wake_all(self._close_waiters)
-        _wake_all(self._goodbye_waiters)
-
-
-async def _wait_in(waiters: list[asyncio.Future[None]], loop: asyncio.AbstractEventLoop) -> None:
-    waiter = loop.create_future()
-    waiters.append(waiter)
-    try:
-        await waiter
-    finally:
-        if waiter in waiters:
-            waiters.remove(waiter)
-
-
-def _wake_all(waiters: list[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
-    waiters.clear()
-
-
-def _feed(protocol: Any, data: bytes) -> None:
-    """Give bytes to a BufferedProtocol as its transport would."""
-    view = memoryview(data)
-    while view:
-        space = protocol.get_buffer(len(view))
-        size = min(len(space), len(view))
-        space[:size] = view[:size]
-        protocol.buffer_updated(size)
-        view = view[size:]
+        wake_all(self._close_waiters)
+        wake_all(self._goodbye_waiters)
+        if self.on_talk is not None:
+            self.on_talk()

@@ -50,7 +50,7 @@ async def stream_rows(subscription: Subscription, writer: AnswerWriter, form: Ro
     """
     give_back = True
     try:
-        writer.header(form.columns)
+        writer.header(form.columns, encoding=form.encoding)
         await writer.flush()
         async with watching(writer.stream, subscription):
             async for batch in subscription:

@@ -25,14 +25,12 @@ _ENDING = (*_COMMITS, TransactionVerb.ROLLBACK)
 class TransactionScope:
     """Collects the effects of one client's statements until its transaction ends."""
 
+    empty: bool
+    """Nothing to report: statements that end transactions need no look. Kept, for it is asked at every statement."""
+
     def __init__(self) -> None:
         self._doubtful = False  # a part of what was noted may have been undone
         self._forget()
-
-    @property
-    def empty(self) -> bool:
-        """Nothing to report: statements that end transactions need no look."""
-        return not (self._touched or self._settled or self._uncertain)
 
     def __repr__(self) -> str:
         return (
@@ -80,6 +78,7 @@ class TransactionScope:
                 continue
             self._settled.setdefault(queue, []).extend(ids)
             self._settled_count += len(ids)
+        self.empty = not (self._touched or self._settled or self._uncertain)
 
     def _queues(self) -> frozenset[QueueName]:
         return frozenset(self._touched | self._uncertain | self._settled.keys())
@@ -103,4 +102,5 @@ class TransactionScope:
         self._settled: dict[QueueName, list[MessageId]] = {}
         self._settled_count = 0
         self._uncertain: set[QueueName] = set()
+        self.empty = True
         self._doubtful = False

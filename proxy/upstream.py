@@ -7,9 +7,17 @@ answer's last packet said. It knows nothing of queues.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from engine.errors import BackendError
 from engine.model import ColumnMeta, TextValue
+
+if TYPE_CHECKING:
+    from proxy.large_command import LargeCommand
+
+
+RESULTS_CHARSET = "SELECT @@character_set_results"
+"""What `collect` is asked for the character set of results. An upstream that knows it need not ask the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,16 @@ class Collected:
     columns: tuple[ColumnMeta, ...]
     rows: tuple[tuple[TextValue, ...], ...]
 
+    def row(self, columns: int) -> tuple[TextValue, ...]:
+        """The first so many values of the answer to a question that has one row.
+
+        Raises:
+            BackendError: the database answers otherwise.
+        """
+        if not self.rows or len(self.rows[0]) < columns:
+            raise BackendError("the database does not answer what it was asked", 1105, "HY000")
+        return self.rows[0][:columns]
+
 
 class Upstream(Protocol):
     """See the module."""
@@ -55,6 +73,18 @@ class Upstream(Protocol):
         `more`: further results of the same client command follow, so the last packet must say so. `hold`: keep the
         answer back until `deliver`, for statements after which the catalog must be read again first.
         """
+        ...
+
+    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+        """As `command`, for one that the client is still sending; `large` says what was not given to the database.
+
+        Raises:
+            StreamClosed, FatalProtocolError: the client broke off; the line is cut.
+        """
+        ...
+
+    def recode(self, encoding: str) -> None:
+        """The client has changed its character set: `collect` is to speak that one."""
         ...
 
     async def deliver(self) -> None:

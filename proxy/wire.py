@@ -13,6 +13,7 @@ from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 
 from engine.model import ColumnMeta, TextValue
 from proxy.binary_values import binary_row_from_text, binary_row_from_values
+from proxy.capabilities import CACHE_METADATA, EXTENDED_METADATA, OPTIONAL_METADATA
 from proxy.text_values import text_from_value
 
 __all__ = (
@@ -26,6 +27,7 @@ __all__ = (
     "column_count",
     "column_definition",
     "deprecates_eof",
+    "early_err_packet",
     "end_packet",
     "eof_packet",
     "err_packet",
@@ -72,7 +74,8 @@ def ok_packet(
     """
     numbers = struct.pack("<HH", status & ~_SESSION_STATE_CHANGED & 0xFFFF, min(warnings, 0xFFFF))
     text = str_len(info.encode()) if info else b""
-    return b"".join((header, uint_len(affected_rows), uint_len(last_insert_id), numbers, text))
+    insert_id = uint_len(last_insert_id & 0xFFFF_FFFF_FFFF_FFFF)  # a negative one goes out as it is stored, as in MySQL
+    return b"".join((header, uint_len(affected_rows), insert_id, numbers, text))
 
 
 def eof_packet(*, status: int = 0, warnings: int = 0) -> bytes:
@@ -93,9 +96,15 @@ def err_packet(capabilities: int, errno: int, sqlstate: str, message: str) -> by
     return struct.pack("<BH", 0xFF, errno) + b"#" + sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0") + text
 
 
-def column_count(count: int) -> bytes:
-    """The packet that opens a result set."""
-    return bytes(uint_len(count))
+def early_err_packet(errno: int, message: str) -> bytes:
+    """An ERR packet in place of the greeting: nothing is agreed upon yet, and such an error has no SQLSTATE."""
+    return struct.pack("<BH", 0xFF, errno) + message.encode(errors="replace")[:_MESSAGE_MAX_BYTES]
+
+
+def column_count(count: int, capabilities: int) -> bytes:
+    """The packet that opens a result set. Definitions always follow, which some clients want to be told."""
+    follow = b"\x01" if capabilities & (CACHE_METADATA | OPTIONAL_METADATA) else b""
+    return bytes(uint_len(count)) + follow
 
 
 def column_definition(column: ColumnMeta, capabilities: int, encoding: str = "utf-8") -> bytes:
@@ -104,7 +113,8 @@ def column_definition(column: ColumnMeta, capabilities: int, encoding: str = "ut
     fixed = struct.pack(
         "<BHIBHBH", 12, column.charset, column.length, column.type, column.flags & 0xFFFF, column.decimals, 0
     )
-    return b"".join((b"\x03def", *(str_len(name.encode(encoding, "replace")) for name in names), fixed))
+    extended = b"\x00" if capabilities & EXTENDED_METADATA else b""  # nothing further to say of the type
+    return b"".join((b"\x03def", *(str_len(name.encode(encoding, "replace")) for name in names), extended, fixed))
 
 
 def text_row(values: Sequence[TextValue]) -> bytes:
@@ -120,6 +130,7 @@ def text_row(values: Sequence[TextValue]) -> bytes:
     return b"".join(parts)
 
 
-def prepare_ok(statement_id: int, *, columns: int, parameters: int, warnings: int = 0) -> bytes:
-    """The first packet of the answer to COM_STMT_PREPARE."""
-    return struct.pack("<BIHHBH", 0, statement_id, columns, parameters, 0, min(warnings, 0xFFFF))
+def prepare_ok(statement_id: int, capabilities: int, *, columns: int, parameters: int, warnings: int = 0) -> bytes:
+    """The first packet of the answer to COM_STMT_PREPARE. Definitions always follow."""
+    follow = b"\x01" if capabilities & OPTIONAL_METADATA else b""
+    return struct.pack("<BIHHBH", 0, statement_id, columns, parameters, 0, min(warnings, 0xFFFF)) + follow

@@ -15,7 +15,6 @@ from proxy.embedded.results import OkResult, RowsResult, fixed_rows
 from proxy.embedded.state import State
 from rewriter.sqlite import commands
 from rewriter.sqlite.compiled import ResultColumn
-from rewriter.sqlite.ddl_types import charset_collation, check_collation
 from rewriter.sqlite.errors import SqlError, unknown_table, unsupported
 from rewriter.sqlite.literals import lift
 from rewriter.sqlite.schema import DATABASE
@@ -31,10 +30,11 @@ PREPARED_MAX = 1000  # text statements prepared by one session; each is kept as 
 
 @dataclass(eq=False, slots=True)
 class Administration:
-    """See the module. `execute` runs a statement of the session's language, for what is made of others."""
+    """See the module. `execute` runs a statement of the client's, `look` one of ours, for what is made of others."""
 
     state: State
     execute: Callable[..., Awaitable[Result]]
+    look: Callable[[str], Awaitable[Result]]
     prepared: dict[str, str] = field(default_factory=dict)
 
     async def command(self, command: commands.Command) -> Result:
@@ -55,8 +55,6 @@ class Administration:
                 self.state.use(command.database)
             case commands.SetVariables():
                 await self._set(command)
-            case commands.SetNames():
-                self._set_names(command)
             case commands.LockTables():
                 await transaction.lock_tables(write=command.write)
             case commands.UnlockTables():
@@ -82,7 +80,7 @@ class Administration:
             case ShowQuery():
                 if show.table is not None and self.state.schema.table(show.table) is None:
                     raise unknown_table(show.table)
-                return await self.execute(show.sql)
+                return await self.look(show.sql)
             case ShowCreate():
                 return await self._show_create(show)
             case ShowWarnings():
@@ -158,17 +156,10 @@ class Administration:
         return (await self._values(text))[0]
 
     async def _values(self, text: str) -> tuple[Any, ...]:
-        result = await self.execute(f"SELECT {text}")
+        result = await self.look(f"SELECT {text}")
         assert isinstance(result, RowsResult)
         rows = [row async for batch in result.batches for row in batch]
         return rows[0] if rows else (None,)
-
-    def _set_names(self, command: commands.SetNames) -> None:
-        collation = check_collation(command.collation) if command.collation else charset_collation(command.charset)
-        charset = command.charset.lower()
-        for name in ("character_set_client", "character_set_connection", "character_set_results"):
-            self.state.variables.assign("session", name, charset)
-        self.state.variables.assign("session", "collation_connection", collation)
 
     async def _prepare(self, command: commands.PrepareText) -> None:
         if len(self.prepared) >= PREPARED_MAX:

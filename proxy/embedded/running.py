@@ -41,8 +41,8 @@ class Runs:
     stream: Stream | None = None
     context: CallContext | None = None
 
-    async def query(self, plan: Query, values: Sequence[Any]) -> RowsResult:
-        """A query: its first rows are there when this returns."""
+    async def query(self, plan: Query, values: Sequence[Any], limit: int | None = None) -> RowsResult:
+        """A query: its first rows are there when this returns. `limit`: no more rows than these."""
         state = self.state
         await state.transaction.before_read()
         if plan.lock is not None and state.transaction.active:
@@ -64,7 +64,7 @@ class Runs:
             state.diagnostics.last_insert_id = context.last_insert_id
         await self._count_found(plan, values, stream)
         columns = tuple(column.meta for column in plan.columns)
-        return RowsResult(columns, self._read(stream, plan), state.diagnostics.warning_count)
+        return RowsResult(columns, self._read(stream, plan, limit), state.diagnostics.warning_count)
 
     async def change(self, rows: Sequence[RowPlan] | None, plan: Modify | None, values: Sequence[Any]) -> OkResult:
         """An INSERT of these rows, or an UPDATE or DELETE."""
@@ -160,13 +160,18 @@ class Runs:
         elif stream.finished:
             diagnostics.found_rows = stream.total
 
-    async def _read(self, stream: Stream, plan: Query) -> AsyncIterator[list[Row]]:
+    async def _read(self, stream: Stream, plan: Query, limit: int | None) -> AsyncIterator[list[Row]]:
         batches = stream.batches()
+        sent = 0
         try:
             async for batch in batches:
-                yield batch
+                rows = batch if limit is None else batch[: limit - sent]
+                sent += len(rows)
+                yield rows
+                if sent == limit:
+                    break
             if plan.count_rows is None:
-                self.state.diagnostics.found_rows = stream.total
+                self.state.diagnostics.found_rows = sent
         finally:
             await batches.aclose()  # type: ignore[attr-defined]
             if self.stream is stream:

@@ -17,6 +17,7 @@ from engine.errors import BackendError, BackendUnavailable
 from engine.model import ColumnMeta
 from proxy.embedded.administration import Administration
 from proxy.embedded.changes import RowPlan
+from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText
 from proxy.embedded.results import OkResult, PreparedInfo, RowsResult
 from proxy.embedded.running import Runs, StalePlan
 from proxy.embedded.state import Identity, State
@@ -27,7 +28,7 @@ from rewriter.sqlite.compiled import Insert, Modify, Query
 from rewriter.sqlite.ddl import CreateDatabase, DropDatabase
 from rewriter.sqlite.ddl_read import read_definition
 from rewriter.sqlite.errors import SqlError, unsupported
-from rewriter.sqlite.literals import Lifted, lift, slot_kinds
+from rewriter.sqlite.literals import Lifted, lift, slot_kinds, syntax_error
 from rewriter.sqlite.rows import split_rows
 from rewriter.sqlite.schema import DATABASE
 from rewriter.sqlite.show import ShowQuery, read_show
@@ -56,13 +57,18 @@ class EmbeddedSession:
         user: str,
         host: str,
         found_rows: bool,
+        interactive: bool = False,
         server_version: str,
         process_list: Callable[[], Sequence[Any]],
+        charset: str = DEFAULT_CHARSET,
     ) -> None:
-        identity = Identity(connection_id, user, host, server_version)
+        identity = Identity(connection_id, user, host, server_version, charset)
         self._state = State.create(database, identity, found_rows, process_list)
+        self._state.interactive = interactive
+        self._state.begin_idle_timeout()
         self._runs = Runs(self._state)
-        self._administration = Administration(self._state, self._nested)
+        self._administration = Administration(self._state, self._nested, self._own)
+        self._clients = True  # whether the statement is the client's; sql_select_limit is for those alone
         self._task: asyncio.Task[Any] | None = None
         self._killed = False
         self._closed = False
@@ -81,8 +87,18 @@ class EmbeddedSession:
         return self._state.transaction.status
 
     @property
+    def idle_seconds(self) -> float:
+        """How long the client may rest: wait_timeout."""
+        return float(self._state.variables.get("wait_timeout"))
+
+    @property
     def database(self) -> str | None:
         return self._state.current
+
+    @property
+    def text(self) -> ClientText:
+        """The encodings of the client's text."""
+        return self._state.text
 
     @property
     def warning_count(self) -> int:
@@ -134,6 +150,10 @@ class EmbeddedSession:
             self._state.shared.locks.release_all(self._state.identity.connection_id)
             await self._state.transaction.close()
 
+    def statistics(self) -> str:
+        """COM_STATISTICS: names and numbers, two spaces between the pairs, which is how clients cut it up."""
+        return f"Uptime: {self._state.uptime}  Threads: {len(self._state.processes())}"
+
     def interrupt(self) -> None:
         """KILL QUERY: what runs fails with 1317. Without effect between statements, and on a commit."""
         if self._state.transaction.committing:
@@ -164,8 +184,8 @@ class EmbeddedSession:
     async def _nested(self, sql: str, params: Sequence[SqlValue] | None = None) -> RowsResult | OkResult:
         word = _first_word(sql)
         if is_planned(word):
-            return await self._planned(await self._aside(len(sql), lambda: self._lift(sql, params)))
-        lifted = lift(sql, params, self._state.variables.lexical)
+            return await self._planned(_bound(await self._aside(len(sql), lambda: self._lift(sql, params)), params))
+        lifted = _bound(lift(sql, params, self._state.variables.lexical), params)
         tokens = Tokens(lifted.shape, lifted.values)
         if tokens.at_end:
             if not sql.strip(" \t\r\n;"):
@@ -179,6 +199,14 @@ class EmbeddedSession:
         if word in _DEFINITIONS and tokens.peek(1).upper != "PREPARE":
             return await self._define(tokens)
         return await self._administration.command(read_command(tokens))
+
+    async def _own(self, sql: str) -> RowsResult | OkResult:
+        """A statement of ours, inside one of the client's."""
+        self._clients = False
+        try:
+            return await self._nested(sql)
+        finally:
+            self._clients = True
 
     async def _aside(self, size: int, work: Callable[[], T]) -> T:
         """Do `work` at once, or in a thread where the statement is so long that it would keep all others waiting."""
@@ -209,7 +237,8 @@ class EmbeddedSession:
         plan = self._plan(lifted.shape, lifted.values)
         match plan:
             case Query():
-                return await self._runs.query(plan, lifted.values)
+                limit = None if plan.limited or not self._clients else self._state.variables.select_limit
+                return await self._runs.query(plan, lifted.values, limit)
             case Insert():
                 return await self._runs.change([(plan, lifted.values)], None, ())
             case Modify():
@@ -278,6 +307,13 @@ class EmbeddedSession:
             return ()
         inner = lift(show.sql)
         return tuple(column.meta for column in query_columns(inner, self._state.schema, self._state.modes))
+
+
+def _bound(lifted: Lifted, params: Sequence[SqlValue] | None) -> Lifted:
+    """The same; a `?` means something only in a statement that is prepared."""
+    if params is None and lifted.parameters:
+        raise syntax_error("?")
+    return lifted
 
 
 def _first_word(sql: str) -> str:

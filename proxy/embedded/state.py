@@ -12,6 +12,7 @@ from typing import Any
 from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_connection import SqliteConnection
 from proxy.embedded.binding import MOMENTS, Dynamics, dynamic_values, moment_value, utc_now
+from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText, client_text
 from proxy.embedded.diagnostics import Diagnostics
 from proxy.embedded.information import Information
 from proxy.embedded.shared import Shared
@@ -25,7 +26,9 @@ from rewriter.sqlite.schema import DATABASE, Schema, Table
 from rewriter.sqlite.virtual import INFORMATION_SCHEMA
 
 _NUMBERS = "SELECT name, seq + 1 FROM main.sqlite_sequence"
+_CHARSETS = ("character_set_client", "character_set_connection", "character_set_results")
 _HAS_NUMBERS = "SELECT 1 FROM main.sqlite_master WHERE name = 'sqlite_sequence'"
+_STRICT = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
 _UNCACHED = -1  # version of a schema that only one session has: its plans are not shared
 
 
@@ -37,6 +40,7 @@ class Identity:
     user: str
     host: str
     server_version: str
+    charset: str = DEFAULT_CHARSET
 
     @property
     def account(self) -> str:
@@ -57,8 +61,10 @@ class State:
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     temporary: dict[str, Table] = field(default_factory=dict)
     current: str | None = DATABASE
+    interactive: bool = False
     _modes: Modes | None = None
     _zone: tzinfo | None = None
+    _text: ClientText | None = None
 
     @classmethod
     def create(
@@ -75,7 +81,16 @@ class State:
         shared.global_variables.setdefault("innodb_lock_wait_timeout", database.lock_wait_seconds)
         variables = Variables(shared.global_variables, constants)
         transaction = Transaction(database, lambda: float(variables.get("innodb_lock_wait_timeout")))
-        return cls(shared, identity, found_rows, processes, variables, transaction)
+        state = cls(shared, identity, found_rows, processes, variables, transaction)
+        state._take_charset()
+        return state
+
+    def _take_charset(self) -> None:
+        """What the login chose holds until SET NAMES, and again after a reset."""
+        if self.identity.charset != DEFAULT_CHARSET:
+            for name in _CHARSETS:
+                self.variables.assign("session", name, self.identity.charset)
+        self._text = None
 
     @property
     def database(self) -> SqliteDatabase:
@@ -100,6 +115,7 @@ class State:
                 no_auto_value_on_zero="NO_AUTO_VALUE_ON_ZERO" in words,
                 utc=self.zone.utcoffset(None) is not None and not self.zone.utcoffset(utc_now()),
                 database=self.current,
+                strict=not words.isdisjoint(_STRICT),
             )
         return self._modes
 
@@ -112,9 +128,17 @@ class State:
             self._zone = zone
         return self._zone
 
+    @property
+    def text(self) -> ClientText:
+        """The encodings of the client's text."""
+        if self._text is None:
+            client, results = (str(self.variables.get(name)) for name in (_CHARSETS[0], _CHARSETS[2]))
+            self._text = client_text(client, results)
+        return self._text
+
     def changed(self) -> None:
         """A variable or the current database has changed."""
-        self._modes = self._zone = None
+        self._modes = self._zone = self._text = None
         self.transaction.isolation = str(self.variables.get("transaction_isolation"))
         self.transaction.foreign_keys = bool(self.variables.get("foreign_key_checks"))
         self.transaction.session_read_only = bool(self.variables.get("transaction_read_only"))
@@ -185,16 +209,26 @@ class State:
                 return self.diagnostics.count(errors=True)
         return self.variables.look_up(text)
 
+    @property
+    def uptime(self) -> int:
+        """Seconds since the database was opened."""
+        return int(time.monotonic() - self.shared.started)
+
     def information(self, status: dict[str, Any]) -> Information:
         user, _, host = self.identity.account.partition("@")
         processes = self.processes()
         counters = {
             "Threads_connected": len(processes),
-            "Uptime": int(time.monotonic() - self.shared.started),
+            "Uptime": self.uptime,
             "Threads_running": sum(process.command != "Sleep" for process in processes),
             **status,
         }
         return Information(self.schema, self.variables, processes, f"`{user}`@`{host}`", counters)
+
+    def begin_idle_timeout(self) -> None:
+        """A session keeps what held when it began; one where a person types (CLIENT_INTERACTIVE) has its own."""
+        name = "interactive_timeout" if self.interactive else "wait_timeout"
+        self.variables.assign("session", "wait_timeout", self.variables.get(name, "global"))
 
     async def reset(self) -> None:
         """As a fresh connection: COM_RESET_CONNECTION."""
@@ -203,6 +237,8 @@ class State:
         self.transaction.autocommit = True
         self.temporary.clear()
         self.variables.reset()
+        self._take_charset()
+        self.begin_idle_timeout()
         self.diagnostics = Diagnostics()
         self.changed()
 

@@ -14,6 +14,8 @@ from rewriter.sqlite.runtime.context import CallContext
 
 FIRST_BATCH = 256  # rows fetched with the statement itself; most results end here
 NEXT_BATCH = 1024  # rows per visit to the thread afterwards: a few hundred kB of ordinary rows
+PROBE_ROWS = 4  # of each visit, by whose size the number of the others is found
+BATCH_BYTES = 1 << 20  # of a visit to the thread; what a client that stopped reading has us hold, several times over
 KEPT_ROWS_MAX = 100_000  # rows of a result held in memory when its connection is needed for the next statement
 
 
@@ -35,21 +37,22 @@ class Stream:
     async def open(self, sql: str, params: Sequence[Any]) -> None:
         """Run the query and fetch its first rows."""
 
-        def start(connection: SqliteConnection) -> tuple[Any, list[Row]]:
+        def start(connection: SqliteConnection) -> tuple[Any, list[Row], bool]:
             connection.context = self.context
             cursor = connection.execute(sql, params)
             try:
-                return cursor, self.decode(connection.fetch(cursor, FIRST_BATCH))
+                rows, last = _fetched(connection, cursor, FIRST_BATCH)
+                return cursor, self.decode(rows), last
             except BaseException:
                 cursor.close()
                 raise
 
         try:
-            self._cursor, rows = await self.database.run(self.worker, start)
+            self._cursor, rows, last = await self.database.run(self.worker, start)
         except BaseException:
             self._give_back()
             raise
-        await self._received(rows, FIRST_BATCH)
+        await self._received(rows, last)
 
     async def batches(self) -> AsyncIterator[list[Row]]:
         """The rows, batch by batch."""
@@ -95,22 +98,23 @@ class Stream:
     async def _fetch(self) -> None:
         cursor = self._cursor
 
-        def fetch(connection: SqliteConnection) -> list[Row]:
+        def fetch(connection: SqliteConnection) -> tuple[list[Row], bool]:
             connection.context = self.context
-            return self.decode(connection.fetch(cursor, NEXT_BATCH))
+            rows, last = _fetched(connection, cursor, NEXT_BATCH)
+            return self.decode(rows), last
 
         try:
-            rows = await self.database.run(self.worker, fetch)
+            rows, last = await self.database.run(self.worker, fetch)
         except BaseException:
             await self.close()
             raise
-        await self._received(rows, NEXT_BATCH)
+        await self._received(rows, last)
 
-    async def _received(self, rows: list[Row], wanted: int) -> None:
+    async def _received(self, rows: list[Row], last: bool) -> None:
         self.total += len(rows)
         if rows:
             self._ready.append(rows)
-        if len(rows) < wanted:
+        if last:
             await self.close()
 
     def _give_back(self) -> None:
@@ -118,3 +122,19 @@ class Stream:
         release, self.release = self.release, None
         if release is not None:
             release(self.worker)
+
+
+def _fetched(connection: SqliteConnection, cursor: Any, most: int) -> tuple[list[Any], bool]:
+    """At most so many rows, fewer where they are large; and whether they are the last."""
+    rows = connection.fetch(cursor, PROBE_ROWS)
+    if len(rows) < PROBE_ROWS:
+        return rows, True
+    more = min(most, BATCH_BYTES // max(map(_size, rows))) - PROBE_ROWS
+    if more <= 0:
+        return rows, False
+    rest = connection.fetch(cursor, more)
+    return rows + rest, len(rest) < more
+
+
+def _size(row: Sequence[Any]) -> int:
+    return 1 + sum(len(value) for value in row if isinstance(value, str | bytes))

@@ -33,6 +33,7 @@ _REFUSED_MODES = frozenset(
     ("HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PAD_CHAR_TO_FULL_LENGTH", "REAL_AS_FLOAT", "PIPES_AS_CONCAT")
 )
 _LEVELS = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
+IDLE_MAX = 31_536_000  # seconds, a year: MySQL's own bound of wait_timeout
 _MAX_LOCK_WAIT = 3600  # seconds; longer than this nobody waits for a row
 
 # Name to default. A tuple (value,) is read-only.
@@ -112,6 +113,7 @@ _CONSTANTS: dict[str, Any] = {
     "server_id": (1,),
     "session_track_schema": 1,
     "session_track_system_variables": "",
+    "socket": ("",),
     "sql_auto_is_null": 0,
     "sql_big_selects": 1,
     "sql_buffer_result": 0,
@@ -154,7 +156,6 @@ _FIXED = {
     "sql_auto_is_null": "IS NULL does not find the last inserted row here",
     "sql_safe_updates": "updates without a key are not refused here",
     "sql_big_selects": "large SELECTs are not refused here",
-    "sql_select_limit": "write a LIMIT",
     "auto_increment_increment": "numbers follow each other here",
     "auto_increment_offset": "numbers follow each other here",
     "sql_require_primary_key": "tables without a primary key are not refused here",
@@ -217,7 +218,7 @@ class Variables:
         if key in _BOOLEAN:
             value = _boolean(name, value)
         checked = _CHECKS[key](name, value) if key in _CHECKS else _typed(name, key, value)
-        if key in _FIXED and checked != _CONSTANTS[key] and not _harmless(key, checked):
+        if key in _FIXED and checked != _CONSTANTS[key]:
             raise unsupported(f"SET {name} = {checked}", _FIXED[key])
         return checked
 
@@ -240,6 +241,12 @@ class Variables:
         return frozenset(str(self.get("sql_mode")).split(","))
 
     @property
+    def select_limit(self) -> int | None:
+        """The most rows that a SELECT without LIMIT returns; None for all."""
+        limit = self.get("sql_select_limit")
+        return max(int(limit), 0) if limit < 1 << 63 else None
+
+    @property
     def lexical(self) -> LexicalModes:
         modes = self.sql_modes
         return LexicalModes("ANSI_QUOTES" in modes, "NO_BACKSLASH_ESCAPES" in modes)
@@ -250,11 +257,6 @@ def shown(name: str, value: Any) -> str:
     if name in _BOOLEAN and value in (0, 1):
         return "ON" if value else "OFF"
     return str(value)
-
-
-def _harmless(key: str, value: Any) -> bool:
-    """Settings that dump files make and whose effect is only to be faster."""
-    return key == "sql_select_limit" and value >= 1 << 63
 
 
 def _boolean(name: str, value: Any) -> int:
@@ -305,6 +307,12 @@ def _check_wait(name: str, value: Any) -> float:
     return min(value, _MAX_LOCK_WAIT)
 
 
+def _check_idle(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
+    return min(max(value, 1), IDLE_MAX)
+
+
 def _check_charset(name: str, value: Any) -> str:
     charset = str(value or "utf8mb4").lower()
     if charset not in ("utf8mb4", "utf8mb3", "utf8", "binary", "ascii", "latin1"):
@@ -317,6 +325,8 @@ _CHECKS = {
     "time_zone": _check_zone,
     "transaction_isolation": _check_level,
     "innodb_lock_wait_timeout": _check_wait,
+    "interactive_timeout": _check_idle,
+    "wait_timeout": _check_idle,
     "character_set_client": _check_charset,
     "character_set_connection": _check_charset,
     "character_set_results": _check_charset,

@@ -218,6 +218,12 @@ def test_a_stream_is_in_the_process_list(sql, queue, stream):
     wait_until(lambda: not streaming(sql, receiver.id), what="the stream to leave the list")
 
 
+@pytest.mark.parametrize("statement", ["show processlist", "/* who */ SHOW  FULL\nprocesslist"])
+def test_the_process_list_shows_the_statement_that_asks_for_it_as_it_was_written(sql, statement):
+    own = {row[0]: row for row in sql.rows(statement)}[sql.connection.thread_id()]
+    assert own[7] == statement
+
+
 def test_kill_query_ends_the_stream_and_keeps_the_connection(sql, queue, stream):
     q = queue()
     receiver = stream(f"SELECT * FROM STREAM {q}")

@@ -49,7 +49,7 @@ async def test_the_engine_writes_and_reads_the_same_table(client, database):
     comment = await pool.read(lambda c: c.query("SELECT comment FROM queuegate_meta_tables WHERE name = 'q'"))
     assert comment == [("vitess_message,vt_ack_wait=30",)]
     columns = await pool.read(lambda c: c.describe("main", "q"))
-    assert columns[0] == ColumnMeta("id", 8, 63, 20, 128 | 512 | 2 | 1, 0, "id", "q", "q", "main")
+    assert columns[0] == ColumnMeta("id", 8, 63, 20, 512 | 2 | 1, 0, "id", "q", "q", "main")
     assert [column.name for column in columns][-2:] == ["user_id", "payload"]
     assert await pool.read(lambda c: c.describe("main", "nope")) == ()
 
@@ -165,6 +165,7 @@ async def test_generated_columns_and_on_update(client):
     assert twice == 8
     assert isinstance(at, datetime.datetime)
     assert (await client.error("INSERT INTO t (twice) VALUES (1)"))[0] == 3105
+    assert (await client.error("INSERT INTO t (a, twice) SELECT 1, 2"))[0] == 3105
 
 
 async def test_foreign_keys_tell_which_side_failed(client):
@@ -342,6 +343,12 @@ async def test_session_variables_and_their_scopes(client, connect):
     await client("SET NAMES utf8mb4 COLLATE utf8mb4_bin")
     assert await client.value("SELECT @@collation_connection") == "utf8mb4_bin"
     assert await client.errno("SET NAMES klingon") == 1115
+    assert await client.rows("SELECT @@max_allowed_packet > 0, @@wait_timeout > 0, @@socket") == [(1, 1, "")]
+    await client("SET autocommit = 1, NAMES latin1, @a = 6")
+    charsets = "SELECT @@character_set_client, @@character_set_results, @@collation_connection, @a"
+    assert await client.rows(charsets) == [("latin1", "latin1", "latin1_swedish_ci", 6)]
+    assert await client.errno('SET @a = 7, NAMES utf8mb4 COLLATE "utf8mb4_\' or 1_bin"') == 1273
+    assert await client.value("SELECT @a") == 6
 
 
 async def test_reset_makes_a_new_session_of_it(client):

@@ -181,6 +181,7 @@ CALL queue_ack('q', 101)
 -- CALL of another procedure
 CALL queue_report('q')
 --> pass through
+--> transaction opaque
 
 -- DESCRIBE
 DESCRIBE q

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from wire_peers import packet
 
 from proxy.accounts import CACHING_SHA2, Account
-from proxy.capabilities import CONNECT_ATTRS, CONNECT_WITH_DB
+from proxy.capabilities import CACHE_METADATA, COMPRESS, CONNECT_ATTRS, CONNECT_WITH_DB, OPTIONAL_METADATA
 from proxy.login_packets import Credentials, encode_response, parse_greeting
 
 # HEX(authentication_string) of a MySQL 8 account IDENTIFIED WITH caching_sha2_password BY 'foobar'.
@@ -69,7 +69,8 @@ class RawClient:
         self.socket.sendall(packet(payload, self.seq if seq is None else seq))
 
     def login(self, user: str, auth: bytes, plugin: str = CACHING_SHA2) -> bytes:
-        capabilities = parse_greeting(self.greeting).capabilities & ~(CONNECT_WITH_DB | CONNECT_ATTRS)
+        further = CONNECT_WITH_DB | CONNECT_ATTRS | OPTIONAL_METADATA | CACHE_METADATA | COMPRESS
+        capabilities = parse_greeting(self.greeting).capabilities & ~further
         self.send(encode_response(Credentials(user.encode(), auth, None, plugin.encode(), capabilities, 45)))
         return self.receive()
 

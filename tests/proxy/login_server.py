@@ -11,6 +11,7 @@ from wire_peers import LOOPS
 from proxy import wire
 from proxy.accounts import Account, Accounts
 from proxy.auth import EmbeddedIdentities, authenticate_embedded, change_user_embedded
+from proxy.client_tls import OfferedTls
 from proxy.errors import FatalProtocolError, LoginFailed, StreamClosed
 from proxy.handshake import LoginResult
 from proxy.stream import PacketStream
@@ -26,7 +27,7 @@ class LoginServer:
         self.commands: list[bytes] = []
         self.faults: list[BaseException] = []
         self._identities = EmbeddedIdentities(Accounts(accounts))
-        self._tls = tls
+        self._tls = OfferedTls(tls) if tls is not None else None
         self._loop = LOOPS[loop]()
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams: list[PacketStream] = []

@@ -12,7 +12,7 @@ from proxy import wire
 from proxy.answer import MORE_RESULTS
 from proxy.capabilities import DEPRECATE_EOF
 from proxy.link import BackendLink
-from proxy.relay import RelayUpstream
+from proxy.relay import NO, TELL, RelayUpstream, Verdict
 from proxy.stream import PacketStream
 from proxy.upstream import Outcome
 
@@ -33,7 +33,10 @@ def err(message: str = "no") -> bytes:
 
 
 def result(capabilities: int, rows: Iterable[bytes] = (b"\x01a", b"\xfb"), status: int = BEGUN) -> list[bytes]:
-    payloads = [wire.column_count(1), wire.column_definition(ColumnMeta("näme", 0xFD, table="t"), capabilities)]
+    payloads = [
+        wire.column_count(1, capabilities),
+        wire.column_definition(ColumnMeta("näme", 0xFD, table="t"), capabilities),
+    ]
     if not capabilities & DEPRECATE_EOF:
         payloads.append(wire.eof_packet(status=status))
     return [*payloads, *rows, wire.end_packet(capabilities, status=status)]
@@ -64,9 +67,9 @@ class Relay:
         )
         self.stream.fast_path = self.upstream.try_fast
 
-    def decide(self, command: int, body: bytes) -> bool:
-        self.decisions.append((command, body))
-        return self.fast
+    def decide(self, command: int, packet: bytes) -> Verdict:
+        self.decisions.append((command, packet[5:]))
+        return TELL if self.fast else NO
 
     async def begin(
         self, payload: bytes = QUERY, *, seq: int = 1, more: bool = False, hold: bool = False

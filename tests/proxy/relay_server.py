@@ -14,9 +14,10 @@ from typing import Any
 from wire_peers import LOOPS
 
 from proxy import wire
+from proxy.client_tls import OfferedTls
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
 from proxy.handshake import BackendTls, LoginResult, carry_authentication
-from proxy.relay import BackendLink, RelayUpstream
+from proxy.relay import NO, TELL, BackendLink, RelayUpstream
 from proxy.stream import PacketStream
 from proxy.upstream import Collected, Outcome
 
@@ -33,6 +34,7 @@ class RelayServer:
         loop: str = "uvloop",
         fast: bool = True,
         tls: BackendTls | None = None,
+        client_tls: OfferedTls | None = None,
         login_timeout: float = 10.0,
     ) -> None:
         self.port = 0
@@ -45,10 +47,12 @@ class RelayServer:
         self._backend_port = backend_port
         self._fast = fast
         self._tls = tls
+        self._client_tls = client_tls
         self._login_timeout = login_timeout
         self._loop = LOOPS[loop]()
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams: list[PacketStream] = []
+        self._links: list[BackendLink] = []
         self._started = threading.Event()
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run)
@@ -88,6 +92,9 @@ class RelayServer:
         for stream in self._streams:
             stream.abort()
             await stream.wait_lost()
+        for link in self._links:  # TLS says goodbye even then
+            link.abort()
+            await link.wait_lost()
 
     def _accepted(self, stream: PacketStream) -> None:
         self._streams.append(stream)
@@ -103,7 +110,10 @@ class RelayServer:
     async def _serve(self, stream: PacketStream) -> None:
         try:
             link = await BackendLink.connect("127.0.0.1", self._backend_port)
-            login = await carry_authentication(stream, link, tls=self._tls, login_timeout=self._login_timeout)
+            self._links.append(link)
+            login = await carry_authentication(
+                stream, link, tls=self._tls, client_tls=self._client_tls, login_timeout=self._login_timeout
+            )
         except LoginFailed as error:
             self.failed_logins.append(error)
             return
@@ -116,7 +126,7 @@ class RelayServer:
             stream,
             capabilities=login.capabilities,
             status=login.status,
-            decide=lambda command, body: self._fast and b"/*" not in body,
+            decide=lambda command, packet: TELL if self._fast and b"/*" not in packet else NO,
             on_answer=lambda command, outcome: self.fast_answers.append((command, outcome)),
             on_lost=lambda outcome: stream.close(),
         )
@@ -165,7 +175,7 @@ class RelayServer:
             else:
                 await stream.write(wire.err_packet(capabilities, found.errno, found.sqlstate, found.message))
             return
-        stream.write_many([wire.column_count(len(found.columns))])
+        stream.write_many([wire.column_count(len(found.columns), capabilities)])
         stream.write_many([wire.column_definition(column, capabilities) for column in found.columns])
         if not wire.deprecates_eof(capabilities):
             stream.write_many([wire.eof_packet()])

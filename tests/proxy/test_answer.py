@@ -15,6 +15,7 @@ from wire_peers import packet
 from engine.model import ColumnMeta
 from proxy import wire
 from proxy.answer import CURSOR_EXISTS, MORE_RESULTS, SHAPES, AnswerError, AnswerWalker, Shape
+from proxy.capabilities import CACHE_METADATA, OPTIONAL_METADATA, PROGRESS
 from proxy.framing import PAYLOAD_MAX, frame
 from proxy.upstream import Outcome
 
@@ -49,7 +50,7 @@ def result(
 ) -> list[bytes]:
     """The payloads of one result set."""
     flags = capabilities(deprecate_eof)
-    payloads = [wire.column_count(columns), *[wire.column_definition(COLUMN, flags)] * columns]
+    payloads = [wire.column_count(columns, flags), *[wire.column_definition(COLUMN, flags)] * columns]
     if not deprecate_eof:
         payloads.append(wire.eof_packet(status=2))
     return [*payloads, *rows, wire.end_packet(flags, status=status) if end is None else end]
@@ -68,9 +69,9 @@ def walk(walker: AnswerWalker, command: int, chunks: Iterable[bytes]) -> int:
     return taken
 
 
-def check(answer: bytes, command: int, expected: Outcome, *, deprecate_eof: bool) -> None:
-    """Whole, byte by byte, and with the next answer behind."""
-    walker = AnswerWalker(deprecate_eof=deprecate_eof)
+def check(answer: bytes, command: int, expected: Outcome, *, deprecate_eof: bool, further: int = 0) -> None:
+    """Whole, byte by byte, and with the next answer behind. `further`: capabilities."""
+    walker = AnswerWalker(capabilities(deprecate_eof) | further)
     for chunks in ([answer], [bytes((b,)) for b in answer], [answer + b"\x07\x00\x00\x01\x00rest"]):
         assert walk(walker, command, chunks) == len(answer)
         assert walker.done and walker.outcome == expected
@@ -115,6 +116,50 @@ def test_result_set(dep: bool) -> None:
 
 
 @both
+@pytest.mark.parametrize("flag", [CACHE_METADATA, OPTIONAL_METADATA], ids=["mariadb", "mysql"])
+def test_result_without_definitions(dep: bool, flag: int) -> None:
+    described = result(dep, [b"\x01a\xfb"] * 3, status=0x22)
+    described[0] += b"\x01"
+    check(sequence(described), EXECUTE, Outcome(status=0x22), deprecate_eof=dep, further=flag)
+    for rows in ([b"\x01a\xfb"] * 3, []):
+        bare = [b"\x02\x00", *described[3:-4], *rows, described[-1]]
+        check(sequence(bare), EXECUTE, Outcome(status=0x22), deprecate_eof=dep, further=flag)
+
+
+@both
+def test_cursor_without_definitions(dep: bool) -> None:
+    """Its header ends the answer; with DEPRECATE_EOF that is the OK packet that looks like the end of no rows."""
+    opened = wire.end_packet(capabilities(dep), status=2 | CURSOR_EXISTS)
+    expected = Outcome(status=2 | CURSOR_EXISTS)
+    check(sequence([b"\x02\x00", opened]), EXECUTE, expected, deprecate_eof=dep, further=CACHE_METADATA)
+
+
+@both
+def test_prepared_statement_without_definitions(dep: bool) -> None:
+    bare = [wire.prepare_ok(9, 0, columns=2, parameters=3) + b"\x00"] + ([] if dep else [wire.eof_packet()] * 2)
+    described = [wire.prepare_ok(9, OPTIONAL_METADATA, columns=1, parameters=0), wire.column_definition(COLUMN, 0)]
+    described += [] if dep else [wire.eof_packet()]
+    for payloads in (bare, described):
+        prepared = Outcome(statement_id=9)
+        command = Commands.COM_STMT_PREPARE
+        check(sequence(payloads), command, prepared, deprecate_eof=dep, further=OPTIONAL_METADATA)
+
+
+@both
+def test_progress_reports_are_no_errors(dep: bool) -> None:
+    report = b"\xff\xff\xff\x01\x01\x02\x10\x27\x00\x05stage"
+    rows = result(dep, [b"\x01a\xfb", report, report, b"\x01b\xfb"])
+    for payloads, expected in (
+        ([report, report, ok(2, 5)], Outcome(status=2, affected_rows=5)),
+        ([report, err(1317, "enough")], Outcome(1317, "enough", "42000")),
+        ([report, *rows], Outcome(status=2)),
+    ):
+        check(sequence(payloads), QUERY, expected, deprecate_eof=dep, further=PROGRESS)
+    # To a client that never heard of them they are what they look like.
+    check(sequence([report]), QUERY, Outcome(0xFFFF, report[3:].decode(), "HY000"), deprecate_eof=dep)
+
+
+@both
 def test_error_in_the_middle_of_rows(dep: bool) -> None:
     answer = sequence(result(dep, [b"\x01a"] * 3, end=err(1317, "interrupted")))
     check(answer, QUERY, Outcome(1317, "interrupted", "42000"), deprecate_eof=dep)
@@ -146,7 +191,7 @@ def test_rows_of_16_mib_and_more(dep: bool) -> None:
     big = b"\xfe" + PAYLOAD_MAX.to_bytes(8, "little") + b"x" * (PAYLOAD_MAX - 9)
     for tail in (b"\xfe\x00\x00\x02\x00", b"\xff\x15\x04#28000no", b""):
         answer = head + frame(big + tail, 9) + packet(end, 11)
-        walker = AnswerWalker(deprecate_eof=dep)
+        walker = AnswerWalker(capabilities(dep))
         pieces = [answer[at : at + 65_536] for at in range(0, len(answer), 65_536)]
         assert walk(walker, QUERY, pieces) == len(answer)
         assert walker.done and walker.outcome == Outcome(status=2)
@@ -155,7 +200,7 @@ def test_rows_of_16_mib_and_more(dep: bool) -> None:
 @both
 def test_cursor_has_no_rows_until_they_are_fetched(dep: bool) -> None:
     flags = capabilities(dep)
-    opened = [wire.column_count(1), wire.column_definition(COLUMN, flags)]
+    opened = [wire.column_count(1, flags), wire.column_definition(COLUMN, flags)]
     opened.append(wire.end_packet(flags, status=2 | CURSOR_EXISTS))
     check(sequence(opened), EXECUTE, Outcome(status=2 | CURSOR_EXISTS), deprecate_eof=dep)
     fetched = [b"\x00\x00\x01a", b"\x00\x00\x01b", wire.end_packet(flags, status=2 | 0x80)]
@@ -167,7 +212,7 @@ def test_cursor_has_no_rows_until_they_are_fetched(dep: bool) -> None:
 @pytest.mark.parametrize(("columns", "parameters"), [(0, 0), (2, 0), (0, 3), (2, 3), (1, 1)])
 def test_prepared_statement(dep: bool, columns: int, parameters: int) -> None:
     flags = capabilities(dep)
-    payloads = [wire.prepare_ok(0x01020304, columns=columns, parameters=parameters)]
+    payloads = [wire.prepare_ok(0x01020304, flags, columns=columns, parameters=parameters)]
     for count in (parameters, columns):
         payloads += [wire.column_definition(COLUMN, flags)] * count
         if count and not dep:
@@ -203,21 +248,32 @@ def test_set_option_and_debug_end_with_either_form(dep: bool, answer: bytes) -> 
 
 @pytest.mark.parametrize("command", [c for c, shape in SHAPES.items() if shape is Shape.NOTHING])
 def test_commands_without_an_answer(command: int) -> None:
-    walker = AnswerWalker(deprecate_eof=True)
+    walker = AnswerWalker(capabilities(True))
     walker.begin(command)
     assert walker.done and walker.outcome == Outcome()
 
 
-def test_replication_commands_cannot_be_walked() -> None:
-    walker = AnswerWalker(deprecate_eof=True)
-    for command in (Commands.COM_BINLOG_DUMP, Commands.COM_TABLE_DUMP, 0xFA):
+@both
+def test_events_of_a_binlog(dep: bool) -> None:
+    """They end with an EOF packet of the older form whatever was agreed, with an error, or not at all."""
+    events = [b"\x00" + b"e" * 300, b"\x00\xef\x01event"] * 4
+    for command in (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID):
+        check(sequence([*events, wire.eof_packet(status=2)]), command, Outcome(status=2), deprecate_eof=dep)
+        check(sequence([*events, err(1236)]), command, Outcome(1236, "no", "42000"), deprecate_eof=dep)
+        check(sequence([err(1236)]), command, Outcome(1236, "no", "42000"), deprecate_eof=dep)
+    check(sequence([ok()]), Commands.COM_REGISTER_SLAVE, Outcome(status=2), deprecate_eof=dep)
+
+
+def test_commands_that_nobody_knows_cannot_be_walked() -> None:
+    walker = AnswerWalker(capabilities(True))
+    for command in (Commands.COM_TABLE_DUMP, Commands.COM_SHUTDOWN, 0x20, 0xFB):
         with pytest.raises(KeyError):
             walker.begin(command)
 
 
 @both
 def test_load_data_local_stops_for_the_clients_data(dep: bool) -> None:
-    walker = AnswerWalker(deprecate_eof=dep)
+    walker = AnswerWalker(capabilities(dep))
     request = packet(b"\xfb/tmp/data.csv", 1)
     assert walk(walker, QUERY, [bytes((b,)) for b in request]) == len(request)
     assert walker.wants_client_data and not walker.done and walker.last_sequence == 1
@@ -255,11 +311,11 @@ def answers(draw: st.DrawFn, deprecate_eof: bool) -> bytes:
 @settings(deadline=None)
 def test_chunking_changes_nothing(data: st.DataObject, dep: bool, points: list[int], behind: bytes) -> None:
     answer = data.draw(answers(dep))
-    whole = AnswerWalker(deprecate_eof=dep)
+    whole = AnswerWalker(capabilities(dep))
     assert walk(whole, QUERY, [answer + behind]) == len(answer)
     assert whole.done
     edges = sorted({0, len(answer) + len(behind), *(p % (len(answer) + 1) for p in points)})
-    chunked = AnswerWalker(deprecate_eof=dep)
+    chunked = AnswerWalker(capabilities(dep))
     stream = answer + behind
     assert walk(chunked, QUERY, [stream[a:b] for a, b in itertools.pairwise(edges)]) == len(answer)
     assert (chunked.done, chunked.outcome, chunked.last_sequence) == (True, whole.outcome, whole.last_sequence)
@@ -267,7 +323,7 @@ def test_chunking_changes_nothing(data: st.DataObject, dep: bool, points: list[i
 
 @given(st.sampled_from(sorted(SHAPES)), st.booleans(), st.lists(st.binary(min_size=1, max_size=60), max_size=8))
 def test_junk_raises_only_answer_errors(command: int, dep: bool, chunks: list[bytes]) -> None:
-    walker = AnswerWalker(deprecate_eof=dep)
+    walker = AnswerWalker(capabilities(dep))
     walker.begin(command)
     for chunk in chunks:
         if walker.done:
@@ -283,7 +339,7 @@ def test_junk_raises_only_answer_errors(command: int, dep: bool, chunks: list[by
 
 @given(st.sampled_from(sorted(SHAPES)), st.booleans(), st.lists(st.binary(max_size=30), min_size=1, max_size=6))
 def test_junk_in_whole_packets_raises_only_answer_errors(command: int, dep: bool, payloads: list[bytes]) -> None:
-    walker = AnswerWalker(deprecate_eof=dep)
+    walker = AnswerWalker(capabilities(dep))
     walker.begin(command)
     if not walker.done:
         try:

@@ -8,6 +8,7 @@ import pytest
 
 from engine.clock import NS_PER_SECOND
 from proxy.config import Address, Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
+from proxy.rights import Right
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -305,7 +306,8 @@ def test_who_authenticates(read, mistakes):
     assert read(mysql).accounts == ()
     assert read(mysql + "listen: 0.0.0.0:3307").auth_mode is Auth.BACKEND
     assert read(mysql + "auth: backend").auth_mode is Auth.BACKEND
-    assert mistakes(mysql + "auth: proxy")[0].startswith("auth: proxy is not supported with a mysql backend")
+    assert mistakes(mysql + "auth: proxy")[0].startswith("users: auth: proxy with a mysql backend needs users")
+    assert read(mysql + "auth: proxy\nusers: [{name: a, password: b}]").auth_mode is Auth.PROXY
     assert mistakes("auth: backend")[0].startswith("auth: backend needs a mysql backend")
     assert mistakes("auth: nobody")[0].startswith("auth: input should be 'backend' or 'proxy'")
     assert mistakes(mysql + "users: [{name: a, password: b}]")[0].startswith("users: not used with a mysql backend")
@@ -325,3 +327,32 @@ def test_password_variables():
     assert password_variable("app-1.x") == "QUEUEGATE_PASSWORD_APP_1_X"
     assert User(name="größe", password_env="X").name == "größe"
     assert password_variable("größe") == "QUEUEGATE_PASSWORD_GR__E"
+
+
+def test_rights_of_users(read, mistakes):
+    user = "users: [{{name: a, password_env: A, queues: {}, admin: true}}]"
+    (a,) = read(user.format("{orders: [enqueue, receive], 'x.*': settle}"), environment={"A": "secret"}).users
+    assert a.queues == {"orders": {Right.ENQUEUE, Right.RECEIVE}, "x.*": {Right.SETTLE}}
+    assert a.password.get_secret_value() == "secret"  # what comes from the environment takes nothing away
+    assert a.may_kill_others
+    # An empty value must not come to the same as none at all, which would be everything.
+    for empty in ("", "{}", "[]", "''"):
+        (mistake,) = mistakes(user.format(empty))
+        assert mistake.startswith("users[0].queues: is not a mapping"), mistake
+    for wrong in ("{q: []}", "{q: all}", "{q: [enqueue, drop]}", "{q: {}}", "{q: }"):
+        (mistake,) = mistakes(user.format(wrong))
+        assert mistake == "users[0].queues: 'q' takes a list of enqueue, receive, settle"
+    for wrong in ("a.b.c", "' '", "a.", "'`a`'"):
+        (mistake,) = mistakes(user.format(f"{{{wrong}: [enqueue]}}"))
+        assert "is not the name of a queue" in mistake
+    server = (
+        "backend: mysql://root@127.0.0.1:3306/\nauth: proxy\nusers: [{name: a, password: b, queues: {q: [settle]}}]"
+    )
+    assert mistakes(server)[0].startswith("users[0].queues: 'q' needs its database before it")
+
+
+def test_who_may_kill_others(read):
+    root, other = read("users: [{name: root, password: a}, {name: b, password: a}]").users
+    assert root.may_kill_others
+    assert not other.may_kill_others
+    assert not read("users: [{name: root, password: a, admin: false}]").users[0].may_kill_others

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import struct
 from collections.abc import Iterator
@@ -15,40 +14,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from login_clients import FOOBAR, RawClient, accounts, certificate
+from login_exchange import OFFERED, Exchange, greeting
 from login_server import LoginServer
 from mysql_mimic.types import Capabilities
 from relay_server import RelayServer
-from wire_peers import LOOPS, RecordingTransport, packet, packets_of, settle
+from wire_peers import LOOPS, packet, packets_of, settle
 
 from engine.backend.url import BackendUrl
 from proxy.accounts import CACHING_SHA2, Account
 from proxy.auth_exchange import AUTH_PACKETS_MAX
 from proxy.backend_tls import backend_tls
-from proxy.capabilities import CARRIED, PROTOCOL_41, SSL, python_encoding
+from proxy.capabilities import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.errors import BackendLost, LoginFailed, MalformedPacket, StreamClosed
-from proxy.handshake import BackendTls, LoginResult, carry_authentication
+from proxy.handshake import BackendTls
 from proxy.link import BackendLink
 from proxy.login_packets import (
     Credentials,
     encode_change_user,
     encode_response,
+    encode_tls_request,
     masked_greeting,
     parse_change_user,
     parse_greeting,
     parse_response,
 )
-from proxy.stream import PacketStream
-
-OFFERED = 0x0FFFFFFF & CARRIED
-
-
-def greeting(capabilities: int = 0xFFFFFFFF, *, extended: bytes = b"\x1f\x00\x00\x00") -> bytes:
-    """As MariaDB sends it, with its extended capabilities."""
-    lower, upper = struct.pack("<H", capabilities & 0xFFFF), struct.pack("<H", capabilities >> 16)
-    head = b"\x0a" + b"11.4-MariaDB\x00" + struct.pack("<I", 4711) + b"abcdefgh\x00"
-    tail = b"\x15" + bytes(6) + extended + b"ijklmnopqrst\x00" + b"mysql_native_password\x00"
-    return head + lower + b"\x2d" + b"\x02\x00" + upper + tail
-
 
 # --- packets
 
@@ -58,12 +47,10 @@ def test_greeting_is_shown_without_what_cannot_be_relayed() -> None:
     shown, seen = masked_greeting(original, CARRIED)
     assert (seen.server_version, seen.connection_id, seen.charset, seen.status) == ("11.4-MariaDB", 4711, 45, 2)
     assert seen.nonce == b"abcdefghijklmnopqrst"
-    assert parse_greeting(shown) == seen and seen.capabilities == CARRIED
+    assert parse_greeting(shown) == seen and seen.capabilities == CARRIED & ~LONG_PASSWORD
     for gone in (
         Capabilities.CLIENT_SSL,
-        Capabilities.CLIENT_COMPRESS,
         Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM,
-        Capabilities.CLIENT_OPTIONAL_RESULTSET_METADATA,
     ):
         assert not seen.capabilities & gone
     for kept in (
@@ -76,7 +63,22 @@ def test_greeting_is_shown_without_what_cannot_be_relayed() -> None:
     ):
         assert seen.capabilities & kept
     assert len(shown) == len(original)
-    assert b"\x1f\x00\x00\x00" not in shown and shown.endswith(original[-35:])  # the nonce and the plugin are intact
+    # Of the reserved bytes the last four hold what is carried of the extended ones; nonce and plugin are intact.
+    assert shown[-45:] == bytes(6) + b"\x3d\x00\x00\x00" + original[-35:]
+
+
+def test_extended_capabilities_are_only_those_of_a_mariadb() -> None:
+    """The same bytes mean nothing in a server, or a client, that sets LONG_PASSWORD."""
+    shown, seen = masked_greeting(greeting(0xFFFFFFFF), CARRIED)
+    assert seen.capabilities == CARRIED & 0xFFFFFFFF and shown[-45:-35] == bytes(10)
+    extended = Credentials(b"u", b"", None, None, PROTOCOL_41 | CACHE_METADATA | PROGRESS, 45)
+    assert parse_response(encode_response(extended), CARRIED) == extended
+    assert encode_response(extended)[28:32] == b"\x11\x00\x00\x00" == encode_tls_request(extended)[28:32]
+    for offered in (CARRIED & ~CACHE_METADATA, CARRIED & ~CACHE_METADATA & ~LONG_PASSWORD):
+        assert parse_response(encode_response(extended), offered).capabilities == PROTOCOL_41 | PROGRESS
+    classic = bytearray(encode_response(extended))
+    classic[0] |= LONG_PASSWORD
+    assert parse_response(bytes(classic), CARRIED & ~LONG_PASSWORD).capabilities == PROTOCOL_41 | LONG_PASSWORD
 
 
 @pytest.mark.parametrize("cut", range(0, 45, 4))
@@ -123,7 +125,7 @@ def test_response_is_written_as_it_was_understood(credentials: Credentials) -> N
 def test_flags_that_were_not_offered_do_not_count(credentials: Credentials) -> None:
     credentials = consistent(credentials)
     raw = bytearray(encode_response(credentials))
-    raw[:4] = struct.pack("<I", credentials.capabilities | 0xE6000820)
+    raw[:4] = struct.pack("<I", credentials.capabilities | 0xE4000820)
     assert parse_response(bytes(raw), OFFERED) == credentials
 
 
@@ -164,52 +166,13 @@ def test_codec_of_a_collation(collation: int, encoding: str) -> None:
 # --- the exchange, by hand
 
 
-class Exchange:
-    """A login under way between a recorded client and a recorded server."""
-
-    def __init__(self, **options: Any) -> None:
-        self.stream = PacketStream(lambda stream: None, max_packet_bytes=1000)
-        self.client = RecordingTransport(self.stream)
-        self.stream.connection_made(self.client)
-        self.link = BackendLink()
-        self.server = RecordingTransport(self.link)
-        self.link.connection_made(self.server)
-        self.task: asyncio.Task[LoginResult] = asyncio.create_task(
-            carry_authentication(self.stream, self.link, **options)
-        )
-
-    async def from_server(self, payload: bytes, seq: int) -> bytes:
-        """The server says this; returns what the client is sent."""
-        self.link.data_received(packet(payload, seq))
-        await settle()
-        return self.client.take()
-
-    async def from_client(self, payload: bytes, seq: int) -> bytes:
-        """The client says this; returns what the server is sent."""
-        self.stream.data_received(packet(payload, seq))
-        await settle()
-        return self.server.take()
-
-    async def begun(self) -> None:
-        """Up to and with the client's response."""
-        await self.from_server(greeting(), 0)
-        response = encode_response(Credentials(b"root", b"x" * 20, None, b"mysql_native_password", OFFERED & ~8, 45))
-        assert packets_of(await self.from_client(response, 1)) == [(1, response)]
-
-    async def failed(self) -> LoginFailed:
-        with pytest.raises(LoginFailed) as caught:
-            await self.task
-        assert self.server.aborted and self.stream.closed and self.link.closed
-        return caught.value
-
-
 OK = b"\x00\x00\x00\x02\x00\x00\x00"
 
 
 async def test_packets_of_any_plugin_are_carried_in_any_order() -> None:
     exchange = Exchange()
     await exchange.begun()
-    for payload, seq in ((b"\xfedialog\x00what?", 2), (b"\x01more", 4), (b"\x01and more", 5)):
+    for payload, seq in ((b"\xfeany_plugin\x00what?", 2), (b"\x01more", 4), (b"\x01and more", 5)):
         assert packets_of(await exchange.from_server(payload, seq)) == [(seq, payload)]
         if seq != 4:
             assert packets_of(await exchange.from_client(b"answer", seq + 1)) == [(seq + 1, b"answer")]
@@ -327,10 +290,24 @@ async def test_server_without_tls_where_tls_is_required() -> None:
     assert failure.errno == 1105 and "TLS" in failure.message
 
 
+@pytest.mark.parametrize("tls", [None, BackendTls(ssl.create_default_context())])
+async def test_server_that_refuses_behind_its_greeting(tls: BackendTls | None) -> None:
+    """As MariaDB does once the PROXY protocol has told it whose connection it is; it was to be encrypted next."""
+    exchange = Exchange(tls=tls)
+    error = b"\xff\x6a\x04#HY000Host '192.0.2.1' is not allowed to connect"
+    exchange.link.data_received(packet(greeting(), 0) + packet(error, 1))
+    await settle()
+    exchange.client.take()
+    response = encode_response(Credentials(b"root", b"x" * 20, None, b"mysql_native_password", OFFERED & ~8, 45))
+    assert await exchange.from_client(response, 1) == b""
+    assert packets_of(exchange.client.take()) == [(2, error)]
+    assert (await exchange.failed()).errno == 1130
+
+
 async def test_nobody_at_the_other_end() -> None:
-    with pytest.raises(BackendLost, match="cannot connect"):
+    with pytest.raises(BackendLost, match="Can't connect to MySQL server on"):
         await BackendLink.connect("127.0.0.1", 1)
-    with pytest.raises(BackendLost, match="cannot connect"):
+    with pytest.raises(BackendLost, match="Can't connect to MySQL server on"):
         await BackendLink.connect("", 0, unix_socket="/nonexistent")
 
 
@@ -416,31 +393,28 @@ def test_password_in_full_goes_on_inside_tls(loop: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "expected"),  # required, verifies, and whose name
+    ("url", "expected"),  # required, verifies the certificate, and the name in it
     [
-        ("mysql://u@db.example/x", (False, False, None)),
+        ("mysql://u@db.example/x", (False, False, False)),
         ("mysql://u@127.0.0.1/x", None),
         ("mysql://u@localhost/x", None),
         ("mysql://u@db.example/x?ssl=disabled", None),
         ("mysql://u@localhost/x?socket=/run/db.sock&ssl=required", None),
-        ("mysql://u@127.0.0.1/x?ssl=required", (True, False, None)),
-        ("mysql://u@db.example/x?ssl=verify_ca&ssl_ca={ca}", (True, True, None)),
-        ("mysql://u@db.example/x?ssl=verify_identity&ssl_ca={ca}", (True, True, "db.example")),
+        ("mysql://u@127.0.0.1/x?ssl=required", (True, False, False)),
+        ("mysql://u@db.example/x?ssl=verify_ca&ssl_ca={ca}", (True, True, False)),
+        ("mysql://u@db.example/x?ssl=verify_identity&ssl_ca={ca}", (True, True, True)),
     ],
 )
-def test_ssl_of_the_backend_url(url: str, expected: tuple[bool, bool, str | None] | None, tmp_path: Path) -> None:
+def test_ssl_of_the_backend_url(url: str, expected: tuple[bool, bool, bool] | None, tmp_path: Path) -> None:
     tls = backend_tls(BackendUrl.parse(url.format(ca=certificate(tmp_path))))
     if expected is None:
         assert tls is None
         return
     assert tls is not None
-    required, verifies, name = expected
-    assert (tls.required, tls.context.verify_mode is ssl.CERT_REQUIRED, tls.server_hostname) == (
-        required,
-        verifies,
-        name,
-    )
-    assert tls.context.check_hostname is (name is not None)
+    context = tls.context
+    assert (tls.required, context.verify_mode is ssl.CERT_REQUIRED, context.check_hostname) == expected
+    assert tls.server_hostname in url  # told in every mode, verified or not
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
 def test_change_user_is_carried(sha2: tuple[LoginServer, RelayServer]) -> None:

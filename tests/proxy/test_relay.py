@@ -48,7 +48,7 @@ async def test_error_is_the_outcome_and_keeps_the_status() -> None:
 async def test_prepare_tells_the_id_and_keeps_the_status() -> None:
     relay = Relay()
     task = await relay.begin(b"\x16SELECT 1")
-    relay.link.data_received(answer([wire.prepare_ok(77, columns=0, parameters=0)]))
+    relay.link.data_received(answer([wire.prepare_ok(77, 0, columns=0, parameters=0)]))
     assert (await task).statement_id == 77
     assert relay.upstream.status == 2
 
@@ -62,7 +62,7 @@ async def test_command_without_answer_returns_at_once(command: int) -> None:
     assert relay.server.take() == packet(payload) and relay.client.take() == b""
 
 
-@pytest.mark.parametrize("payload", [b"", b"\x12", b"\x1e", b"\xfa", b"\x11root\x00"])
+@pytest.mark.parametrize("payload", [b"", b"\x13", b"\x20", b"\xfb", b"\x11root\x00"])
 async def test_commands_that_cannot_be_relayed(payload: bytes) -> None:
     relay = Relay()
     with pytest.raises(ProxyError) as caught:
@@ -105,7 +105,8 @@ async def test_results_of_a_multi_statement_are_numbered_on_and_marked(capabilit
     assert seq == (len(sent) + 1) & 255
     expected = [payload for payloads in statements for payload in payloads]
     ends = [len(statements[0]) - 1, len(statements[0])]
-    for index in ends:
+    definitions_end = [] if capabilities & DEPRECATE_EOF else [2]
+    for index in (*definitions_end, *ends):
         expected[index] = mark(expected[index])
     assert [payload for _, payload in sent] == expected
 
@@ -240,10 +241,10 @@ async def test_line_lost_before_the_answer_is_an_error_for_the_client() -> None:
     relay.link.connection_lost(ConnectionResetError("reset by peer"))
     outcome = await task
     assert (outcome.errno, outcome.sqlstate, outcome.message) == (
-        1105, "08S01", "backend connection lost: reset by peer",
+        2013, "08S01", "Lost connection to MySQL server during query (reset by peer)",
     )  # fmt: skip
-    assert packets_of(relay.client.take()) == [(4, wire.err_packet(0, 1105, "08S01", outcome.message))]
-    assert not relay.upstream.alive and relay.losses == [Outcome(1105, outcome.message, "08S01", 2)]
+    assert packets_of(relay.client.take()) == [(4, wire.err_packet(0, 2013, "08S01", outcome.message))]
+    assert not relay.upstream.alive and relay.losses == [Outcome(2013, outcome.message, "08S01", 2)]
     with pytest.raises(BackendLost):
         await relay.upstream.command(QUERY)
     assert not relay.client.closing
@@ -264,7 +265,7 @@ async def test_line_lost_under_a_held_answer_is_delivered_as_an_error() -> None:
     task = await relay.begin(hold=True)
     relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
     relay.link.connection_lost(None)
-    assert (await task).errno == 1105
+    assert (await task).errno == 2013
     await relay.upstream.deliver()
     [(seq, payload)] = packets_of(relay.client.take())
     assert (seq, payload[:1]) == (1, b"\xff")
@@ -275,15 +276,21 @@ async def test_line_lost_while_collecting() -> None:
     task = await collecting(relay)
     relay.link.connection_lost(None)
     outcome = await task
-    assert isinstance(outcome, Outcome) and (outcome.errno, outcome.sqlstate) == (1105, "08S01")
+    assert isinstance(outcome, Outcome) and (outcome.errno, outcome.sqlstate) == (2013, "08S01")
     assert relay.client.take() == b""
 
 
 async def test_server_that_says_why_it_closes_an_idle_line() -> None:
     relay = Relay()
-    relay.link.data_received(packet(wire.err_packet(0, 4031, "HY000", "disconnected because of inactivity")))
+    said: list[bytes] = []
+    relay.upstream.on_farewell = said.append
+    farewell = packet(wire.err_packet(0, 4031, "HY000", "disconnected because of inactivity"))
+    relay.link.data_received(farewell)
     await settle()
-    assert relay.losses[0].message == "backend connection lost: disconnected because of inactivity"
+    assert said == [farewell]  # what becomes of it is the connection's to say
+    assert (
+        relay.losses[0].message == "Lost connection to MySQL server during query (disconnected because of inactivity)"
+    )
     assert not relay.upstream.alive and relay.client.take() == b""
 
 
@@ -294,7 +301,7 @@ async def test_senseless_answer_ends_the_line(junk: bytes) -> None:
     relay.link.data_received(junk)
     relay.link.connection_lost(None)
     try:
-        assert (await task).errno == 1105
+        assert (await task).errno == 2013
     except StreamClosed:
         assert relay.client.aborted
     assert not relay.upstream.alive
@@ -356,6 +363,19 @@ async def test_close_says_goodbye_and_may_be_called_twice() -> None:
     assert relay.losses == []
 
 
+@pytest.mark.parametrize("goodbye", [True, False])
+async def test_a_client_that_hung_up_without_a_word_says_none_to_the_server(goodbye: bool) -> None:
+    relay = Relay()
+    relay.stream.goodbye = goodbye
+    relay.stream.eof_received()
+    closing = asyncio.create_task(relay.upstream.close())
+    await settle()
+    assert relay.server.take() == (packet(b"\x01") if goodbye else b"")
+    assert relay.server.eof_written is not goodbye and not relay.server.closing
+    relay.link.connection_lost(None)
+    await closing
+
+
 async def test_cancelled_close_closes_all_the_same() -> None:
     relay = Relay()
     closing = asyncio.create_task(relay.upstream.close())
@@ -371,4 +391,44 @@ async def test_close_under_a_command_cuts_the_line() -> None:
     task = await relay.begin()
     await relay.upstream.close()
     assert relay.server.aborted
-    assert (await task).errno == 1105
+    assert (await task).errno == 2013
+
+
+# --- replicas
+
+
+async def test_replica_answers_while_it_is_sent_events() -> None:
+    relay = Relay()
+    dump = b"\x12" + bytes(10) + b"binlog.000001"
+    task = await relay.begin(dump)
+    assert relay.server.take() == packet(dump)
+    relay.link.data_received(answer([b"\x00\xef\x01event"]))
+    relay.stream.data_received(packet(b"\xef12345678binlog.000001"))
+    await settle()
+    assert relay.server.take() == packet(b"\xef12345678binlog.000001")
+    relay.link.data_received(answer([wire.eof_packet(status=2)], 2))
+    # What comes behind the end is the next command, however soon it comes.
+    relay.stream.data_received(packet(QUERY))
+    assert (await task).ok
+    assert await relay.stream.read_command() == QUERY
+    assert relay.server.take() == b""
+
+
+@pytest.mark.parametrize("goodbye", [packet(b"\x01"), packet(b"\xef", 3), packet(QUERY)])
+async def test_replica_that_says_anything_else_is_gone(goodbye: bytes) -> None:
+    relay = Relay()
+    task = await relay.begin(b"\x12" + bytes(10))
+    relay.link.data_received(answer([b"\x00event"]))
+    relay.stream.data_received(goodbye)
+    with pytest.raises(StreamClosed):
+        await task
+    assert relay.server.aborted and relay.client.aborted
+
+
+async def test_dump_that_cannot_begin_is_told_with_the_right_number() -> None:
+    relay = Relay()
+    task = await relay.begin(b"\x12" + bytes(10))
+    relay.link.connection_lost(None)
+    assert (await task).errno == 2013
+    [(seq, error)] = packets_of(relay.client.take())
+    assert seq == 1 and error[:1] == b"\xff"

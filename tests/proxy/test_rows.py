@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+
+import pytest
+from mysql_mimic.charset import CharacterSet
+
 from engine.model import ColumnMeta
 from proxy import wire
+from proxy.capabilities import encoding_named
 from proxy.rows import RowForm, is_text
 
 NUMBER = ColumnMeta("n", 8, charset=63)
@@ -39,3 +45,12 @@ def test_a_character_the_charset_cannot_hold_becomes_a_question_mark() -> None:
 def test_the_binary_protocol_carries_the_same() -> None:
     form = RowForm((NUMBER, TEXT), "latin1", binary=True)
     assert form(ROW[:2]) == wire.binary_row_from_text((b"1", "Größe €".encode("cp1252")), form.columns)
+
+
+@pytest.mark.parametrize("charset", [known.name for known in CharacterSet])
+def test_no_character_set_of_mysql_is_too_much(charset: str) -> None:
+    """Also those that Python has no codec for, and those that no client may have."""
+    form = RowForm((NUMBER, TEXT, BLOB), charset, binary=False)
+    packet = form((b"1", "plain äя".encode(), b"\xff"))
+    assert b"plain " in packet and packet.endswith(b"\x01\xff")
+    codecs.lookup(encoding_named(charset))

@@ -6,7 +6,15 @@ import pytest
 
 from engine.model import QueueCatalog, QueueName, QueueStatus
 from proxy.registry import ProcessInfo
-from proxy.show import QUEUES_COLUMNS, like_pattern, number_column, processes_with_streams, queue_rows, text_column
+from proxy.show import (
+    PROCESSES_COLUMNS,
+    QUEUES_COLUMNS,
+    like_pattern,
+    number_column,
+    processes_with_streams,
+    queue_rows,
+    text_column,
+)
 from proxy.upstream import Collected
 
 ORDERS = QueueStatus(QueueName("shop", "orders"), 2, 5, 7, {"sent": 11, "redelivered": 1, "purged": 3})
@@ -51,9 +59,13 @@ def test_a_streaming_session_shows_its_stream_and_its_client() -> None:
         *(text_column(n) for n in ("User", "Host", "db", "Command", "Time", "State", "Info")),
     )
     idle = (b"7", b"app", b"proxy:1", None, b"Sleep", b"3", b"", None)
-    listed = Collected(columns, (idle, (b"8", *idle[1:])))
-    ours = [ProcessInfo(7, "app", "10.0.0.9:555", None, "Query", 4, "Streaming messages of a.q", "SELECT", True)]
+    listed = Collected(columns, (idle, (b"8", *idle[1:]), (b"9", *idle[1:])))
+    ours = [
+        ProcessInfo(7, "app", "10.0.0.9:555", None, "Query", 4, "Streaming messages of a.q", "SELECT", True),
+        ProcessInfo(9, "app", "10.0.0.9:666", None, "Query", 4, "", "UPDATE", False),
+    ]
     rows = processes_with_streams(listed, ours)
+    assert rows[2] == (b"9", b"app", b"10.0.0.9:666", *idle[3:]), "the rest is the server's to know"
     assert rows[0] == (b"7", b"app", b"10.0.0.9:555", None, b"Query", b"4", b"Streaming messages of a.q", b"SELECT")
     assert rows[1] == (b"8", *idle[1:])
 
@@ -64,3 +76,35 @@ def test_a_stream_that_the_database_does_not_list_any_more_is_added() -> None:
     gone = ProcessInfo(7, "app", "10.0.0.9:555", "shop", "Query", 4, "Streaming messages of a.q", "SELECT", True, True)
     rows = processes_with_streams(Collected(columns, (idle,)), [gone])
     assert rows == [idle, (b"7", b"app", b"10.0.0.9:555", b"shop", b"Query", b"4", b"Streaming messages of a.q")]
+
+
+def test_lines_of_our_own_account_bear_their_clients_names() -> None:
+    columns = (
+        number_column("Id"),
+        *(text_column(n) for n in ("User", "Host", "db", "Command", "Time", "State", "Info", "Progress")),
+    )
+    line = (b"7", b"gate", b"proxy:1", b"shop", b"Query", b"3", b"Sending data", b"SELECT 1", b"0")
+    listed = Collected(columns, (line, (b"8", *line[1:])))
+    ours = [
+        ProcessInfo(1 << 30, "app", "10.0.0.9:5", "shop", "Sleep", 4, "", None, False, proxied=True, line_id=7),
+        ProcessInfo((1 << 30) + 1, "worker", "10.0.0.8:6", None, "Sleep", 9, "", None, False, proxied=True),
+    ]
+    assert processes_with_streams(listed, ours) == [
+        (b"1073741824", b"app", b"10.0.0.9:5", *line[3:]),
+        (b"8", *line[1:]),
+        (b"1073741825", b"worker", b"10.0.0.8:6", None, b"Sleep", b"9", b"", None, None),
+    ]
+
+
+def test_a_list_of_our_own_for_those_who_may_see_no_other() -> None:
+    ours = [ProcessInfo(5, "app", "10.0.0.9:5", "main", "Query", 0, "", "SHOW PROCESSLIST", False)]
+    rows = processes_with_streams(Collected(PROCESSES_COLUMNS, ()), ours, alone=True)
+    assert rows == [(b"5", b"app", b"10.0.0.9:5", b"main", b"Query", b"0", b"", b"SHOW PROCESSLIST")]
+
+
+def test_queue_rows_of_what_one_may_see() -> None:
+    catalog = QueueCatalog(rejected={QueueName("shop", "broken"): "time_acked missing"})
+    assert queue_rows([ORDERS], catalog, None, None, lambda name: False) == []
+    assert [row[0] for row in queue_rows([ORDERS], catalog, None, None, lambda name: name.table == "orders")] == [
+        b"orders"
+    ]

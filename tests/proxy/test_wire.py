@@ -80,7 +80,7 @@ def test_column_definition_is_read_by_clients() -> None:
 
 
 def test_prepare_ok_is_read_by_clients() -> None:
-    assert MySQLProtocol().parse_binary_prepare_ok(packet(wire.prepare_ok(9, columns=2, parameters=3))) == {
+    assert MySQLProtocol().parse_binary_prepare_ok(packet(wire.prepare_ok(9, 0, columns=2, parameters=3))) == {
         "statement_id": 9, "num_columns": 2, "num_params": 3, "warning_count": 0,
     }  # fmt: skip
 

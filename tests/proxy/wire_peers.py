@@ -52,6 +52,9 @@ class RecordingTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert protocol is self._protocol
+
     def is_closing(self) -> bool:
         return self.closing
 

@@ -1,0 +1,242 @@
+"""Admission: who may come in, and how many. The one place where clients are counted and refused for their number.
+
+Rules: every client has a Visit from its accepted socket to its end. What can be refused at once is refused at once,
+before the database is asked anything: too many clients (1040), an address that failed too many logins (1129). How many
+connections a user has (1203) is asked only after its password was found right, and before the client is told so. Logins
+under way are bounded, too, but who comes then waits for his turn: pools that start connect all at once.
+
+Counts hold for all workers together (proxy.tallies); failed logins are told to the other workers (`announce`), so an
+address that moves from one to another gains no more than what is under way at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from proxy.errors import FatalProtocolError, ProxyError
+from proxy.tallies import Count, Tally
+
+log = logging.getLogger(__name__)
+
+ADDRESSES_MAX = 10_000
+"""Addresses whose failed logins are remembered, about 2 MB; then the one that failed longest ago is forgotten. Who has
+ten thousand addresses has a million attempts a minute anyway."""
+
+_IPV6_PREFIX = 64  # what one customer of a provider has; single addresses of it cost nothing
+_LOOK_SECONDS = 0.1  # how often the next in turn looks whether a login has ended at another worker
+_COMPLAIN_SECONDS = 60.0  # a refusal of each kind is logged once in that time, with the number of those left out
+
+LOGIN_FAILURES = frozenset((1045, 1698, 3118, 3955, 4151))
+"""Errors that count as a failed login: wrong password, none at all, account locked or blocked (MySQL and MariaDB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """As in the configuration's `limits`. 0 for the last two: not limited."""
+
+    connections: int
+    unauthenticated: int
+    user_connections: int = 0
+    login_failures: int = 0
+
+
+class Admission:
+    """See the module. `clock` is monotonic seconds; `announce` tells other workers of a login: source, whether good."""
+
+    def __init__(
+        self,
+        limits: AdmissionLimits,
+        tally: Tally,
+        clock: Callable[[], float],
+        announce: Callable[[str, bool], None] = lambda source, good: None,
+    ) -> None:
+        self.limits = limits
+        self.tally = tally
+        self.failures = FailedLogins(limits.login_failures, clock)
+        self._announce = announce
+        self._complaints = _Complaints(clock)
+        self._turns = asyncio.Lock()  # who holds it is the next to log in; the others stand in line for it
+        self._login_ended = asyncio.Event()
+
+    def arrive(self, host: str) -> Visit:
+        """A client has connected from this address. Raises ProxyError: tell it, and hang up."""
+        source = source_of(host)
+        self._check_failures(host, source)
+        limits, tally = self.limits, self.tally
+        if not tally.take(Count.CONNECTIONS, limits.connections):
+            self._complaints.about("limits.max_connections", host)
+            raise ProxyError(1040, "Too many connections")
+        return Visit(self, host, source)
+
+    def heard(self, source: str, good: bool) -> None:
+        """Another worker's login came to this end."""
+        if good:
+            self.failures.forgive(source)
+        else:
+            self.failures.add(source)
+
+    async def _take_turn(self, host: str) -> None:
+        async with self._turns:
+            while not self.tally.take(Count.LOGGING_IN, self.limits.unauthenticated):
+                self._complaints.about("limits.unauthenticated_connections", host)
+                self._login_ended.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await self._login_ended.wait()
+
+    def _give_turn(self) -> None:
+        self.tally.give(Count.LOGGING_IN)
+        self._login_ended.set()
+
+    def _check_failures(self, host: str, source: str) -> None:
+        seconds = self.failures.blocked_for(source)
+        if seconds > 0:
+            self._complaints.about("limits.login_failures", host)
+            raise FatalProtocolError(
+                1129,
+                f"Host '{host}' is blocked because of many connection errors: more than"
+                f" {self.limits.login_failures} failed logins a minute; try again in {seconds:.0f} s with the right"
+                " password (limits.login_failures)",
+            )
+
+    def _failed(self, source: str) -> None:
+        if self.limits.login_failures:
+            self.failures.add(source)
+            self._announce(source, False)
+
+    def _succeeded(self, source: str) -> None:
+        if self.failures.forgive(source):
+            self._announce(source, True)
+
+    def _take_user(self, user: str, host: str) -> None:
+        if not self.tally.take_user(user, self.limits.user_connections):
+            self._complaints.about("limits.max_user_connections", host, user)
+            raise ProxyError(1203, f"User {user} already has more than 'max_user_connections' active connections")
+
+
+class Visit:
+    """One client's place: taken by `Admission.arrive`, given back by `leave`."""
+
+    def __init__(self, admission: Admission, host: str, source: str) -> None:
+        self._admission = admission
+        self._host = host
+        self._source = source
+        self._user: str | None = None
+        self._logging_in = False
+        self._left = False
+
+    async def turn(self) -> None:
+        """Wait until this client may log in: as long as others do, up to the limit on those who have not yet."""
+        await self._admission._take_turn(self._host)
+        self._logging_in = True
+
+    def check(self) -> None:
+        """May this client try (again) to log in? Raises ProxyError 1129."""
+        self._admission._check_failures(self._host, self._source)
+
+    def admit(self, user: str) -> None:
+        """The password was right; the client has not been told. Raises ProxyError 1203: it must not come in."""
+        if self._admission.limits.user_connections and user != self._user:
+            self._admission._take_user(user, self._host)
+            self._give_user()
+            self._user = user
+        self._admission._succeeded(self._source)
+        self.logged_in()
+
+    def failed(self, errno: int) -> None:
+        """The login came to nothing, for this reason."""
+        if errno in LOGIN_FAILURES:
+            self._admission._failed(self._source)
+
+    def logged_in(self) -> None:
+        """It no longer counts among those that have not logged in yet. May be called twice."""
+        if self._logging_in:
+            self._logging_in = False
+            self._admission._give_turn()
+
+    def leave(self) -> None:
+        """The client is gone, and its line to the database with it. May be called twice."""
+        if not self._left:
+            self._left = True
+            self.logged_in()
+            self._give_user()
+            self._admission.tally.give(Count.CONNECTIONS)
+
+    def _give_user(self) -> None:
+        if self._user is not None:
+            self._admission.tally.give_user(self._user)
+            self._user = None
+
+
+class FailedLogins:
+    """A bucket of attempts for each address: a failure takes one, time refills it, a good login at once."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
+        self._most = float(per_minute)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # attempts left, and when that was so
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def blocked_for(self, source: str) -> float:
+        """Seconds until this source may try again; 0: now."""
+        if source not in self._left:
+            return 0.0
+        return max(0.0, 1.0 - self._now(source)) * 60 / self._most
+
+    def add(self, source: str) -> None:
+        """A login failed."""
+        if not self._most:
+            return
+        self._left[source] = (max(0.0, self._now(source) - 1.0), self._clock())
+        self._left.move_to_end(source)
+        if len(self._left) > ADDRESSES_MAX:
+            self._left.popitem(last=False)
+
+    def forgive(self, source: str) -> bool:
+        """A login succeeded; whether that changes anything."""
+        return self._left.pop(source, None) is not None
+
+    def _now(self, source: str) -> float:
+        left, at = self._left.get(source, (self._most, 0.0))
+        return min(self._most, left + (self._clock() - at) * self._most / 60)
+
+
+@lru_cache(maxsize=1024)
+def source_of(host: str) -> str:
+    """What of an address stands for somebody: an IPv4 address whole, of IPv6 the network."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host  # a unix socket's client has none
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is None:
+            return str(ipaddress.ip_network((int(address), _IPV6_PREFIX), strict=False))
+        address = address.ipv4_mapped
+    return str(address)
+
+
+class _Complaints:
+    """What is logged of refusals: each kind once a minute."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._next: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def about(self, limit: str, host: str, user: str | None = None) -> None:
+        now = self._clock()
+        if now < self._next.get(limit, now):
+            self._unsaid[limit] = self._unsaid.get(limit, 0) + 1
+            return
+        self._next[limit] = now + _COMPLAIN_SECONDS
+        more: dict[str, object] = {} if user is None else {"user": user}
+        log.warning("%s is reached", limit, extra={"peer": host, "before": self._unsaid.pop(limit, 0), **more})

@@ -1,0 +1,178 @@
+"""Peers: what the whole proxy knows and does, over all its workers. Alone, that is this process.
+
+What is asked here is asked of every worker at the moment of asking; a worker that does not answer in time is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from mysql_mimic.constants import KillKind
+
+from engine.engine import Engine
+from engine.errors import BackendError
+from engine.model import CommitReport, QueueName, QueueStatus
+from proxy.admission import Admission
+from proxy.bus import Bus, Handlers, Item
+from proxy.listening import Place
+from proxy.registry import ConnectionRegistry, ProcessInfo
+
+log = logging.getLogger(__name__)
+
+# What workers ask each other.
+_STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
+
+
+class Peers:
+    """See the module. It is the engine's Neighbours, too; `join` comes before the first client."""
+
+    def __init__(self, registry: ConnectionRegistry) -> None:
+        self.registry = registry
+        self._bus: Bus | None = None
+        self._engine: Engine | None = None
+
+    async def join(self, place: Place, engine: Engine, admission: Admission, stop: asyncio.Event) -> None:
+        """Take our place beside the other workers. `stop` is set when the supervisor is gone."""
+        self._engine = engine
+        if place.line is None:
+            return
+
+        def closed() -> None:
+            log.error("the supervisor is gone; stopping")
+            stop.set()
+
+        handlers = Handlers(
+            commits=engine.heard,
+            lost=engine.missed,
+            login=admission.heard,
+            kill=self._heard_kill,
+            answer=self._answer,
+            closed=closed,
+        )
+        self._bus = await Bus.connect(place.line, place.worker, handlers)
+        await self._bus.introduced()
+
+    def ready(self) -> None:
+        """This worker accepts clients."""
+        if self._bus is not None:
+            self._bus.ready()
+
+    def close(self) -> None:
+        """Say and hear no more."""
+        if self._bus is not None:
+            self._bus.close()
+
+    # --- what the engine and the admission tell
+
+    def committed(self, report: CommitReport) -> None:
+        """See Neighbours."""
+        if self._bus is not None:
+            self._bus.committed(report)
+
+    async def catalog_changed(self) -> None:
+        """See Neighbours."""
+        if self._bus is not None:
+            await self._bus.ask(_CATALOG)
+
+    def login(self, source: str, good: bool) -> None:
+        """A login from there failed, or succeeded where others had failed."""
+        if self._bus is not None:
+            self._bus.login(source, good)
+
+    # --- what clients ask
+
+    async def processes(self) -> list[ProcessInfo]:
+        """Every connection here; of the other workers the streams, and those that the database does not know."""
+        return self.registry.processes() + [ProcessInfo(*item) for item in await self._ask(_STREAMS)]
+
+    async def detached(self, connection_id: int) -> ProcessInfo | None:
+        """A stream that the database no longer knows, wherever it is."""
+        target = self.registry.get(connection_id)
+        if target is not None:
+            info = target.process_info()
+            return info if info.detached else None
+        found = [ProcessInfo(*item) for item in await self._ask(_STREAM, connection_id)]
+        return next((info for info in found if info.detached), None)
+
+    async def find(self, connection_id: int) -> ProcessInfo | None:
+        """The connection of that id, its own or its line's, wherever it is."""
+        target = self.registry.get(connection_id)
+        if target is not None:
+            return target.process_info()
+        return next((ProcessInfo(*item) for item in await self._ask(_STREAM, connection_id)), None)
+
+    async def kill(self, connection_id: int, kind: KillKind) -> None:
+        """End a connection, or what it is doing, wherever it is. Unknown ids are ignored: it may just have ended."""
+        await self.registry.kill(connection_id, kind)
+        if self._bus is not None and self.registry.get(connection_id) is None:
+            self._bus.kill(connection_id, kind is KillKind.QUERY)
+
+    async def queue_statuses(self) -> list[QueueStatus]:
+        """Every queue served, in the order of their names, with the counts of all workers together."""
+        assert self._engine is not None
+        own = {status.name: status for status in self._engine.status()}
+        for database, table, *counts in await self._ask(_QUEUES):
+            name = QueueName(database, table)
+            if name in own:
+                own[name] = _sum(own[name], QueueStatus(name, *counts))
+        return list(own.values())
+
+    async def _ask(self, question: str, value: object = None) -> list[Item]:
+        return [] if self._bus is None else await self._bus.ask(question, value)
+
+    # --- what other workers ask
+
+    def _heard_kill(self, connection_id: int, query_only: bool) -> None:
+        target = self.registry.get(connection_id)
+        if target is not None:
+            target.kill(KillKind.QUERY if query_only else KillKind.CONNECTION)
+
+    async def _answer(self, question: str, value: Any) -> Iterable[Item]:
+        assert self._engine is not None
+        if question == _STREAMS:
+            return [_item(info) for info in self.registry.processes() if info.streaming or info.proxied]
+        if question == _STREAM:
+            target = self.registry.get(value)
+            return [] if target is None else [_item(target.process_info())]
+        if question == _QUEUES:
+            return [_status_item(status) for status in self._engine.status()]
+        if question == _CATALOG:
+            await self._refresh(self._engine)
+        return []
+
+    async def _refresh(self, engine: Engine) -> None:
+        try:
+            await engine.refresh_catalog()
+        except BackendError as error:
+            log.warning("catalog not refreshed: %s", error.message)
+
+
+def _item(info: ProcessInfo) -> Item:
+    return list(dataclasses.astuple(info))
+
+
+def _status_item(status: QueueStatus) -> Item:
+    return [
+        status.name.database,
+        status.name.table,
+        status.subscribers,
+        status.cached,
+        status.in_flight,
+        dict(status.counters),
+    ]
+
+
+def _sum(one: QueueStatus, other: QueueStatus) -> QueueStatus:
+    names = {*one.counters, *other.counters}
+    counters = {name: one.counters.get(name, 0) + other.counters.get(name, 0) for name in names}
+    return QueueStatus(
+        one.name,
+        one.subscribers + other.subscribers,
+        one.cached + other.cached,
+        one.in_flight + other.in_flight,
+        counters,
+    )

@@ -1,0 +1,137 @@
+"""Tallies: how many clients each worker has, where all workers see it: in memory that they share.
+
+Rules: every worker has a column of its own and is the only one that writes it, so no lock can be left held by a worker
+that dies. To take a place, a worker first counts itself in and then adds up the columns; above the limit it counts
+itself out again. So a limit holds exactly: two who come at the same moment may both be refused the last place, never
+both be given it. The column of a worker that died is cleared by the supervisor.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from enum import IntEnum
+from hashlib import blake2b
+
+_CELL_BYTES = 8  # one aligned machine word, which is written and read whole
+
+
+class Count(IntEnum):
+    """What is counted; the number is the cell's place in a column."""
+
+    PRESENT = 0
+    """1 while the worker accepts clients."""
+    CONNECTIONS = 1
+    LOGGING_IN = 2
+
+
+_USERS_AT = len(Count)
+
+
+class Tallies:
+    """See the module. Made before the workers are; `users_max`: how many users one worker may have at a time."""
+
+    def __init__(self, workers: int = 1, users_max: int = 0) -> None:
+        # Half empty, so that a name is found in a step or two.
+        self._slots = 1 << (2 * users_max - 1).bit_length() if users_max else 0
+        self._stride = _USERS_AT + 2 * self._slots
+        self._workers = workers
+        self._cells = memoryview(mmap.mmap(-1, workers * self._stride * _CELL_BYTES)).cast("q")
+
+    def of(self, worker: int) -> Tally:
+        """The view of one worker."""
+        columns = [self._cells[n * self._stride : (n + 1) * self._stride] for n in range(self._workers)]
+        return Tally(columns, worker, self._slots)
+
+    def clear(self, worker: int) -> None:
+        """That worker is gone, and its clients with it."""
+        start = worker * self._stride
+        self._cells[start : start + self._stride] = memoryview(bytes(self._stride * _CELL_BYTES)).cast("q")
+
+
+class Tally:
+    """One worker's own column, and sums over all."""
+
+    def __init__(self, columns: list[memoryview], worker: int, slots: int) -> None:
+        self._columns = columns
+        self._own = columns[worker]
+        self._others = [column for number, column in enumerate(columns) if number != worker]
+        self._slots = slots
+
+    def take(self, what: Count, limit: int) -> bool:
+        """Count one more of it, unless all workers together then have more than `limit`."""
+        self._own[what] += 1
+        if self.total(what) <= limit:
+            return True
+        self._own[what] -= 1
+        return False
+
+    def give(self, what: Count) -> None:
+        """One less of it."""
+        self._own[what] -= 1
+
+    def total(self, what: Count) -> int:
+        return sum(column[what] for column in self._columns)
+
+    @property
+    def connections(self) -> int:
+        """This worker's."""
+        return int(self._own[Count.CONNECTIONS])
+
+    def set_present(self, present: bool) -> None:
+        """Whether this worker accepts clients."""
+        self._own[Count.PRESENT] = int(present)
+
+    def fewest_elsewhere(self) -> int | None:
+        """The connections of that other present worker which has the fewest; None: there is no other."""
+        return min((column[Count.CONNECTIONS] for column in self._others if column[Count.PRESENT]), default=None)
+
+    def take_user(self, name: str, limit: int) -> bool:
+        """As `take`, for one user's connections."""
+        digest = _digest(name)
+        at = self._place(digest)
+        self._own[at] = digest
+        self._own[at + 1] += 1
+        if sum(self._count(column, digest) for column in self._columns) <= limit:
+            return True
+        self._own[at + 1] -= 1
+        return False
+
+    def give_user(self, name: str) -> None:
+        """One connection less of that user."""
+        at = self._place(_digest(name))
+        self._own[at + 1] -= 1
+
+    # A column's users are a hash table: digest and count, side by side. An entry is never emptied, for a reader of
+    # another process may be on its way past it; one whose count is 0 may be given to another name.
+
+    def _place(self, digest: int) -> int:
+        """The cell of a digest in our own column, or the cell it may have."""
+        free = None
+        for at in self._probe(digest):
+            if self._own[at] == digest:
+                return at
+            if self._own[at + 1] == 0 and free is None:
+                free = at
+            if self._own[at] == 0:
+                break
+        assert free is not None, "more users than connections"
+        return free
+
+    def _count(self, column: memoryview, digest: int) -> int:
+        for at in self._probe(digest):
+            if column[at] == digest:
+                return int(column[at + 1])
+            if column[at] == 0:
+                break
+        return 0
+
+    def _probe(self, digest: int) -> Iterator[int]:
+        """The cells where a digest may be, in the order in which they are tried."""
+        mask = self._slots - 1
+        return (_USERS_AT + 2 * ((digest + step) & mask) for step in range(self._slots))
+
+
+def _digest(name: str) -> int:
+    """64 bits that stand for a name; never 0, which marks a cell that was never used."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little") >> 1 or 1

@@ -1,0 +1,267 @@
+"""The bus: two or three workers' ends in one event loop, and the real hub in a thread between them."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+
+from engine.model import CommitReport, QueueName
+from proxy import bus as bus_module
+from proxy import hub as hub_module
+from proxy.bus import Bus, Handlers
+from proxy.hub import Hub, Line
+from proxy.words import EVERYBODY, Framer, Kind, encode
+
+Q = QueueName("d", "q")
+
+
+class Ends:
+    """What one worker hears."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self.answers: dict[str, Any] = {}
+        self.bus: Bus
+        self.handlers = Handlers(
+            commits=lambda report: self.heard.put_nowait(("commits", report)),
+            lost=lambda: self.heard.put_nowait(("lost",)),
+            login=lambda source, good: self.heard.put_nowait(("login", source, good)),
+            kill=lambda number, query: self.heard.put_nowait(("kill", number, query)),
+            answer=self._answer,
+            closed=lambda: self.heard.put_nowait(("closed",)),
+        )
+
+    async def _answer(self, question: str, value: Any) -> Iterable[list[Any]]:
+        answer = self.answers[question]
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+            return []
+        return answer
+
+    async def next(self) -> tuple[Any, ...]:
+        return await asyncio.wait_for(self.heard.get(), 5)
+
+
+class Exchange:
+    """The hub in a thread of its own, as it has a process of its own."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.ready: list[int] = []
+        self.hub = Hub(self.selector, self.ready.append)
+        self._wake, self._woken = socket.socketpair()
+        self.selector.register(self._woken, selectors.EVENT_READ)
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            for key, events in self.selector.select():
+                with self._lock:
+                    if key.fileobj is self._woken:
+                        self._woken.recv(100)
+                    elif key.data in self.hub._lines:
+                        self.hub.handle(key.data, events)
+
+    def do(self, call) -> None:
+        """Something that the supervisor does between two rounds."""
+        with self._lock:
+            call()
+        self._wake.send(b"x")
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.send(b"x")
+        self._thread.join(5)
+        for number in list(self.hub._lines):
+            self.hub.remove(number)
+        for end in (self._wake, self._woken):
+            end.close()
+        self.selector.close()
+
+
+@pytest.fixture
+async def three() -> AsyncIterator[tuple[Exchange, list[Ends]]]:
+    exchange, ends = Exchange(), [Ends(), Ends(), Ends()]
+    for number, end in enumerate(ends):
+        end.bus = await Bus.connect(exchange.hub.add(number), number, end.handlers)
+    exchange.hub.tell_members()
+    exchange.start()
+    for end in ends:
+        await asyncio.wait_for(end.bus.introduced(), 5)
+    yield exchange, ends
+    for end in ends:
+        end.bus.close()
+    exchange.stop()
+
+
+def touched(*names: str) -> CommitReport:
+    return CommitReport(touched=frozenset(QueueName("d", name) for name in names))
+
+
+async def test_everybody_else_hears_a_word(three):
+    _, (one, two, three_) = three
+    one.bus.committed(CommitReport(settled={Q: (1, "a", b"\xff")}))
+    two.bus.login("10.0.0.1", False)
+    three_.bus.kill(7, True)
+    assert {str(await one.next()) for _ in range(2)} == {str(("login", "10.0.0.1", False)), str(("kill", 7, True))}
+    heard = [await two.next() for _ in range(2)]
+    assert ("commits", CommitReport(settled={Q: (1, "a", b"\xff")})) in heard
+    assert ("kill", 7, True) in heard
+    assert one.heard.empty()
+
+
+async def test_reports_of_a_moment_go_together(three):
+    _, (one, two, _) = three
+    for number in range(100):
+        one.bus.committed(touched(f"q{number}"))
+    assert await two.next() == ("commits", touched("q0"))  # the first at once
+    kind, rest = await two.next()
+    assert kind == "commits"
+    assert rest == touched(*(f"q{number}" for number in range(1, 100)))
+    assert two.heard.empty()
+
+
+async def test_a_question_is_answered_by_everybody_else(three):
+    _, (one, two, three_) = three
+    two.answers["?"] = [["x" * 1000, n] for n in range(300)]  # more than one word holds
+    three_.answers["?"] = [["three", 3]]
+    items = await one.bus.ask("?")
+    assert sorted(map(tuple, items)) == sorted([("x" * 1000, n) for n in range(300)] + [("three", 3)])
+
+
+async def test_who_does_not_answer_is_left_out(three, monkeypatch, caplog):
+    monkeypatch.setattr(bus_module, "ASK_SECONDS", 0.2)
+    _, (one, two, three_) = three
+    two.answers["?"] = [["two"]]
+    three_.answers["?"] = asyncio.Event()
+    assert await one.bus.ask("?") == [["two"]]
+    assert "no answer from other workers" in caplog.text
+    three_.answers["?"].set()
+
+
+async def test_who_cannot_answer_says_so_at_once(three, caplog):
+    _, (one, two, _third) = three
+    two.answers["?"] = [["two"]]
+    async with asyncio.timeout(1):
+        assert await one.bus.ask("?") == [["two"]]  # the third knows no such question
+    assert "was not answered" in caplog.text
+
+
+async def test_a_worker_that_dies_is_not_waited_for(three):
+    exchange, (one, two, three_) = three
+    two.answers["?"] = [["two"]]
+    three_.answers["?"] = asyncio.Event()
+    asking = asyncio.create_task(one.bus.ask("?"))
+    while not one.bus._questions:
+        await asyncio.sleep(0)
+    exchange.do(lambda: (exchange.hub.remove(2), exchange.hub.tell_members(), exchange.hub.tell_lost()))
+    async with asyncio.timeout(1):
+        assert await asking == [["two"]]
+    assert await one.next() == ("lost",)
+    assert await three_.next() == ("closed",)
+
+
+async def test_the_end_of_the_supervisor_is_heard(three):
+    exchange, ends = three
+    exchange.do(lambda: [exchange.hub.remove(number) for number in range(3)])
+    for end in ends:
+        assert await end.next() == ("closed",)
+    assert await ends[0].bus.ask("?") == []
+    ends[0].bus.committed(touched("q"))
+
+
+async def test_ready_is_for_the_supervisor(three):
+    exchange, (one, two, _) = three
+    one.bus.ready()
+    one.bus.kill(1, False)
+    assert await two.next() == ("kill", 1, False)
+    assert exchange.ready == [0]
+
+
+async def test_alone_nobody_is_told():
+    exchange, end = Exchange(), Ends()
+    end.bus = await Bus.connect(exchange.hub.add(0), 0, end.handlers)
+    exchange.hub.tell_members()
+    exchange.start()
+    assert await end.bus.ask("?") == []
+    end.bus.committed(touched("q"))
+    assert end.bus._gathering is None
+    end.bus.close()
+    exchange.stop()
+
+
+async def test_nonsense_is_survived(three, caplog):
+    _, (one, two, _) = three
+    assert one.bus._transport is not None
+    one.bus._transport.write(encode(Kind.COMMITS, 0, EVERYBODY, ["no report"]))
+    one.bus._transport.write(encode(Kind.KILL, 0, EVERYBODY, [1, 2, 3]))
+    one.bus.login("h", True)
+    assert [await two.next() for _ in range(3)] == [("lost",), ("lost",), ("login", "h", True)]
+    assert "not understood" in caplog.text
+
+
+async def test_who_sends_no_frames_is_cut_off(three):
+    exchange, (one, two, _) = three
+    assert one.bus._transport is not None
+    one.bus._transport.write(b"\xff" * 100)
+    assert await one.next() == ("closed",)
+    two.bus.kill(1, False)
+    assert 0 not in exchange.hub._lines
+
+
+def test_a_worker_that_hears_nothing_costs_bounded_memory(monkeypatch):
+    """It is told LOST in place of what it missed; a frame that it has half of is sent to its end."""
+    monkeypatch.setattr(hub_module, "UNSENT_MAX_BYTES", 300_000)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for end in (ours, theirs):
+            end.setblocking(False)
+        line = Line(ours)
+        frame = encode(Kind.ANSWER, 1, 0, "x" * 50_000)
+        for _ in range(200):
+            line.put(frame)
+            line.flush()
+            assert line._unsent_bytes <= 300_000
+        framer, heard = Framer(), []
+        while line.waiting:
+            heard += framer.feed(theirs.recv(1 << 20))
+            line.flush()
+        heard += framer.feed(theirs.recv(1 << 20))
+    kinds = [frame.kind for frame in heard]
+    assert Kind.LOST in kinds
+    assert set(kinds) == {Kind.LOST, Kind.ANSWER}
+    assert framer._buffer == b""
+
+
+async def test_a_line_that_takes_nothing_drops_words_and_says_so(monkeypatch):
+    monkeypatch.setattr(bus_module, "UNSENT_MAX_BYTES", 100_000)
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    end = Ends()
+    end.bus = await Bus.connect(ours, 0, end.handlers)
+    for _ in range(20_000):
+        end.bus.login("h" * 100, False)
+    assert end.bus._transport is not None
+    assert end.bus._transport.get_write_buffer_size() <= 101_000
+    framer, heard = Framer(), []
+    async with asyncio.timeout(5):
+        while end.bus._transport.get_write_buffer_size():
+            heard += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
+    end.bus.login("last", True)
+    async with asyncio.timeout(5):
+        while not heard or heard[-1].body != ["last", True]:
+            heard += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
+    assert heard[-2].kind == Kind.LOST
+    end.bus.close()
+    theirs.close()

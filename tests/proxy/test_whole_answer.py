@@ -1,0 +1,96 @@
+"""WholeAnswers: never another verdict than the walker's, and the common answers are recognised, repeated ones too."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mysql_mimic.types import Commands
+from wire_peers import packet
+
+from engine.model import ColumnMeta
+from proxy import wire
+from proxy.answer import CURSOR_EXISTS, MORE_RESULTS, AnswerError, AnswerWalker
+from proxy.capabilities import CACHE_METADATA, DEPRECATE_EOF
+from proxy.upstream import Outcome
+from proxy.whole_answer import WholeAnswers
+
+QUERY = int(Commands.COM_QUERY)
+
+
+def answer(*payloads: bytes) -> bytes:
+    return b"".join(packet(payload, number & 255) for number, payload in enumerate(payloads, 1))
+
+
+def result(capabilities: int, *rows: bytes, columns: int = 1, status: int = 2, name: str = "c") -> bytes:
+    definition = wire.column_definition(ColumnMeta(name, 0xFD), capabilities)
+    middle = () if capabilities & DEPRECATE_EOF else (wire.eof_packet(status=2),)
+    end = wire.end_packet(capabilities, status=status)
+    return answer(wire.column_count(columns, capabilities), *[definition] * columns, *middle, *rows, end)
+
+
+def walked(chunk: bytes, capabilities: int) -> Outcome | None:
+    """What the walker makes of it, if it is exactly one whole answer."""
+    walker = AnswerWalker(capabilities)
+    walker.begin(QUERY)
+    try:
+        used = walker.feed(chunk)
+    except AnswerError:
+        return None
+    return walker.outcome if walker.done and used == len(chunk) else None
+
+
+flags = pytest.mark.parametrize(
+    "capabilities", [0, DEPRECATE_EOF, CACHE_METADATA, CACHE_METADATA | DEPRECATE_EOF], ids=hex
+)
+
+
+@flags
+def test_ordinary_answers_are_recognised_the_first_time_and_again(capabilities: int) -> None:
+    whole = WholeAnswers(capabilities)
+    ok = answer(wire.ok_packet(capabilities, status=3, affected_rows=7))
+    rows = result(capabilities, b"\x01a", b"\xfb", status=3)
+    for _ in range(3):
+        assert whole.recognise(ok) == Outcome(status=3, affected_rows=7)
+        assert whole.recognise(rows) == Outcome(status=3)
+        assert whole.recognise(result(capabilities, columns=3)) == Outcome(status=2)
+        assert whole.recognise(result(capabilities, b"\x01b", name="d")) == Outcome(status=2)  # as long as `rows`
+
+
+@flags
+def test_what_is_no_whole_answer_is_left_to_the_walker(capabilities: int) -> None:
+    whole = WholeAnswers(capabilities)
+    rows = result(capabilities, b"\x01a")
+    assert whole.recognise(rows) is not None
+    for cut in range(len(rows)):
+        assert whole.recognise(rows[:cut]) is None
+    assert whole.recognise(rows + answer(wire.ok_packet(capabilities))) is None
+    assert whole.recognise(result(capabilities, b"\x01a", status=2 | MORE_RESULTS)) is None
+    assert whole.recognise(answer(wire.err_packet(capabilities, 1064, "42000", "no"))) is None
+    assert whole.recognise(answer(b"\xfb/file")) is None
+    beginning = rows[: rows.index(b"\x01a") - 4]
+    assert whole.recognise(beginning + packet(wire.err_packet(capabilities, 1317, "70100", "killed"), 4)) is None
+
+
+def test_a_cursor_that_is_left_open_has_no_rows() -> None:
+    definition = wire.column_definition(ColumnMeta("c", 0xFD), 0)
+    opened = answer(wire.column_count(1, 0), definition, wire.eof_packet(status=2 | CURSOR_EXISTS))
+    assert WholeAnswers(0).recognise(opened) is None
+
+
+_ROWS = st.lists(st.one_of(st.just(b"\xfb"), st.binary(max_size=300).map(lambda v: wire.text_row([v]))), max_size=5)
+
+
+@given(st.data(), st.sampled_from([0, DEPRECATE_EOF, CACHE_METADATA, CACHE_METADATA | DEPRECATE_EOF]))
+@settings(deadline=None)
+def test_agrees_with_the_walker_on_whole_cut_joined_and_damaged_answers(data: st.DataObject, capabilities: int) -> None:
+    whole = WholeAnswers(capabilities)
+    for _ in range(4):
+        rows = data.draw(_ROWS)
+        chunk = bytearray(result(capabilities, *rows, columns=data.draw(st.sampled_from([1, 2, 251]))))
+        if data.draw(st.booleans()):
+            at = data.draw(st.integers(0, len(chunk) - 1))
+            chunk[at] = data.draw(st.integers(0, 255))
+        taken = bytes(chunk[: data.draw(st.integers(0, len(chunk)))]) if data.draw(st.booleans()) else bytes(chunk)
+        recognised = whole.recognise(taken)
+        assert recognised is None or recognised == walked(taken, capabilities)

@@ -1,0 +1,109 @@
+"""Words between workers: every report comes out as it went in, or less precise; frames survive any cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.model import CommitReport, QueueName
+from proxy import words
+from proxy.words import EVERYBODY, FrameError, Framer, Kind, encode, merged, portions, report_body, report_of
+
+names = st.builds(QueueName, st.text(max_size=8), st.text(max_size=8))
+ids = st.one_of(st.integers(-(1 << 63), 1 << 64), st.text(max_size=20), st.binary(max_size=20))
+reports = st.builds(
+    CommitReport,
+    touched=st.frozensets(names, max_size=4),
+    settled=st.dictionaries(names, st.lists(ids, max_size=10).map(tuple), max_size=4),
+    uncertain=st.frozensets(names, max_size=4),
+)
+
+
+def through(report: CommitReport) -> CommitReport:
+    """As it comes out at another worker."""
+    (frame,) = Framer().feed(encode(Kind.COMMITS, 1, EVERYBODY, report_body(report)))
+    assert (frame.kind, frame.sender, frame.target) == (Kind.COMMITS, 1, EVERYBODY)
+    return report_of(frame.body)
+
+
+@given(reports)
+def test_reports_arrive_as_they_were_told(report):
+    assert through(report) == report
+
+
+def test_text_that_is_no_text_arrives():
+    """Names and ids that were not valid in the client's character set are carried as surrogates."""
+    report = CommitReport(settled={QueueName("d", "q\udcff"): ("\udc80", "a")})
+    assert through(report) == report
+
+
+@pytest.mark.parametrize("ids", [tuple(range(10_000)), tuple("x" * 200 + str(n) for n in range(100)), (b"y" * 60_000,)])
+def test_more_ids_than_a_word_holds_make_the_queue_uncertain(ids):
+    big, small = QueueName("d", "big"), QueueName("d", "small")
+    told = through(CommitReport(touched=frozenset((big,)), settled={small: (1, 2), big: ids}))
+    assert told == CommitReport(touched=frozenset((big,)), settled={small: (1, 2)}, uncertain=frozenset((big,)))
+
+
+@given(st.lists(reports, min_size=1, max_size=4))
+def test_reports_told_together_say_what_they_said_alone(told):
+    together = merged(told)
+    assert together.touched == {name for report in told for name in report.touched}
+    assert together.uncertain == {name for report in told for name in report.uncertain}
+    expected: dict[QueueName, list] = {}
+    for report in told:
+        for name, settled in report.settled.items():
+            expected.setdefault(name, []).extend(settled)
+    assert {name: list(settled) for name, settled in together.settled.items()} == expected
+
+
+@given(st.lists(st.tuples(st.sampled_from(Kind), st.integers(0, 63), st.text(max_size=50)), max_size=6), st.data())
+def test_frames_survive_any_cut(sent, data):
+    stream = b"".join(encode(kind, sender, EVERYBODY, text) for kind, sender, text in sent)
+    framer, heard = Framer(), []
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        heard += framer.feed(stream[:size])
+        stream = stream[size:]
+    assert [(frame.kind, frame.sender, frame.body) for frame in heard] == sent
+
+
+def test_a_word_of_another_version_is_passed_over(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(words, "VERSION", 2)
+        later = encode(Kind.KILL, 1, 2, ["in another form"])
+    heard = list(Framer().feed(later + encode(Kind.LOST, 1, 2)))
+    assert [frame.kind for frame in heard] == [Kind.LOST]
+
+
+def test_a_word_that_is_too_large_is_not_sent_and_not_taken():
+    with pytest.raises(ValueError, match="bytes"):
+        encode(Kind.ANSWER, 1, 2, "x" * words.BODY_MAX_BYTES)
+    with pytest.raises(FrameError):
+        list(Framer().feed(b"\xff\xff\xff\x7f" + bytes(20)))
+
+
+SENSELESS = [
+    None,
+    [],
+    {},
+    {"t": 1},
+    {"t": [], "s": [["d", "q", [None]]], "u": []},
+    {"t": [["d"]], "s": [], "u": []},
+]
+
+
+@pytest.mark.parametrize("body", SENSELESS, ids=str)
+def test_a_body_that_is_no_report_is_refused(body):
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        report_of(body)
+
+
+def test_a_long_answer_goes_in_portions_that_fit():
+    items = [["x" * (n % 7000), n] for n in range(500)]
+    lists = list(portions(items))
+    assert [item for portion in lists for item in portion] == items
+    assert all(len(json.dumps([1, portion, True])) <= words.BODY_MAX_BYTES for portion in lists)
+    assert list(portions([])) == [[]]
