@@ -127,6 +127,33 @@ def test_prepared_ack_and_stream(link, queue):
         assert ack.rowcount == expected
 
 
+@pytest.mark.parametrize("limit", [2, 2.0, Decimal("2.0"), "2"])
+def test_the_limit_of_a_prepared_stream_in_any_type_that_drivers_send(link, queue, limit):
+    """Node's mysql2 sends every number as a DOUBLE, and tells its users to send strings where that is refused."""
+    q = queue("n INT")
+    link().cursor().execute(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    receive = link().cursor(prepared=True)
+    receive.execute(f"SELECT n FROM STREAM {q} LIMIT ? WAIT ?", (limit, "0.5"))
+    assert len(receive.fetchall()) == 2
+    for wrong in (1.5, "two", "", None, -1, "NaN", "1e30"):
+        with pytest.raises(mysql.connector.Error) as refused:
+            receive.execute(f"SELECT n FROM STREAM {q} LIMIT ? WAIT ?", (wrong, 0))
+        assert refused.value.errno == 1210
+
+
+def test_prepared_statements_in_another_character_set(link, implementation, sql, name):
+    if implementation == "c":
+        return  # it sends UTF-8 in prepared statements whatever was agreed
+    sql(f"CREATE TABLE {name} (s VARCHAR(20), t TEXT) CHARACTER SET utf8mb4")
+    connection = link(charset="latin1", collation="latin1_swedish_ci")
+    cursor = connection.cursor(prepared=True)
+    cursor.execute(f"INSERT INTO {name} VALUES (?, ?)", ("Größe", "für"))
+    cursor.execute(f"SELECT s, t FROM {name} WHERE s = ?", ("Größe",))
+    assert cursor.fetchall() == [("Größe", "für")]
+    assert sql.row(f"SELECT s, t FROM {name}") == ("Größe", "für")
+    sql(f"DROP TABLE {name}")
+
+
 def test_prepared_insert_delivers_once_committed(link, queue, stream):
     q = queue()
     receiver = stream(f"SELECT payload FROM STREAM {q}")

@@ -84,6 +84,43 @@ def test_character_sets(connect, queue):
         assert client.rows(f"SELECT payload FROM STREAM {q} LIMIT 1") == [(text,)]
 
 
+def test_set_names_holds_for_what_comes_and_what_goes(connect, queue, name):
+    client, q = connect(charset="utf8mb4"), queue("payload VARCHAR(256), `größe` INT")
+    client(f"CREATE TABLE {name} (s VARCHAR(20), n INT) CHARACTER SET utf8mb4")
+    client.connection.set_character_set("latin1")
+    client(f"INSERT INTO {name} VALUES ('Größe €', 1)")
+    client(f"INSERT INTO {q} (payload) VALUES ('für ñ')")
+    assert client.rows(f"SELECT s, HEX(s), s = 'Größe €', 'ä' FROM {name}") == [
+        ("Größe €", "4772C3B6C39F6520E282AC", 1, "ä")
+    ]
+    for statement in (f"SELECT * FROM STREAM {q} LIMIT 1", f"SELECT id, payload, größe FROM {q}"):
+        with client.connection.cursor() as cursor:
+            cursor.execute(statement)
+            assert cursor.fetchall() == ((1, "für ñ", None),)
+            assert [column[0] for column in cursor.description] == ["id", "payload", "größe"]
+    with client.connection.cursor() as cursor:
+        cursor.execute(f"SELECT s, n FROM {name}")
+        assert [field.charsetnr for field in cursor._result.fields] == [8, 63]
+    client("SET character_set_results = utf8mb4")
+    client.connection.encoding = "utf8"
+    assert client.value(f"SELECT s FROM {name}") == "Größe €"
+    client("SET NAMES ascii")
+    assert client.value(f"SELECT s FROM {name}") == "Gr??e ?"
+    client(f"DROP TABLE {name}")
+
+
+def test_the_charset_of_the_login_is_that_of_the_session(connect):
+    client = connect(charset="latin1")
+    client.connection.set_character_set("utf8mb4")
+    names = "SELECT @@character_set_client, @@character_set_results"
+    assert client.row(names) == ("utf8mb4", "utf8mb4")
+    client.connection._execute_command(0x1F, b"")  # COM_RESET_CONNECTION
+    client.connection._read_ok_packet()
+    assert client.row(names) == ("latin1", "latin1")
+    client.connection.encoding = "cp1252"
+    assert client.row("SELECT 'ä', HEX(CONVERT('ä' USING utf8mb4))") == ("ä", "C3A4")
+
+
 def test_commands_of_the_protocol(sql, gate):
     connection = sql.connection
     connection.ping(reconnect=False)

@@ -1,0 +1,1 @@
+"""An application with products, orders and their lines."""
