@@ -1,0 +1,173 @@
+"""Runs drivers' own test suites directly against MariaDB and through the proxy, and compares test by test.
+
+    python tests/driver_suites/compare.py                      what there is
+    python tests/driver_suites/compare.py pymysql go-sql-driver
+    python tests/driver_suites/compare.py --json out.json all
+
+Each run has a fresh MariaDB of its own, the runs through the proxy a fresh gate as well. Where the two differ, both are
+run again, to tell a difference from a test that is not even equal to itself. Exit code 1: something differs; 2: a
+suite cannot be had here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+
+from catalog import SUITES, Suite, Target  # noqa: E402
+from outcomes import Comparison, Run, compare  # noqa: E402
+from servers import Gate, MariaDb  # noqa: E402
+from sources import Cache, Unavailable  # noqa: E402
+
+DEFAULT_CACHE = Path.home() / ".cache/queuegate-suites"
+
+
+class Options(Protocol):
+    """What the command line says of a run."""
+
+    only: Sequence[str]
+    logs: Path | None
+    repeats: int
+
+
+@contextlib.contextmanager
+def running(suite: Suite, folder: Path, faults: list[str], *, proxied: bool) -> Iterator[Target]:
+    """A fresh server for one run, and what stands before it. A gate that ends badly is told in `faults`."""
+    server = MariaDb(suite.options)
+    try:
+        server.install()
+        server.start()
+        server.prepare()
+        with server.connect() as connection, connection.cursor() as cursor:
+            for statement in suite.setup:
+                cursor.execute(statement)
+        if not proxied:
+            yield Target(server.port, server.socket)
+            return
+        gate = Gate(server.url(), folder)
+        gate.start()
+        try:
+            yield Target(gate.port, server.socket)
+        finally:
+            try:
+                gate.stop()
+            except AssertionError as fault:
+                faults.append(
+                    f"{suite.name}: the gate told of a defect of its own, or did not end well: {fault}"[:1500]
+                )
+    finally:
+        server.remove()
+
+
+def run_once(suite: Suite, given: Options, faults: list[str], *, proxied: bool) -> Run:
+    """One run from a fresh server to the outcomes."""
+    way = "proxied" if proxied else "direct"
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="qg-suite-") as temporary:
+        folder = Path(temporary)
+        gate_folder = folder / "gate"
+        gate_folder.mkdir()
+        try:
+            with running(suite, gate_folder, faults, proxied=proxied) as target:
+                run = suite.run(target, folder, given.only)
+        finally:
+            if given.logs:
+                _keep(folder, given.logs / f"{suite.name}-{way}")
+    print(f"  {way}: {len(run)} tests in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    return run
+
+
+def _keep(folder: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for file in ("log", "results.jsonl", "gate/log"):
+        if (folder / file).exists():
+            shutil.copy(folder / file, target / file.replace("/", "-"))
+
+
+def compare_suite(suite: Suite, given: Options) -> Comparison:
+    """Run both ways, and again while they differ."""
+    direct: list[Run] = []
+    proxied: list[Run] = []
+    faults: list[str] = []
+    while True:
+        direct.append(run_once(suite, given, faults, proxied=False))
+        proxied.append(run_once(suite, given, faults, proxied=True))
+        found = compare(suite.name, direct, proxied, faults)
+        for difference in found.differences:
+            print(f"  {difference.test}: {difference.direct}, {difference.proxied}", file=sys.stderr, flush=True)
+        if not found.differences or len(direct) > given.repeats:
+            return found
+
+
+def report(found: Sequence[Comparison]) -> Iterator[str]:
+    """The table, then what differs."""
+    yield f"{'suite':<28}{'tests':>7}  {'direct (passed/failed/skipped)':<32}{'proxied':<22}{'differ':>7}{'flaky':>7}"
+    for one in found:
+        counts = ["/".join(str(way.get(verdict, 0)) for verdict in ("passed", "failed", "skipped"))
+                  for way in (one.direct, one.proxied)]  # fmt: skip
+        yield (
+            f"{one.suite:<28}{one.tests:>7}  {counts[0]:<32}{counts[1]:<22}{len(one.differences):>7}{len(one.flaky):>7}"
+        )
+    for one in found:
+        for difference in one.differences:
+            yield f"{one.suite}: {difference.test}\n    direct {difference.direct}, proxied {difference.proxied}"
+            yield f"    {difference.detail}"
+        yield from one.faults
+        for test in one.flaky:
+            yield f"{one.suite}: not equal to itself: {test}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="drivers' own suites, directly and through the proxy")
+    parser.add_argument("suites", nargs="*", help="names, or 'all'; none lists them")
+    parser.add_argument("--only", action="append", default=[], help="tests, in the words of the suite's own runner")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where suites are kept between runs")
+    parser.add_argument("--checkouts", type=Path, help="a folder of repositories at hand, such as a PyMySQL clone")
+    parser.add_argument("--logs", type=Path, help="where to keep what the runners and the gate said")
+    parser.add_argument("--json", type=Path, help="where to write everything that was found")
+    parser.add_argument("--repeats", type=int, default=1, help="how often both are run again where they differ")
+    given = parser.parse_args(arguments)
+    known = {suite.name: suite for suite in SUITES}
+    names = list(known) if given.suites == ["all"] else given.suites
+    if not names or not set(names) <= set(known):
+        print("suites:", *known, sep="\n  ")
+        return 2 if names else 0
+    found, missing = _compare_all([known[name] for name in names], given)
+    print("\n".join(report(found)))
+    for line in missing:
+        print(f"NOT COMPARED: {line}")
+    if given.json:
+        given.json.write_text(json.dumps([dataclasses.asdict(one) for one in found], indent=1))
+    return 1 if not all(one.same for one in found) else 2 if missing else 0
+
+
+def _compare_all(suites: Sequence[Suite], given: Any) -> tuple[list[Comparison], list[str]]:
+    cache = Cache(given.cache, given.checkouts)
+    found, missing = [], []
+    for suite in suites:
+        try:
+            what = suite.prepare(cache)
+        except Unavailable as error:
+            missing.append(f"{suite.name}: {error}")
+            continue
+        print(f"{suite.name}: {what}", file=sys.stderr, flush=True)
+        found.append(compare_suite(suite, given))
+    return found, missing
+
+
+if __name__ == "__main__":
+    sys.exit(main())
