@@ -1,0 +1,44 @@
+"""A share of the fuzzer in every run of the tests: two seeds that are always the same, and one that never was before.
+
+`make fuzz` plays a million. A failing input is kept in `fuzz-failures` and replayed as its first line says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import SystemRandom
+
+import fuzz_paths  # noqa: F401
+import pytest
+from fuzz_input import dump
+from fuzz_run import WORLD_INPUTS, Fuzzer
+from fuzz_sockets import BATCH, Attack
+from servers import Gate
+
+FRESH = int(os.environ.get("FUZZ_SEED", SystemRandom().getrandbits(32)))
+SEEDS = [pytest.param(1, id="seed-1"), pytest.param(2, id="seed-2"), pytest.param(FRESH, id=f"fresh-seed-{FRESH}")]
+INPUTS = {"relay": 600, "proxy": 300, "embedded": 300}
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_that_is_sent_does_harm(kind: str, seed: int, tmp_path: Path) -> None:
+    fuzzer = Fuzzer(seed, kind)
+    size = min(WORLD_INPUTS[kind], 200)
+    for start in range(0, INPUTS[kind], size):
+        failed = fuzzer.run(range(start, start + size))
+        if failed is not None:
+            inputs, complaints = failed
+            path = tmp_path / "failed.txt"
+            path.write_text(dump(inputs))
+            pytest.fail(f"seed {seed}: {complaints}\nreplay: python tests/fuzz/fuzz_run.py --replay {path}")
+
+
+@pytest.mark.parametrize("seed", SEEDS[-1:])
+def test_nothing_that_is_sent_over_sockets_does_harm(new_gate: Callable[..., Gate], seed: int) -> None:
+    gate = new_gate(limits={"login_failures": 0})
+    gate.start()
+    corpus = "embedded" if gate.embedded else "mariadb"
+    assert sum(Attack(gate, corpus, seed).run(range(3 * BATCH))) == 3 * BATCH

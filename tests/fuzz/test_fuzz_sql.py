@@ -1,0 +1,246 @@
+"""Properties of what looks at SQL: the cheap look and the full parser agree, texts are cut where MySQL cuts them,
+nothing but refusals comes out of the planner, and no text takes long.
+"""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+import fuzz_sql
+import pytest
+from fuzz_gate import make_spec
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine.errors import EngineError
+from engine.model import QueueCatalog, QueueName
+from engine.options import QueueOptions
+from rewriter.errors import RewriteError
+from rewriter.grammar import parse
+from rewriter.lexical import is_empty, leading_verb, split_statements
+from rewriter.names import QueueNames
+from rewriter.passes import Passes
+from rewriter.plan import Effects, Passthrough, PlanContext
+from rewriter.planner import Planner
+from rewriter.scanner import Concern, Glance, StatementScanner
+from rewriter.transaction_verbs import transaction_verb
+
+FQ, FQ2 = QueueName("main", "fq"), QueueName("main", "fq2")
+CATALOG = QueueCatalog(1, {name: make_spec(name) for name in (FQ, FQ2, QueueName("other", "fq"))})
+SCANNER = StatementScanner(CATALOG)
+PASSES = Passes(CATALOG, QueueNames(CATALOG), QueueOptions())
+MAIN = PlanContext("main")
+SEEDS = st.integers(0, 1 << 48)
+
+
+def statements(seed: int) -> str:
+    random = Random(seed)
+    text = fuzz_sql.statement(random)
+    return fuzz_sql.mutated(random, text) if random.random() < 0.4 else text
+
+
+# --- the cheap look and the parser
+
+
+def looked_at(sql: str) -> Glance:
+    return SCANNER.glance(sql.encode("utf-8", "surrogatepass"), "main")
+
+
+def parsed(sql: str) -> Effects | str:
+    """What the full parser makes of one statement: its effects if it is the database's, else what else it is."""
+    try:
+        statement = parse(sql)
+        plan = None if statement is None else PASSES.plan(statement, MAIN)
+    except (RewriteError, EngineError) as error:
+        return f"refused: {error.message}"
+    if plan is None:
+        return Effects()
+    return plan.effects if isinstance(plan, Passthrough) else type(plan).__name__
+
+
+@given(SEEDS)
+@settings(max_examples=600, deadline=None)
+def test_the_cheap_look_and_the_full_parser_agree(seed: int) -> None:
+    """What the look lets pass, the parser would not have taken; and where both know the effects, they are the same."""
+    sql = statements(seed)
+    if len(split_statements(sql.encode("utf-8", "surrogatepass"))) > 1:
+        return
+    glance = looked_at(sql)
+    if glance.concern in (Concern.PLAN, Concern.USE):
+        return
+    found = parsed(sql)
+    if isinstance(found, str) and ("does not end" in found or "Executable comments" in found):
+        return  # what cannot be read for sure; the database knows how
+    assert isinstance(found, Effects), (sql, glance, found)
+    if found != Effects():
+        assert glance.effects == found, sql
+
+
+@given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_one_of_several_is_looked_at_as_alone(seed: int) -> None:
+    """A statement for the planner makes the whole text one, and nobody's effects get lost."""
+    random = Random(seed)
+    parts = [fuzz_sql.statement(random) for _ in range(random.randint(2, 3))]
+    text = "; ".join(parts)
+    pieces = split_statements(text.encode())
+    if len(pieces) < 2:
+        return
+    whole = SCANNER.glance(text.encode(), "main")
+    alone = [SCANNER.glance(piece, "main") for piece in pieces]
+    if any(one.concern in (Concern.PLAN, Concern.USE) for one in alone):
+        assert whole.concern in (Concern.PLAN, Concern.USE), text
+    if whole.concern is Concern.TOUCHES:
+        for one in alone:
+            assert one.effects.touched <= whole.effects.touched and one.effects.uncertain <= whole.effects.uncertain
+            assert one.effects.catalog <= whole.effects.catalog
+    if whole.concern is Concern.NONE:
+        assert all(one.concern is Concern.NONE for one in alone), text
+
+
+WRITES = {
+    "INSERT INTO {q} (payload) VALUES ('a')": "touched",
+    "INSERT IGNORE {q} SET payload = 1": "touched",
+    "REPLACE INTO {q} (id) VALUES (1)": "uncertain",
+    "INSERT INTO {q} (id) VALUES (1) ON DUPLICATE KEY UPDATE id = 1": "uncertain",
+    "UPDATE {q} SET priority = 1": "uncertain",
+    "UPDATE ft a , {q} b SET b.priority = 1": "uncertain",
+    "DELETE FROM {q} WHERE id > 1": "uncertain",
+    "DELETE b FROM {q} b": "uncertain",
+    "DELETE FROM {q} WHERE id = 1": "settled",
+    "LOAD DATA INFILE 'x' INTO TABLE {q}": "uncertain",
+    "TRUNCATE TABLE {q}": "uncertain",
+    "ALTER TABLE {q} ADD COLUMN a INT": "catalog",
+    "DROP TABLE IF EXISTS {q}": "catalog",
+    "RENAME TABLE {q} TO z": "catalog",
+}
+
+
+@given(st.sampled_from(sorted(WRITES)), st.sampled_from(("fq", "`fq`", "main.fq", "`main` . `fq`", "other.fq")), SEEDS)
+@settings(deadline=None)
+def test_a_write_to_a_queue_is_seen_however_it_is_spelled(template: str, name: str, seed: int) -> None:
+    random = Random(seed)
+    sql = template.replace("{q}", name)
+    sql = "".join(random.choice(fuzz_sql.SPACES) if c == " " and random.random() < 0.5 else c for c in sql)
+    words = "".join(random.choice((c.lower(), c.upper())) if name not in sql or c not in name else c for c in sql)
+    effects = looked_at(words).effects
+    queue = QueueName("other", "fq") if "other" in name else FQ
+    match WRITES[template]:
+        case "touched":
+            assert queue in effects.touched, words
+        case "uncertain":
+            assert queue in effects.uncertain, words
+        case "settled":
+            assert queue in effects.uncertain or (queue, (1,)) in effects.settled, words
+        case "catalog":
+            assert effects.catalog, words
+
+
+# --- the planner
+
+
+@given(
+    SEEDS, st.sampled_from((None, "main", "other")), st.sampled_from(((), ("NO_BACKSLASH_ESCAPES",), ("ANSI_QUOTES",)))
+)
+@settings(max_examples=400, deadline=None)
+def test_nothing_but_refusals_comes_out_of_the_planner(seed: int, database: str | None, modes: tuple[str, ...]) -> None:
+    sql = statements(seed).encode().decode(Random(seed).choice(("utf-8", "latin-1", "ascii")), "surrogateescape")
+    try:
+        Planner(CATALOG).plan(sql, PlanContext(database, sql_modes=frozenset(modes)))
+    except (RewriteError, EngineError) as error:
+        assert error.errno and len(error.sqlstate) == 5 and error.message
+
+
+@given(SEEDS)
+@settings(max_examples=200, deadline=None)
+def test_a_plan_does_not_hang_on_what_was_planned_before(seed: int) -> None:
+    """Plans are remembered by their text; a remembered one is the one that would be made."""
+    remembering = Planner(CATALOG)
+    random = Random(seed)
+    texts = [fuzz_sql.statement(random) for _ in range(4)]
+    for sql in (*texts, *texts):
+        told = []
+        for planner in (remembering, Planner(CATALOG)):
+            try:
+                told.append(planner.plan(sql, MAIN))
+            except (RewriteError, EngineError) as error:
+                told.append(error.message)
+        assert told[0] == told[1], sql
+
+
+# --- where statements end
+
+
+def cut_by_the_book(sql: bytes, *, backslash_escapes: bool) -> list[bytes]:
+    """Statements as MySQL's lexer finds their ends, one byte at a time."""
+    parts, start, at, quote = [], 0, 0, b""
+    while at < len(sql):
+        byte, pair = sql[at : at + 1], sql[at : at + 2]
+        if quote:
+            if byte == b"\\" and backslash_escapes and quote != b"`":
+                at += 1
+            elif byte == quote:
+                quote = b""
+        elif byte in (b"'", b'"', b"`"):
+            quote = byte
+        elif pair == b"/*":
+            end = sql.find(b"*/", at + 2)
+            at = len(sql) if end < 0 else end + 1
+        elif byte == b"#" or (pair == b"--" and (len(sql) == at + 2 or sql[at + 2] <= 0x20)):
+            end = sql.find(b"\n", at)
+            at = len(sql) if end < 0 else end
+        elif byte == b";":
+            parts.append(sql[start:at])
+            start = at + 1
+        at += 1
+    return [part.lstrip() for part in (*parts, sql[start:]) if not is_empty(part)]
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        (*(bytes((byte,)) for byte in b";'\"`\\#\n a\x00-*/"), b"/*", b"*/", b"--", b"-- ", b"SELECT 1", b"/*!", b"''")
+    ),
+    max_size=16,
+)
+
+
+@given(PIECES, st.booleans())
+@example([b"a", b"--", b";", b"a"], True)
+@example([b"a", b"`", b"\\", b"`", b";", b"a"], True)
+@settings(max_examples=800, deadline=None)
+def test_texts_are_cut_where_mysql_cuts_them(pieces: list[bytes], backslash_escapes: bool) -> None:
+    sql = b"".join(pieces)
+    expected = cut_by_the_book(sql, backslash_escapes=backslash_escapes)
+    found = split_statements(sql, backslash_escapes=backslash_escapes)
+    if len(expected) < 2:
+        assert found == ([sql] if expected else [])
+    else:
+        assert [part.rstrip() for part in found] == [part.rstrip() for part in expected]
+
+
+@given(PIECES)
+@settings(max_examples=200, deadline=None)
+def test_no_text_is_too_strange_for_a_look(pieces: list[bytes]) -> None:
+    sql = b"".join(pieces)
+    verb, end = leading_verb(sql)
+    assert verb == sql[end - len(verb) : end].upper()
+    assert transaction_verb(sql) is None or any(word in sql.upper() for word in (b"A", b"S"))
+    assert SCANNER.glance(sql, "main").concern in Concern
+
+
+# --- time
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_text_takes_long(seed: int) -> None:
+    """Half a megabyte of a few pieces, over and over: what backtracks would take minutes."""
+    random = Random(f"slow/{seed}")
+    for _ in range(8):
+        head = fuzz_sql.statement(random).encode()
+        body = b"".join(random.choice(fuzz_sql.PIECES).encode() for _ in range(random.randint(1, 4))) or b"("
+        sql = head[: random.randint(0, len(head))] + body * (500_000 // len(body))
+        for look in (lambda text: SCANNER.glance(text, "main"), split_statements, transaction_verb):
+            began = time.process_time()
+            look(sql)
+            assert time.process_time() - began < 2, (look, sql[:200])
