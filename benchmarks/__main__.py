@@ -1,4 +1,8 @@
-"""`make bench` or `python -m benchmarks`: latency, lateness and throughput on each backend, as a table or as JSON."""
+"""`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
+
+The subjects latency, schedule and throughput are about the queue and run on each backend; passthrough has rivals
+instead (benchmarks/passthrough.py), and a report of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
-from benchmarks import latency, throughput
+from benchmarks import latency, passthrough, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.places import PLACES, Place
 
+PASSTHROUGH = "passthrough"
 SUBJECTS = {
     "latency": (
         "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
@@ -24,8 +30,22 @@ SUBJECTS = {
 def main() -> int:
     """Run what was asked for; progress on standard error, the report on standard output."""
     options = _options()
+    wanted = options.subject or [*SUBJECTS, PASSTHROUGH]
+    if subjects := [subject for subject in wanted if subject != PASSTHROUGH]:
+        _measure_queue(subjects, options)
+    if PASSTHROUGH not in wanted:
+        return 0
+    return passthrough.main(
+        passthrough.Options(options.part or (), options.quick, options.repeats),
+        json_file=options.json,
+        document=options.document,
+        earlier=options.earlier,
+    )
+
+
+def _measure_queue(subjects: list[str], options: argparse.Namespace) -> None:
     started, load_before = time.monotonic(), load()
-    measured: dict[str, list[Measurement]] = {subject: [] for subject in options.subject or SUBJECTS}
+    measured: dict[str, list[Measurement]] = {subject: [] for subject in subjects}
     for backend in options.backend or list(PLACES):
         _tell(f"{backend}: starting")
         with PLACES[backend]() as place:
@@ -36,7 +56,6 @@ def main() -> int:
     _report(
         measured, {**machine(), "load": f"{load_before} before, {load()} after", "took": took}, as_text=not options.json
     )
-    return 0
 
 
 def _tell(progress: str) -> None:
@@ -63,16 +82,33 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    parser.add_argument("subject", nargs="*", help=f"what to measure: {', '.join(SUBJECTS)} (default: all)")
-    parser.add_argument("--backend", action="append", choices=list(PLACES), help="where (default: all)")
-    parser.add_argument("--messages", type=int, default=500, help="messages for latency (default: 500)")
-    parser.add_argument("--backlog", type=int, default=20_000, help="messages for throughput (default: 20000)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    every = [*SUBJECTS, PASSTHROUGH]
+    parser.add_argument("subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all)")
+    parser.add_argument(
+        "--json", nargs="?", const="-", metavar="FILE", help="JSON on standard output, or passthrough's into a file"
+    )
+    queue = parser.add_argument_group("latency, schedule, throughput")
+    queue.add_argument("--backend", action="append", choices=list(PLACES), help="where (default: all)")
+    queue.add_argument("--messages", type=int, default=500, help="messages for latency (default: 500)")
+    queue.add_argument("--backlog", type=int, default=20_000, help="messages for throughput (default: 20000)")
+    _add_passthrough(parser.add_argument_group(PASSTHROUGH))
     options = parser.parse_args()
     for subject in options.subject:
-        if subject not in SUBJECTS:
-            parser.error(f"there is no benchmark '{subject}'; choose from {', '.join(SUBJECTS)}")
+        if subject not in every:
+            parser.error(f"there is no benchmark '{subject}'; choose from {', '.join(every)}")
     return options
+
+
+def _add_passthrough(group: argparse._ArgumentGroup) -> None:
+    names = [part.name for part in passthrough.PARTS]
+    group.add_argument("--quick", action="store_true", help="a minute and a half instead of six")
+    group.add_argument("--part", action="append", choices=names, metavar="PART", help=f"only {', '.join(names)}")
+    group.add_argument("--repeats", type=int, help=f"turns of each rival (default: {passthrough.REPEATS})")
+    group.add_argument(
+        "--document", nargs="?", type=Path, const=passthrough.DOCUMENT, metavar="FILE",
+        help="write the tables into this document (default: docs/benchmarks.md) between its marks",
+    )  # fmt: skip
+    group.add_argument("--from", dest="earlier", type=Path, metavar="JSON", help="show an earlier run, measure nothing")
 
 
 if __name__ == "__main__":

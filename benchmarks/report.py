@@ -1,0 +1,109 @@
+"""The pass-through report: as Markdown tables to read, as JSON for a program, and into a document between its marks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.harness import Outcome, Series
+from benchmarks.targets import Target, targets
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run: what depends on the machine, what was left out, and what was measured."""
+
+    machine: dict[str, str]
+    left_out: list[str]
+    outcomes: list[Outcome]
+
+    def targets(self) -> list[Target]:
+        return targets({outcome.name: outcome for outcome in self.outcomes})
+
+    def as_json(self) -> str:
+        """Every sample of every repeat."""
+        met = [asdict(target) for target in self.targets()]
+        return json.dumps({**asdict(self), "targets": met}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """What `as_json` wrote."""
+        data = json.loads(text)
+        outcomes = [
+            Outcome(
+                part["name"], part["title"], part["main"], [Series(**one) for one in part["series"]],
+                tuple(part["bases"]),
+            )
+            for part in data["outcomes"]
+        ]  # fmt: skip
+        return cls(data["machine"], data["left_out"], outcomes)
+
+    def as_markdown(self) -> str:
+        """Machine, verdict, and a table for each part."""
+        return "\n\n".join(self._sections()) + "\n"
+
+    def _sections(self) -> Iterator[str]:
+        yield _table(("", ""), [(name, value) for name, value in self.machine.items()])
+        if self.left_out:
+            yield "\n".join(f"Left out: {reason}." for reason in self.left_out)
+        rows = [(t.what, t.wanted, t.reached, "yes" if t.met else "**no**") for t in self.targets()]
+        if rows:
+            yield _table(("target", "wanted", "reached", "met"), rows)
+        for outcome in self.outcomes:
+            yield f"**{outcome.title}**"
+            yield _outcome_table(outcome)
+
+    def write_into(self, document: Path) -> None:
+        """Replace what stands between the document's marks.
+
+        Raises:
+            ValueError: it has no marks.
+        """
+        text = document.read_text()
+        head, begin, rest = text.partition(BEGIN)
+        _, end, tail = rest.partition(END)
+        if not begin or not end:
+            raise ValueError(f"{document}: there is no {BEGIN} ... {END} to write between")
+        document.write_text(f"{head}{BEGIN}\n\n{self.as_markdown()}\n{END}{tail}")
+
+
+def _outcome_table(outcome: Outcome) -> str:
+    columns = list(dict.fromkeys(column for series in outcome.series for column in series.values))
+    columns.sort(key=lambda column: column != outcome.main)
+    bases = [base for base in outcome.bases if len(outcome.series) > 1 and outcome.of(base) is not None]
+    head = ("", columns[0], "min - max", *columns[1:], *(f"/ {base}" for base in bases))
+    return _table(head, [_row(outcome, series, columns, bases) for series in outcome.series if series.values])
+
+
+def _row(outcome: Outcome, series: Series, columns: Sequence[str], bases: Sequence[str]) -> tuple[str, ...]:
+    low, high = series.spread(outcome.main) if outcome.main in series.values else (0.0, 0.0)
+    cells = [_number(series.median(column)) if column in series.values else "-" for column in columns]
+    ratios = [outcome.ratio(series.rival, base) for base in bases]
+    return (
+        series.rival,
+        cells[0],
+        f"{_number(low)} - {_number(high)}",
+        *cells[1:],
+        *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
+    )
+
+
+def _number(value: float) -> str:
+    """Three digits at least: 12,345, 123, 12.3, 1.23."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown that is aligned, so that it reads well unrendered too."""
+    widths = [max(len(line[n]) for line in (head, *rows)) for n in range(len(head))]
+    rule = ["-" * max(width, 3) if n == 0 else "-" * max(width - 1, 2) + ":" for n, width in enumerate(widths)]
+    return "\n".join(_line(cells, widths) for cells in (head, rule, *rows))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = (cells[n].rjust(width) if n else cells[n].ljust(width) for n, width in enumerate(widths))
+    return "| " + " | ".join((first, *others)) + " |"
