@@ -1,6 +1,7 @@
 # Every target sets up what it needs. `make help` lists them from the comments after `##`.
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check format bench clean mariadb
+SUITES ?= pymysql sqlalchemy-pymysql
+.PHONY: help run demo suites test check format bench fuzz clean mariadb toolchains
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -19,7 +20,7 @@ run: $(STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307, embedded data
 demo: $(STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
 	@$(BIN)/python -m examples.demo
 
-test: $(STAMP) mariadb ## all tests, a private MariaDB included (TESTS=tests/contract for a part)
+test: $(STAMP) mariadb toolchains ## all tests, a private MariaDB included (TESTS=tests/contract for a part)
 	$(BIN)/python -m pytest $(TESTS)
 
 check: $(STAMP) ## lint, formatting and types
@@ -31,8 +32,16 @@ format: $(STAMP) ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) mariadb ## latency and throughput on both backends, beside a SKIP LOCKED poller
+suites: $(STAMP) mariadb ## drivers' own test suites, directly and through the proxy (SUITES="pymysql go-sql-driver", or all)
+	$(BIN)/python tests/driver_suites/compare.py $(SUITES)
+
+bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about eight minutes
 	$(BIN)/python -m benchmarks
+
+INPUTS ?= 1000000
+fuzz: $(STAMP) mariadb ## a million mutated conversations at the packet layers, some over sockets (INPUTS=1000 SEED=7)
+	$(BIN)/python tests/fuzz/fuzz_run.py --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/fuzz/fuzz_sockets.py --inputs $$(($(INPUTS) / 100)) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove the virtual environment and caches; data/ stays
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -40,6 +49,9 @@ clean: ## remove the virtual environment and caches; data/ stays
 
 mariadb:
 	@tests/install_mariadb.sh
+
+toolchains:
+	@tests/install_toolchains.sh
 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; install it or say make PYTHON=/path/to/python" >&2; exit 1; }

@@ -52,25 +52,36 @@ def own_mariadb(mariadb: MariaDb) -> Iterator[MariaDb]:
 
 
 @pytest.fixture(scope="session", params=["embedded", "mariadb"])
-def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of each backend in turn."""
-    if request.param == "mariadb":
-        server: MariaDb = request.getfixturevalue("mariadb")
-        return server.url()
-    return f"sqlite:///{tmp_path_factory.mktemp('embedded')}/queue.db"
+def place(request: pytest.FixtureRequest) -> str:
+    """Where a test is run: each backend in turn. The contract suite has one more, `proxy_accounts`."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")
-def gate(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+def backend(place: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of the place's backend."""
+    if place == "embedded":
+        return f"sqlite:///{tmp_path_factory.mktemp('embedded')}/queue.db"
+    server: MariaDb = request.getfixturevalue("mariadb")
+    return server.url()
+
+
+def options_of(place: str) -> dict[str, Any]:
+    """What a gate's configuration has besides, there."""
+    return {"auth": "proxy", "users": [{"name": "root", "password": ""}]} if place == "proxy_accounts" else {}
+
+
+@pytest.fixture(scope="session")
+def gate(backend: str, place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
     """A queuegate that the tests of this session share."""
-    running = Gate(backend, tmp_path_factory.mktemp("gate"))
+    running = Gate(backend, tmp_path_factory.mktemp("gate"), **options_of(place))
     running.start()
     yield running
     running.stop()
 
 
 @pytest.fixture
-def new_gate(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Gate]]:
+def new_gate(backend: str, place: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Gate]]:
     """Makes a queuegate for this test alone, on an empty database; keyword arguments are configuration keys."""
     gates = contextlib.ExitStack()
 
@@ -84,7 +95,7 @@ def new_gate(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> It
             server: MariaDb = request.getfixturevalue("mariadb")
             database = f"own_{number}"
             url = server.fresh_database(database)
-        gate = Gate(url, directory, database=database, **config)
+        gate = Gate(url, directory, database=database, **{**options_of(place), **config})
         gates.callback(gate.stop)
         return gate
 

@@ -56,7 +56,8 @@ def find_binary(name: str) -> str | None:
 class MariaDb:
     """A private MariaDB server on a free port with its own data directory; durable as in production."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self.options = options  # further ones of mariadbd's command line
         self.directory = Path(tempfile.mkdtemp(prefix="qg-db-"))  # short: a socket path may have 107 bytes
         self.port = free_port()
         self.socket = self.directory / "s"
@@ -76,14 +77,17 @@ class MariaDb:
         """Start the server and wait until it answers."""
         program = find_binary("mariadbd")
         assert program is not None
+        temporary = self.directory / "tmp"  # its own: a server that starts deletes what looks like an old one's tables
+        temporary.mkdir(exist_ok=True)
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [program, "--no-defaults", f"--datadir={self.directory / 'data'}", f"--socket={self.socket}",
+                 f"--tmpdir={temporary}",
                  f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={self.directory / 'pid'}",
                  "--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1", *self._user(),
                  "--max-connections=2000",
                  "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--performance-schema=OFF",
-                 "--local-infile=ON", "--max-allowed-packet=128M"],
+                 "--local-infile=ON", "--max-allowed-packet=128M", *self.options],
                 stdout=log, stderr=log,
             )  # fmt: skip
         wait_until(self._answers, 60, f"MariaDB to start; see {self.directory / 'log'}")
@@ -152,6 +156,8 @@ class Gate:
         self.directory = directory
         self.port = config.pop("port", 0)
         self.config: dict[str, Any] = config
+        if not self.embedded:
+            config.setdefault("workers", int(os.environ.get("QUEUEGATE_TEST_WORKERS", "1")))
         self.log_file = directory / "log"
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from engine.options import DEFERRED, OPTIONS
-from proxy.config import Config, Limits, Log, User
+from proxy.config import Config, Limits, Log, Tls, User
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
@@ -22,6 +22,7 @@ def keys() -> Iterator[str]:
     yield from Config.model_fields
     yield from (f"limits.{name}" for name in Limits.model_fields)
     yield from (f"log.{name}" for name in Log.model_fields)
+    yield from (f"tls.{name}" for name in Tls.model_fields)
     yield from (f"users[].{name}" for name in User.model_fields)
     not_here = {"message_cols", *DEFERRED}  # one queue's own columns; what is only kept
     yield from (f"queue_defaults.{name}" for name in OPTIONS if name not in not_here)
@@ -47,7 +48,7 @@ def test_every_key_is_in_the_shipped_file(key):
 def test_the_shipped_file_has_no_other_keys():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
     flat = set(data) | {
-        f"{section}.{name}" for section in ("limits", "log", "queue_defaults") for name in data[section]
+        f"{section}.{name}" for section in ("limits", "log", "queue_defaults", "tls") for name in data[section]
     }
     assert flat <= set(keys())
 
