@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?= tests
+JOBS ?= 2
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +22,7 @@ demo: $(STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 surv
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) mariadb toolchains ## all tests, a private MariaDB included (TESTS=tests/contract for a part)
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .
