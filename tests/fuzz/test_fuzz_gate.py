@@ -17,7 +17,8 @@ from fuzz_run import WORLD_INPUTS, Fuzzer
 from fuzz_sockets import BATCH, Attack
 from servers import Gate
 
-FRESH = int(os.environ.get("FUZZ_SEED", SystemRandom().getrandbits(32)))  # a failure shows it as `seed`, and FUZZ_SEED repeats it
+# A failure shows it as `seed`; with FUZZ_SEED it comes again.
+FRESH = int(os.environ.get("FUZZ_SEED", SystemRandom().getrandbits(32)))
 SEEDS = [pytest.param(1, id="seed-1"), pytest.param(2, id="seed-2"), pytest.param(FRESH, id="fresh-seed")]
 INPUTS = {"relay": 600, "proxy": 300, "embedded": 300}
 
