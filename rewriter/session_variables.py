@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rewriter.tokens import word_set
 
 HARMLESS = word_set(
@@ -33,6 +35,7 @@ ASKED = HARMLESS | word_set(
 """What drivers and frameworks ask for when they connect."""
 
 _READ_OTHERWISE = word_set("NO_BACKSLASH_ESCAPES ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL")
+_MODE = re.compile(r"\w+", re.ASCII)
 
 _SWITCHES = {"0": False, "1": True, "off": False, "on": True, "false": False, "true": True}
 
@@ -43,8 +46,12 @@ def switch_value(value: str | None) -> bool | None:
 
 
 def modes_without_reading_otherwise(modes: str) -> str:
-    """An sql_mode without those of its modes by which SQL is read in another way."""
-    return ",".join(mode for mode in modes.split(",") if mode and mode.strip().upper() not in _READ_OTHERWISE)
+    """An sql_mode without those of its modes by which SQL is read in another way, and without what is no mode's name.
+
+    It is put into a statement of ours, so nothing that a server says but a name may get there.
+    """
+    names = (mode.strip() for mode in modes.split(","))
+    return ",".join(name for name in names if _MODE.fullmatch(name) and name.upper() not in _READ_OTHERWISE)
 
 
 def reads_otherwise(modes: str) -> bool:

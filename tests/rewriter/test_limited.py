@@ -400,4 +400,5 @@ def test_modes_by_which_sql_is_read_otherwise() -> None:
     assert reads_otherwise("STRICT_TRANS_TABLES,ansi_quotes")
     assert not reads_otherwise("STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION")
     assert modes_without_reading_otherwise("REAL_AS_FLOAT,ANSI_QUOTES,ANSI,NO_BACKSLASH_ESCAPES") == "REAL_AS_FLOAT"
+    assert modes_without_reading_otherwise("ANSI, STRICT_TRANS_TABLES,'; DROP TABLE t,STRICT�") == "STRICT_TRANS_TABLES"
     assert [switch_value(v) for v in ("ON", "0", "true", "maybe", None)] == [True, False, True, None, None]
