@@ -45,11 +45,15 @@ def _throughput(outcomes: Mapping[str, Outcome]) -> Iterator[Target]:
 
 
 def added_latency(outcome: Outcome) -> tuple[float, float, float] | None:
-    """What HAProxy adds, what queuegate adds (us, medians), and the median of their ratios within each repeat."""
+    """What HAProxy adds, what queuegate adds (us, medians), and the median of their ratios within each repeat.
+
+    A repeat in which HAProxy seems to be quicker than the direct way (the scheduler's doing) cannot be compared with.
+    """
     theirs, ours = outcome.added(HAPROXY, MEDIAN), outcome.added(QUEUEGATE, MEDIAN)
-    if theirs is None or ours is None:
+    pairs = [(b, a) for a, b in zip(ours or (), theirs or (), strict=True) if b > 0]
+    if not pairs:
         return None
-    return median(theirs), median(ours), median(a / b for a, b in zip(ours, theirs, strict=True))
+    return median(b for b, _ in pairs), median(a for _, a in pairs), median(a / b for b, a in pairs)
 
 
 def _latency(outcomes: Mapping[str, Outcome]) -> Iterator[Target]:

@@ -73,6 +73,14 @@ def test_added_latency_is_what_is_above_the_direct_way() -> None:
     assert verdict.met and verdict.reached.startswith("1.10")
 
 
+def test_a_repeat_in_which_haproxy_seems_to_add_nothing_is_left_out() -> None:
+    measured = outcome("loop-bare", "median us", direct=[10, 20, 10], haproxy=[9, 40, 20], queuegate=[22, 40, 21])
+    assert added_latency(measured) == (15, 15.5, pytest.approx(1.05))
+    never = outcome("loop-bare", "median us", direct=[10], haproxy=[9], queuegate=[22])
+    assert added_latency(never) is None
+    assert not targets({"loop-bare": never})
+
+
 def test_verdicts() -> None:
     slow = outcome("point_select-8-text", "queries/s", haproxy=[100], queuegate=[79])
     fast = outcome("point_select-8-prepared", "queries/s", haproxy=[100], queuegate=[80])

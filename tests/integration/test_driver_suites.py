@@ -1,4 +1,4 @@
-"""Drivers' own suites pass exactly the tests through the proxy that they pass directly. `make suites` runs more of them.
+"""Drivers' own suites pass exactly the tests through the proxy that they pass directly. `make suites` runs more.
 
 PyMySQL's suite, and SQLAlchemy's compliance suite for dialects by PyMySQL: the others take longer than a test run may.
 """
