@@ -232,6 +232,8 @@ def uncompressed_so_far(data: bytes) -> tuple[bytes, bool]:
     plain = b""
     while len(data) >= 7:
         length, size = int.from_bytes(data[:3], "little"), int.from_bytes(data[4:7], "little")
+        if size and len(data) < 7 + length:
+            return plain, False  # nobody can unpack what has not all come yet
         body, fault = unpacked(data[7 : 7 + length], size)
         plain += body[:size] if size else body
         if fault or (size and len(body) != size):
