@@ -42,7 +42,7 @@ class Played:
         self.sent = b""
         self.marks: list[tuple[int, int]] = []
         self.complaints: list[str] = []
-        self.half_closed = self.cut = False
+        self.half_closed = self.cut = self.line_broken = False
         self.tls: TlsClient | None = None
         self.verdict = Verdict()
 
@@ -74,6 +74,7 @@ class Played:
         if name == "send" and isinstance(value, bytes):
             self._send(value)
         elif name == "raw" and isinstance(value, bytes):
+            self.line_broken = self.line_broken or self.tls is not None
             transport.deliver(value)
         elif name == "tls":
             self.tls = TlsClient(self.loop, transport)
@@ -216,8 +217,12 @@ class Played:
                         self.complaints.append(f"reached the server and was never sent: {payload[:80]!r}")
 
     def _unclear(self, verdict: Verdict) -> bool:
-        """An encrypted line that was in, or broke: bytes shown and bytes judged are not the same."""
-        return self.tls is not None and (verdict.entered is not None or self.tls.failed)
+        """An encrypted line that was in, or broke: bytes shown and bytes judged are not the same.
+
+        Where a broken line takes the gate's last words along, who needs no password may have been in unheard.
+        """
+        unheard = self.line_broken and b"root\0" in self.sent
+        return self.tls is not None and (verdict.entered is not None or self.tls.failed or unheard)
 
     def _check_rights(self, server: StandIn) -> None:
         """An account that is limited to one queue has nothing else looked at or changed."""
