@@ -444,7 +444,7 @@ class PacketStream(PacketWriter):
 
     def start_compression(self) -> None:
         """The client has been told OK: from now on packets are inside compressed ones."""
-        if self._transport is None or self.closed or self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing():
             return
         self._flush()
         early = bytes(self._buffer)
