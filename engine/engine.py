@@ -168,6 +168,9 @@ class Engine:
     def committed(self, report: CommitReport) -> None:
         """A client's transaction is committed: wake the queues it changed. Cheap; names of no queue are ignored."""
         self._take_in(report, here=True)
+        for name, counter, rows in report.counted:
+            if served := self._served.get(name):
+                served.manager.metrics.count(counter, rows)
         self._neighbours.committed(report)
 
     def heard(self, report: CommitReport) -> None:

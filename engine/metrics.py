@@ -9,6 +9,9 @@ from dataclasses import dataclass, fields
 class QueueMetrics:
     """What happened to a queue's messages, and what it cost the database."""
 
+    enqueued: int = 0  # rows of committed INSERTs of clients; docs/monitoring.md says which are not seen
+    acked: int = 0  # rows of committed ACKs, and of UPDATEs that ack
+    deleted: int = 0  # rows of committed DELETEs of clients
     sent: int = 0  # handed to receivers
     redelivered: int = 0  # of these, not for the first time
     settled_seen: int = 0  # in flight or cached when their ack, reject or delete was heard of
@@ -20,6 +23,10 @@ class QueueMetrics:
     lease_conflicts: int = 0  # keys a claim asked for and did not get
     rechecks: int = 0  # questions whether messages in flight are still unacked
     backend_errors: int = 0
+
+    def count(self, name: str, rows: int) -> None:
+        """Add to a counter by its name."""
+        setattr(self, name, getattr(self, name) + rows)
 
     def snapshot(self) -> dict[str, int]:
         """The counters by name."""

@@ -166,6 +166,8 @@ class CommitReport:
     touched: frozenset[QueueName] = frozenset()
     settled: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
     uncertain: frozenset[QueueName] = frozenset()
+    counted: tuple[tuple[QueueName, str, int], ...] = ()
+    """How many rows of a queue statements changed, by the counter they go to. Not for neighbours: who ran it counts."""
 
     def __bool__(self) -> bool:
         return bool(self.touched or self.settled or self.uncertain)

@@ -246,7 +246,9 @@ class Executor:
         """After an answer: keep the status flags and tell the engine of a transaction that has ended."""
         session = self.session
         session.writer.status = session.upstream.status
-        report = session.scope.record(effects, verb, ok=outcome.ok, in_transaction=session.in_transaction)
+        report = session.scope.record(
+            effects, verb, ok=outcome.ok, in_transaction=session.in_transaction, affected=outcome.affected_rows
+        )
         if report:
             self.engine.committed(report)
 

@@ -7,6 +7,8 @@ transaction of its own, proves that acks hold: what else ends a transaction (DDL
 ROLLBACK) may have undone them, and then the table is asked. An error carries no status flags: a deadlock's victim has
 lost its transaction, a DDL that failed has committed it; so the queues are looked at, and nothing is certain after it.
 
+Affected rows are counted only where the commit is certain too: after ROLLBACK TO it is not known which of them hold.
+
 The report may be lost (the process may die right after the commit): the poller repairs that, so nothing here needs
 to be durable. It may also be too generous: the lease is guarded in the table, so a needless look is all that it costs.
 """
@@ -45,6 +47,7 @@ class TransactionScope:
         *,
         ok: bool,
         in_transaction: bool,
+        affected: int = 0,
     ) -> CommitReport | None:
         """Take note of an answered statement; returns what to tell the engine now.
 
@@ -54,6 +57,8 @@ class TransactionScope:
         alone = self.empty
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
             self._add(effects)
+            if ok and affected and effects.tally is not None:
+                self._counted[effects.tally] = self._counted.get(effects.tally, 0) + affected
         self._doubtful |= not ok or verb in _WINDING
         if self.empty:
             self._doubtful = False
@@ -85,6 +90,7 @@ class TransactionScope:
 
     def _take(self, *, certain: bool) -> CommitReport:
         report = CommitReport(
+            counted=tuple((*tally, rows) for tally, rows in self._counted.items()) if certain else (),
             touched=frozenset(self._touched) if certain else self._queues(),
             settled={queue: tuple(ids) for queue, ids in self._settled.items()} if certain else {},
             uncertain=frozenset(self._uncertain if certain else self._uncertain | self._settled.keys()),
@@ -99,6 +105,7 @@ class TransactionScope:
 
     def _forget(self) -> None:
         self._touched: set[QueueName] = set()
+        self._counted: dict[tuple[QueueName, str], int] = {}
         self._settled: dict[QueueName, list[MessageId]] = {}
         self._settled_count = 0
         self._uncertain: set[QueueName] = set()

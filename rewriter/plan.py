@@ -37,6 +37,8 @@ class Effects:
     catalog: bool = False
     transaction: TransactionVerb | None = None
     several: bool = False
+    tally: tuple[QueueName, str] | None = field(default=None, compare=False)
+    """What the affected rows are counted as, once they are committed: a counter of engine.metrics, of that queue."""
 
     @property
     def empty(self) -> bool:

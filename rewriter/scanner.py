@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from engine.model import QueueCatalog, QueueName
@@ -117,7 +117,10 @@ class StatementScanner:
         self._catalog = catalog
         self._names = QueueNames(catalog)
         self._all = Glance(Concern.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues))
-        self._inserts = {name: Glance(Concern.TOUCHES, Effects(touched=frozenset((name,)))) for name in catalog.queues}
+        self._inserts = {
+            name: Glance(Concern.TOUCHES, Effects(touched=frozenset((name,)), tally=(name, "enqueued")))
+            for name in catalog.queues
+        }
         self._changes = {
             name: Effects(touched=frozenset((name,)), uncertain=frozenset((name,))) for name in catalog.queues
         }
@@ -240,7 +243,10 @@ class StatementScanner:
         return self._changed(self._target(_INSERT.match(sql, end), database))
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
-        return self._changed(self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database))
+        queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
+        if queue is None or b"replace" in sql[: end + _SEARCH_MAX].lower():
+            return self._changed(queue)
+        return Glance(Concern.TOUCHES, replace(self._changes[queue], tally=(queue, "enqueued")))
 
     def _update(self, sql: bytes, end: int, database: str | None) -> Glance:
         match = _UPDATE.match(sql, end)
@@ -261,7 +267,7 @@ class StatementScanner:
         if queue is None:
             return _NOTHING
         ids = settled_ids(sql[match.end() :], key_kind(self._catalog.queues[queue])) if match["where"] else None
-        return Glance(Concern.TOUCHES, ending(queue, ids))
+        return Glance(Concern.TOUCHES, replace(ending(queue, ids), tally=(queue, "deleted")))
 
     def _changed(self, queue: QueueName | None) -> Glance:
         return _NOTHING if queue is None else Glance(Concern.TOUCHES, self._changes[queue])

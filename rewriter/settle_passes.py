@@ -6,6 +6,8 @@ guard makes affected rows count messages that changed, and a second ack count no
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.model import MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.plan import Effects, Execute, Passthrough, Plan
@@ -28,6 +30,7 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     else:
         condition = statement.condition
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), kind))
+    effects = replace(effects, tally=(spec.name, "acked"))
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
 
@@ -121,4 +124,4 @@ def _update_effects(statement: UpdateQueue, spec: QueueSpec) -> Effects:
     plain = not statement.tail and "IGNORE" not in statement.head.upper().split()
     condition = statement.condition.encode("utf-8", "surrogatepass")  # bytes that are no characters are carried so
     ids = settled_ids(condition, key_kind(spec)) if plain else None
-    return ending(spec.name, ids)
+    return replace(ending(spec.name, ids), tally=(spec.name, "acked"))

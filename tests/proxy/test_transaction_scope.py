@@ -120,3 +120,34 @@ def test_of_several_statements_those_before_the_failed_one_count() -> None:
     assert scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == CommitReport(
         touched=frozenset({Q})
     )
+
+
+COUNTED_INSERT = Effects(touched=frozenset({Q}), tally=(Q, "enqueued"))
+COUNTED_ACK = Effects(settled=((Q, (1, 2)),), tally=(Q, "acked"))
+
+
+def test_affected_rows_are_counted_at_the_commit() -> None:
+    scope = TransactionScope()
+    scope.record(COUNTED_INSERT, ok=True, in_transaction=True, affected=3)
+    scope.record(COUNTED_INSERT, ok=False, in_transaction=True, affected=9)
+    scope.record(COUNTED_ACK, ok=True, in_transaction=True, affected=2)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report is not None
+    assert report.counted == ((Q, "enqueued", 3), (Q, "acked", 2))
+    alone = scope.record(COUNTED_INSERT, ok=True, in_transaction=False, affected=5)
+    assert alone is not None
+    assert alone.counted == ((Q, "enqueued", 5),)
+
+
+def test_what_may_have_been_undone_is_not_counted() -> None:
+    for verb in (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE):
+        scope = TransactionScope()
+        scope.record(COUNTED_INSERT, ok=True, in_transaction=True, affected=3)
+        scope.record(verb=verb, ok=True, in_transaction=True)
+        report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+        assert report is not None
+        assert report.counted == ()
+    scope.record(COUNTED_INSERT, ok=True, in_transaction=True, affected=3)
+    rolled_back = scope.record(verb=TransactionVerb.ROLLBACK, ok=True, in_transaction=False)
+    assert rolled_back is not None
+    assert rolled_back.counted == ()

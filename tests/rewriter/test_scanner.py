@@ -172,6 +172,26 @@ def test_effects_of_what_passes(sql: bytes, effects: Effects) -> None:
     assert SCANNER.glance(sql, "shop") == Glance(Concern.TOUCHES, effects)
 
 
+@pytest.mark.parametrize(
+    ("sql", "counter"),
+    [
+        (b"INSERT INTO q (a) VALUES (1)", "enqueued"),
+        (b"INSERT IGNORE INTO q SELECT * FROM t", "enqueued"),
+        (b"LOAD DATA INFILE 'f' INTO TABLE q", "enqueued"),
+        (b"DELETE FROM q WHERE id = 5", "deleted"),
+        # their affected rows are not rows added
+        (b"LOAD DATA INFILE 'f' REPLACE INTO TABLE q", None),
+        (b"REPLACE INTO q (a) VALUES (1)", None),
+        (b"INSERT INTO q (a) VALUES (1) ON DUPLICATE KEY UPDATE a = 2", None),
+        (b"UPDATE q SET time_next = 0", None),
+        # of several statements only the last one's are known
+        (b"INSERT INTO q (a) VALUES (1); INSERT INTO q (a) VALUES (2)", None),
+    ],
+)
+def test_what_affected_rows_are_counted_as(sql: bytes, counter: str | None) -> None:
+    assert SCANNER.glance(sql, "shop").effects.tally == (None if counter is None else (Q, counter))
+
+
 def test_names_are_resolved_by_database() -> None:
     assert concern(b"INSERT INTO q2 VALUES (1)") is Concern.NONE
     assert concern(b"INSERT INTO q2 VALUES (1)", "other") is Concern.TOUCHES
