@@ -129,7 +129,6 @@ COUNTED_ACK = Effects(settled=((Q, (1, 2)),), tally=(Q, "acked"))
 def test_affected_rows_are_counted_at_the_commit() -> None:
     scope = TransactionScope()
     scope.record(COUNTED_INSERT, ok=True, in_transaction=True, affected=3)
-    scope.record(COUNTED_INSERT, ok=False, in_transaction=True, affected=9)
     scope.record(COUNTED_ACK, ok=True, in_transaction=True, affected=2)
     report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
     assert report is not None
