@@ -18,8 +18,25 @@ MessageId = int | str | bytes
 TextValue = bytes | None
 """One column's value as the MySQL text protocol carries it; None is NULL."""
 
-SYSTEM_COLUMNS = ("id", "priority", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state")
+SYSTEM_COLUMNS = (
+    "id",
+    "priority",
+    "time_scheduled",
+    "time_next",
+    "epoch",
+    "time_created",
+    "time_acked",
+    "state",
+    "first_error",
+    "last_error",
+)
 """Columns that CREATE QUEUE adds, in table order. All but `id` are hidden from `*`."""
+
+ERROR_COLUMNS = ("first_error", "last_error")
+"""What NACK and REJECT note their reason in; an adopted table may lack them."""
+
+ERROR_CHARACTERS = 1000
+"""How much of a reason is kept."""
 
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
 """What a table must have to be served as a queue (Vitess's current layout)."""

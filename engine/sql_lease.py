@@ -15,6 +15,7 @@ from engine.identity import from_text, id_kind
 from engine.model import Message, MessageId, QueueSpec, TextValue
 from engine.sql_look import INTEGER, id_column, not_null
 from engine.statements.queue import QueueStatements
+from engine.states import lease_end
 from engine.store import Claim, Release
 
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
@@ -47,7 +48,7 @@ def claim(
     now_ns = int(not_null(rows[0][0]))
     locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
     last = max(delays_ns)
-    until_ns = {epoch: now_ns + delays_ns[min(max(epoch, 0), last)] for epoch in {row.epoch for row in locked}}
+    until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in locked}}
     values = _lease(connection, statements, queue, [row.id for row in locked], until_ns)
     messages = (
         Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])

@@ -16,6 +16,7 @@ from engine.backend.base import Statement, StoreConnection
 from engine.identity import from_text, id_kind
 from engine.model import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
 from engine.statements.queue import QueueStatements
+from engine.states import REJECTED_NS
 from engine.store import Look
 
 PRIORITY_LEVELS_MAX = 32
@@ -160,8 +161,8 @@ class _Reading:
         self._keys.append(MessageKey(int(not_null(priority)), int(time_next or 0), id_value))
 
     def _note_due(self, time_next: TextValue) -> None:
-        if time_next is not None:
-            due_ns = int(time_next)
+        due_ns = None if time_next is None else int(time_next)
+        if due_ns is not None and due_ns < REJECTED_NS:  # what is set aside never falls due
             self._next_due_ns = due_ns if self._next_due_ns is None else min(self._next_due_ns, due_ns)
 
 

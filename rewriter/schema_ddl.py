@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from engine.errors import InvalidOption
-from engine.model import SYSTEM_COLUMNS, QueueSpec
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, QueueSpec
 from engine.options import QueueOptions, option_items, to_comment
 from rewriter.ddl_grammar import parse_create_table
 from rewriter.errors import UnsupportedSql
@@ -29,9 +29,10 @@ _TYPES = {
     "time_next": frozenset(("BIGINT",)),
     "time_created": frozenset(("BIGINT",)),
     "time_acked": frozenset(("BIGINT",)),
+    **dict.fromkeys(ERROR_COLUMNS, frozenset(("VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"))),
 }
 _NO_IDENTITY = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME BIT JSON GEOMETRY POINT LINESTRING POLYGON")
-_NULLABLE = ("time_next", "time_acked")
+_NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS)
 _COUNTED = ("priority", "epoch")
 
 
@@ -84,6 +85,7 @@ def _defaults(now_sql: str) -> dict[str, str]:
         "time_created": f"BIGINT NOT NULL DEFAULT {now_sql}",
         "time_acked": "BIGINT NULL",
         "state": f"VARCHAR(11) {_STATE}",
+        **dict.fromkeys(ERROR_COLUMNS, f"VARCHAR({ERROR_CHARACTERS}) NULL"),
     }
 
 
@@ -125,7 +127,7 @@ def _user_id(item: ColumnItem) -> str:
 
 def _with_default(item: ColumnItem, name: str, ours: str) -> str:
     if name in _NULLABLE and _nullness(item) == "NOT NULL":
-        return _refuse(item, "it must allow NULL, which an acked message (time_next) or a waiting one (time_acked) has")
+        return _refuse(item, "it must allow NULL: time_next of an acked message, the others of a new one")
     if name in _COUNTED and (_nullness(item) == "NULL" or _default_is_null(item)):
         return _refuse(item, "it must not be NULL")
     if name == "time_acked" and "DEFAULT" in item.words and not _default_is_null(item):
@@ -205,6 +207,9 @@ _AS_CREATED = {
     "time_created": rf"bigint{_INT} NOT NULL DEFAULT {_NOW}",
     "time_acked": rf"bigint{_INT}(?: NULL)?(?: DEFAULT NULL)?",
     "state": r"varchar\(11\).* GENERATED ALWAYS AS .*",
+    **dict.fromkeys(
+        ERROR_COLUMNS, r"varchar\(1000\)(?: CHARACTER SET \w+)?(?: COLLATE \w+)?(?: NULL)?(?: DEFAULT NULL)?"
+    ),
 }
 
 _EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")  # how MySQL prints what older versions do not know

@@ -27,6 +27,7 @@ from engine.model import (
     TextValue,
 )
 from engine.options import QueueOptions
+from engine.states import REJECTED_NS, lease_end
 from engine.store import Claim, Look, LookAndClaim, Release, first_free
 
 T = TypeVar("T")
@@ -115,24 +116,26 @@ class MemoryStore:
 
     async def look(self, queue: QueueSpec, limit: int) -> Look:
         async def work() -> Look:
-            now = self.clock.now_ns()
+            now = self._now_ns()
             waiting = [row for row in self._table(queue).values() if row.time_acked is None]
             due = [row for row in waiting if row.time_next is None or row.time_next <= now]
             keys = sorted(MessageKey(row.priority or 0, row.due_ns, row.id) for row in due)
-            later = [row.time_next for row in waiting if row.time_next is not None and row.time_next > now]
+            later = [
+                row.time_next for row in waiting if row.time_next is not None and now < row.time_next < REJECTED_NS
+            ]
             return Look(now, tuple(keys[:limit]), min(later, default=None), len(keys) > limit)
 
         return await self._call("look", work)
 
     async def claim(self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
         async def work() -> Claim:
-            now, last = self.clock.now_ns(), max(delays_ns)
+            now, last = self._now_ns(), max(delays_ns)
             messages = []
             for row in self._rows(queue, ids):
                 if row.id in self.locked or (row.time_next is not None and row.time_next > now):
                     continue
                 due_ns, epoch = row.due_ns, row.epoch or 0
-                row.time_next, row.epoch = now + delays_ns[min(epoch, last)], epoch + 1
+                row.time_next, row.epoch = lease_end(now + delays_ns[min(epoch, last)]), epoch + 1
                 messages.append(Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values()))
             return Claim(now, tuple(messages))
 
@@ -179,6 +182,10 @@ class MemoryStore:
 
     async def close(self) -> None:
         self.calls["close"] += 1
+
+    def _now_ns(self) -> int:
+        """In whole microseconds, as databases count."""
+        return self.clock.now_ns() // 1000 * 1000
 
     def _table(self, queue: QueueSpec) -> dict[MessageId, Row]:
         if queue.name not in self.tables:

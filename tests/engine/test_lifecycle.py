@@ -23,6 +23,7 @@ from engine.errors import (
 )
 from engine.message_manager import TRANSITIONS, Event, Mode
 from engine.model import CommitReport, QueueName, SubscribeRequest
+from engine.states import lease_end
 
 GONE = BackendUnavailable("server has gone away", 2006)
 
@@ -337,7 +338,7 @@ async def test_changed_options_take_effect_and_streams_go_on():
         assert w.engine.catalog.version == version + 1
         await w.commit(*(Row(id_) for id_ in range(1, 6)))
         assert [len(batch.messages) for batch in receiver.batches] == [2, 1]
-        assert receiver.batches[0].messages[0].lease_until_ns == w.clock.now_ns() + 10 * SECOND
+        assert receiver.batches[0].messages[0].lease_until_ns == lease_end(w.clock.now_ns() + 10 * SECOND)
 
 
 @in_virtual_time

@@ -7,6 +7,7 @@ from memory_store import Row
 
 from engine.clock import NS_PER_SECOND as SECOND
 from engine.model import MessageKey, QueueCatalog
+from engine.states import lease_end
 from engine.store import Release
 
 DELAYS = {0: 10 * SECOND, 1: 20 * SECOND, 2: 40 * SECOND}
@@ -127,7 +128,7 @@ async def test_a_claim_leases_and_returns_the_row_as_it_then_is(bench):
     claim = await bench.store.claim(bench.spec, [7], DELAYS)
     message = claim.messages[0]
     assert (message.id, message.epoch, message.priority, message.due_ns) == (7, 1, 3, 123)
-    assert message.lease_until_ns == claim.now_ns + 10 * SECOND
+    assert message.lease_until_ns == lease_end(claim.now_ns + 10 * SECOND)
     row = await bench.row(7)
     assert (row.epoch, row.time_next) == (1, message.lease_until_ns)
     values = dict(zip([column.name for column in bench.spec.columns], message.values, strict=True))
@@ -204,7 +205,7 @@ async def test_a_look_and_claim_leases_the_first_of_what_it_found(bench):
     for message in found.claim.messages:
         row = await bench.row(message.id)
         assert (row.epoch, row.time_next) == (1, message.lease_until_ns)
-        assert message.lease_until_ns == found.claim.now_ns + 10 * SECOND
+        assert message.lease_until_ns == lease_end(found.claim.now_ns + 10 * SECOND)
         assert f"p{message.id}".encode() in message.values
     for id_ in (1, 4, 5):
         assert (await bench.row(id_)).epoch == 0

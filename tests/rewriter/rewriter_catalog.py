@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from engine.model import SYSTEM_COLUMNS, ColumnMeta, QueueCatalog, QueueName, QueueSpec
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, ColumnMeta, QueueCatalog, QueueName, QueueSpec
 from engine.options import QueueOptions
 
 BIGINT, VARCHAR, STRING = 8, 253, 254
 UTF8MB4, BINARY = 45, 63
 
 
+def _error(name: str) -> ColumnMeta:
+    return ColumnMeta(name, VARCHAR, UTF8MB4, length=4 * ERROR_CHARACTERS)
+
+
 def spec(
     database: str, table: str, *, id_type: int = BIGINT, charset: int = BINARY, user: tuple[str, ...] = ()
 ) -> QueueSpec:
     user = user or ("user_id", "payload")
-    system = tuple(ColumnMeta(name, BIGINT, BINARY) for name in SYSTEM_COLUMNS if name != "id" and name not in user)
+    names = [name for name in SYSTEM_COLUMNS if name != "id" and name not in user]
+    system = tuple(_error(name) if name in ERROR_COLUMNS else ColumnMeta(name, BIGINT, BINARY) for name in names)
     columns = (
         ColumnMeta("id", id_type, charset),
         *system,
