@@ -1,21 +1,16 @@
 """MessageManager: one queue's life in memory. Head of the engine's hot path, so its rules first.
 
 What lives here
-    The receivers of one queue, the cache of keys that wait, the leases in flight, and one owner task that does all
-    database work for them, one call at a time. No locks: state changes between awaits only, and only the owner awaits.
-
-Modes
-    idle      no receiver: nothing is cached, the table is not looked at (the purger alone works on it)
-    steady    the cache holds everything that was due at the last look
-    pending   the table holds, or may hold, due messages that the cache does not
-    What leads from one to another is the table TRANSITIONS; a (mode, event) that is not in it is a defect.
+    The receivers of one queue, in lanes (engine.lane: what waits for them, and when the table is looked at), the leases
+    in flight, and one owner task that does all database work for them, one call at a time. No locks: state changes
+    between awaits only, and only the owner awaits.
 
 Theory of operation
     A pass (`run_once`) does what is needed, in this order: give back leases of receivers that are gone, drop leases
-    that ran out, ask the table about messages in flight, look, claim and hand out, end bounded results for which
-    nothing is left. Where receivers wait and there is no backlog, the look and the claim are one call to the store.
-    A pass that did anything is followed by another at once; otherwise the owner sleeps until it is woken (a commit, a
-    receiver) or the next thing falls due. Without a receiver that waits, nothing is looked for.
+    that ran out, ask the table about messages in flight, a step of each lane that has receivers (look, claim and hand
+    out), end bounded results for which nothing is left. A pass that did anything is followed by another at once;
+    otherwise the owner sleeps until it is woken (a commit, a receiver) or the next thing falls due. Without a receiver
+    that waits, nothing is looked for; without any receiver nothing is cached (the purger alone works on the queue).
 
 What must never be
     - a message handed out that is not leased in the table;
@@ -28,23 +23,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterable, Sequence
 
-from engine.cache import MessageCache
 from engine.clock import Clock, Jitter
-from engine.conflicts import Conflicts
 from engine.errors import BackendError, EngineError, ShuttingDown
 from engine.give_back import GiveBacks
 from engine.identity import IdKind, id_kind, normalise
 from engine.in_flight import InFlight
+from engine.lane import Lane, Mode, Pass, Surroundings
 from engine.metrics import QueueMetrics
-from engine.model import Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest, WaitMode
+from engine.model import Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest
 from engine.outage import Outage
-from engine.poller import Looked, Poller
 from engine.rechecker import Rechecker
-from engine.sender import CLAIM_MAX, Sender, Sent, Taker
 from engine.service import Service
 from engine.store import MessageStore, Release
 from engine.subscription import Subscription
@@ -52,62 +42,6 @@ from engine.work import DatabaseWork
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _DOUBTFUL_ERRNOS = frozenset((1054, 1146))  # unknown column or table: the queue changed around the proxy
-
-
-class Mode(Enum):
-    """See the module."""
-
-    IDLE = "idle"
-    STEADY = "steady"
-    PENDING = "pending"
-
-
-class Event(Enum):
-    """What moves a manager from mode to mode."""
-
-    SUBSCRIBED = "a receiver came"
-    LAST_LEFT = "the last receiver left"
-    TOUCHED = "a commit touched the queue"
-    LOOKED_ALL = "a look brought everything due"
-    LOOKED_PART = "a look brought less than is due"
-    LOST = "a claim failed or the cache was cut"
-
-
-TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {
-    (Mode.IDLE, Event.SUBSCRIBED): Mode.PENDING,
-    (Mode.IDLE, Event.TOUCHED): Mode.IDLE,
-    (Mode.IDLE, Event.LOOKED_ALL): Mode.IDLE,
-    (Mode.IDLE, Event.LOOKED_PART): Mode.IDLE,
-    (Mode.IDLE, Event.LOST): Mode.IDLE,
-    (Mode.STEADY, Event.SUBSCRIBED): Mode.STEADY,
-    (Mode.STEADY, Event.TOUCHED): Mode.PENDING,
-    (Mode.STEADY, Event.LOOKED_ALL): Mode.STEADY,
-    (Mode.STEADY, Event.LOOKED_PART): Mode.PENDING,
-    (Mode.STEADY, Event.LOST): Mode.PENDING,
-    (Mode.STEADY, Event.LAST_LEFT): Mode.IDLE,
-    (Mode.PENDING, Event.SUBSCRIBED): Mode.PENDING,
-    (Mode.PENDING, Event.TOUCHED): Mode.PENDING,
-    (Mode.PENDING, Event.LOOKED_ALL): Mode.STEADY,
-    (Mode.PENDING, Event.LOOKED_PART): Mode.PENDING,
-    (Mode.PENDING, Event.LOST): Mode.PENDING,
-    (Mode.PENDING, Event.LAST_LEFT): Mode.IDLE,
-}
-
-
-@dataclass(slots=True)
-class Pass:
-    """What one pass did."""
-
-    released: int = 0
-    rechecked: bool = False
-    looked: bool = False
-    claimed: bool = False
-    sent: int = 0
-    failed: bool = False
-
-    @property
-    def worked(self) -> bool:
-        return bool(self.released or self.rechecked or self.looked or self.claimed)
 
 
 class MessageManager(Service):
@@ -127,36 +61,38 @@ class MessageManager(Service):
     ) -> None:
         super().__init__(f"manager of {queue.name}", logger)
         self.queue = queue
-        self.mode = Mode.IDLE
         self.metrics = metrics
         self._clock, self._doubt = clock, doubt
         self._kind = id_kind(queue.columns[_id_position(queue)])
-        self._cache = MessageCache(queue.options.cache_size)
         self._in_flight: InFlight[Subscription] = InFlight()
-        self._conflicts = Conflicts()
-        self._poller = Poller(store, work, clock, self._cache, self._conflicts, metrics)
-        self._sender = Sender(
-            store, work, clock, jitter, self._cache, self._in_flight, self._conflicts, metrics, self._poller.note_due
-        )
         self._rechecker = Rechecker(store, work, clock, self._in_flight, metrics)
         self._give_backs = GiveBacks(store, work, clock, metrics, logger, released)
-        self._subscriptions: dict[Subscription, None] = {}
-        self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
-        self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
+        self._subscriptions: dict[Subscription, Lane] = {}
         self._wakeup = asyncio.Event()
+        around = Surroundings(store, work, clock, jitter, metrics, self._in_flight, self._wake, self._orphaned)
+        self._lane = Lane(queue, around)
         self._end_error: EngineError | None = None
         self._outage = Outage(queue.name, clock, logger)
 
     def __repr__(self) -> str:
         return (
             f"<MessageManager {self.queue.name} {self.mode.value} subscribers={len(self._subscriptions)}"
-            f" cached={len(self._cache)} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
+            f" cached={self._lane.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
         )
 
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""
-        counts = (len(self._subscriptions), len(self._cache), len(self._in_flight))
+        cached = sum(lane.cached for lane in self._lanes())
+        counts = (len(self._subscriptions), cached, len(self._in_flight))
         return QueueStatus(self.queue.name, *counts, self.metrics.snapshot())
+
+    @property
+    def mode(self) -> Mode:
+        """What is known of the messages that wait."""
+        return self._lane.mode
+
+    def _lanes(self) -> Sequence[Lane]:
+        return (self._lane,)
 
     # --- heard from the engine
 
@@ -165,26 +101,14 @@ class MessageManager(Service):
         if self._end_error is not None:
             raise self._end_error
         subscription = Subscription(self.queue, request, self)
-        self._subscriptions[subscription] = None
-        self._on(Event.SUBSCRIBED)
-        if subscription.needs_look:
-            self._poller.want()
-        if subscription.bounded:
-            self._bounded[subscription] = self._wait_timer(subscription)
+        self._subscriptions[subscription] = self._lane
+        self._lane.join(subscription)
         return subscription
-
-    def _wait_timer(self, subscription: Subscription) -> asyncio.TimerHandle | None:
-        if subscription.request.wait_mode is not WaitMode.WAIT:
-            return None
-        until = self._clock.monotonic() + subscription.request.wait_seconds
-        return asyncio.get_running_loop().call_at(until, self._wait_over, subscription)
 
     def touched(self) -> None:
         """A commit added or rescheduled messages."""
-        self._on(Event.TOUCHED)
-        if self.mode is not Mode.IDLE:
-            self._poller.want()
-            self._conflicts.end_pauses()
+        concerned = [lane.touched() for lane in self._lanes()]
+        if any(concerned):
             self._outage.end_pause()
             self._wake()
 
@@ -198,8 +122,7 @@ class MessageManager(Service):
                 unsure = True
             else:
                 known.append(id_)
-                self._conflicts.remove(id_)
-        hits = self._sender.settled(known) + self._cache.discard(known) + self._in_flight.settle(known)
+        hits = sum(lane.settled(known) for lane in self._lanes()) + self._in_flight.settle(known)
         self.metrics.settled_seen += hits
         if hits < len(known):
             # 'A' may be the same message as 'a' by the column's collation: only the table knows.
@@ -211,7 +134,8 @@ class MessageManager(Service):
 
     def uncertain(self) -> None:
         """A commit may have ended some messages."""
-        self._sender.uncertain()
+        for lane in self._lanes():
+            lane.uncertain()
         self._rechecker.uncertain()
         self._wake()
 
@@ -219,12 +143,10 @@ class MessageManager(Service):
         """The queue's options or columns changed; streams go on."""
         self.queue = queue
         self._kind = id_kind(queue.columns[_id_position(queue)])
-        self._cache.limit = queue.options.cache_size
-        self._cache.clear()
-        self._on(Event.LOST)
+        for lane in self._lanes():
+            lane.retune(queue)
         for subscription in list(self._subscriptions):
             subscription.retune(queue)
-        self._poller.want()
         self._wake()
 
     async def open(self) -> None:
@@ -258,23 +180,10 @@ class MessageManager(Service):
         return self._in_flight.count(subscription)
 
     def wants(self, subscription: Subscription) -> None:
-        self._waiting.pop(subscription, None)
-        self._waiting[subscription] = None
-        self._wake()
+        self._subscriptions[subscription].wants(subscription)
 
     def ended(self, subscription: Subscription) -> None:
-        del self._subscriptions[subscription]
-        self._waiting.pop(subscription, None)
-        if timer := self._bounded.pop(subscription, None):
-            timer.cancel()
-        if not self._subscriptions:
-            self._on(Event.LAST_LEFT)
-            self._forget()
-
-    def _forget(self) -> None:
-        self._cache.clear()
-        self._conflicts.clear()
-        self._poller.reset()
+        self._subscriptions.pop(subscription).leave(subscription)
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
         untaken = {message.id for message in subscription.take_untaken()}
@@ -287,9 +196,9 @@ class MessageManager(Service):
         if self.running and self._outage.error is None:
             await asyncio.wait(futures, timeout=_CLOSE_WAIT_SECONDS)
 
-    def _wait_over(self, subscription: Subscription) -> None:
-        subscription.draining = True
-        self._wake()
+    def _orphaned(self, messages: Sequence[Message]) -> None:
+        """Leased, but their receiver ended, or the table changed, meanwhile."""
+        self._give_backs.add([_release_of(message) for message in messages], counted=False)
 
     # --- the owner task
 
@@ -312,7 +221,8 @@ class MessageManager(Service):
             return Pass(failed=True)
         if result.worked:
             self._outage.worked()
-        self._end_drained()
+        for lane in self._lanes():
+            lane.end_drained()
         return result
 
     async def _do(self, result: Pass) -> None:
@@ -320,18 +230,16 @@ class MessageManager(Service):
         self.metrics.expired += self._in_flight.expire(self._clock.monotonic())
         if self._subscriptions:
             await self._recheck(result)
-            if takers := self._takers_of_a_look():
-                await self._look_and_send(result, takers)
-            else:
-                await self._look(result)
-                await self._send(result)
+            for lane in self._lanes():
+                await lane.step(result)
 
     async def _return_leases(self, result: Pass) -> None:
         due = self._give_backs.next_try()
         if due is not None and due <= self._clock.monotonic():
             result.released = await self._give_backs.run_once(self.queue)
             if result.released:
-                self._poller.want()
+                for lane in self._lanes():
+                    lane.want_look()
 
     async def _recheck(self, result: Pass) -> None:
         due = self._rechecker.next_time(messages_wait=self._messages_may_wait())
@@ -340,115 +248,23 @@ class MessageManager(Service):
             await self._rechecker.run_once(self.queue)
 
     def _messages_may_wait(self) -> bool:
-        overdue = self._poller.next_look(self.queue) <= self._clock.monotonic()
-        return bool(self._cache) or self.mode is Mode.PENDING or overdue
-
-    async def _look(self, result: Pass) -> None:
-        room = self._room()
-        if not room or not self._look_due(room):
-            return
-        asking = self._asking()
-        result.looked = True
-        self._looked(await self._poller.run_once(self.queue, room), asking)
-
-    def _takers_of_a_look(self) -> list[Taker]:
-        """Whom a look that is due serves at once.
-
-        Nobody, where the cache holds messages that come first, and in a backlog: there a look takes long enough for
-        further receivers to come to wait, and one claim after it serves them all.
-        """
-        room = self._room()
-        if self._cache or self._poller.backlog or not room or not self._look_due(room):
-            return []
-        return self._sender.takers(self._waiting)
-
-    async def _look_and_send(self, result: Pass, takers: Sequence[Taker]) -> None:
-        queue, asking = self.queue, self._asking()
-        result.looked = True
-        limit = self._poller.start(sum(capacity for _, capacity in takers))
-        try:
-            found = await self._sender.look_and_claim(queue, takers, limit)
-        except BaseException:
-            self._poller.want()
-            self._on(Event.LOST)
-            raise
-        result.claimed = bool(found.leased)
-        looked = self._poller.finish(found.look, found.gone)
-        self._gave(result, self._sender.hand_out(queue, takers, found.leased))
-        self._looked(looked, asking)
-
-    def _asking(self) -> list[Subscription]:
-        """Results that have to be answered from a look that begins now, or later."""
-        return [subscription for subscription in self._bounded if subscription.needs_look]
-
-    def _looked(self, looked: Looked, asking: Iterable[Subscription]) -> None:
-        for subscription in asking:
-            subscription.needs_look = False
-        self._on(Event.LOOKED_ALL if looked.complete else Event.LOOKED_PART)
-        if self.mode is Mode.IDLE:
-            self._forget()  # the last receiver left meanwhile
-
-    def _room(self) -> int:
-        """How many messages the waiting receivers can take, counted up to what one claim can give."""
-        room = 0
-        for subscription in self._waiting:
-            room += subscription.capacity()
-            if room >= CLAIM_MAX:
-                break
-        return room
-
-    def _look_due(self, room: int) -> bool:
-        if self.mode is Mode.PENDING and len(self._cache) < room:
-            return True
-        return self._poller.next_look(self.queue) <= self._clock.monotonic()
-
-    async def _send(self, result: Pass) -> None:
-        if not self._cache or not self._room():
-            return
-        result.claimed = True
-        try:
-            sent = await self._sender.run_once(self.queue, self._waiting)
-        except BaseException:
-            self._on(Event.LOST)
-            raise
-        self._gave(result, sent)
-
-    def _gave(self, result: Pass, sent: Sent) -> None:
-        result.sent = sent.handed_out
-        self._give_backs.add([_release_of(message) for message in sent.orphans], counted=False)
-        for subscription in sent.served:
-            if not subscription.waiting:
-                self._waiting.pop(subscription, None)
-
-    def _end_drained(self) -> None:
-        """End the bounded results for which nothing is left."""
-        draining = [s for s in self._bounded if s.draining and s.waiting and not s.needs_look]
-        if not draining or self._cache or self.mode is Mode.PENDING:
-            return
-        if self._poller.next_look(self.queue) > self._clock.monotonic():
-            for subscription in draining:
-                subscription.finish()
+        return any(lane.messages_may_wait for lane in self._lanes())
 
     # --- trouble
 
     def _failed(self, error: BackendError) -> None:
         self.metrics.backend_errors += 1
-        self._on(Event.LOST)
-        if self._subscriptions:
-            self._poller.want()
+        for lane in self._lanes():
+            lane.failed()
         self._outage.failed(error)
         self._end_drained_by_outage()
         if error.errno in _DOUBTFUL_ERRNOS:
             self._doubt()
 
     def _end_drained_by_outage(self) -> None:
-        """A result that has to end now must not end as if nothing had been due."""
         assert self._outage.error is not None
-        for subscription in [s for s in self._bounded if s.draining and s.waiting]:
-            if subscription.sent:
-                subscription.finish()
-            else:
-                subscription.end(self._outage.error)
+        for lane in self._lanes():
+            lane.end_drained_by(self._outage.error)
 
     async def _release_all(self, grace_seconds: float) -> None:
         try:
@@ -456,10 +272,7 @@ class MessageManager(Service):
         except (BackendError, TimeoutError) as error:
             self._logger.warning("%s: leases run out, not given back: %s", self.queue.name, error)
 
-    # --- modes and time
-
-    def _on(self, event: Event) -> None:
-        self.mode = TRANSITIONS[self.mode, event]
+    # --- time
 
     def _wake(self) -> None:
         self._wakeup.set()
@@ -469,8 +282,7 @@ class MessageManager(Service):
         times = [self._give_backs.next_try(), self._in_flight.next_deadline()]
         if self._subscriptions:
             times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
-        if self._room():
-            times.append(self._poller.next_look(self.queue))
+        times += [lane.next_time() for lane in self._lanes()]
         wanted = min((time for time in times if time is not None), default=None)
         return None if wanted is None else max(wanted, self._outage.retry_at)
 

@@ -21,7 +21,7 @@ from engine.errors import (
     ShuttingDown,
     UnknownColumn,
 )
-from engine.message_manager import TRANSITIONS, Event, Mode
+from engine.lane import TRANSITIONS, Event, Mode
 from engine.model import CommitReport, QueueName, SubscribeRequest
 from engine.states import lease_end
 

@@ -1,0 +1,341 @@
+"""Lane: the receivers of one queue that ask for the same messages, and what waits for them.
+
+What lives here
+    The receivers, the cache of keys that wait, and when the table must be looked at for them. Whose turn it is, the
+    leases in flight and all that concerns the queue as a whole are the manager's (engine.message_manager).
+
+Modes
+    idle      no receiver: nothing is cached, the table is not looked at
+    steady    the cache holds everything that was due at the last look
+    pending   the table holds, or may hold, due messages that the cache does not
+    What leads from one to another is the table TRANSITIONS; a (mode, event) that is not in it is a defect.
+
+A step looks, and claims and hands out. Where receivers wait and there is no backlog, the look and the claim are one
+call to the store. No locks: state changes between awaits only, and only the manager's owner task awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.cache import MessageCache
+from engine.clock import Clock, Jitter
+from engine.conflicts import Conflicts
+from engine.errors import EngineError
+from engine.in_flight import InFlight
+from engine.metrics import QueueMetrics
+from engine.model import Message, MessageId, QueueSpec, WaitMode
+from engine.poller import Looked, Poller
+from engine.sender import CLAIM_MAX, Sender, Sent, Taker
+from engine.store import MessageStore
+from engine.subscription import Subscription
+from engine.work import DatabaseWork
+
+
+class Mode(Enum):
+    """See the module."""
+
+    IDLE = "idle"
+    STEADY = "steady"
+    PENDING = "pending"
+
+
+class Event(Enum):
+    """What moves a lane from mode to mode."""
+
+    SUBSCRIBED = "a receiver came"
+    LAST_LEFT = "the last receiver left"
+    TOUCHED = "a commit touched the queue"
+    LOOKED_ALL = "a look brought everything due"
+    LOOKED_PART = "a look brought less than is due"
+    LOST = "a claim failed or the cache was cut"
+
+
+TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {
+    (Mode.IDLE, Event.SUBSCRIBED): Mode.PENDING,
+    (Mode.IDLE, Event.TOUCHED): Mode.IDLE,
+    (Mode.IDLE, Event.LOOKED_ALL): Mode.IDLE,
+    (Mode.IDLE, Event.LOOKED_PART): Mode.IDLE,
+    (Mode.IDLE, Event.LOST): Mode.IDLE,
+    (Mode.STEADY, Event.SUBSCRIBED): Mode.STEADY,
+    (Mode.STEADY, Event.TOUCHED): Mode.PENDING,
+    (Mode.STEADY, Event.LOOKED_ALL): Mode.STEADY,
+    (Mode.STEADY, Event.LOOKED_PART): Mode.PENDING,
+    (Mode.STEADY, Event.LOST): Mode.PENDING,
+    (Mode.STEADY, Event.LAST_LEFT): Mode.IDLE,
+    (Mode.PENDING, Event.SUBSCRIBED): Mode.PENDING,
+    (Mode.PENDING, Event.TOUCHED): Mode.PENDING,
+    (Mode.PENDING, Event.LOOKED_ALL): Mode.STEADY,
+    (Mode.PENDING, Event.LOOKED_PART): Mode.PENDING,
+    (Mode.PENDING, Event.LOST): Mode.PENDING,
+    (Mode.PENDING, Event.LAST_LEFT): Mode.IDLE,
+}
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one pass of the manager did, in whichever lanes."""
+
+    released: int = 0
+    rechecked: bool = False
+    looked: bool = False
+    claimed: bool = False
+    sent: int = 0
+    failed: bool = False
+
+    @property
+    def worked(self) -> bool:
+        return bool(self.released or self.rechecked or self.looked or self.claimed)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all lanes of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for a
+    receiver that can no longer take them."""
+
+    store: MessageStore
+    work: DatabaseWork
+    clock: Clock
+    jitter: Jitter
+    metrics: QueueMetrics
+    in_flight: InFlight[Subscription]
+    wake: Callable[[], None]
+    orphaned: Callable[[Sequence[Message]], None]
+
+
+class Lane:
+    """See the module."""
+
+    def __init__(self, queue: QueueSpec, around: Surroundings) -> None:
+        store, work, clock, metrics = around.store, around.work, around.clock, around.metrics
+        self.queue = queue
+        self.mode = Mode.IDLE
+        self._clock, self._wake, self._orphaned = clock, around.wake, around.orphaned
+        self._cache = MessageCache(queue.options.cache_size)
+        self._conflicts = Conflicts()
+        self._poller = Poller(store, work, clock, self._cache, self._conflicts, metrics)
+        shared = (self._cache, around.in_flight, self._conflicts, metrics)
+        self._sender = Sender(store, work, clock, around.jitter, *shared, self._poller.note_due)
+        self._subscriptions: dict[Subscription, None] = {}
+        self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
+        self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
+
+    def __repr__(self) -> str:
+        return f"<Lane {self.mode.value} subscribers={len(self._subscriptions)} cached={self.cached}>"
+
+    @property
+    def cached(self) -> int:
+        """Keys that wait here."""
+        return len(self._cache)
+
+    @property
+    def occupied(self) -> bool:
+        """Whether it has receivers."""
+        return bool(self._subscriptions)
+
+    # --- receivers
+
+    def join(self, subscription: Subscription) -> None:
+        """A new receiver; it takes part from the moment it waits."""
+        self._subscriptions[subscription] = None
+        self._on(Event.SUBSCRIBED)
+        if subscription.needs_look:
+            self._poller.want()
+        if subscription.bounded:
+            self._bounded[subscription] = self._wait_timer(subscription)
+
+    def _wait_timer(self, subscription: Subscription) -> asyncio.TimerHandle | None:
+        if subscription.request.wait_mode is not WaitMode.WAIT:
+            return None
+        until = self._clock.monotonic() + subscription.request.wait_seconds
+        return asyncio.get_running_loop().call_at(until, self._wait_over, subscription)
+
+    def _wait_over(self, subscription: Subscription) -> None:
+        subscription.draining = True
+        self._wake()
+
+    def wants(self, subscription: Subscription) -> None:
+        """It waits for a batch."""
+        self._waiting.pop(subscription, None)
+        self._waiting[subscription] = None
+        self._wake()
+
+    def leave(self, subscription: Subscription) -> None:
+        """It takes no more messages."""
+        del self._subscriptions[subscription]
+        self._waiting.pop(subscription, None)
+        if timer := self._bounded.pop(subscription, None):
+            timer.cancel()
+        if not self._subscriptions:
+            self._on(Event.LAST_LEFT)
+            self._forget()
+
+    def _forget(self) -> None:
+        self._cache.clear()
+        self._conflicts.clear()
+        self._poller.reset()
+
+    # --- what happened to the queue
+
+    def touched(self) -> bool:
+        """A commit added or rescheduled messages; whether that concerns anybody here."""
+        self._on(Event.TOUCHED)
+        if self.mode is Mode.IDLE:
+            return False
+        self._poller.want()
+        self._conflicts.end_pauses()
+        return True
+
+    def settled(self, ids: Sequence[MessageId]) -> int:
+        """These ended; returns how many of them waited here or were being claimed."""
+        for id_ in ids:
+            self._conflicts.remove(id_)
+        return self._sender.settled(ids) + self._cache.discard(ids)
+
+    def uncertain(self) -> None:
+        """Some messages may have ended."""
+        self._sender.uncertain()
+
+    def retune(self, queue: QueueSpec) -> None:
+        """The queue's options or columns changed; streams go on."""
+        self.queue = queue
+        self._cache.limit = queue.options.cache_size
+        self._cache.clear()
+        self._on(Event.LOST)
+        self._poller.want()
+
+    def want_look(self) -> None:
+        """Messages are due again."""
+        self._poller.want()
+
+    def failed(self) -> None:
+        """The database failed the queue's work."""
+        self._on(Event.LOST)
+        if self._subscriptions:
+            self._poller.want()
+
+    # --- a step
+
+    async def step(self, result: Pass) -> None:
+        """Look if that is due, claim and hand out what can be. Raises BackendError."""
+        if not self._subscriptions:
+            return
+        if takers := self._takers_of_a_look():
+            await self._look_and_send(result, takers)
+        else:
+            await self._look(result)
+            await self._send(result)
+
+    async def _look(self, result: Pass) -> None:
+        room = self._room()
+        if not room or not self._look_due(room):
+            return
+        asking = self._asking()
+        result.looked = True
+        self._looked(await self._poller.run_once(self.queue, room), asking)
+
+    def _takers_of_a_look(self) -> list[Taker]:
+        """Whom a look that is due serves at once.
+
+        Nobody, where the cache holds messages that come first, and in a backlog: there a look takes long enough for
+        further receivers to come to wait, and one claim after it serves them all.
+        """
+        room = self._room()
+        if self._cache or self._poller.backlog or not room or not self._look_due(room):
+            return []
+        return self._sender.takers(self._waiting)
+
+    async def _look_and_send(self, result: Pass, takers: Sequence[Taker]) -> None:
+        queue, asking = self.queue, self._asking()
+        result.looked = True
+        limit = self._poller.start(sum(capacity for _, capacity in takers))
+        try:
+            found = await self._sender.look_and_claim(queue, takers, limit)
+        except BaseException:
+            self._poller.want()
+            self._on(Event.LOST)
+            raise
+        result.claimed = result.claimed or bool(found.leased)
+        looked = self._poller.finish(found.look, found.gone)
+        self._gave(result, self._sender.hand_out(queue, takers, found.leased))
+        self._looked(looked, asking)
+
+    def _asking(self) -> list[Subscription]:
+        """Results that have to be answered from a look that begins now, or later."""
+        return [subscription for subscription in self._bounded if subscription.needs_look]
+
+    def _looked(self, looked: Looked, asking: Iterable[Subscription]) -> None:
+        for subscription in asking:
+            subscription.needs_look = False
+        self._on(Event.LOOKED_ALL if looked.complete else Event.LOOKED_PART)
+        if self.mode is Mode.IDLE:
+            self._forget()  # the last receiver left meanwhile
+
+    def _room(self) -> int:
+        """How many messages the waiting receivers can take, counted up to what one claim can give."""
+        room = 0
+        for subscription in self._waiting:
+            room += subscription.capacity()
+            if room >= CLAIM_MAX:
+                break
+        return room
+
+    def _look_due(self, room: int) -> bool:
+        if self.mode is Mode.PENDING and len(self._cache) < room:
+            return True
+        return self._poller.next_look(self.queue) <= self._clock.monotonic()
+
+    async def _send(self, result: Pass) -> None:
+        if not self._cache or not self._room():
+            return
+        result.claimed = True
+        try:
+            sent = await self._sender.run_once(self.queue, self._waiting)
+        except BaseException:
+            self._on(Event.LOST)
+            raise
+        self._gave(result, sent)
+
+    def _gave(self, result: Pass, sent: Sent) -> None:
+        result.sent += sent.handed_out
+        self._orphaned(sent.orphans)
+        for subscription in sent.served:
+            if not subscription.waiting:
+                self._waiting.pop(subscription, None)
+
+    # --- results that end by themselves
+
+    def end_drained(self) -> None:
+        """End the bounded results for which nothing is left."""
+        draining = [s for s in self._bounded if s.draining and s.waiting and not s.needs_look]
+        if not draining or self._cache or self.mode is Mode.PENDING:
+            return
+        if self._poller.next_look(self.queue) > self._clock.monotonic():
+            for subscription in draining:
+                subscription.finish()
+
+    def end_drained_by(self, error: EngineError) -> None:
+        """A result that has to end now, in an outage, must not end as if nothing had been due."""
+        for subscription in [s for s in self._bounded if s.draining and s.waiting]:
+            if subscription.sent:
+                subscription.finish()
+            else:
+                subscription.end(error)
+
+    # --- modes and time
+
+    @property
+    def messages_may_wait(self) -> bool:
+        """Whether there is, or may be, something to hand out."""
+        overdue = self._poller.next_look(self.queue) <= self._clock.monotonic()
+        return bool(self._cache) or self.mode is Mode.PENDING or overdue
+
+    def next_time(self) -> float | None:
+        """When there is something to do without being woken; None: nothing."""
+        return self._poller.next_look(self.queue) if self._room() else None
+
+    def _on(self, event: Event) -> None:
+        self.mode = TRANSITIONS[self.mode, event]
