@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,11 +16,21 @@ from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.errors import BackendError, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.message_manager import MessageManager
 from engine.metrics import QueueMetrics
-from engine.model import CommitReport, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscribeRequest
+from engine.model import (
+    CommitReport,
+    MessageId,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    QueueStatus,
+    SubscribeRequest,
+    SubscriptionStatus,
+)
 from engine.purger import Purger
 from engine.service import Service
 from engine.store import MessageStore
 from engine.subscription import Subscription
+from engine.surveyor import Surveyor
 from engine.work import DatabaseWork
 
 __all__ = ["CatalogWatcher", "Engine", "Neighbours", "Subscription"]
@@ -80,6 +91,7 @@ class Engine:
         self._served: dict[QueueName, _Served] = {}
         self._watcher = CatalogWatcher(self, self._logger)
         self._work: DatabaseWork | None = None
+        self._surveyor: Surveyor | None = None
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
         self._open = False
@@ -94,6 +106,7 @@ class Engine:
         if self._open:
             return
         self._work = DatabaseWork(self._work_limit)
+        self._surveyor = Surveyor(self._store, self._work, self._clock)
         self._open = True
         try:
             await self.refresh_catalog()
@@ -108,6 +121,8 @@ class Engine:
             return
         self._open = False
         await self._watcher.close(grace_seconds=grace_seconds)
+        if self._surveyor is not None:
+            await self._surveyor.close()
         served, self._served = self._served, {}
         services = [x for s in served.values() for x in (s.manager, s.purger) if x is not None]
         await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
@@ -203,7 +218,9 @@ class Engine:
         served = self._served.get(request.queue)
         if served is None:
             raise self._not_served(request.queue)
-        return served.manager.subscribe(request)
+        subscription = served.manager.subscribe(request)
+        subscription.since_ns = self._clock.now_ns()
+        return subscription
 
     def _not_served(self, name: QueueName) -> InvalidQueueTable | QueueNotFound:
         if reason := self._catalog.rejected.get(name):
@@ -213,6 +230,28 @@ class Engine:
     def status(self) -> list[QueueStatus]:
         """Every queue served, in the order of their names."""
         return [self._served[name].manager.status() for name in sorted(self._served)]
+
+    def subscriptions(self) -> list[SubscriptionStatus]:
+        """Every open stream, by queue and then in the order in which they were opened."""
+        return [s.status() for name in sorted(self._served) for s in self._served[name].manager.subscriptions]
+
+    def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
+        """Which of these messages a stream of this engine holds, and which stream."""
+        served = self._served.get(name)
+        found = {} if served is None else {id_: served.manager.holder(id_) for id_ in ids}
+        return {id_: subscription.status() for id_, subscription in found.items() if subscription is not None}
+
+    @property
+    def surveyor(self) -> Surveyor:
+        """What the tables say of their queues. Raises ShuttingDown where the engine is not open."""
+        if self._surveyor is None:
+            raise ShuttingDown("Server shutdown in progress")
+        return self._surveyor
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it delivers."""
+        return self._open
 
     @property
     def refresh_period(self) -> float:

@@ -50,6 +50,11 @@ class InFlight(Generic[H]):
         """Everybody who holds a lease."""
         return list(self._held)
 
+    def holder(self, id_: MessageId) -> H | None:
+        """Who holds that message."""
+        lease = self._leases.get(id_)
+        return None if lease is None else lease.holder
+
     def count(self, holder: H) -> int:
         """How many unacked messages the holder has."""
         return len(self._held.get(holder, ()))

@@ -80,6 +80,15 @@ class MessageManager(Service):
             f" cached={self._lane.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
         )
 
+    @property
+    def subscriptions(self) -> Iterable[Subscription]:
+        """The open ones."""
+        return tuple(self._subscriptions)
+
+    def holder(self, id_: MessageId) -> Subscription | None:
+        """Who was sent that message by this engine and has not settled it."""
+        return self._in_flight.holder(id_)
+
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""
         cached = sum(lane.cached for lane in self._lanes())

@@ -191,6 +191,25 @@ class CommitReport:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionStatus:
+    """An open stream. `waiting`: it would take a message now, its window included; `window_full`: it may hold no more
+    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one."""
+
+    queue: QueueName
+    connection_id: int
+    user: str
+    host: str
+    filter: str
+    mode: str
+    prefetch: int
+    unacked: int
+    sent: int
+    waiting: bool
+    window_full: bool
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueueStatus:
     """One row of SHOW QUEUES: state in memory and counters since the proxy started."""
 

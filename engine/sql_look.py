@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.backend.base import Statement, StoreConnection
+from engine.clock import NS_PER_SECOND
 from engine.identity import from_text, id_kind
 from engine.model import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
+from engine.statements.census import CensusStatements
 from engine.statements.queue import QueueStatements
 from engine.states import REJECTED_NS
-from engine.store import Look
+from engine.store import Held, Look
 
 PRIORITY_LEVELS_MAX = 32
 """Levels read one by one, about 0.2 ms each; beyond it the rest is read in one go, by a scan of the index."""
@@ -168,3 +170,15 @@ class _Reading:
 
 def _number(value: TextValue) -> int | None:
     return None if value is None else int(value)
+
+
+def held(connection: StoreConnection, statements: CensusStatements, queue: QueueSpec, limit: int) -> list[Held]:
+    """MessageStore.held."""
+    id_ = id_column(queue)
+    rows = connection.query_text(statements.in_flight, (limit,), (INTEGER, id_, INTEGER, INTEGER, INTEGER))
+    found = []
+    for row in rows:
+        now_ns, priority, epoch, until_ns = (int(not_null(row[index])) for index in (0, 2, 3, 4))
+        left = (until_ns - now_ns) / NS_PER_SECOND
+        found.append(Held(from_text(id_kind(id_), not_null(row[1])), priority, epoch, until_ns, left))
+    return found

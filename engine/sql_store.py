@@ -17,14 +17,16 @@ from dataclasses import dataclass, field
 from engine import sql_lease, sql_look
 from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
+from engine.census import Census, take_census
 from engine.identity import from_text, id_kind
 from engine.model import MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.sql_look import LevelGuess
+from engine.statements.census import CensusStatements
 from engine.statements.dialect import Dialect
 from engine.statements.mysql import MYSQL
 from engine.statements.queue import QueueStatements
 from engine.statements.sqlite import SQLITE
-from engine.store import Claim, Look, LookAndClaim, Release, first_free
+from engine.store import Claim, Held, Look, LookAndClaim, Release, first_free
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,17 @@ class SqlMessageStore:
     async def purge(self, queue: QueueSpec, limit: int) -> int:
         statements = self._statements(queue)
         return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
+
+    async def census(self, queue: QueueSpec) -> Census:
+        statements = CensusStatements(self._dialect, queue)
+        return await self._pool.read(lambda connection: take_census(connection, statements))
+
+    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
+        statements = CensusStatements(self._dialect, queue)
+        return await self._pool.read(lambda connection: sql_look.held(connection, statements, queue, limit))
+
+    async def ping(self) -> None:
+        await self._pool.read(lambda connection: connection.query("SELECT 1"))
 
     def _statements(self, queue: QueueSpec) -> QueueStatements:
         return self._texts_of(queue).statements

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
+from engine.census import Census
 from engine.model import Message, MessageId, MessageKey, QueueCatalog, QueueSpec
 
 
@@ -61,6 +62,17 @@ class Release:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A message in flight, as its row says; `seconds_left`: until its lease runs out, when it was read."""
+
+    id: MessageId
+    priority: int
+    epoch: int
+    until_ns: int
+    seconds_left: float
+
+
 class MessageStore(Protocol):
     """The database as the engine sees it."""
 
@@ -99,6 +111,18 @@ class MessageStore(Protocol):
 
     async def purge(self, queue: QueueSpec, limit: int) -> int:
         """Delete up to `limit` messages acked longer than purge_after ago; returns how many went."""
+        ...
+
+    async def census(self, queue: QueueSpec) -> Census:
+        """How many messages are in which state; bounded, see engine.census."""
+        ...
+
+    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
+        """Up to `limit` messages in flight, whoever holds them; the first to run out first."""
+        ...
+
+    async def ping(self) -> None:
+        """Return once the database has answered."""
         ...
 
     async def close(self) -> None:

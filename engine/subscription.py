@@ -18,7 +18,16 @@ from dataclasses import replace
 from typing import Protocol
 
 from engine.errors import EngineError, InvalidOption, UnknownColumn
-from engine.model import Batch, ColumnMeta, Message, QueueSpec, SubscribeRequest, TextValue, WaitMode
+from engine.model import (
+    Batch,
+    ColumnMeta,
+    Message,
+    QueueSpec,
+    SubscribeRequest,
+    SubscriptionStatus,
+    TextValue,
+    WaitMode,
+)
 
 _ACK_WAIT_MIN_NS = 10_000_000  # as for the queue's option: below a round trip a lease only makes duplicates
 _WAIT_SECONDS_MAX = 86400.0 * 365  # a year; more is a typing error, and infinity is not a time
@@ -85,6 +94,7 @@ class Subscription:
         self.draining = request.wait_mode is WaitMode.NOWAIT
         self.needs_look = self.draining  # NOWAIT answers from a look made after it was asked
         self.sent = 0
+        self.since_ns = 0
         self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
         self._host = host
         self._waiter: asyncio.Future[Batch] | None = None
@@ -98,6 +108,25 @@ class Subscription:
         limit = "" if self._limit is None else f" limit={self._limit}"
         mode = self.request.wait_mode.value
         return f"<Subscription {self.queue.name} {mode} {state} sent={self.sent} unacked={self.unacked}{limit}>"
+
+    def status(self) -> SubscriptionStatus:
+        """One row of SHOW SUBSCRIPTIONS."""
+        return SubscriptionStatus(
+            queue=self.queue.name,
+            connection_id=self.request.connection_id,
+            user=self.request.user,
+            host=self.request.host,
+            filter="",
+            mode=self.request.wait_mode.value,
+            prefetch=self.queue.options.batch_size
+            if self.bounded
+            else self.request.prefetch or self.queue.options.prefetch,
+            unacked=self.unacked,
+            sent=self.sent,
+            waiting=self.capacity() > 0,
+            window_full=self.window_full,
+            since_ns=self.since_ns,
+        )
 
     # --- the consumer's side
 
@@ -188,10 +217,14 @@ class Subscription:
         room = min(self.queue.options.batch_size, self._window())
         return max(0, room if self.remaining is None else min(room, self.remaining))
 
-    def _window(self) -> int:
+    @property
+    def _window_size(self) -> int:
         if self.bounded:  # its client cannot ack before the result ends, so prefetch would only cut it short
             return self.queue.options.batch_size
-        return (self.request.prefetch or self.queue.options.prefetch) - self.unacked
+        return self.request.prefetch or self.queue.options.prefetch
+
+    def _window(self) -> int:
+        return self._window_size if self.bounded else self._window_size - self.unacked
 
     def give(self, messages: Sequence[Message]) -> None:
         """Hand over leased messages. The consumer may have turned away meanwhile: then they wait for its return."""

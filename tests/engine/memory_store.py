@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from virtual_time import pass_time
 
+from engine.census import Census
 from engine.clock import Clock
 from engine.errors import BackendError
 from engine.model import (
@@ -27,8 +28,8 @@ from engine.model import (
     TextValue,
 )
 from engine.options import QueueOptions
-from engine.states import REJECTED_NS, lease_end
-from engine.store import Claim, Look, LookAndClaim, Release, first_free
+from engine.states import REJECTED_NS, is_lease_end, lease_end
+from engine.store import Claim, Held, Look, LookAndClaim, Release, first_free
 
 T = TypeVar("T")
 
@@ -179,6 +180,39 @@ class MemoryStore:
             return len(ids)
 
         return await self._call("purge", work)
+
+    async def census(self, queue: QueueSpec) -> Census:
+        async def work() -> Census:
+            now, rows = self.clock.now_ns(), list(self._table(queue).values())
+            waiting = [row for row in rows if row.time_acked is None]
+            later = [row for row in waiting if row.time_next is not None and row.time_next > now]
+            marked = [row for row in later if is_lease_end(row.due_ns) and row.due_ns < REJECTED_NS]
+            parked = [row for row in later if row.due_ns >= REJECTED_NS]
+            scheduled = [row for row in later if not row.epoch and row not in marked and row not in parked]
+            return Census(
+                ready=len(waiting) - len(later),
+                scheduled=len(scheduled),
+                retrying=len(later) - len(scheduled) - len(marked) - len(parked),
+                in_flight=len(marked),
+                parked=len(parked),
+                acked=len(rows) - len(waiting),
+            )
+
+        return await self._call("census", work)
+
+    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
+        async def work() -> list[Held]:
+            now = self.clock.now_ns()
+            rows = sorted((row.due_ns, row.id) for row in self._table(queue).values() if is_lease_end(row.due_ns))
+            return [Held(id_, 0, 1, until, (until - now) / 1e9) for until, id_ in rows if until > now][:limit]
+
+        return await self._call("held", work)
+
+    async def ping(self) -> None:
+        async def work() -> None:
+            pass
+
+        await self._call("ping", work)
 
     async def close(self) -> None:
         self.calls["close"] += 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from memory_store import Row
 
+from engine.census import Census
 from engine.clock import NS_PER_SECOND as SECOND
 from engine.model import MessageKey, QueueCatalog
-from engine.states import lease_end
+from engine.states import PARKED_NS, REJECTED_NS, lease_end
 from engine.store import Release
 
 DELAYS = {0: 10 * SECOND, 1: 20 * SECOND, 2: 40 * SECOND}
@@ -343,3 +344,40 @@ async def test_purge_passes_over_locked_rows(bench):
 async def test_close_twice(bench):
     await bench.store.close()
     await bench.store.close()
+
+
+# --- looking
+
+
+async def test_the_census_tells_the_states_apart(bench):
+    now = await bench.now_ns()
+    now -= now % 1000
+    hour = 3600 * SECOND
+    await bench.add(
+        Row(1, time_next=now - 60 * SECOND),
+        Row(2, time_next=None),
+        Row(3, time_next=now + hour),
+        Row(4, time_next=now + hour, epoch=2),
+        Row(5, time_next=lease_end(now + hour), epoch=1),
+        Row(6, time_next=lease_end(now + hour), epoch=7),
+        Row(7, time_next=lease_end(now - hour), epoch=1),
+        Row(8, time_next=REJECTED_NS, epoch=1),
+        Row(9, time_next=PARKED_NS),
+        Row(10, time_next=None, time_acked=now, epoch=1),
+    )
+    census = await bench.store.census(bench.spec)
+    assert (census.ready, census.scheduled, census.retrying) == (3, 1, 1)
+    assert (census.in_flight, census.parked, census.acked) == (2, 2, 1)
+    assert census.unacked == 9
+    assert not census.bounded
+    if census.oldest_ready_age is not None:  # the fake does not say
+        assert hour <= census.oldest_ready_age * SECOND + CLOCK_SLACK
+    held = await bench.store.held(bench.spec, 10)
+    assert sorted(message.id for message in held) == [5, 6]
+    assert all(abs(message.seconds_left - 3600) < 10 for message in held)
+
+
+async def test_the_census_of_an_empty_table(bench):
+    assert await bench.store.census(bench.spec) == Census()
+    assert await bench.store.held(bench.spec, 10) == []
+    await bench.store.ping()
