@@ -25,7 +25,6 @@ from engine.options import from_comment
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
 _NUMBERS = ("priority", "epoch", "time_next", "time_acked")
-_LEGACY_SIGNS = frozenset(("time_scheduled", "time_created", "message"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,8 @@ def queue_spec(table: TableInfo) -> QueueSpec:
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
-    """Vitess's first layout has no priority but times of its own; names in lower case."""
-    legacy = "priority" not in columns and columns.keys() >= _LEGACY_SIGNS
-    return Layout.LEGACY if legacy else Layout.CURRENT
+    """Vitess's first layout has no priority, and is scheduled by a time of its own; names in lower case."""
+    return Layout.LEGACY if "priority" not in columns and "time_scheduled" in columns else Layout.CURRENT
 
 
 def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:

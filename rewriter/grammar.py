@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 from rewriter.ddl_grammar import parse_create_queue
 from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.insert_grammar import parse_insert, parse_replace
 from rewriter.lexical import leading_verb
 from rewriter.settle_grammar import parse_ack, parse_update
 from rewriter.statements import (
@@ -32,6 +33,8 @@ _ORDINARY_VERBS = frozenset(
         b"WITH",
         b"TABLE",
         b"UPDATE",
+        b"INSERT",
+        b"REPLACE",
         b"EXPLAIN",
         b"DESCRIBE",
         b"DESC",
@@ -212,6 +215,8 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "STREAM": parse_stream,
     "ACK": parse_ack,
     "UPDATE": parse_update,
+    "INSERT": parse_insert,
+    "REPLACE": parse_replace,
     "CALL": _call,
     **dict.fromkeys(_INSTEAD, _refused),
     "RELEASE": _release,

@@ -99,6 +99,8 @@ _CLOCKS = word_set(
     "CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME LOCALTIME LOCALTIMESTAMP UTC_TIMESTAMP UTC_DATE UTC_TIME"
 )
 _CONSTANTS = word_set("NULL TRUE FALSE DEFAULT INTERVAL DIV MOD") | _UNITS | _CLOCKS
+# The one column that an INSERT of ours uses: of the row that is being inserted, so it tells nothing of others.
+_INSERTED = _CONSTANTS | word_set("TIME_SCHEDULED")
 _OPERATORS = word_set("AND OR XOR NOT IN IS LIKE ESCAPE BETWEEN UNKNOWN") | _CONSTANTS
 _FUNCTIONS = _CLOCKS | word_set(
     "NOW SYSDATE CURDATE CURTIME UNIX_TIMESTAMP FROM_UNIXTIME TIMESTAMPDIFF TIMESTAMPADD DATE_ADD DATE_SUB DATE "
@@ -144,7 +146,7 @@ def _insert(reader: StrictReader) -> Limited | None:
     reader.accept("INTO")
     name = _take_table(reader)
     if reader.accept("SET"):
-        _take_assignments(reader, _CONSTANTS, None)
+        _take_assignments(reader, _INSERTED, None)
     else:
         if reader.accept_symbol(b"(") and not reader.accept_symbol(b")"):
             _take_names(reader)
@@ -179,7 +181,7 @@ def _take_names(reader: StrictReader) -> None:
 def _take_rows(reader: StrictReader) -> None:
     """Rows of literals, `?` and harmless functions."""
     some = False
-    while reader.pass_values() or reader.accept_function(_FUNCTIONS) or reader.accept_one(_CONSTANTS):
+    while reader.pass_values() or reader.accept_function(_FUNCTIONS) or reader.accept_one(_INSERTED):
         some = True
     if not some:
         raise Unreadable

@@ -7,6 +7,7 @@ from typing import assert_never
 from engine.model import QueueCatalog, QueueName, QueueSpec
 from engine.options import QueueOptions, parse_options
 from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue
+from rewriter.insert_passes import insert_plan
 from rewriter.names import QueueNames
 from rewriter.plan import (
     Effects,
@@ -31,6 +32,7 @@ from rewriter.statements import (
     CreateQueue,
     DescribeQueue,
     DropQueue,
+    InsertQueue,
     KillConnection,
     ListProcesses,
     ListQueues,
@@ -61,6 +63,9 @@ class Passes:
             case UpdateQueue():
                 spec = self._perhaps(statement.name, context)
                 return update_plan(statement, spec, context.now_sql) if spec else Passthrough()
+            case InsertQueue():
+                spec = self._perhaps(statement.name, context)
+                return insert_plan(statement, spec, context.now_sql) if spec else Passthrough()
             case CreateQueue():
                 return self._create(statement, context)
             case DropQueue():

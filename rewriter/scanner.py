@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from engine.model import QueueCatalog, QueueName
+from engine.model import Layout, QueueCatalog, QueueName
 from rewriter.lexical import (
     GAP,
     IDENTIFIER,
@@ -118,8 +118,12 @@ class StatementScanner:
         self._names = QueueNames(catalog)
         self._all = Glance(Concern.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues))
         self._inserts = {
-            name: Glance(Concern.TOUCHES, Effects(touched=frozenset((name,)), tally=(name, "enqueued")))
-            for name in catalog.queues
+            spec.name: Glance(
+                # Vitess's first layout: what an INSERT leaves out is to be filled in.
+                Concern.PLAN if spec.layout is Layout.LEGACY else Concern.TOUCHES,
+                Effects(touched=frozenset((spec.name,)), tally=(spec.name, "enqueued")),
+            )
+            for spec in catalog
         }
         self._changes = {
             name: Effects(touched=frozenset((name,)), uncertain=frozenset((name,))) for name in catalog.queues
@@ -236,11 +240,12 @@ class StatementScanner:
         if queue is None:
             return _NOTHING
         if b"duplicate" in sql[-_SEARCH_MAX:].lower():
-            return Glance(Concern.TOUCHES, self._changes[queue])
+            return Glance(self._inserts[queue].concern, self._changes[queue])
         return self._inserts[queue]
 
     def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
-        return self._changed(self._target(_INSERT.match(sql, end), database))
+        queue = self._target(_INSERT.match(sql, end), database)
+        return _NOTHING if queue is None else Glance(self._inserts[queue].concern, self._changes[queue])
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)

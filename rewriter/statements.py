@@ -69,6 +69,40 @@ class TruncateQueue:
     name: Name
 
 
+# --- enqueuing
+
+
+@dataclass(frozen=True, slots=True)
+class AfterGroup:
+    """AFTER GROUP value OF name; `start` and `end` are where it stands in the text."""
+
+    value: Token
+    name: Name
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class InsertQueue:
+    """INSERT or REPLACE with named columns. `values` are those of the first row, as tokens.
+
+    `places` are where more can be added in the text: to the list of columns, then to each row; with `assigns`
+    (INSERT ... SET) only behind the last assignment. `changes`: it may change rows that exist. `returns`: it has a
+    result set.
+    """
+
+    name: Name
+    sql: str
+    columns: tuple[str, ...]
+    values: tuple[tuple[Token, ...], ...]
+    places: tuple[int, ...]
+    assigns: bool
+    changes: bool
+    ignores: bool
+    returns: bool
+    group: AfterGroup | None = None
+
+
 # --- receiving
 
 
@@ -172,6 +206,7 @@ Statement = (
     CreateQueue
     | DropQueue
     | TruncateQueue
+    | InsertQueue
     | SelectStream
     | Ack
     | UpdateQueue

@@ -153,6 +153,7 @@ class TokenCursor:
 
     def __init__(self, sql: str, sql_modes: Collection[str] = (), start: int = 0) -> None:
         self.sql = sql
+        self.sql_modes = sql_modes
         self.tokens = tokenize(sql, sql_modes)
         self.position = start
 

@@ -111,3 +111,56 @@ ROLLBACK TO SAVEPOINT a
 -- anything
 SELECT 1
 --> pass through
+
+-- Vitess's first layout: what an INSERT leaves out is filled in
+insert into my_message(id, message) values(1, 'hello world')
+--> execute: insert into my_message(id, message, time_scheduled, time_next, epoch, time_created) values(1, 'hello world', (NOW_NS()), time_scheduled, 0, (NOW_NS()))
+--> touched shop.my_message
+
+-- Vitess's first layout, several rows, some of them with parentheses and commas of their own
+INSERT IGNORE INTO shop.my_message (`id`, my_message.message) VALUES (1, CONCAT('a', (SELECT 'b, c)'))), (?, ?) ;
+--> execute: INSERT IGNORE INTO shop.my_message (`id`, my_message.message, time_scheduled, time_next, epoch, time_created) VALUES (1, CONCAT('a', (SELECT 'b, c)')), (NOW_NS()), time_scheduled, 0, (NOW_NS())), (?, ?, (NOW_NS()), time_scheduled, 0, (NOW_NS())) ;
+--> touched shop.my_message
+
+-- Vitess's first layout, to be sent in the future
+insert into my_message(id, message, time_scheduled) values(1, 'hello world', 2000000000000000000)
+--> execute: insert into my_message(id, message, time_scheduled, time_next, epoch, time_created) values(1, 'hello world', 2000000000000000000, time_scheduled, 0, (NOW_NS()))
+--> touched shop.my_message
+
+-- Vitess's first layout, with everything named
+INSERT INTO my_message (time_scheduled, id, time_next, epoch, time_created, message) VALUES (1, 2, 3, 4, 5, 'm')
+--> pass through
+--> touched shop.my_message
+
+-- Vitess's first layout, SET and ON DUPLICATE KEY UPDATE
+INSERT my_message SET id = 1, message = 'a' ON DUPLICATE KEY UPDATE message = 'b'
+--> execute: INSERT my_message SET id = 1, message = 'a', time_scheduled = (NOW_NS()), time_next = time_scheduled, epoch = 0, time_created = (NOW_NS()) ON DUPLICATE KEY UPDATE message = 'b'
+--> touched shop.my_message
+--> uncertain shop.my_message
+
+-- Vitess's first layout, VALUES and ON DUPLICATE KEY UPDATE
+INSERT INTO my_message (id, message) VALUE (1, 'a') ON DUPLICATE KEY UPDATE message = VALUES(message), time_next = 0
+--> execute: INSERT INTO my_message (id, message, time_scheduled, time_next, epoch, time_created) VALUE (1, 'a', (NOW_NS()), time_scheduled, 0, (NOW_NS())) ON DUPLICATE KEY UPDATE message = VALUES(message), time_next = 0
+--> touched shop.my_message
+--> uncertain shop.my_message
+
+-- Vitess's first layout, REPLACE
+REPLACE INTO my_message (id, message) VALUES (1, 'a'), (2, 'b') RETURNING id
+--> execute: REPLACE INTO my_message (id, message, time_scheduled, time_next, epoch, time_created) VALUES (1, 'a', (NOW_NS()), time_scheduled, 0, (NOW_NS())), (2, 'b', (NOW_NS()), time_scheduled, 0, (NOW_NS())) RETURNING id
+--> touched shop.my_message
+--> uncertain shop.my_message
+
+-- Vitess's first layout without a list of columns
+INSERT INTO my_message VALUES (1, 2, 3, 4, 5, NULL, 'm')
+--> pass through
+--> touched shop.my_message
+
+-- Vitess's first layout from a SELECT
+INSERT INTO my_message (id, message) SELECT id, payload FROM account
+--> pass through
+--> touched shop.my_message
+
+-- Vitess's first layout, a fault that the database is to tell
+INSERT INTO my_message (id, message VALUES (1, 'a')
+--> pass through
+--> touched shop.my_message

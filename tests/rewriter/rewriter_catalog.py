@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, ColumnMeta, QueueCatalog, QueueName, QueueSpec
+from engine.model import (
+    ERROR_CHARACTERS,
+    ERROR_COLUMNS,
+    SYSTEM_COLUMNS,
+    ColumnMeta,
+    Layout,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+)
 from engine.options import QueueOptions
 
 BIGINT, VARCHAR, STRING = 8, 253, 254
@@ -27,6 +36,21 @@ def spec(
     return QueueSpec(QueueName(database, table), QueueOptions(), columns, ("id", *user))
 
 
+FIRST_LAYOUT = QueueSpec(
+    QueueName("shop", "my_message"),
+    QueueOptions(),
+    (
+        *(
+            ColumnMeta(name, BIGINT, BINARY)
+            for name in ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
+        ),
+        ColumnMeta("message", VARCHAR, UTF8MB4),
+    ),
+    ("id", "message"),
+    Layout.LEGACY,
+)
+"""Vitess's first table."""
+
 SPECS = (
     spec("shop", "q"),
     spec("shop", "orders"),
@@ -37,6 +61,7 @@ SPECS = (
     spec("shop", "vt", user=("state", "message")),
     spec("other", "q2"),
     spec("other", "Mixed"),
+    FIRST_LAYOUT,
 )
 
 CATALOG = QueueCatalog(

@@ -402,3 +402,15 @@ def test_modes_by_which_sql_is_read_otherwise() -> None:
     assert modes_without_reading_otherwise("REAL_AS_FLOAT,ANSI_QUOTES,ANSI,NO_BACKSLASH_ESCAPES") == "REAL_AS_FLOAT"
     assert modes_without_reading_otherwise("ANSI, STRICT_TRANS_TABLES,'; DROP TABLE t,STRICT�") == "STRICT_TRANS_TABLES"
     assert [switch_value(v) for v in ("ON", "0", "true", "maybe", None)] == [True, False, True, None, None]
+
+
+def test_an_insert_may_use_the_time_that_it_schedules():
+    """So the proxy writes those of Vitess's first layout."""
+    for sql in (
+        b"INSERT INTO m (id, time_scheduled, time_next) VALUES (1, 5, time_scheduled)",
+        b"INSERT INTO m SET id = 1, time_scheduled = 5, time_next = time_scheduled",
+    ):
+        found = read(sql)
+        assert isinstance(found, QueueStatement)
+        assert found.act is Act.ENQUEUE
+    assert read(b"INSERT INTO m (id, time_next) VALUES (1, time_acked)") is None

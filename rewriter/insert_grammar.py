@@ -1,0 +1,161 @@
+"""INSERT and REPLACE of one queue, as far as the proxy must add to them or take from them.
+
+INSERT [IGNORE] [INTO] q (column, ...) VALUES (value, ...), ... [AFTER GROUP value OF parts] [ON DUPLICATE KEY ...]
+INSERT [IGNORE] [INTO] q SET column = value, ...                [AFTER GROUP value OF parts] [ON DUPLICATE KEY ...]
+
+Values are not understood: what counts is where each row ends in the text. Everything else (SELECT, no list of columns)
+is the database's as it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.settle_grammar import skip_group
+from rewriter.statements import AfterGroup, InsertQueue
+from rewriter.tokens import Kind, Token, TokenCursor
+
+_MODIFIERS = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO")
+_AFTER_ROWS = ("ON", "RETURNING", "AS", "AFTER")
+_GROUP_VALUES = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
+
+
+def parse_replace(cursor: TokenCursor) -> InsertQueue | None:
+    """REPLACE, which sqlglot's tokenizer does not look into: it is read as an INSERT of the same length."""
+    start = cursor.take().start
+    sql = f"{cursor.sql[:start]}INSERT {cursor.sql[start + len('REPLACE') :]}"
+    statement = parse_insert(TokenCursor(sql, cursor.sql_modes))
+    return None if statement is None else replace(statement, sql=cursor.sql, changes=True)
+
+
+def parse_insert(cursor: TokenCursor) -> InsertQueue | None:
+    """None where it is not of this form: not for us to judge.
+
+    Raises:
+        SqlSyntaxError, UnsupportedSql: it has AFTER GROUP, and is not as that must be.
+    """
+    grouped = _has_after_group(cursor.tokens)
+    try:
+        statement = _take_insert(cursor)
+    except RewriteError:
+        if grouped:
+            raise
+        return None
+    if grouped and (statement is None or statement.group is None):
+        raise UnsupportedSql(
+            "AFTER GROUP follows INSERT INTO q (columns) VALUES (one row), or INSERT INTO q SET column = value; "
+            "not INSERT ... SELECT, nor an INSERT without a list of columns"
+        )
+    return statement
+
+
+def _has_after_group(tokens: list[Token]) -> bool:
+    return any(one.word == "AFTER" and two.word == "GROUP" for one, two in pairwise(tokens))
+
+
+def _take_insert(cursor: TokenCursor) -> InsertQueue | None:
+    cursor.take_words("INSERT")
+    ignores = False
+    while cursor.word in _MODIFIERS:
+        ignores |= cursor.take().word == "IGNORE"
+    name = cursor.take_name()
+    assigns = cursor.accept_words("SET")
+    if assigns:
+        columns, values, place = _take_assignments(cursor)
+        places: tuple[int, ...] = (place,)
+    elif cursor.at_symbol("("):
+        columns, place = _take_columns(cursor)
+        if not (cursor.accept_words("VALUES") or cursor.accept_words("VALUE")) or not columns:
+            return None
+        values, ends = _take_rows(cursor)
+        places = (place, *ends)
+    else:
+        return None
+    group = _take_group(cursor)
+    changes = cursor.word == "ON"
+    if cursor.word not in ("", "ON", "RETURNING", "AS"):
+        return None
+    returns = any(token.word == "RETURNING" for token in cursor.tokens[cursor.position :])
+    return InsertQueue(name, cursor.sql, columns, values, places, assigns, changes, ignores, returns, group)
+
+
+def _take_columns(cursor: TokenCursor) -> tuple[tuple[str, ...], int]:
+    """The names, and where the list ends in the text."""
+    cursor.take_symbol("(")
+    names: list[str] = []
+    while not cursor.at_symbol(")"):
+        names.append(cursor.take_identifier())
+        while cursor.accept_symbol("."):
+            names[-1] = cursor.take_identifier()
+        if not cursor.accept_symbol(","):
+            break
+    return tuple(names), _close(cursor)
+
+
+def _take_rows(cursor: TokenCursor) -> tuple[tuple[tuple[Token, ...], ...], list[int]]:
+    """The values of the first row, and where each row ends in the text."""
+    first: tuple[tuple[Token, ...], ...] = ()
+    places: list[int] = []
+    while True:
+        cursor.take_symbol("(")
+        row: list[tuple[Token, ...]] = []
+        while not cursor.at_symbol(")"):
+            row.append(_take_value(cursor, (",", ")")))
+            if not cursor.accept_symbol(","):
+                break
+        places.append(_close(cursor))
+        first = first or tuple(row)
+        if not cursor.accept_symbol(","):
+            return first, places
+
+
+def _take_assignments(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[tuple[Token, ...], ...], int]:
+    names: list[str] = []
+    values: list[tuple[Token, ...]] = []
+    while True:
+        names.append(cursor.take_identifier())
+        while cursor.accept_symbol("."):
+            names[-1] = cursor.take_identifier()
+        if not cursor.accept_symbol(":="):
+            cursor.take_symbol("=")
+        values.append(_take_value(cursor, (",", ";"), _AFTER_ROWS))
+        if not cursor.accept_symbol(","):
+            return tuple(names), tuple(values), cursor.tokens[cursor.position - 1].end
+
+
+def _take_value(cursor: TokenCursor, symbols: tuple[str, ...], words: tuple[str, ...] = ()) -> tuple[Token, ...]:
+    first = cursor.position
+    while cursor.token is not None and cursor.word not in words:
+        if any(cursor.at_symbol(symbol) for symbol in symbols):
+            break
+        skip_group(cursor)
+    if cursor.position == first:
+        raise cursor.error()
+    return tuple(cursor.tokens[first : cursor.position])
+
+
+def _close(cursor: TokenCursor) -> int:
+    token = cursor.token
+    cursor.take_symbol(")")
+    assert token is not None
+    return token.start
+
+
+def _take_group(cursor: TokenCursor) -> AfterGroup | None:
+    """AFTER GROUP value OF queue; a statement may end with `;`."""
+    group = None
+    if cursor.word == "AFTER":
+        start = cursor.take().start
+        cursor.take_words("GROUP")
+        value = cursor.token
+        if value is None or value.kind not in _GROUP_VALUES:
+            raise cursor.error("AFTER GROUP takes a number, a quoted string or ?: AFTER GROUP 42 OF parts")
+        cursor.position += 1
+        cursor.take_words("OF")
+        name = cursor.take_name()
+        group = AfterGroup(value, name, start, cursor.tokens[cursor.position - 1].end)
+    while cursor.accept_symbol(";"):
+        pass
+    return group

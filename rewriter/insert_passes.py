@@ -1,0 +1,49 @@
+"""INSERT into a known queue, in the table's terms.
+
+Only Vitess's first layout needs anything: its times and its epoch have no defaults, and Vitess's proxy filled them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.model import Layout, QueueSpec
+from rewriter.plan import Effects, Execute, Passthrough, Plan
+from rewriter.statements import InsertQueue
+
+
+def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
+    """The INSERT with what its table cannot do without; unchanged where nothing is missing."""
+    effects = insert_effects(statement, spec)
+    if spec.layout is not Layout.LEGACY:
+        return Passthrough(effects)
+    named = {column.lower() for column in statement.columns}
+    missing = {name: value for name, value in _first_layout(now_sql).items() if name not in named}
+    return Execute(with_columns(statement, missing), effects) if missing else Passthrough(effects)
+
+
+def _first_layout(now_sql: str) -> dict[str, str]:
+    """What Vitess's proxy gave an INSERT, in an order in which each value may use the columns before it."""
+    return {"time_scheduled": now_sql, "time_next": "time_scheduled", "epoch": "0", "time_created": now_sql}
+
+
+def insert_effects(statement: InsertQueue, spec: QueueSpec) -> Effects:
+    """What the scanner would say of it."""
+    queue = frozenset((spec.name,))
+    if statement.changes:
+        return Effects(touched=queue, uncertain=queue)
+    return Effects(touched=queue, tally=(spec.name, "enqueued"))
+
+
+def with_columns(statement: InsertQueue, added: Mapping[str, str]) -> str:
+    """The statement's text with these columns, and their values in every row."""
+    sql, parts, end = statement.sql, [], 0
+    if statement.assigns:
+        texts = ["".join(f", {name} = {value}" for name, value in added.items())]
+    else:
+        row = "".join(f", {value}" for value in added.values())
+        texts = ["".join(f", {name}" for name in added), *(row for _ in statement.places[1:])]
+    for place, text in zip(statement.places, texts, strict=True):
+        parts += [sql[end:place], text]
+        end = place
+    return "".join((*parts, sql[end:]))
