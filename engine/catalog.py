@@ -16,23 +16,18 @@ from engine.model import (
     REQUIRED_COLUMNS,
     SYSTEM_COLUMNS,
     ColumnMeta,
+    IndexInfo,
     Layout,
     QueueCatalog,
     QueueName,
     QueueSpec,
+    has_index,
+    unfit_order_key,
 )
-from engine.options import from_comment
+from engine.options import QueueOptions, from_comment
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
 _NUMBERS = ("priority", "epoch", "time_next", "time_acked")
-
-
-@dataclass(frozen=True, slots=True)
-class IndexInfo:
-    """An index of a table: its columns in order, lower case, and whether it is unique."""
-
-    columns: tuple[str, ...]
-    unique: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +59,10 @@ def queue_spec(table: TableInfo) -> QueueSpec:
             f"id of message table {table.name.table} must be an integer, a string or a binary string"
         )
     options = from_comment(table.comment, table.name.table)
+    if reason := unfit_order_key(options.order_key, {name: column.type for name, column in by_name.items()}):
+        raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     columns = _message_columns(table, by_name, options.message_cols)
-    return QueueSpec(table.name, options, table.columns, columns, layout)
+    return QueueSpec(table.name, options, table.columns, columns, layout, table.indexes, table.comment)
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
@@ -84,7 +81,7 @@ def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted
 
 
 def slow_reason(table: TableInfo) -> str | None:
-    """What index a queue's table lacks for looks that do not slow down as the table grows; None when it has one."""
+    """What indexes a queue's table lacks for looks that do not slow down as the table grows; None when it has them."""
     wanted = (
         ("time_acked", "time_next")
         if layout_of({c.name.lower(): c for c in table.columns}) is Layout.LEGACY
@@ -94,9 +91,19 @@ def slow_reason(table: TableInfo) -> str | None:
             "time_next",
         )
     )
-    if any(index.columns[: len(wanted)] == wanted for index in table.indexes):
+    needed = (wanted, *(columns for _, columns in _options_or_default(table).needed_indexes))
+    missing = [columns for columns in needed if not has_index(table.indexes, columns)]
+    if not missing:
         return None
-    return f"no index on ({', '.join(wanted)}): deliveries slow down as the table grows; add one"
+    names = ", ".join(f"({', '.join(columns)})" for columns in missing)
+    return f"no index on {names}: deliveries slow down as the table grows; add one"
+
+
+def _options_or_default(table: TableInfo) -> QueueOptions:
+    try:
+        return from_comment(table.comment, table.name.table)
+    except InvalidQueueTable:
+        return QueueOptions()
 
 
 def next_catalog(previous: QueueCatalog, tables: Sequence[TableInfo]) -> QueueCatalog:

@@ -221,7 +221,7 @@ class Lane:
 
     async def step(self, result: Pass) -> None:
         """Look if that is due, claim and hand out what can be. Raises BackendError."""
-        if not self._subscriptions:
+        if not self._subscriptions or self.queue.options.paused:
             return
         if takers := self._takers_of_a_look():
             await self._look_and_send(result, takers)
@@ -310,12 +310,15 @@ class Lane:
 
     def end_drained(self) -> None:
         """End the bounded results for which nothing is left."""
-        draining = [s for s in self._bounded if s.draining and s.waiting and not s.needs_look]
-        if not draining or self._cache or self.mode is Mode.PENDING:
-            return
-        if self._poller.next_look(self.queue) > self._clock.monotonic():
-            for subscription in draining:
-                subscription.finish()
+        for subscription in [s for s in self._bounded if s.draining and s.waiting and self._nothing_for(s)]:
+            subscription.finish()
+
+    def _nothing_for(self, subscription: Subscription) -> bool:
+        if self.queue.options.paused:
+            return True
+        if subscription.needs_look or self._cache or self.mode is Mode.PENDING:
+            return False
+        return self._poller.next_look(self.queue) > self._clock.monotonic()
 
     def end_drained_by(self, error: EngineError) -> None:
         """A result that has to end now, in an outage, must not end as if nothing had been due."""
@@ -335,7 +338,9 @@ class Lane:
 
     def next_time(self) -> float | None:
         """When there is something to do without being woken; None: nothing."""
-        return self._poller.next_look(self.queue) if self._room() else None
+        if self.queue.options.paused or not self._room():
+            return None
+        return self._poller.next_look(self.queue)
 
     def _on(self, event: Event) -> None:
         self.mode = TRANSITIONS[self.mode, event]

@@ -6,7 +6,7 @@ Times are nanoseconds since the Unix epoch by the database's clock; durations ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -83,10 +83,20 @@ class Layout(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """An index of a table: its columns in order, lower case, and whether it is unique."""
+
+    columns: tuple[str, ...]
+    unique: bool
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueSpec:
     """All that is known of a queue: the table alone is the truth, this is a reading of it.
 
     `columns` are all of the table's columns in table order; `message_columns` the names that `*` streams, `id` first.
+    `comment` is the table's own, which holds the options.
     """
 
     name: QueueName
@@ -94,11 +104,34 @@ class QueueSpec:
     columns: tuple[ColumnMeta, ...]
     message_columns: tuple[str, ...]
     layout: Layout = Layout.CURRENT
+    indexes: tuple[IndexInfo, ...] = ()
+    comment: str = ""
 
     def column(self, name: str) -> ColumnMeta | None:
         """The column of that name, compared as MySQL does: without case."""
         lowered = name.lower()
         return next((c for c in self.columns if c.name.lower() == lowered), None)
+
+
+def has_index(indexes: Iterable[IndexInfo], columns: tuple[str, ...]) -> bool:
+    """Whether one of the indexes begins with these columns."""
+    return any(index.columns[: len(columns)] == columns for index in indexes)
+
+
+_UNINDEXABLE_TYPES = frozenset((245, 249, 250, 251, 252, 255))  # JSON, BLOB and TEXT of all sizes, GEOMETRY
+
+
+def unfit_order_key(order_key: str | None, types: Mapping[str, int]) -> str | None:
+    """Why messages cannot be ordered by that column, given the columns' types by lower-case name; None: they can."""
+    if order_key is None or order_key == "*":
+        return None
+    if order_key.lower() not in types:
+        return f"order_key: '{order_key}' is not a column of the queue"
+    if order_key.lower() in SYSTEM_COLUMNS and order_key.lower() != "priority":
+        return f"order_key: '{order_key}' is the queue's own column; name one of yours, or '*' for the whole queue"
+    if types[order_key.lower()] in _UNINDEXABLE_TYPES:
+        return f"order_key: '{order_key}' is of a type that has no whole index; make it VARCHAR or a number"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ option, so the table alone is the whole truth about a queue. Reading is the exac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 
@@ -47,12 +47,31 @@ class QueueOptions:
     max_concurrency: int | None = None
     order_key: str | None = None
     on_failure: str = "block"
+    paused: bool = False
 
     @property
     def deferred(self) -> tuple[str, ...]:
         """Options that are set here, kept in the table, and not acted upon by this version."""
         default = QueueOptions()
         return tuple(name for name in DEFERRED if getattr(self, name) != getattr(default, name))
+
+    @property
+    def needed_indexes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Indexes that limits and order need besides the one on due messages: name and columns, lower case.
+
+        What is in flight is counted by time_next; a key's first message is found by id, what of it is out by time_next.
+        """
+        key = None if self.order_key is None else self.order_key.lower()
+        whole = key == "*"
+        needed: list[tuple[str, tuple[str, ...]]] = []
+        if self.max_concurrency is not None or whole:
+            needed.append(("queuegate_held", ("time_acked", "time_next")))
+        if whole:
+            needed.append(("queuegate_order", ("time_acked", "id")))
+        elif key is not None:
+            needed.append(("queuegate_order", ("time_acked", key, "id")))
+            needed.append(("queuegate_order_held", ("time_acked", key, "time_next")))
+        return tuple(needed)
 
     @property
     def effective_min_backoff_ns(self) -> int:
@@ -124,6 +143,17 @@ def _order_key(name: str, value: OptionValue) -> str:
     return "*" if str(value).strip() == "*" else _name(name, value)
 
 
+def _flag(name: str, value: OptionValue) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("0", "1", "true", "false"):
+        raise InvalidOption(f"{name}: '{value}' is neither 1 nor 0")
+    return text in ("1", "true")
+
+
+def _digit(value: object) -> str:
+    return "1" if value else "0"
+
+
 def _rate(name: str, value: OptionValue) -> Decimal:
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*(?:/\s*s)?\s*", str(value), re.ASCII)
     if match is None or not Decimal(match[1]):
@@ -173,10 +203,22 @@ OPTIONS: Mapping[str, _Option] = {
     "max_concurrency": _Option("max_concurrency", "max_concurrency", _count(1, 10_000_000), str),
     "order_key": _Option("order_key", "order_key", _order_key, str),
     "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
+    "paused": _Option("paused", "paused", _flag, _digit),
 }
 
 DEFERRED = ("max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure")
 """Read, checked and kept, but not acted upon by this version: CREATE QUEUE warns of each."""
+
+_ONLY_IF_SET = (
+    "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused"
+)  # fmt: skip
+"""Options that are in a comment only where they are not the default."""
+
+INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_order_held")
+"""The names of the indexes that CREATE QUEUE and ALTER QUEUE make."""
+
+OF_ONE_QUEUE = ("message_cols", "max_rate", "max_concurrency", "order_key", "on_failure", "paused")
+"""Options that make no sense as defaults of all queues."""
 
 REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval")
 
@@ -189,16 +231,20 @@ def parse_options(given: Mapping[str, OptionValue], base: QueueOptions | None = 
     """
     values: dict[str, object] = {}
     for raw_name, value in given.items():
-        name = raw_name.lower()
-        option = OPTIONS.get(name)
-        if option is None:
-            raise InvalidOption(f"unknown queue option '{raw_name}'; allowed: {', '.join(sorted(OPTIONS))}")
-        values[option.field] = option.read(name, value)
+        option = _option(raw_name)
+        values[option.field] = option.read(raw_name.lower(), value)
     options = replace(base or QueueOptions(), **values)  # type: ignore[arg-type]
     if "max_backoff_ns" not in values:
         # The default of an hour gives way to a longer wait; only two values that were both given can contradict.
         options = replace(options, max_backoff_ns=max(options.max_backoff_ns, options.effective_min_backoff_ns))
     return validated(options)
+
+
+def _option(name: str) -> _Option:
+    option = OPTIONS.get(name.lower())
+    if option is None:
+        raise InvalidOption(f"unknown queue option '{name}'; allowed: {', '.join(sorted(OPTIONS))}")
+    return option
 
 
 def validated(options: QueueOptions) -> QueueOptions:
@@ -214,11 +260,27 @@ def validated(options: QueueOptions) -> QueueOptions:
 def to_comment(options: QueueOptions) -> str:
     """The table COMMENT that keeps these options. `from_comment` reads it back unchanged."""
     parts = ["vitess_message"]
+    default = QueueOptions()
     for name, option in OPTIONS.items():
         value = getattr(options, option.field)
-        if value is not None and value != () and (name not in DEFERRED or name in options.deferred):
+        told = name not in _ONLY_IF_SET or value != getattr(default, option.field)
+        if value is not None and value != () and told:
             parts.append(f"{option.key}={option.write(value)}")
     return ",".join(parts)
+
+
+def changed_comment(comment: str, options: QueueOptions) -> str:
+    """A queue table's comment with these options in place of its own; what else it holds is kept, at its end."""
+    keys = {option.key for option in OPTIONS.values()}
+    pieces = [piece.strip() for piece in comment.split(",")]
+    foreign = [p for p in pieces if p and p != "vitess_message" and not (p.count("=") == 1 and p.split("=")[0] in keys)]
+    return ",".join((to_comment(options), *foreign))
+
+
+def reset(options: QueueOptions, names: Iterable[str], defaults: QueueOptions) -> QueueOptions:
+    """The options with those of these names as in `defaults`. Raises InvalidOption for an unknown name."""
+    fields_ = [_option(name).field for name in names]
+    return replace(options, **{field: getattr(defaults, field) for field in fields_})
 
 
 def from_comment(comment: str, table: str) -> QueueOptions:

@@ -245,8 +245,8 @@ class Sender:
         orphans: list[Message] = []
         for grant in grants:
             batch = [leased[key.id] for key in sorted(grant.keys, key=delivery_order) if key.id in leased]
-            if grant.subscription.over or grant.subscription.queue.columns != queue.columns:
-                orphans += [message for message, _ in batch]  # it ended, or the table changed, while we claimed
+            if grant.subscription.over or _changed(queue, grant.subscription.queue):
+                orphans += [message for message, _ in batch]  # it ended, or the queue changed, while we claimed
             else:
                 handed_out += self._hand_out(grant.subscription, batch)
         asked = sum(len(grant.keys) for grant in grants)
@@ -263,6 +263,11 @@ class Sender:
         self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
         subscription.give(messages)
         return len(messages)
+
+
+def _changed(claimed: QueueSpec, now: QueueSpec) -> bool:
+    """Whether messages claimed for a queue as it was cannot be handed out to a receiver of it as it is."""
+    return now.columns != claimed.columns or now.options.paused
 
 
 def _grants(takers: Sequence[Taker], keys: Sequence[MessageKey]) -> list[Grant]:

@@ -70,6 +70,7 @@ LIMIT_MAX = (1 << 63) - 1
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
+_QUEUE_NEXT = re.compile(rb"\s*queue\b", re.IGNORECASE)
 ClientFault = (EngineError, RewriteError, ProxyError)
 
 
@@ -116,8 +117,11 @@ class Executor:
         return plan
 
     async def _found(self, text: bytes) -> Plan:
-        if leading_verb(text)[0] not in _UNSETTLING:
+        verb, end = leading_verb(text)
+        if verb not in _UNSETTLING:
             await self.settle(text)
+        if verb == b"ALTER" and _QUEUE_NEXT.match(text, end) is not None:
+            await self.engine.refresh_catalog()  # it changes what another proxy may have changed a moment ago
         try:
             return self.plan(text)
         except UnknownQueue as error:

@@ -51,6 +51,9 @@ PROCESSES_COLUMNS = (
 WARNINGS_COLUMNS = (text_column("Level", 7), number_column("Code"), text_column("Message", 512))
 
 
+_PAUSED = b"paused: accepts messages and delivers none until ALTER QUEUE ... RESUME"
+
+
 def like_pattern(pattern: str) -> re.Pattern[str]:
     """A LIKE pattern (%, _, backslash escapes), compared without case, as a regular expression."""
     pieces = re.findall(r"\\.|%|_|[^\\%_]+|\\", pattern, re.DOTALL)
@@ -69,11 +72,17 @@ def queue_rows(
     """The rows of SHOW QUEUES: those served with their counters, those refused with the reason. `sees`: no others."""
     wanted = like_pattern("%" if like is None else like)
     rows: list[tuple[str, str, Row]] = []
+    paused = {queue.name for queue in catalog if queue.options.paused}
     for status in statuses if sees is None else [s for s in statuses if sees(s.name)]:
         counters = [status.counters.get(name, 0) for name in ("sent", "redelivered", "purged")]
         numbers = [status.subscribers, status.in_flight, status.cached, *counters]
         name = status.name
-        texts = (name.table.encode(), name.database.encode(), *(str(n).encode() for n in numbers), None)
+        texts = (
+            name.table.encode(),
+            name.database.encode(),
+            *(str(n).encode() for n in numbers),
+            _PAUSED if name in paused else None,
+        )
         rows.append((name.database, name.table, texts))
     for name, reason in catalog.rejected.items():
         if sees is not None and not sees(name):

@@ -1,4 +1,4 @@
-"""CREATE QUEUE [IF NOT EXISTS] q (columns and keys) [WITH (...)] [COMMENT 'vt_...'], and the items of CREATE TABLE.
+"""CREATE QUEUE [IF NOT EXISTS] q (columns and keys) [WITH (...)] [COMMENT 'vt_...'], ALTER QUEUE; CREATE TABLE's items.
 
 Items are cut out of the text, not understood: only names, and the words that say what kind of item it is, matter.
 """
@@ -9,8 +9,8 @@ from engine.errors import InvalidOption
 from engine.model import QUEUE_MARK
 from engine.options import OPTIONS, OptionValue
 from rewriter.settle_grammar import skip_group
-from rewriter.statements import ColumnItem, CreateQueue, Item, KeyItem
-from rewriter.stream_grammar import take_options
+from rewriter.statements import AlterQueue, ColumnItem, CreateQueue, Item, KeyItem
+from rewriter.stream_grammar import take_new_options, take_options
 from rewriter.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value, word_set
 
 _KEY_WORDS = word_set("PRIMARY UNIQUE KEY INDEX FULLTEXT SPATIAL CONSTRAINT FOREIGN CHECK PERIOD")
@@ -32,6 +32,22 @@ def parse_create_queue(cursor: TokenCursor) -> CreateQueue:
         options |= more
     cursor.take_end()
     return CreateQueue(name, if_not_exists, items, options)
+
+
+def parse_alter_queue(cursor: TokenCursor) -> AlterQueue:
+    """What follows ALTER QUEUE."""
+    name = cursor.take_name()
+    options: dict[str, OptionValue | None]
+    if cursor.accept_words("PAUSE"):
+        options = {"paused": 1}
+    elif cursor.accept_words("RESUME"):
+        options = {"paused": 0}
+    elif cursor.accept_words("SET") and cursor.at_symbol("("):
+        options = take_new_options(cursor)
+    else:
+        raise cursor.error("ALTER QUEUE q takes SET (option = value, ...), PAUSE or RESUME")
+    cursor.take_end("ALTER QUEUE q takes one of SET (...), PAUSE, RESUME")
+    return AlterQueue(name, options)
 
 
 def _take_table_option(cursor: TokenCursor) -> dict[str, OptionValue]:

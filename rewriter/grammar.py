@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from rewriter.ddl_grammar import parse_create_queue
+from rewriter.ddl_grammar import parse_alter_queue, parse_create_queue
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.insert_grammar import parse_insert, parse_replace
 from rewriter.lexical import leading_verb
@@ -96,10 +96,7 @@ def _create(cursor: TokenCursor) -> Statement | None:
 
 
 def _alter(cursor: TokenCursor) -> Statement | None:
-    if cursor.accept_words("ALTER", "QUEUE"):
-        comment = "'vitess_message,vt_ack_wait=60,...'"
-        raise _not_yet("ALTER QUEUE", f"options are kept in the comment: ALTER TABLE q COMMENT = {comment}")
-    return None
+    return parse_alter_queue(cursor) if cursor.accept_words("ALTER", "QUEUE") else None
 
 
 def _drop(cursor: TokenCursor) -> Statement | None:

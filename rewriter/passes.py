@@ -6,6 +6,7 @@ from typing import assert_never
 
 from engine.model import QueueCatalog, QueueName, QueueSpec
 from engine.options import QueueOptions, parse_options
+from rewriter.alter_queue import alter_plan
 from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue
 from rewriter.insert_passes import insert_plan
 from rewriter.names import QueueNames
@@ -28,6 +29,7 @@ from rewriter.settle_passes import ack_as_update, update_plan
 from rewriter.settled import ending
 from rewriter.statements import (
     Ack,
+    AlterQueue,
     ChangeDatabase,
     CreateQueue,
     DescribeQueue,
@@ -68,6 +70,8 @@ class Passes:
                 return insert_plan(statement, spec, context.now_sql) if spec else Passthrough()
             case CreateQueue():
                 return self._create(statement, context)
+            case AlterQueue(name, options):
+                return alter_plan(self._spec(name, context), options, self._defaults)
             case DropQueue():
                 return self._drop(statement, context)
             case TruncateQueue(name):

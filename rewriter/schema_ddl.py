@@ -7,16 +7,17 @@ and get only what the engine cannot do without (a default, a unique key on id, t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from engine.errors import InvalidOption
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, QueueSpec
-from engine.options import QueueOptions, option_items, to_comment
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, QueueSpec, unfit_order_key
+from engine.options import INDEX_NAMES, QueueOptions, option_items, to_comment
 from rewriter.ddl_grammar import parse_create_table
 from rewriter.errors import UnsupportedSql
 from rewriter.statements import ColumnItem, Item, KeyItem
 from rewriter.tokens import Name, word_set
 
-_DUE_KEY = "queuegate_due"
+_DUE_KEY = INDEX_NAMES[0]
 _STATE = (
     "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' "
     "WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL"
@@ -32,12 +33,26 @@ _TYPES = {
     **dict.fromkeys(ERROR_COLUMNS, frozenset(("VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"))),
 }
 _NO_IDENTITY = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME BIT JSON GEOMETRY POINT LINESTRING POLYGON")
+_NO_WHOLE_INDEX = word_set("TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY")
+_WITHOUT_WHOLE_INDEX = 252  # the protocol's type code of all these
 _NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS)
 _COUNTED = ("priority", "epoch")
 
 
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def text_literal(text: str) -> str:
+    """A string literal that reads the same in every sql_mode. Raises InvalidOption where there is none."""
+    if "\\" in text:
+        raise InvalidOption(f"a queue's comment cannot hold a backslash: {text}")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def index_columns(columns: Iterable[str]) -> str:
+    """Columns of an index; only the user's own need quotes."""
+    return ", ".join(name if name in SYSTEM_COLUMNS else quoted(name) for name in columns)
 
 
 def quoted_name(name: Name) -> str:
@@ -56,6 +71,7 @@ def create_table(
     """
     declared = {item.name.lower(): item for item in items if isinstance(item, ColumnItem)}
     _check_message_columns(options, declared)
+    _check_order_key(options, declared)
     defaults = _defaults(now_sql)
     primary = any(_is_primary(item) for item in items)
     if "id" not in declared and not primary:
@@ -70,6 +86,7 @@ def create_table(
             lines.extend(late)
     lines.extend(_id_key(items, declared, primary))
     lines.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
+    lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
     exists = "IF NOT EXISTS " if if_not_exists else ""
     return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT='{to_comment(options)}'"
 
@@ -93,6 +110,14 @@ def _check_message_columns(options: QueueOptions, declared: dict[str, ColumnItem
     for column in options.message_cols:
         if column.lower() not in declared and column.lower() not in SYSTEM_COLUMNS:
             raise InvalidOption(f"message_cols: '{column}' is not a column of the queue")
+
+
+def _check_order_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
+    types = dict.fromkeys(SYSTEM_COLUMNS, 0)
+    for name, item in declared.items():
+        types[name] = _WITHOUT_WHOLE_INDEX if _NO_WHOLE_INDEX.intersection(item.words[:1]) else 0
+    if reason := unfit_order_key(options.order_key, types):
+        raise InvalidOption(reason)
 
 
 # --- the user's items
@@ -243,6 +268,7 @@ def _is_as_created(item: ColumnItem) -> bool:
 def _is_ours(item: Item, ours: set[str]) -> bool:
     if isinstance(item, ColumnItem):
         return item.name.lower() in ours
-    if item.text.split("(")[0].replace("`", "").split() == ["KEY", _DUE_KEY]:
+    words = item.text.split("(")[0].replace("`", "").split()
+    if words[:1] == ["KEY"] and words[1:] in [[name] for name in INDEX_NAMES]:
         return True
     return "id" in ours and _is_unique_key_on_id(item)

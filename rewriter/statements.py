@@ -103,6 +103,14 @@ class InsertQueue:
     group: AfterGroup | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AlterQueue:
+    """ALTER QUEUE name SET, PAUSE or RESUME. An option whose value is None goes back to its default."""
+
+    name: Name
+    options: Mapping[str, OptionValue | None]
+
+
 # --- receiving
 
 
@@ -204,6 +212,7 @@ class ChangeDatabase:
 
 Statement = (
     CreateQueue
+    | AlterQueue
     | DropQueue
     | TruncateQueue
     | InsertQueue

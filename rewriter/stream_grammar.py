@@ -7,7 +7,9 @@ every fault inside is kept in the node until then.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError, InvalidOption
@@ -16,6 +18,8 @@ from engine.options import OptionValue, parse_duration
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.statements import Bound, SelectStream, StreamClauses, StreamColumn
 from rewriter.tokens import Kind, Token, TokenCursor, string_value, word_set
+
+V = TypeVar("V")
 
 _LIMIT_DIGITS_MAX = 18  # below 2^63
 
@@ -211,14 +215,29 @@ def _take_wait(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
 
 def take_options(cursor: TokenCursor) -> dict[str, OptionValue]:
     """`(name = value, ...)`; a trailing comma is accepted. Values are given on as text."""
+    return _take_list(cursor, _take_option_value)
+
+
+def take_new_options(cursor: TokenCursor) -> dict[str, OptionValue | None]:
+    """As `take_options`, of which a value may be DEFAULT or NULL: given on as None."""
+    return _take_list(cursor, _take_new_value)
+
+
+def _take_new_value(cursor: TokenCursor) -> str | None:
+    if cursor.accept_words("DEFAULT") or cursor.accept_words("NULL"):
+        return None
+    return _take_option_value(cursor)
+
+
+def _take_list(cursor: TokenCursor, take_value: Callable[[TokenCursor], V]) -> dict[str, V]:
     cursor.take_symbol("(")
-    options: dict[str, OptionValue] = {}
+    options: dict[str, V] = {}
     while not cursor.accept_symbol(")"):
         name = cursor.take_identifier().lower()
         if name in options:
             raise InvalidOption(f"option '{name}' is given twice")
         cursor.take_symbol("=")
-        options[name] = _take_option_value(cursor)
+        options[name] = take_value(cursor)
         if not cursor.accept_symbol(","):
             cursor.take_symbol(")")
             break

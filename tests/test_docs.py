@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.options import DEFERRED, OPTIONS
+from engine.options import DEFERRED, OF_ONE_QUEUE, OPTIONS
 from proxy.config import Config, Limits, Log, Tls, User
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,7 +24,7 @@ def keys() -> Iterator[str]:
     yield from (f"log.{name}" for name in Log.model_fields)
     yield from (f"tls.{name}" for name in Tls.model_fields)
     yield from (f"users[].{name}" for name in User.model_fields)
-    not_here = {"message_cols", *DEFERRED}  # one queue's own columns; what is only kept
+    not_here = {*OF_ONE_QUEUE, *DEFERRED}  # what is only kept
     yield from (f"queue_defaults.{name}" for name in OPTIONS if name not in not_here)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.backend.base import StoreConnection
-from engine.catalog import IndexInfo, TableInfo
+from engine.catalog import TableInfo
 from engine.errors import BackendError, LockWaitTimeout
-from engine.model import QUEUE_MARK, QueueName
+from engine.model import QUEUE_MARK, IndexInfo, QueueName
 from engine.statements.dialect import Dialect
 
 _NO_SUCH_TABLE = 1146
@@ -63,7 +63,7 @@ def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[In
     for index, non_unique, column in connection.query(INDEX_COLUMNS, (database, table)):
         columns.setdefault(index, []).append(str(column).lower())  # NULL for an expression: no column of that name
         unique[index] = not int(non_unique)
-    return tuple(IndexInfo(tuple(names), unique[index]) for index, names in columns.items())
+    return tuple(IndexInfo(tuple(names), unique[index], index) for index, names in columns.items())
 
 
 MYSQL = Dialect(

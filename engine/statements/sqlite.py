@@ -7,8 +7,8 @@ comment). Its only database is called `main`. Times have milliseconds: SQLite 3.
 from __future__ import annotations
 
 from engine.backend.base import StoreConnection
-from engine.catalog import IndexInfo, TableInfo
-from engine.model import QUEUE_MARK, QueueName
+from engine.catalog import TableInfo
+from engine.model import QUEUE_MARK, IndexInfo, QueueName
 from engine.statements.dialect import Dialect
 
 DATABASE = "main"
@@ -48,8 +48,13 @@ def _indexes(connection: StoreConnection, table: str) -> tuple[IndexInfo, ...]:
     for index, is_unique, column in connection.query(INDEX_COLUMNS, (table,)):
         columns.setdefault(index, []).append(str(column))
         unique[index] = bool(is_unique)
+    # Index names are unique in the whole file, so the table's stands before them.
+    named = {index: str(index).rpartition(":")[2] for index in columns}
     key = tuple(str(row[0]) for row in connection.query(KEY_COLUMNS, (table,)))
-    return (IndexInfo(key, True), *(IndexInfo(tuple(names), unique[index]) for index, names in columns.items()))
+    return (
+        IndexInfo(key, True),
+        *(IndexInfo(tuple(names), unique[index], named[index]) for index, names in columns.items()),
+    )
 
 
 SQLITE = Dialect(

@@ -163,8 +163,70 @@ RETRY q NOW
 --> error 1235 (42000): RETRY is not supported by this version; UPDATE q SET time_next = 0 WHERE time_acked IS NULL makes postponed messages due
 
 -- ALTER QUEUE
-ALTER QUEUE q SET (ack_wait = 5)
---> error 1235 (42000): ALTER QUEUE is not supported by this version; options are kept in the comment: ALTER TABLE q COMMENT = 'vitess_message,vt_ack_wait=60,...'
+ALTER QUEUE q SET (ack_wait = 5, max_rate = '10/s',);
+--> execute: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=5,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10'
+--> catalog
+
+-- ALTER QUEUE in another database, with what needs an index
+alter queue other.q2 set (max_concurrency = 4, order_key = User_Id)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'User_Id)' at line 1 (an option takes a number or a quoted string)
+
+-- ALTER QUEUE with what needs an index
+ALTER QUEUE other.q2 SET (max_concurrency = 4, order_key = 'User_Id', on_failure = 'skip')
+--> execute: ALTER TABLE `other`.`q2` ADD KEY `queuegate_held` (time_acked, time_next), ADD KEY `queuegate_order` (time_acked, `user_id`, id), ADD KEY `queuegate_order_held` (time_acked, `user_id`, time_next), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=4,order_key=User_Id,on_failure=skip'
+--> catalog
+
+-- ALTER QUEUE back to the defaults keeps what is not ours in the comment
+ALTER QUEUE limited SET (max_rate = DEFAULT, order_key = NULL)
+--> execute: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_concurrency=3,it''s ours,vt_other=1'
+--> catalog
+
+-- ALTER QUEUE with another key
+ALTER QUEUE limited SET (order_key = '*')
+--> execute: ALTER TABLE `shop`.`limited` DROP KEY `queuegate_order`, DROP KEY `queuegate_order_held`, ADD KEY `queuegate_order` (time_acked, id), COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=5,max_concurrency=3,order_key=*,it''s ours,vt_other=1'
+--> catalog
+
+-- ALTER QUEUE PAUSE
+ALTER QUEUE q PAUSE;
+--> execute: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,paused=1'
+--> catalog
+
+-- ALTER QUEUE RESUME
+ALTER QUEUE q RESUME
+--> execute: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30'
+--> catalog
+
+-- ALTER QUEUE with an option that there is not
+ALTER QUEUE q SET (colour = 'red')
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, batch_size, cache_size, dead_letter, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+
+-- ALTER QUEUE: an unknown option has no default either
+ALTER QUEUE q SET (colour = DEFAULT)
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, batch_size, cache_size, dead_letter, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+
+-- ALTER QUEUE to what contradicts an option it has
+ALTER QUEUE q SET (min_backoff = '10s', max_backoff = '5s')
+--> error 1231 (42000): max_backoff is shorter than min_backoff (which is ack_wait when not given)
+
+-- ALTER QUEUE ordered by what it does not have
+ALTER QUEUE q SET (order_key = 'nope')
+--> error 1231 (42000): order_key: 'nope' is not a column of the queue
+
+-- ALTER QUEUE ordered by what changes
+ALTER QUEUE q SET (order_key = 'epoch')
+--> error 1231 (42000): order_key: 'epoch' is the queue's own column; name one of yours, or '*' for the whole queue
+
+-- ALTER QUEUE of what is no queue
+ALTER QUEUE nope PAUSE
+--> error 1146 (42S02): Queue 'shop.nope' doesn't exist
+
+-- ALTER QUEUE of nothing in particular
+ALTER QUEUE q ADD COLUMN a INT
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'ADD COLUMN a INT' at line 1 (ALTER QUEUE q takes SET (option = value, ...), PAUSE or RESUME)
+
+-- ALTER QUEUE with two things at once
+ALTER QUEUE q PAUSE, RESUME
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', RESUME' at line 1 (ALTER QUEUE q takes one of SET (...), PAUSE, RESUME)
 
 -- EXPLAIN DELIVERY
 EXPLAIN DELIVERY FOR q WHERE id = 42

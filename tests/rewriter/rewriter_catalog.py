@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.model import (
     ERROR_CHARACTERS,
     ERROR_COLUMNS,
     SYSTEM_COLUMNS,
     ColumnMeta,
+    IndexInfo,
     Layout,
     QueueCatalog,
     QueueName,
     QueueSpec,
 )
-from engine.options import QueueOptions
+from engine.options import QueueOptions, parse_options, to_comment
 
 BIGINT, VARCHAR, STRING = 8, 253, 254
 UTF8MB4, BINARY = 45, 63
@@ -51,7 +54,17 @@ FIRST_LAYOUT = QueueSpec(
 )
 """Vitess's first table."""
 
+
+def limited() -> QueueSpec:
+    """A queue with limits, their indexes, and a comment that is not all ours."""
+    options = parse_options({"max_rate": 5, "max_concurrency": 3, "order_key": "user_id"})
+    indexes = tuple(IndexInfo(columns, False, name) for name, columns in options.needed_indexes)
+    comment = f"{to_comment(options)},it's ours,vt_other=1"
+    return replace(spec("shop", "limited"), options=options, indexes=indexes, comment=comment)
+
+
 SPECS = (
+    limited(),
     spec("shop", "q"),
     spec("shop", "orders"),
     spec("shop", "my-queue"),

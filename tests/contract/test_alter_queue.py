@@ -1,0 +1,162 @@
+"""ALTER QUEUE, and what else changes a queue's table under open streams (SQL.md 1)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pymysql
+import pytest
+from servers import wait_until
+
+
+def problem(sql, q):
+    """The last column of SHOW QUEUES."""
+    return sql.row(f"SHOW QUEUES LIKE '{q}'")[-1]
+
+
+def test_an_option_holds_at_once_and_streams_go_on(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    receiver.wait(1)
+    sql(f"ALTER QUEUE {q} SET (ack_wait = '100ms', min_backoff = 0)")
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    rows = receiver.wait(3)  # the second comes again by its short lease, the first waits for its hour
+    assert rows[:3] == [(1,), (2,), (2,)]
+    assert "ack_wait = '0.1s'" in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+
+
+def test_options_keep_what_is_not_named(sql, queue):
+    q = queue("n INT", batch_size=7, max_rate=50)
+    sql(f"ALTER QUEUE {q} SET (prefetch = 500)")
+    text = sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    assert "batch_size = 7" in text and "prefetch = 500" in text and "max_rate = '50'" in text
+    sql(f"ALTER QUEUE {q} SET (batch_size = DEFAULT, max_rate = NULL)")
+    text = sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    assert "batch_size" not in text and "prefetch = 500" in text and "max_rate" not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "told"),
+    [
+        ("SET (colour = 'red')", 1231, "ack_wait"),
+        ("SET (max_backoff = '1s')", 1231, "max_backoff"),
+        ("SET (order_key = 'nope')", 1231, "nope"),
+        ("SET (order_key = 'body')", 1231, "VARCHAR"),
+        ("SET (message_cols = 'id|nope')", 1231, "nope"),
+        ("SET (max_rate = 0)", 1231, "max_rate"),
+        ("SET ack_wait = 3", 1064, "SET (option"),
+        ("STOP", 1064, "PAUSE"),
+    ],
+)
+def test_what_is_refused_changes_nothing(sql, queue, change, number, told):
+    q = queue("n INT, body TEXT", ack_wait="'10s'")
+    before = sql.row(f"SHOW CREATE TABLE {q}")
+    errno, text = sql.error(f"ALTER QUEUE {q} {change}")
+    assert (errno, told in text) == (number, True), text
+    assert sql.row(f"SHOW CREATE TABLE {q}") == before
+
+
+def test_what_is_no_queue_is_not_altered(sql, name):
+    assert sql.error(f"ALTER QUEUE {name} PAUSE")[0] == 1146
+    sql(f"CREATE TABLE {name} (a INT)")
+    assert sql.error(f"ALTER QUEUE {name} PAUSE")[0] == 1347
+    sql(f"DROP TABLE {name}")
+
+
+def test_a_paused_queue_delivers_nothing_and_resumes(sql, queue, stream):
+    q = queue("n INT")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    receiver.wait(1)
+    sql(f"ALTER QUEUE {q} PAUSE")
+    assert "paused" in problem(sql, q)
+    sql(f"INSERT INTO {q} (n) VALUES (2), (3)")
+    assert sql(f"ACK {q} 1, 2") == 2
+    assert sql.rows(f"SELECT n FROM STREAM {q} NOWAIT") == []
+    assert sql.rows(f"SELECT n FROM STREAM {q} LIMIT 5 WAIT 0.3") == []
+    assert not receiver.ended.is_set() and receiver.rows == [(1,)]
+    sql(f"ALTER QUEUE {q} RESUME")
+    assert receiver.wait(2) == [(1,), (3,)]
+    assert problem(sql, q) is None
+
+
+def test_a_queue_may_be_made_paused(sql, queue, stream):
+    q = queue("n INT", paused=1)
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    assert sql.rows(f"SELECT n FROM STREAM {q} NOWAIT") == []
+    sql(f"ALTER QUEUE {q} SET (paused = 0)")
+    receiver.wait(1)
+
+
+def test_a_waiting_result_is_answered_when_the_queue_resumes(sql, queue, connect):
+    q = queue("n INT", paused=1)
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    client = connect()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(client.rows, f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 30")
+        wait_until(lambda: sql.row(f"SHOW QUEUES LIKE '{q}'")[2] == 1, what="the receiver")
+        sql(f"ALTER QUEUE {q} RESUME")
+        assert waiting.result(20) == [(1,)]
+
+
+def test_indexes_come_and_go_with_the_options_that_need_them(sql, queue):
+    def keys():
+        return {row[2] for row in sql.rows(f"SHOW INDEX FROM {q}")} - {"PRIMARY", "queuegate_due"}
+
+    q = queue("tenant VARCHAR(50), other INT", order_key="'tenant'")
+    assert keys() == {"queuegate_order", "queuegate_order_held"}
+    sql(f"ALTER QUEUE {q} SET (order_key = 'other', max_concurrency = 3)")
+    assert keys() == {"queuegate_order", "queuegate_order_held", "queuegate_held"}
+    columns = [row[4] for row in sql.rows(f"SHOW INDEX FROM {q}") if row[2] == "queuegate_order"]
+    assert columns == ["time_acked", "other", "id"]
+    sql(f"ALTER QUEUE {q} SET (order_key = DEFAULT, max_concurrency = DEFAULT)")
+    assert keys() == set()
+
+
+def test_a_column_may_be_added_under_an_open_stream(sql, queue, stream):
+    q = queue("n INT")
+    receiver = stream(f"SELECT * FROM STREAM {q}")
+    sql(f"ALTER TABLE {q} ADD COLUMN extra VARCHAR(10) DEFAULT 'x' FIRST")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    assert receiver.wait(1) == [(1, 1)]
+    assert sql.rows(f"SELECT extra, n FROM STREAM {q} NOWAIT") == []
+    sql(f"INSERT INTO {q} (n, extra) VALUES (2, 'y')")
+    assert receiver.wait(2) == [(1, 1), (2, 2)]
+
+
+def test_a_column_that_a_stream_needs_ends_it_when_dropped(sql, queue, stream):
+    q = queue("n INT, m INT")
+    needs, needs_not = stream(f"SELECT m FROM STREAM {q}"), stream(f"SELECT n FROM STREAM {q}")
+    sql(f"ALTER TABLE {q} DROP COLUMN m")
+    error = needs.wait_end()
+    assert isinstance(error, pymysql.err.MySQLError) and error.args[0] == 1054
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    assert needs_not.wait(1) == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "change", ["DROP TABLE {q}", "DROP QUEUE {q}", "RENAME TABLE {q} TO {q}_r", "ALTER TABLE {q} RENAME {q}_r"]
+)
+def test_a_table_that_goes_ends_its_streams(sql, queue, stream, change):
+    q = queue("n INT")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    sql(change.format(q=q))
+    error = receiver.wait_end()
+    assert isinstance(error, pymysql.err.MySQLError) and error.args[0] == 1146
+    if "RENAME" in change:
+        sql(f"INSERT INTO {q}_r (n) VALUES (1)")
+        assert sql.rows(f"SELECT n FROM STREAM {q}_r LIMIT 1 WAIT 5") == [(1,)]
+        sql(f"DROP QUEUE {q}_r")
+
+
+def test_an_ordered_queue_without_its_column_is_not_served(sql, queue, stream):
+    """Better not delivered than delivered in any order."""
+    q = queue("n INT, m INT", order_key="'m'")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"ALTER TABLE {q} DROP COLUMN m")
+    assert receiver.wait_end() is not None
+    assert "order_key" in problem(sql, q)
+    assert sql.error(f"SELECT n FROM STREAM {q} NOWAIT")[0] == 1347
+    sql(f"DROP TABLE {q}")
