@@ -23,6 +23,7 @@ from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
 from proxy.guard import check_plan, check_right, check_sees
 from proxy.large_command import LargeCommand
+from proxy.looking import Looking
 from proxy.peers import Peers
 from proxy.planning import Planning
 from proxy.registry import ProcessInfo
@@ -37,6 +38,7 @@ from proxy.show import (
     queue_rows,
     text_column,
 )
+from proxy.status_tables import EXPLANATIONS, QUEUES, SUBSCRIPTIONS, columns, shown
 from proxy.streaming import stream_rows
 from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
 from rewriter.errors import RewriteError, UnknownQueue
@@ -46,6 +48,7 @@ from rewriter.plan import (
     NO_EFFECTS,
     Effects,
     Execute,
+    ExplainDelivery,
     Kill,
     NoOperation,
     Passthrough,
@@ -54,6 +57,8 @@ from rewriter.plan import (
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
     Subscribe,
     TransactionVerb,
     UseDatabase,
@@ -99,6 +104,10 @@ class Executor:
         self.planning = planning
         self.peers = peers
         self.traits = traits
+
+    @property
+    def _looking(self) -> Looking:
+        return Looking(self)
 
     # --- statements
 
@@ -198,7 +207,15 @@ class Executor:
             case Subscribe():
                 await self._stream(plan.request)
                 return Outcome()
-            case NoOperation() | ShowQueues() | ShowCreateQueue() | ShowProcessList():
+            case (
+                NoOperation()
+                | ShowQueues()
+                | ShowQueueStatus()
+                | ShowSubscriptions()
+                | ExplainDelivery()
+                | ShowCreateQueue()
+                | ShowProcessList()
+            ):
                 columns, rows = await self.local_result(plan, text)
                 if columns:
                     await self.session.writer.result(columns, rows)
@@ -337,6 +354,12 @@ class Executor:
                 statuses = await self.peers.queue_statuses()
                 sees = None if rights is None else rights.sees
                 return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
+            case ShowQueueStatus(database, like):
+                return columns(QUEUES), shown(await self._looking.queues(database, like))
+            case ShowSubscriptions(database, like):
+                return columns(SUBSCRIPTIONS), shown(await self._looking.subscriptions(database, like))
+            case ExplainDelivery():
+                return columns(EXPLANATIONS), shown(await self._looking.explanations(plan))
             case ShowCreateQueue(queue):
                 return await self._show_create(queue)
             case ShowProcessList(full):

@@ -43,6 +43,7 @@ from rewriter.limited import (
 )
 from rewriter.plan import (
     Execute,
+    ExplainDelivery,
     Kill,
     NoOperation,
     Passthrough,
@@ -50,6 +51,8 @@ from rewriter.plan import (
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
     Subscribe,
     UseDatabase,
 )
@@ -111,8 +114,12 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
         case Execute(_, _, warnings):
             if warnings:
                 raise denied(session, "Statement", _MAY)  # it would go to the database as a statement of ours
+        case ExplainDelivery(queue):
+            check_sees(session, queue)
         case Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
             pass
+        case ShowQueueStatus() | ShowSubscriptions():
+            pass  # they show what the account may see
         case _:
             assert_never(plan)
 

@@ -8,23 +8,26 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine
 from engine.errors import BackendError
-from engine.model import CommitReport, QueueName, QueueStatus
+from engine.model import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
 from proxy.admission import Admission
 from proxy.bus import Bus, Handlers, Item
 from proxy.listening import Place
 from proxy.registry import ConnectionRegistry, ProcessInfo
+from proxy.words import id_body, id_of
 
 log = logging.getLogger(__name__)
 
 # What workers ask each other.
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
+_SUBSCRIPTIONS, _HOLDERS = "subscriptions", "holders"
+_IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
 
 
 class Peers:
@@ -121,6 +124,23 @@ class Peers:
                 own[name] = _sum(own[name], QueueStatus(name, *counts))
         return list(own.values())
 
+    async def subscriptions(self) -> list[SubscriptionStatus]:
+        """Every open stream."""
+        assert self._engine is not None
+        return self._engine.subscriptions() + [_subscription(item) for item in await self._ask(_SUBSCRIPTIONS)]
+
+    async def holders(self, queue: QueueName, ids: Sequence[MessageId]) -> dict[MessageId, SubscriptionStatus]:
+        """Which of these messages an open stream holds, and which stream."""
+        assert self._engine is not None
+        found = self._engine.holders(queue, ids)
+        if not ids or self._bus is None:
+            return found
+        for start in range(0, len(ids), _IDS_ASKED_MAX):
+            asked = [id_body(id_) for id_ in ids[start : start + _IDS_ASKED_MAX]]
+            for number, *item in await self._ask(_HOLDERS, [queue.database, queue.table, asked]):
+                found[ids[start + number]] = _subscription(item)
+        return found
+
     async def _ask(self, question: str, value: object = None) -> list[Item]:
         return [] if self._bus is None else await self._bus.ask(question, value)
 
@@ -140,6 +160,13 @@ class Peers:
             return [] if target is None else [_item(target.process_info())]
         if question == _QUEUES:
             return [_status_item(status) for status in self._engine.status()]
+        if question == _SUBSCRIPTIONS:
+            return [_subscription_item(status) for status in self._engine.subscriptions()]
+        if question == _HOLDERS:
+            database, table, bodies = value
+            ids = [id_of(body) for body in bodies]
+            holders = self._engine.holders(QueueName(database, table), ids)
+            return [[n, *_subscription_item(holders[id_])] for n, id_ in enumerate(ids) if id_ in holders]
         if question == _CATALOG:
             await self._refresh(self._engine)
         return []
@@ -153,6 +180,16 @@ class Peers:
 
 def _item(info: ProcessInfo) -> Item:
     return list(dataclasses.astuple(info))
+
+
+def _subscription_item(status: SubscriptionStatus) -> Item:
+    (database, table), *rest = dataclasses.astuple(status)
+    return [database, table, *rest]
+
+
+def _subscription(item: Item) -> SubscriptionStatus:
+    database, table, *rest = item
+    return SubscriptionStatus(QueueName(database, table), *rest)
 
 
 def _status_item(status: QueueStatus) -> Item:

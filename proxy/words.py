@@ -126,7 +126,7 @@ def report_body(report: CommitReport) -> object:
     uncertain = set(report.uncertain)
     room = _CONTENTS_MAX_BYTES
     for name, ids in report.settled.items():
-        texts = [_id_body(id_) for id_ in ids]
+        texts = [id_body(id_) for id_ in ids]
         room -= sum(_id_bytes(id_) for id_ in ids)
         if room < 0:
             uncertain.add(name)
@@ -139,7 +139,7 @@ def report_of(body: Any) -> CommitReport:
     """The inverse of `report_body`. Raises ValueError, KeyError or TypeError where it is none."""
     return CommitReport(
         touched=frozenset(QueueName(*name) for name in body["t"]),
-        settled={QueueName(database, table): tuple(map(_id_of, ids)) for database, table, ids in body["s"]},
+        settled={QueueName(database, table): tuple(map(id_of, ids)) for database, table, ids in body["s"]},
         uncertain=frozenset(QueueName(*name) for name in body["u"]),
     )
 
@@ -163,11 +163,13 @@ def _name_body(name: QueueName) -> list[str]:
     return [name.database, name.table]
 
 
-def _id_body(id_: MessageId) -> object:
+def id_body(id_: MessageId) -> object:
+    """An id as JSON."""
     return {"x": id_.hex()} if isinstance(id_, bytes) else id_
 
 
-def _id_of(body: Any) -> MessageId:
+def id_of(body: Any) -> MessageId:
+    """The inverse of `id_body`. Raises TypeError or ValueError where it is none."""
     if isinstance(body, dict):
         return bytes.fromhex(body["x"])
     if isinstance(body, bool) or not isinstance(body, int | str):

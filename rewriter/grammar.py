@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from rewriter.ddl_grammar import parse_alter_queue, parse_create_queue
+from rewriter.delivery import parse_explain_delivery
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.insert_grammar import parse_insert, parse_replace
 from rewriter.lexical import leading_verb
@@ -20,6 +21,8 @@ from rewriter.statements import (
     KillConnection,
     ListProcesses,
     ListQueues,
+    ListQueueStatus,
+    ListSubscriptions,
     Statement,
     TruncateQueue,
 )
@@ -119,21 +122,22 @@ def _truncate(cursor: TokenCursor) -> Statement | None:
 def _show(cursor: TokenCursor) -> Statement | None:
     cursor.take_words("SHOW")
     if cursor.accept_words("QUEUES"):
-        return _show_queues(cursor)
+        return ListQueues(*_which_queues(cursor, "SHOW QUEUES"))
     if cursor.accept_words("QUEUE", "STATUS"):
-        raise _not_yet("SHOW QUEUE STATUS", "see SHOW QUEUES, or count: SELECT state, COUNT(*) FROM q GROUP BY state")
+        return ListQueueStatus(*_which_queues(cursor, "SHOW QUEUE STATUS"))
     if cursor.accept_words("SUBSCRIPTIONS"):
-        raise _not_yet("SHOW SUBSCRIPTIONS", "open streams are in SHOW PROCESSLIST")
+        return ListSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
     if cursor.accept_words("CREATE", "QUEUE"):
         statement = DescribeQueue(cursor.take_name())
         cursor.take_end()
         return statement
     if cursor.accept_words("QUEUE"):
-        raise cursor.error("there are SHOW QUEUES and SHOW CREATE QUEUE q")
+        raise cursor.error("there are SHOW QUEUES, SHOW QUEUE STATUS and SHOW CREATE QUEUE q")
     return _show_processlist(cursor)
 
 
-def _show_queues(cursor: TokenCursor) -> Statement:
+def _which_queues(cursor: TokenCursor, statement: str) -> tuple[str | None, str | None]:
+    """[FROM database] [LIKE 'pattern'], to the end."""
     database = like = None
     if cursor.accept_words("FROM") or cursor.accept_words("IN"):
         database = cursor.take_identifier()
@@ -143,9 +147,9 @@ def _show_queues(cursor: TokenCursor) -> Statement:
             raise cursor.error("LIKE takes a quoted pattern")
         like = string_value(pattern.text)
     elif cursor.word == "WHERE":
-        raise UnsupportedSql("SHOW QUEUES WHERE is not supported; use SHOW QUEUES LIKE 'pattern'")
+        raise UnsupportedSql(f"{statement} WHERE is not supported; use {statement} LIKE 'pattern'")
     cursor.take_end()
-    return ListQueues(database, like)
+    return database, like
 
 
 def _show_processlist(cursor: TokenCursor) -> Statement | None:
@@ -181,7 +185,7 @@ def _use(cursor: TokenCursor) -> Statement | None:
 def _explain(cursor: TokenCursor) -> Statement | None:
     cursor.take()
     if cursor.accept_words("DELIVERY", "FOR"):
-        raise _not_yet("EXPLAIN DELIVERY", "SELECT id, state, epoch, time_next FROM q WHERE id = 42 shows a message")
+        return parse_explain_delivery(cursor)
     return parse_select(cursor)
 
 

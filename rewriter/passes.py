@@ -7,6 +7,7 @@ from typing import assert_never
 from engine.model import QueueCatalog, QueueName, QueueSpec
 from engine.options import QueueOptions, parse_options
 from rewriter.alter_queue import alter_plan
+from rewriter.delivery import explain_plan
 from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue
 from rewriter.insert_passes import insert_plan
 from rewriter.names import QueueNames
@@ -21,6 +22,8 @@ from rewriter.plan import (
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
     Subscribe,
     UseDatabase,
 )
@@ -34,10 +37,13 @@ from rewriter.statements import (
     CreateQueue,
     DescribeQueue,
     DropQueue,
+    ExplainMessages,
     InsertQueue,
     KillConnection,
     ListProcesses,
     ListQueues,
+    ListQueueStatus,
+    ListSubscriptions,
     SelectStream,
     Statement,
     TruncateQueue,
@@ -79,6 +85,12 @@ class Passes:
                 return Execute(f"TRUNCATE TABLE {_table(queue)}", ending(queue, None))
             case ListQueues(database, like):
                 return ShowQueues(database or context.database, like)
+            case ListQueueStatus(database, like):
+                return ShowQueueStatus(database or context.database, like)
+            case ListSubscriptions(database, like):
+                return ShowSubscriptions(database or context.database, like)
+            case ExplainMessages(name):
+                return explain_plan(statement, self._spec(name, context), context.now_sql)
             case DescribeQueue(name):
                 return ShowCreateQueue(self._spec(name, context).name)
             case ListProcesses(full):

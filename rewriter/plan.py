@@ -94,6 +94,32 @@ class ShowQueues:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowQueueStatus:
+    """SHOW QUEUE STATUS [LIKE pattern] of one database (None: of all)."""
+
+    database: str | None
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSubscriptions:
+    """SHOW SUBSCRIPTIONS [LIKE pattern] of the queues of one database (None: of all)."""
+
+    database: str | None
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainDelivery:
+    """EXPLAIN DELIVERY: why these messages are not out. `sql` reads the rows (rewriter.delivery); `ids` are those that
+    the condition names, if it names any: what is not among the rows is unknown."""
+
+    queue: QueueName
+    sql: str
+    ids: tuple[MessageId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ShowCreateQueue:
     """SHOW CREATE QUEUE q."""
 
@@ -128,6 +154,9 @@ Plan = (
     | NoOperation
     | Subscribe
     | ShowQueues
+    | ShowQueueStatus
+    | ShowSubscriptions
+    | ExplainDelivery
     | ShowCreateQueue
     | ShowProcessList
     | Kill

@@ -190,6 +190,27 @@ class ListQueues:
 
 
 @dataclass(frozen=True, slots=True)
+class ListQueueStatus:
+    database: str | None
+    like: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListSubscriptions:
+    database: str | None
+    like: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainMessages:
+    """EXPLAIN DELIVERY FOR name [WHERE condition] [LIMIT limit]; the condition as written, empty without one."""
+
+    name: Name
+    condition: str
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeQueue:
     name: Name
 
@@ -220,6 +241,9 @@ Statement = (
     | Ack
     | UpdateQueue
     | ListQueues
+    | ListQueueStatus
+    | ListSubscriptions
+    | ExplainMessages
     | DescribeQueue
     | ListProcesses
     | KillConnection

@@ -72,15 +72,62 @@ SHOW CREATE QUEUE nope
 
 -- SHOW QUEUE STATUS
 SHOW QUEUE STATUS LIKE 'q'
---> error 1235 (42000): SHOW QUEUE STATUS is not supported by this version; see SHOW QUEUES, or count: SELECT state, COUNT(*) FROM q GROUP BY state
+--> show queue status of shop like 'q'
+
+-- SHOW QUEUE STATUS of a database
+SHOW QUEUE STATUS FROM other
+--> show queue status of other
 
 -- SHOW SUBSCRIPTIONS
 SHOW SUBSCRIPTIONS
---> error 1235 (42000): SHOW SUBSCRIPTIONS is not supported by this version; open streams are in SHOW PROCESSLIST
+--> show subscriptions of shop
+
+-- SHOW SUBSCRIPTIONS of some queues
+-- database: none
+SHOW SUBSCRIPTIONS IN other LIKE 'q%'
+--> show subscriptions of other like 'q%'
+
+-- SHOW SUBSCRIPTIONS WHERE
+SHOW SUBSCRIPTIONS WHERE 1
+--> error 1235 (42000): SHOW SUBSCRIPTIONS WHERE is not supported; use SHOW SUBSCRIPTIONS LIKE 'pattern'
+
+-- EXPLAIN DELIVERY of a message
+EXPLAIN DELIVERY FOR q WHERE id = 42
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> ids (42,)
+
+-- EXPLAIN DELIVERY of several
+EXPLAIN DELIVERY FOR shop.q WHERE id IN (1, 2) LIMIT 5;
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
+--> ids (1, 2)
+
+-- EXPLAIN DELIVERY of others
+EXPLAIN DELIVERY FOR q WHERE user_id = 7 AND payload LIKE 'a%' LIMIT 100
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
+
+-- EXPLAIN DELIVERY of any
+EXPLAIN DELIVERY FOR q
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
+
+-- EXPLAIN DELIVERY of too many
+EXPLAIN DELIVERY FOR q LIMIT 1001
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1 (EXPLAIN DELIVERY takes a LIMIT from 1 to 1000)
+
+-- EXPLAIN DELIVERY with a parameter
+EXPLAIN DELIVERY FOR q WHERE id = ?
+--> error 1235 (42000): EXPLAIN DELIVERY takes no ?; write the value into the statement
+
+-- EXPLAIN DELIVERY in an order
+EXPLAIN DELIVERY FOR q WHERE id > 1 ORDER BY id
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'ORDER BY id' at line 1 (EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n])
+
+-- EXPLAIN DELIVERY of what is no queue
+EXPLAIN DELIVERY FOR nope WHERE id = 1
+--> error 1146 (42S02): Queue 'shop.nope' doesn't exist
 
 -- SHOW QUEUE
 SHOW QUEUE q
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'q' at line 1 (there are SHOW QUEUES and SHOW CREATE QUEUE q)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'q' at line 1 (there are SHOW QUEUES, SHOW QUEUE STATUS and SHOW CREATE QUEUE q)
 
 -- SHOW PROCESSLIST
 SHOW PROCESSLIST
@@ -230,7 +277,8 @@ ALTER QUEUE q PAUSE, RESUME
 
 -- EXPLAIN DELIVERY
 EXPLAIN DELIVERY FOR q WHERE id = 42
---> error 1235 (42000): EXPLAIN DELIVERY is not supported by this version; SELECT id, state, epoch, time_next FROM q WHERE id = 42 shows a message
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> ids (42,)
 
 -- EXPLAIN of a table called delivery
 EXPLAIN delivery

@@ -15,6 +15,7 @@ from rewriter.plan import (
     NO_EFFECTS,
     Effects,
     Execute,
+    ExplainDelivery,
     Kill,
     NoOperation,
     Passthrough,
@@ -23,6 +24,8 @@ from rewriter.plan import (
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
     Subscribe,
     UseDatabase,
 )
@@ -84,6 +87,12 @@ def rendered(plan: Plan) -> list[str]:
             return [_subscribe(plan)]
         case ShowQueues(database, like):
             return [f"show queues of {database or 'all databases'}" + (f" like {like!r}" if like is not None else "")]
+        case ShowQueueStatus(database, like):
+            return [f"show queue status of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
+        case ShowSubscriptions(database, like):
+            return [f"show subscriptions of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
+        case ExplainDelivery(queue, sql, ids):
+            return [f"explain delivery of {queue}: {sql}"] + ([f"ids {ids}"] if ids else [])
         case ShowCreateQueue(queue):
             return [f"show create queue {queue}"]
         case ShowProcessList(full):

@@ -1,0 +1,176 @@
+"""Looking: what a client is told of the queues, the streams and the messages, as far as its account may see them.
+
+Counts are the tables', by the engine's own account; what an account may see is asked of the database where accounts are
+its own, and else of the proxy's rights. Streams are those of all workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from engine.delivery import Explanation, MessageRow, QueueFacts, explain, unknown
+from engine.errors import BackendError
+from engine.model import QUEUE_MARK, QueueName, QueueSpec, SubscriptionStatus, TextValue
+from proxy.errors import ProxyError
+from proxy.guard import denied
+from proxy.show import like_pattern
+from proxy.status_tables import (
+    Values,
+    dead_letter_queue,
+    id_text,
+    in_flight_values,
+    queue_values,
+    subscription_values,
+)
+from proxy.upstream import Collected, Outcome
+from rewriter.delivery import ids_sql
+from rewriter.plan import ExplainDelivery
+
+if TYPE_CHECKING:
+    from proxy.executor import Executor
+
+HELD_MAX = 1000
+"""Messages in flight that are told of one queue."""
+
+_VISIBLE = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+    f" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%{QUEUE_MARK}%'"
+)
+_PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
+
+Sees = Callable[[QueueName], bool]
+
+
+class Looking:
+    """See the module. For one session's executor."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._session = executor.session
+        self._engine = executor.engine
+        self._peers = executor.peers
+
+    async def queues(self, database: str | None = None, like: str | None = None) -> list[Values]:
+        """The rows of SHOW QUEUE STATUS, of one database or of all."""
+        catalog = self._engine.catalog
+        wanted = await self._wanted(database, like)
+        queues = [queue for queue in catalog if wanted(queue.name)]
+        dead = [target for queue in queues if (target := dead_letter_queue(queue, catalog)) is not None]
+        surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*queues, *dead)}.values())
+        statuses = [status for status in await self._peers.queue_statuses() if wanted(status.name)]
+        rejected = {name: reason for name, reason in catalog.rejected.items() if wanted(name)}
+        return queue_values(statuses, surveys, catalog, rejected)
+
+    async def subscriptions(self, database: str | None = None, like: str | None = None) -> list[Values]:
+        """The rows of SHOW SUBSCRIPTIONS."""
+        wanted = await self._wanted(database, like)
+        streams = [stream for stream in await self._peers.subscriptions() if wanted(stream.queue)]
+        return subscription_values(await self._visible_streams(streams))
+
+    async def in_flight(self) -> list[Values]:
+        """What receivers hold of every queue, at most HELD_MAX messages of each."""
+        sees = await self._wanted(None, None)
+        rows: list[Values] = []
+        for queue in self._engine.catalog:
+            if sees(queue.name):
+                held = await self._engine.surveyor.held(queue, HELD_MAX)
+                holders = await self._peers.holders(queue.name, [message.id for message in held])
+                visible = await self._visible_streams(list(holders.values()))
+                told = {id_text(id_): holder for id_, holder in holders.items() if holder in visible}
+                rows += in_flight_values(queue.name, held, told)
+        return rows
+
+    async def explanations(self, plan: ExplainDelivery) -> list[Values]:
+        """The rows of EXPLAIN DELIVERY."""
+        if self._session.rights is not None and not plan.ids:
+            raise denied(
+                self._session, "EXPLAIN DELIVERY", "its account may ask for ids alone: WHERE id = 42, or id IN (...)"
+            )
+        queue = self._engine.catalog.queues[plan.queue]
+        rows = [self._message(row) for row in (await self._collect(plan.sql)).rows]
+        facts = await self._facts(queue, rows)
+        told = [explain(row, facts) for row in rows]
+        missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
+        dead = await self._dead(queue, missing)
+        told += [unknown(id_text(id_), facts, dead=id_text(id_) in dead) for id_ in missing]
+        return [_explained(explanation) for explanation in told]
+
+    # --- what may be seen
+
+    async def _wanted(self, database: str | None, like: str | None) -> Sees:
+        pattern = like_pattern("%" if like is None else like)
+        sees = await self._sees()
+        return lambda name: database in (None, name.database) and bool(pattern.fullmatch(name.table)) and sees(name)
+
+    async def _sees(self) -> Sees:
+        if self._session.rights is not None:
+            return self._session.rights.sees
+        if not self._executor.traits.accounts:
+            return lambda name: True
+        rows = (await self._collect(_VISIBLE)).rows
+        names = {QueueName(self._text(database), self._text(table)) for database, table in rows}
+        return names.__contains__
+
+    async def _visible_streams(self, streams: Sequence[SubscriptionStatus]) -> list[SubscriptionStatus]:
+        """Its own; others' as far as the process list shows them to this account."""
+        session = self._session
+        if session.rights is None and not self._executor.traits.accounts:
+            return list(streams)
+        own = [stream for stream in streams if stream.user == session.identity.user]
+        if session.rights is not None:
+            return list(streams) if session.admin else own
+        if len(own) == len(streams):
+            return own
+        listed = {self._text(row[0]) for row in (await self._collect(_PROCESSES)).rows}
+        return [stream for stream in streams if stream in own or str(stream.connection_id) in listed]
+
+    # --- why a message is not out
+
+    def _message(self, row: Sequence[TextValue]) -> MessageRow:
+        now, id_, epoch, time_next, time_acked, last_error, earlier, held = row
+        id_value = self._text(id_)
+        return MessageRow(
+            id_value,
+            int(now or 0),
+            int(epoch or 0),
+            None if time_next is None else int(time_next),
+            None if time_acked is None else int(time_acked),
+            *(None if value is None else self._text(value) for value in (last_error, earlier, held)),
+        )
+
+    async def _facts(self, queue: QueueSpec, rows: Sequence[MessageRow]) -> QueueFacts:
+        streams = [stream for stream in await self._peers.subscriptions() if stream.queue == queue.name]
+        integers = queue.column("id") is not None and all(row.id.lstrip("-").isdecimal() for row in rows)
+        holders = await self._peers.holders(queue.name, [int(row.id) if integers else row.id for row in rows])
+        in_flight = None
+        if queue.options.max_concurrency is not None:
+            census = (await self._engine.surveyor.survey([queue]))[queue.name].census
+            in_flight = None if census is None else census.in_flight
+        target = dead_letter_queue(queue, self._engine.catalog)
+        return QueueFacts(queue, streams, holders, in_flight, None if target is None else str(target.name))
+
+    async def _dead(self, queue: QueueSpec, ids: Sequence[int | str | bytes]) -> set[str]:
+        """Which of these ids are in the dead-letter queue, if the account may know."""
+        target = dead_letter_queue(queue, self._engine.catalog)
+        if target is None or not ids or not (await self._sees())(target.name):
+            return set()
+        found = await self._session.upstream.collect(ids_sql(target, tuple(ids)))
+        return {self._text(row[0]) for row in found.rows} if isinstance(found, Collected) else set()
+
+    # --- the client's line
+
+    async def _collect(self, sql: str) -> Collected:
+        result = await self._session.upstream.collect(sql)
+        if isinstance(result, Outcome):
+            if result.ok:
+                raise ProxyError(1105, "the database does not answer what it was asked")
+            raise BackendError(result.message, result.errno, result.sqlstate)
+        return result
+
+    def _text(self, value: TextValue) -> str:
+        return self._executor.decode(value or b"")
+
+
+def _explained(explanation: Explanation) -> Values:
+    return (explanation.id, explanation.state, explanation.text)

@@ -1,0 +1,209 @@
+"""SHOW QUEUE STATUS, SHOW SUBSCRIPTIONS and EXPLAIN DELIVERY, over real sockets (SQL.md 5)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from servers import NS, wait_until
+
+
+def status(sql, q):
+    """One queue's row of SHOW QUEUE STATUS, by column."""
+    with sql.connection.cursor() as cursor:
+        cursor.execute(f"SHOW QUEUE STATUS LIKE '{q}'")
+        names = [column[0] for column in cursor.description]
+        (row,) = cursor.fetchall()
+        return dict(zip(names, row, strict=True))
+
+
+def eventually(sql, q, **wanted):
+    """The row, once it has these values: a count may be a second old."""
+
+    def there():
+        row = status(sql, q)
+        return row if all(row[name] == value for name, value in wanted.items()) else None
+
+    return wait_until(there, what=f"{wanted} in SHOW QUEUE STATUS of {q}")
+
+
+def explained(sql, q, condition):
+    return sql.rows(f"EXPLAIN DELIVERY FOR {q} WHERE {condition}")
+
+
+def test_an_empty_queue(sql, queue):
+    q = queue()
+    row = status(sql, q)
+    assert row["Queue"] == q
+    states = ("Paused", "Ready", "Scheduled", "Retrying", "In_flight", "Parked", "Acked", "Dead", "Subscribers")
+    assert [row[name] for name in states] == [0] * len(states)
+    assert (row["Oldest_ready_age"], row["Counted"], row["Problem"]) == (None, "exact", None)
+    assert all(value == 0 for name, value in row.items() if name.endswith("_total"))
+
+
+def test_every_state_is_counted(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    later = (time.time_ns() // 1000 + 3_600_000_000) * 1000
+    sql(f"INSERT INTO {q} (n, time_scheduled) VALUES (1, {later}), (2, {later})")
+    sql(f"INSERT INTO {q} (n) VALUES (3), (4), (5)")
+    receiver = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 2)")
+    first, second = (row[0] for row in receiver.wait(2))
+    sql(f"ACK {q} {first}")
+    receiver.wait(3)
+    sql(f"UPDATE {q} SET time_next = {later} WHERE id = {second}")
+    sql(f"INSERT INTO {q} (n, time_next) VALUES (6, 9223372036854775807)")
+    receiver.close()
+    sql(f"INSERT INTO {q} (n) VALUES (7)")
+    row = eventually(sql, q, Acked=1, Scheduled=2, Parked=1, Retrying=1, Ready=2, In_flight=0, Subscribers=0)
+    assert row["Oldest_ready_age"] is not None and 0 <= row["Oldest_ready_age"] < 60
+    assert (row["Enqueued_total"], row["Acked_total"], row["Sent_total"]) == (7, 1, 3)
+
+
+def test_what_is_in_flight_is_told_from_what_waits(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 2)").wait(2)
+    row = eventually(sql, q, In_flight=2, Ready=1)
+    assert (row["Subscribers"], row["Retrying"], row["Scheduled"]) == (1, 0, 0)
+
+
+def test_counters_count_what_was_committed(sql, queue, connect):
+    q = queue("n INT")
+    other = connect(autocommit=False)
+    other(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert status(sql, q)["Enqueued_total"] == 0
+    other("ROLLBACK")
+    other(f"INSERT INTO {q} (n) VALUES (3), (4), (5)")
+    other("COMMIT")
+    with sql.connection.cursor() as cursor:
+        cursor.executemany(f"INSERT INTO {q} (n) VALUES (%s)", [(n,) for n in range(10)])
+    assert status(sql, q)["Enqueued_total"] == 13
+    ids = sql.column(f"SELECT id FROM {q} ORDER BY id")
+    assert sql(f"ACK {q} {ids[0]}, {ids[1]}") == 2
+    assert sql(f"ACK {q} {ids[0]}") == 0
+    assert sql(f"UPDATE {q} SET state = 'acked' WHERE id = {ids[2]}") == 1
+    assert sql(f"DELETE FROM {q} WHERE id = {ids[3]}") == 1
+    row = status(sql, q)
+    assert (row["Acked_total"], row["Deleted_total"]) == (3, 1)
+
+
+def test_prepared_inserts_are_counted(gate, sql, queue):
+    connector = pytest.importorskip("mysql.connector")
+    q = queue("n INT")
+    client = connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+    cursor = client.cursor(prepared=True)
+    for n in range(3):
+        cursor.execute(f"INSERT INTO {q} (n) VALUES (%s)", (n,))
+    client.close()
+    assert status(sql, q)["Enqueued_total"] == 3
+
+
+def test_which_queues_are_shown(sql, queue):
+    one, two = queue(), queue()
+    named = sql.column("SHOW QUEUE STATUS")
+    assert one in named and two in named
+    assert sql.column("SHOW QUEUE STATUS LIKE 'no such%%'") == []
+    assert sql.column("SHOW QUEUE STATUS FROM nowhere") == []
+    assert sql.error("SHOW QUEUE STATUS WHERE ready > 0")[0] == 1235
+
+
+def test_a_table_that_cannot_be_a_queue_says_why(sql, name):
+    sql(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY) COMMENT 'vitess_message'")
+    try:
+        row = status(sql, name)
+        assert row["Ready"] is None and "missing" in row["Problem"]
+    finally:
+        sql(f"DROP TABLE {name}")
+
+
+def test_subscriptions(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    narrow = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 3)")
+    narrow.wait(3)
+    wide = stream(f"SELECT id FROM STREAM {q}")
+
+    def rows():
+        with sql.connection.cursor() as cursor:
+            cursor.execute(f"SHOW SUBSCRIPTIONS LIKE '{q}'")
+            names = [column[0] for column in cursor.description]
+            listed = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return {row["Connection_id"]: row for row in listed}
+
+    wait_until(lambda: len(rows()) == 2 and rows()[narrow.id]["Window_full"], what="both streams to be listed")
+    full, idle = rows()[narrow.id], rows()[wide.id]
+    assert (full["Queue"], full["User"], full["Mode"], full["Prefetch"]) == (q, "root", "endless", 3)
+    assert (full["Unacked"], full["Sent"], full["Waiting"]) == (3, 3, 0)
+    assert (idle["Unacked"], idle["Sent"], idle["Waiting"], idle["Window_full"]) == (0, 0, 1, 0)
+    assert full["Since"].startswith("20") and full["Filter"] == ""
+    narrow.close()
+    wait_until(lambda: narrow.id not in rows(), what="the closed stream to be gone")
+    assert sql.rows("SHOW SUBSCRIPTIONS LIKE 'no such%%'") == []
+
+
+def test_explain_delivery_of_messages_that_wait_for_their_time(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    later = (time.time_ns() // 1000 + 3_600_000_000) * 1000
+    sql(f"INSERT INTO {q} (n, time_scheduled) VALUES (1, {later})")
+    ((_, state, text),) = explained(sql, q, "n = 1")
+    assert state == "scheduled" and "not due before 20" in text and "(in " in text
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    ((id_,),) = receiver.wait(1)
+    ((shown, state, text),) = explained(sql, q, f"id = {id_}")
+    assert (shown, state) == (str(id_), "in_flight")
+    assert "leased until" in text and "delivery 1" in text and f"held by connection {receiver.id} (root@" in text
+    sql(f"UPDATE {q} SET time_next = {later}, last_error = 'HTTP 429' WHERE id = {id_}")
+    ((_, state, text),) = explained(sql, q, f"id = {id_}")
+    assert state == "retrying" and "after 1 delivery" in text and text.endswith("last error: HTTP 429")
+    sql(f"UPDATE {q} SET time_next = 9223372036854775807 WHERE id = {id_}")
+    assert explained(sql, q, f"id = {id_}")[0][1] == "parked"
+    sql(f"ACK {q} {id_}")
+    ((_, state, text),) = explained(sql, q, f"id = {id_}")
+    assert state == "acked" and text.startswith("acked at 20")
+
+
+def test_explain_delivery_of_due_messages(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    assert {row[1] for row in explained(sql, q, "n > 0")} == {"no_subscriber"}
+    receiver = stream(f"SELECT n FROM STREAM {q} WITH (prefetch = 2)")
+    receiver.wait(2)
+    wait_until(lambda: explained(sql, q, "n = 3")[0][1] == "windows_full", what="the window to be known as full")
+    assert "prefetch" in explained(sql, q, "n = 3")[0][2]
+
+
+def test_explain_delivery_of_unknown_ids_and_of_many(sql, queue):
+    q = queue("n INT")
+    ((id_, state, text),) = explained(sql, q, "id = 4711")
+    assert (id_, state) == ("4711", "unknown") and "no such message" in text
+    assert explained(sql, q, "n = 4711") == []
+    sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(30)))
+    assert len(sql.rows(f"EXPLAIN DELIVERY FOR {q}")) == 20
+    assert len(sql.rows(f"EXPLAIN DELIVERY FOR {q} LIMIT 25")) == 25
+    rows = explained(sql, q, "id IN (1, 2, 99)")
+    assert [(row[0], row[1]) for row in rows] == [("1", "no_subscriber"), ("2", "no_subscriber"), ("99", "unknown")]
+
+
+def test_explain_delivery_refuses_in_words(sql, queue):
+    q = queue("n INT")
+    assert sql.error(f"EXPLAIN DELIVERY FOR {q} WHERE nothing = 1")[0] == 1054
+    assert sql.error("EXPLAIN DELIVERY FOR no_such_queue WHERE id = 1")[0] == 1146
+    assert sql.error(f"EXPLAIN DELIVERY FOR {q} WHERE id = ?")[0] == 1235
+    assert sql.error(f"EXPLAIN DELIVERY FOR {q} LIMIT 0")[0] == 1064
+
+
+def test_a_text_key_is_explained_as_well(sql, queue):
+    q = queue("id VARCHAR(36), n INT")
+    sql(f"INSERT INTO {q} (id, n) VALUES ('a-1', 1)")
+    rows = explained(sql, q, "id IN ('a-1', 'b-2')")
+    assert [(row[0], row[1]) for row in rows] == [("a-1", "no_subscriber"), ("b-2", "unknown")]
+
+
+def test_times_are_the_databases(sql, queue):
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n, time_next) VALUES (1, {(time.time_ns() - 100 * NS) // 1000 * 1000})")
+    row = eventually(sql, q, Ready=1)
+    assert 95 <= row["Oldest_ready_age"] <= 200
