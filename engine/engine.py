@@ -51,6 +51,11 @@ class Neighbours(Protocol):
         """Queues were made, changed or dropped. Returns once the others know, or cannot be reached in time."""
         ...
 
+    @property
+    def leads(self) -> bool:
+        """Whether this engine shall do what one of them has to do: purge. Two that both do it do no harm."""
+        ...
+
 
 class _Nobody:
     def committed(self, report: CommitReport) -> None:
@@ -58,6 +63,10 @@ class _Nobody:
 
     async def catalog_changed(self) -> None:
         pass
+
+    @property
+    def leads(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,7 @@ class Engine:
         shared = (queue, self._store, self._work, self._clock, self._jitter, metrics, self._logger)
         report = CommitReport(touched=frozenset((queue.name,)))
         manager = MessageManager(*shared, self._watcher.doubt, lambda: self._neighbours.committed(report))
-        served = _Served(manager, Purger(*shared) if self._purges else None)
+        served = _Served(manager, Purger(*shared, lambda: self._neighbours.leads) if self._purges else None)
         self._served[queue.name] = served
         await served.manager.open()
         if served.purger is not None:

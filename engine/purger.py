@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
@@ -44,10 +45,12 @@ class Purger(Service):
         jitter: Jitter,
         metrics: QueueMetrics,
         logger: logging.Logger,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(f"purger of {queue.name}", logger)
         self.queue = queue
         self._store, self._work, self._clock, self._jitter, self._metrics = store, work, clock, jitter, metrics
+        self._leads = leads
         self._failing = False
 
     @property
@@ -73,7 +76,8 @@ class Purger(Service):
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period.
         await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
-            await self._pass()
+            if self._leads():
+                await self._pass()
             await self._pause(self._period)
 
     async def _pass(self) -> None:

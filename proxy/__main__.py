@@ -34,6 +34,7 @@ _FLAGS = {"listen": "listen", "backend": "backend", "log_level": "log.level", "l
 _EPILOG = """\
 The environment goes over both file and flags, for secrets:
   QUEUEGATE_BACKEND           the backend URL with its password
+  QUEUEGATE_PEERS_SECRET      what proves one proxy to another, besides the table queuegate_proxies
   QUEUEGATE_PASSWORD_<USER>   the password of a user of the list (app-1: QUEUEGATE_PASSWORD_APP_1)
 """
 

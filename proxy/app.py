@@ -17,17 +17,20 @@ from dataclasses import dataclass
 from engine.backend.mysql import MySQLPool
 from engine.clock import Clock, SystemClock, system_jitter
 from engine.engine import Engine
+from engine.proxies import ProxyDirectory
 from engine.sql_store import SqlMessageStore
 from proxy.admission import Admission, AdmissionLimits
 from proxy.client_tls import ClientTls
 from proxy.config import Address, Auth, Config
 from proxy.gateway import Gateway, RelayGateway
 from proxy.listening import Place, bind
+from proxy.mesh import Place as MeshPlace
 from proxy.peers import Peers
 from proxy.planning import Planning
 from proxy.proxy_gateway import ProxyAccountsGateway
 from proxy.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.server import GateServer
+from proxy.sockets import own_address
 from proxy.tallies import Tallies
 
 log = logging.getLogger(__name__)
@@ -68,7 +71,7 @@ async def serve(config: Config, place: Place | None = None, *, ready: Callable[[
     tls = config.tls.load()
     loop.add_signal_handler(signal.SIGHUP, tls.reload)
     clock, peers = SystemClock(), Peers(ConnectionRegistry(_first_id(config, place)))
-    async with _backend(config, clock, peers.registry, tls) as (store, gateway):
+    async with _backend(config, clock, peers.registry, tls) as (store, gateway, directory):
         engine = Engine(
             store,
             clock=clock,
@@ -80,10 +83,10 @@ async def serve(config: Config, place: Place | None = None, *, ready: Callable[[
         await engine.open()
         try:
             place = place or Place(bind(config.listen), tallies(config).of(0))
-            await _accept(config, place, engine, gateway, peers, stopping, ready)
+            await _accept(config, place, engine, gateway, directory, peers, stopping, ready)
         finally:
             await engine.close(grace_seconds=0)
-            peers.close()
+            await peers.close()
     log.info("stopped")
 
 
@@ -92,6 +95,7 @@ async def _accept(
     place: Place,
     engine: Engine,
     gateway: Gateway,
+    directory: ProxyDirectory | None,
     peers: Peers,
     stopping: asyncio.Event,
     ready: Callable[[Serving], None] | None,
@@ -110,6 +114,8 @@ async def _accept(
         peers.login,
     )
     await peers.join(place, engine, admission, stopping)
+    if directory is not None:
+        await peers.find_others(directory, await asyncio.to_thread(_mesh_place, config, place))
     server = GateServer(
         gateway,
         engine,
@@ -144,17 +150,18 @@ def _first_id(config: Config, place: Place | None) -> int:
 @contextlib.asynccontextmanager
 async def _backend(
     config: Config, clock: Clock, registry: ConnectionRegistry, tls: ClientTls
-) -> AsyncIterator[tuple[SqlMessageStore, Gateway]]:
-    """The database behind the gate: the engine's store on it, and the way clients get to it."""
+) -> AsyncIterator[tuple[SqlMessageStore, Gateway, ProxyDirectory | None]]:
+    """The database behind the gate: the engine's store on it, the way of clients to it, and where other proxies are."""
     url, limits = config.backend, config.limits
     if not url.embedded:
         pool = MySQLPool(url, size=limits.database_work)
         store = SqlMessageStore.for_mysql(pool)
+        directory = ProxyDirectory(pool) if config.peers.enabled and url.database else None
         try:
             if config.auth_mode is Auth.PROXY:
-                yield store, await ProxyAccountsGateway.open(config, pool, clock, registry, tls)
+                yield store, await ProxyAccountsGateway.open(config, pool, clock, registry, tls), directory
             else:
-                yield store, RelayGateway(url, clock, limits.login_timeout, tls)
+                yield store, RelayGateway(url, clock, limits.login_timeout, tls), directory
         finally:
             await store.close()
         return
@@ -162,4 +169,24 @@ async def _backend(
     from proxy.embedded_gateway import embedded_backend
 
     async with embedded_backend(config, clock, registry, tls) as opened:
-        yield opened
+        yield *opened, None
+
+
+def _mesh_place(config: Config, place: Place) -> MeshPlace:
+    """Where other proxies reach this process: each worker has a port of its own. May take time: names are looked up."""
+    given, secret = config.peers, config.peers.secret
+    listen = given.listen or Address(own_address(config.backend), 0)
+    advertise = given.advertise
+    if advertise is None and listen.host in ("0.0.0.0", "::"):
+        advertise = Address(own_address(config.backend), listen.port)
+    return MeshPlace(
+        _port_of(listen, place.worker),
+        advertise and _port_of(advertise, place.worker),
+        place.proxy,
+        place.worker,
+        "" if secret is None else secret.get_secret_value(),
+    )
+
+
+def _port_of(address: Address, worker: int) -> Address:
+    return Address(address.host, address.port + worker) if address.port else address

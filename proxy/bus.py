@@ -1,43 +1,27 @@
 """Bus: a worker's line to the others, through the supervisor. Sends words, hands out those that come.
 
-Rules: the first report after a rest goes out at once; those that follow within `GATHER_SECONDS` go together, so a word
-costs the same for one commit or fifty. What the line does not take is dropped and replaced by LOST, for a worker that
-hangs must not make others hold its words. When the line ends, the supervisor is gone, and so is the reason to go on.
+Rules: reports of a moment go together (proxy.gathering). What the line does not take is dropped and replaced by LOST,
+for a worker that hangs must not make others hold its words. When the line ends, the supervisor is gone, and so is the
+reason to go on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
 
 from engine.model import CommitReport
-from proxy.words import (
-    EVERYBODY,
-    SUPERVISOR,
-    Frame,
-    FrameError,
-    Framer,
-    Kind,
-    encode,
-    merged,
-    portions,
-    report_body,
-    report_of,
-)
+from proxy.gathering import Gathering
+from proxy.questions import Answer, Item, Questions, answer, done
+from proxy.words import EVERYBODY, SUPERVISOR, Frame, FrameError, Framer, Kind, encode, report_of
 
 log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 0.002  # at most 500 words a second from each worker, whatever it commits
 UNSENT_MAX_BYTES = 1 << 20  # thousands of words; the supervisor reads at once, or is not there
-ASK_SECONDS = 2.0  # how long the answer to a question is waited for: a worker that is busy for longer is not well
-
-Item = list[Any]
-Answer = Callable[[str, Any], Awaitable[Iterable[Item]]]
 
 
 @dataclass(eq=False, slots=True)
@@ -52,13 +36,6 @@ class Handlers:
     closed: Callable[[], None]
 
 
-@dataclass(eq=False, slots=True)
-class _Question:
-    waiting: set[int]
-    done: asyncio.Future[None]
-    items: list[Item] = field(default_factory=list)
-
-
 class Bus(asyncio.Protocol):
     """See the module."""
 
@@ -70,11 +47,9 @@ class Bus(asyncio.Protocol):
         self._framer = Framer()
         self._others: frozenset[int] = frozenset()
         self._introduced: asyncio.Future[None] = self._loop.create_future()
-        self._reports: list[CommitReport] = []
-        self._gathering: asyncio.TimerHandle | None = None
+        self._gathering = Gathering(lambda kind, body: self._send(kind, EVERYBODY, body))
         self._dropped = False
-        self._numbers = itertools.count(1)
-        self._questions: dict[int, _Question] = {}
+        self._questions = Questions("other workers")
         self._answering: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -93,11 +68,7 @@ class Bus(asyncio.Protocol):
         self._closing = True
         for task in self._answering:
             task.cancel()
-        if self._gathering is not None:
-            self._gathering.cancel()
-            self._send_reports()  # what was given back in the end, others can have at once
-        if self._gathering is not None:
-            self._gathering.cancel()
+        self._gathering.close()
         if self._transport is not None:
             self._transport.close()
 
@@ -109,21 +80,8 @@ class Bus(asyncio.Protocol):
 
     def committed(self, report: CommitReport) -> None:
         """Tell the others, now or with what follows in a moment."""
-        if not self._others:
-            return
-        self._reports.append(report)
-        if self._gathering is None:
-            self._send_reports()
-
-    def _send_reports(self) -> None:
-        self._gathering = None
-        if self._reports:
-            reports, self._reports = self._reports, []
-            try:
-                self._send(Kind.COMMITS, EVERYBODY, report_body(merged(reports)))
-            except ValueError:
-                self._send(Kind.LOST, EVERYBODY)  # thousands of queues at once: let them look at all
-            self._gathering = self._loop.call_later(GATHER_SECONDS, self._send_reports)
+        if self._others:
+            self._gathering.add(report)
 
     def login(self, source: str, good: bool) -> None:
         """A login from there failed, or succeeded where others had failed."""
@@ -135,19 +93,9 @@ class Bus(asyncio.Protocol):
 
     async def ask(self, question: str, value: object = None) -> list[Item]:
         """What all the others answer. Those that do not answer in time are left out."""
-        if not self._others:
-            return []
-        number = next(self._numbers)
-        asked = self._questions[number] = _Question(set(self._others), self._loop.create_future())
-        self._send(Kind.ASK, EVERYBODY, [number, question, value])
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                await asked.done
-        except TimeoutError:
-            log.warning("no answer from other workers", extra={"question": question, "missing": sorted(asked.waiting)})
-        finally:
-            del self._questions[number]
-        return asked.items
+        return await self._questions.ask(
+            question, value, self._others, lambda body: self._send(Kind.ASK, EVERYBODY, body)
+        )
 
     def _send(self, kind: Kind, target: int, body: object = None) -> None:
         transport = self._transport
@@ -177,9 +125,8 @@ class Bus(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._others = frozenset()
-        _done(self._introduced)
-        for question in self._questions.values():
-            _done(question.done)
+        done(self._introduced)
+        self._questions.close()
         if not self._closing:
             self._handlers.closed()
 
@@ -204,41 +151,21 @@ class Bus(asyncio.Protocol):
             case Kind.MEMBERS:
                 self._members(frozenset(frame.body) - {self.worker})
             case Kind.ASK:
-                task = self._loop.create_task(self._answer(frame.sender, *frame.body))
-                self._answering.add(task)
-                task.add_done_callback(self._answering.discard)
+                self._answer(frame.sender, *frame.body)
             case Kind.ANSWER:
-                self._answered(frame.sender, *frame.body)
+                self._questions.answered(frame.sender, *frame.body)
             case _:
                 pass  # a kind that a later version knows
 
     def _members(self, others: frozenset[int]) -> None:
         gone, self._others = self._others - others, others
-        _done(self._introduced)
-        for question in self._questions.values():
-            question.waiting -= gone
-            if not question.waiting:
-                _done(question.done)
+        done(self._introduced)
+        self._questions.left(gone)
 
-    async def _answer(self, asker: int, number: int, question: str, value: Any) -> None:
-        try:
-            for items in portions(await self._handlers.answer(question, value)):
-                self._send(Kind.ANSWER, asker, [number, items, True])
-        except Exception:
-            log.exception("a question of another worker was not answered", extra={"question": question})
-        self._send(Kind.ANSWER, asker, [number, [], False])
+    def _answer(self, asker: int, number: int, question: str, value: object) -> None:
+        def reply(body: object) -> None:
+            self._send(Kind.ANSWER, asker, body)
 
-    def _answered(self, sender: int, number: int, items: list[Item], more: bool) -> None:
-        question = self._questions.get(number)
-        if question is None:
-            return  # it was waited for too long
-        question.items += items
-        if not more:
-            question.waiting.discard(sender)
-            if not question.waiting:
-                _done(question.done)
-
-
-def _done(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+        task = self._loop.create_task(answer(reply, self._handlers.answer, number, question, value))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)

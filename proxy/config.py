@@ -32,6 +32,7 @@ DEFAULT_LISTEN = "127.0.0.1:3307"
 DEFAULT_BACKEND = "sqlite:///data/queue.db"
 BACKEND_VARIABLE = "QUEUEGATE_BACKEND"
 PASSWORD_VARIABLE = "QUEUEGATE_PASSWORD_"
+PEERS_SECRET_VARIABLE = "QUEUEGATE_PEERS_SECRET"
 
 _MAX_FILE_BYTES = 1 << 20  # a megabyte holds ten thousand users; more is the wrong file
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
@@ -148,6 +149,10 @@ def _queue_options(value: object) -> QueueOptions:
         raise ValueError(error.message) from None
 
 
+def _peering(value: object) -> object:
+    return {"enabled": value} if isinstance(value, bool) else value
+
+
 def _tls_mode(value: object) -> TlsMode:
     if isinstance(value, TlsMode):
         return value
@@ -257,6 +262,15 @@ class Tls(_Section):
             raise ConfigError([_tls_mistake(error)]) from None
 
 
+class Peering(_Section):
+    """Links to other proxies of the same database. `peers: false` is the same as `enabled: false`."""
+
+    enabled: bool = True
+    listen: Annotated[Address | None, BeforeValidator(_address)] = None
+    advertise: Annotated[Address | None, BeforeValidator(_address)] = None
+    secret: SecretStr | None = None
+
+
 class Log(_Section):
     """What is logged and how."""
 
@@ -275,6 +289,7 @@ class Config(_Section):
     queue_defaults: Annotated[QueueOptions, BeforeValidator(_queue_options)] = QueueOptions()
     limits: Limits = Limits()
     workers: int = Field(default=1, ge=1, le=64)
+    peers: Annotated[Peering, BeforeValidator(_peering)] = Peering()
     shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
     log: Log = Log()
 
@@ -314,6 +329,8 @@ def load(
         _put(data, key.split("."), value)
     if BACKEND_VARIABLE in environment:
         data["backend"] = environment[BACKEND_VARIABLE]
+    if PEERS_SECRET_VARIABLE in environment and data.get("peers") is not False:
+        _put(data, ["peers", "secret"], environment[PEERS_SECRET_VARIABLE])
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
@@ -393,7 +410,7 @@ def _line(error: Any) -> str:
 
 
 def _allowed(section: tuple[int | str, ...]) -> list[str]:
-    models: dict[str, type[BaseModel]] = {"users": User, "tls": Tls, "limits": Limits, "log": Log}
+    models: dict[str, type[BaseModel]] = {"users": User, "tls": Tls, "limits": Limits, "log": Log, "peers": Peering}
     model = models[str(section[0])] if section else Config
     return list(model.model_fields)
 
@@ -455,6 +472,8 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield f"backend: {mistake}"
     if config.workers > 1 and config.backend.embedded:
         yield "workers: the embedded backend is served by one process; leave it at 1, or use a mysql backend"
+    if config.backend.embedded and (config.peers.listen is not None or config.peers.advertise is not None):
+        yield "peers: the embedded backend is served by one proxy; there are no others to be found"
     if config.limits.unauthenticated_connections > config.limits.max_connections:
         yield "limits.unauthenticated_connections: more than limits.max_connections"
 

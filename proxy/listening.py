@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import errno
 import logging
+import secrets
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from proxy.config import Address
 from proxy.tallies import Tally
@@ -36,6 +37,8 @@ class Place:
     worker: int = 0
     line: socket.socket | None = None
     restarted: bool = False
+    proxy: str = field(default_factory=lambda: secrets.token_hex(16))
+    """The same for all workers of one proxy, and for nobody else."""
 
 
 def bind(address: Address) -> list[socket.socket]:

@@ -1,6 +1,8 @@
-"""Peers: what the whole proxy knows and does, over all its workers. Alone, that is this process.
+"""Peers: what all processes that serve this database know and do together. Alone, that is this process.
 
-What is asked here is asked of every worker at the moment of asking; a worker that does not answer in time is left out.
+The other workers of this proxy are reached by the bus, other proxies by the mesh. What is asked here is asked of all of
+them at the moment of asking; who does not answer in time is left out. Ids of connections mean the same at another proxy
+only where the database gave them and both are connected to the same server: nothing else is asked or told about them.
 """
 
 from __future__ import annotations
@@ -8,23 +10,29 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine
 from engine.errors import BackendError
 from engine.model import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
+from engine.proxies import ProxyDirectory
 from proxy.admission import Admission
-from proxy.bus import Bus, Handlers, Item
+from proxy.bus import Bus, Handlers
 from proxy.listening import Place
-from proxy.registry import ConnectionRegistry, ProcessInfo
+from proxy.mesh import Hearing, Mesh
+from proxy.mesh import Place as MeshPlace
+from proxy.questions import Item
+from proxy.registry import FIRST_OWN_ID, ConnectionRegistry, ProcessInfo
 from proxy.words import id_body, id_of
 
 log = logging.getLogger(__name__)
 
-# What workers ask each other.
+T = TypeVar("T")
+
+# What is asked.
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
 _SUBSCRIPTIONS, _HOLDERS = "subscriptions", "holders"
 _IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
@@ -36,6 +44,7 @@ class Peers:
     def __init__(self, registry: ConnectionRegistry) -> None:
         self.registry = registry
         self._bus: Bus | None = None
+        self._mesh: Mesh | None = None
         self._engine: Engine | None = None
 
     async def join(self, place: Place, engine: Engine, admission: Admission, stop: asyncio.Event) -> None:
@@ -59,13 +68,22 @@ class Peers:
         self._bus = await Bus.connect(place.line, place.worker, handlers)
         await self._bus.introduced()
 
+    async def find_others(self, directory: ProxyDirectory, place: MeshPlace) -> None:
+        """Link to the other proxies of this database, now and from now on. Raises OSError where we cannot listen."""
+        assert self._engine is not None
+        hearing = Hearing(self._engine.heard, self._engine.missed, self._heard_kill, self._answer)
+        self._mesh = Mesh(directory, place, hearing)
+        await self._mesh.open()
+
     def ready(self) -> None:
         """This worker accepts clients."""
         if self._bus is not None:
             self._bus.ready()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Say and hear no more."""
+        if self._mesh is not None:
+            await self._mesh.close()
         if self._bus is not None:
             self._bus.close()
 
@@ -75,11 +93,17 @@ class Peers:
         """See Neighbours."""
         if self._bus is not None:
             self._bus.committed(report)
+        if self._mesh is not None:
+            self._mesh.committed(report)
+
+    @property
+    def leads(self) -> bool:
+        """See Neighbours."""
+        return self._mesh is None or self._mesh.leads
 
     async def catalog_changed(self) -> None:
         """See Neighbours."""
-        if self._bus is not None:
-            await self._bus.ask(_CATALOG)
+        await self._ask(_CATALOG)
 
     def login(self, source: str, good: bool) -> None:
         """A login from there failed, or succeeded where others had failed."""
@@ -89,8 +113,8 @@ class Peers:
     # --- what clients ask
 
     async def processes(self) -> list[ProcessInfo]:
-        """Every connection here; of the other workers the streams, and those that the database does not know."""
-        return self.registry.processes() + [ProcessInfo(*item) for item in await self._ask(_STREAMS)]
+        """Every connection here; of the others the streams, and those that the database does not know."""
+        return self.registry.processes() + await self._ask_of_connections(_STREAMS)
 
     async def detached(self, connection_id: int) -> ProcessInfo | None:
         """A stream that the database no longer knows, wherever it is."""
@@ -98,7 +122,7 @@ class Peers:
         if target is not None:
             info = target.process_info()
             return info if info.detached else None
-        found = [ProcessInfo(*item) for item in await self._ask(_STREAM, connection_id)]
+        found = await self._ask_of_connections(_STREAM, connection_id)
         return next((info for info in found if info.detached), None)
 
     async def find(self, connection_id: int) -> ProcessInfo | None:
@@ -106,45 +130,62 @@ class Peers:
         target = self.registry.get(connection_id)
         if target is not None:
             return target.process_info()
-        return next((ProcessInfo(*item) for item in await self._ask(_STREAM, connection_id)), None)
+        return next(iter(await self._ask_of_connections(_STREAM, connection_id)), None)
 
     async def kill(self, connection_id: int, kind: KillKind) -> None:
         """End a connection, or what it is doing, wherever it is. Unknown ids are ignored: it may just have ended."""
         await self.registry.kill(connection_id, kind)
         if self._bus is not None and self.registry.get(connection_id) is None:
             self._bus.kill(connection_id, kind is KillKind.QUERY)
+        if self._mesh is not None and connection_id < FIRST_OWN_ID and self.registry.get(connection_id) is None:
+            self._mesh.kill(connection_id, kind is KillKind.QUERY)
 
     async def queue_statuses(self) -> list[QueueStatus]:
-        """Every queue served, in the order of their names, with the counts of all workers together."""
+        """Every queue served, in the order of their names, with the counts of all together."""
         assert self._engine is not None
         own = {status.name: status for status in self._engine.status()}
-        for database, table, *counts in await self._ask(_QUEUES):
-            name = QueueName(database, table)
-            if name in own:
-                own[name] = _sum(own[name], QueueStatus(name, *counts))
+        for status in _understood(_status, await self._ask(_QUEUES)):
+            if status.name in own:
+                own[status.name] = _sum(own[status.name], status)
         return list(own.values())
 
     async def subscriptions(self) -> list[SubscriptionStatus]:
         """Every open stream."""
         assert self._engine is not None
-        return self._engine.subscriptions() + [_subscription(item) for item in await self._ask(_SUBSCRIPTIONS)]
+        return self._engine.subscriptions() + list(_understood(_subscription, await self._ask(_SUBSCRIPTIONS)))
 
     async def holders(self, queue: QueueName, ids: Sequence[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """Which of these messages an open stream holds, and which stream."""
         assert self._engine is not None
         found = self._engine.holders(queue, ids)
-        if not ids or self._bus is None:
+        if not ids or (self._bus is None and self._mesh is None):
             return found
         for start in range(0, len(ids), _IDS_ASKED_MAX):
             asked = [id_body(id_) for id_ in ids[start : start + _IDS_ASKED_MAX]]
-            for number, *item in await self._ask(_HOLDERS, [queue.database, queue.table, asked]):
-                found[ids[start + number]] = _subscription(item)
+            for number, held in _understood(_holder, await self._ask(_HOLDERS, [queue.database, queue.table, asked])):
+                if 0 <= number < len(asked):
+                    found[ids[start + number]] = held
         return found
 
     async def _ask(self, question: str, value: object = None) -> list[Item]:
-        return [] if self._bus is None else await self._bus.ask(question, value)
+        """What all others answer."""
+        asked = [sides.ask(question, value) for sides in (self._bus, self._mesh) if sides is not None]
+        return [item for items in await asyncio.gather(*asked) for item in items]
 
-    # --- what other workers ask
+    async def _ask_of_connections(self, question: str, value: object = None) -> list[ProcessInfo]:
+        """What they answer about connections, without those whose ids another proxy has given."""
+
+        async def of_workers() -> list[Item]:
+            return [] if self._bus is None else await self._bus.ask(question, value)
+
+        async def of_proxies() -> list[Item]:
+            return [] if self._mesh is None else await self._mesh.ask(question, value, same_server=True)
+
+        workers, proxies = await asyncio.gather(of_workers(), of_proxies())
+        found = [info for info in _understood(_process_info, proxies) if info.connection_id < FIRST_OWN_ID]
+        return [ProcessInfo(*item) for item in workers] + found
+
+    # --- what the others ask
 
     def _heard_kill(self, connection_id: int, query_only: bool) -> None:
         target = self.registry.get(connection_id)
@@ -178,6 +219,24 @@ class Peers:
             log.warning("catalog not refreshed: %s", error.message)
 
 
+def _understood(read: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
+    """What was answered, without what only another version of the proxy could read."""
+    for item in items:
+        try:
+            yield read(item)
+        except (TypeError, ValueError):
+            continue
+
+
+def _process_info(item: Item) -> ProcessInfo:
+    return ProcessInfo(*item)
+
+
+def _holder(item: Item) -> tuple[int, SubscriptionStatus]:
+    number, *rest = item
+    return int(number), _subscription(rest)
+
+
 def _item(info: ProcessInfo) -> Item:
     return list(dataclasses.astuple(info))
 
@@ -190,6 +249,11 @@ def _subscription_item(status: SubscriptionStatus) -> Item:
 def _subscription(item: Item) -> SubscriptionStatus:
     database, table, *rest = item
     return SubscriptionStatus(QueueName(database, table), *rest)
+
+
+def _status(item: Item) -> QueueStatus:
+    database, table, *counts = item
+    return QueueStatus(QueueName(database, table), *counts)
 
 
 def _status_item(status: QueueStatus) -> Item:

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from engine.backend.url import BackendUrl
+
 # Idle 15 s, then 3 probes 5 s apart: a silent peer is given up after 30 s; a busy one costs no probes at all.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 UNBUFFERED = 0
@@ -50,6 +52,16 @@ def tune(transport: asyncio.BaseTransport) -> None:
             shared.setsockopt(level, option, value)
     finally:
         shared.detach()
+
+
+def own_address(url: BackendUrl) -> str:
+    """This machine's address on its way to the database. Blocks while the name is looked up; raises OSError."""
+    if url.socket is not None:
+        return "127.0.0.1"
+    family, kind, protocol, _, where = socket.getaddrinfo(url.host, url.port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(where)  # which sends nothing over UDP: it only chooses the way
+        return str(probe.getsockname()[0])
 
 
 def end_with_reset(sock: Any) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import secrets
 import selectors
 import signal
 import socket
@@ -65,6 +66,7 @@ class Supervisor:
         self._work = work
         self._announce = ready
         self._grace_seconds = grace_seconds
+        self._proxy = secrets.token_hex(16)
         self._selector = selectors.DefaultSelector()
         self._hub = Hub(self._selector, self._ready)
         self._wakeup, self._wakeup_end = socket.socketpair()
@@ -111,7 +113,7 @@ class Supervisor:
 
     def _start(self, worker: _Worker) -> None:
         line = self._hub.add(worker.number)
-        place = Place(self._sockets, self._tallies.of(worker.number), worker.number, line, restarted=self._serving)
+        place = Place(self._sockets, self._tallies.of(worker.number), worker.number, line, self._serving, self._proxy)
         # A signal between fork and the worker's own handlers would be taken for the supervisor's.
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:

@@ -1,4 +1,4 @@
-"""Words: what workers tell each other, as frames of bytes. Pure; proxy.bus sends them, proxy.hub passes them on.
+"""Words: what workers and proxies tell each other, as frames of bytes. Pure; proxy.bus and proxy.mesh send them.
 
 A frame is a header of 10 bytes (length of the body, version, kind, sender, target) and a body in JSON. Who passes
 frames on looks at the header alone. A frame of another version is dropped, so old and new may stand side by side. No
@@ -50,6 +50,8 @@ class Kind(IntEnum):
     """A question, with a number that its answers bear."""
     ANSWER = 8
     """Items of an answer; `more`: further ones follow."""
+    PING = 9
+    """Between machines: still here."""
 
 
 @dataclass(frozen=True, slots=True)

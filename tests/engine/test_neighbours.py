@@ -23,6 +23,7 @@ class Wire:
         self.said: list[CommitReport] = []
         self.refreshes = 0
         self.cut = False
+        self.leads = True
 
     def committed(self, report: CommitReport) -> None:
         self.said.append(report)
@@ -196,3 +197,16 @@ async def test_only_one_of_them_purges():
         assert one.counters()["purged"] == 1
         assert other.counters()["purged"] == 0
         assert other.engine._served[NAME].purger is None
+
+
+@in_virtual_time
+async def test_who_does_not_lead_leaves_purging_to_the_one_who_does():
+    async with pair() as (one, _, to_other, _):
+        to_other.leads = False
+        one.store.add(Row(1))
+        one.store.ack(1)
+        await pass_time(2 * 3600)
+        assert one.counters()["purged"] == 0
+        to_other.leads = True
+        await pass_time(2 * 3600)
+        assert one.counters()["purged"] == 1

@@ -12,7 +12,7 @@ from servers import Gate, Sql, Stream, in_threads, wait_until
 
 @pytest.fixture
 def pair(mariadb, tmp_path):
-    """Two gates on one database with one queue, which a short safety scan keeps in step."""
+    """Two gates on one database with one queue; its safety scan comes too late for any test."""
     url = mariadb.fresh_database("shared")
     gates = []
     for name in ("a", "b"):
@@ -20,9 +20,12 @@ def pair(mariadb, tmp_path):
         gate = Gate(url, tmp_path / name, database="shared").start()
         if not gates:
             client = Sql(gate.connect())
-            client("CREATE QUEUE q (n INT) WITH (poll_interval = '200ms', ack_wait = '1h', max_backoff = '2h')")
+            client("CREATE QUEUE q (n INT) WITH (poll_interval = '1h', ack_wait = '1h', max_backoff = '2h')")
             client.close()
         gates.append(gate)
+    wait_until(
+        lambda: all("linked to another proxy" in gate.log for gate in gates), what="the proxies to find each other"
+    )
     yield gates
     for gate in gates:
         gate.stop()
@@ -86,6 +89,61 @@ def test_a_queue_made_through_one_proxy_is_known_to_the_other(pair, prepared):
         cursor.execute("SELECT 1")
         cursor.fetchall()
     one.close()
+
+
+def test_what_one_commits_a_receiver_of_the_other_has_at_once(pair):
+    receiver = Stream(pair[1], "SELECT n FROM STREAM q")
+    client = Sql(pair[0].connect())
+    for n in range(20):
+        client("INSERT INTO q (n) VALUES (%s)", n)
+        assert receiver.wait(n + 1, 5)[n] == (n,)
+    receiver.close()
+    client.close()
+
+
+def test_an_ack_at_one_makes_room_at_the_other(pair):
+    receiver = Stream(pair[1], "SELECT id FROM STREAM q WITH (prefetch = 1)")
+    client = Sql(pair[0].connect())
+    client("INSERT INTO q (n) VALUES (1), (2)")
+    (first,) = receiver.wait(1)[0]
+    client("ACK q %s", first)
+    assert len(receiver.wait(2, 5)) == 2
+    receiver.close()
+    client.close()
+
+
+@pytest.mark.parametrize("query", ["QUERY ", ""])
+def test_a_stream_at_one_is_listed_and_killed_at_the_other(pair, query):
+    receiver = Stream(pair[1], "SELECT n FROM STREAM q")
+    client = Sql(pair[0].connect())
+    wait_until(
+        lambda: any(row[0] == receiver.id and "STREAM" in str(row[7]) for row in client.rows("SHOW PROCESSLIST")),
+        what="the stream in the other's list",
+    )
+    assert [row[:2] for row in client.rows("SHOW QUEUES") if row[1] == "q" or row[0] == "q"]
+    client(f"KILL {query}{receiver.id}")
+    assert receiver.wait_end(5) is not None
+    receiver.close()
+    client.close()
+
+
+def test_a_queue_made_and_dropped_at_one_is_so_at_the_other_when_it_returns(pair):
+    one, other = (Sql(gate.connect()) for gate in pair)
+    for _ in range(5):
+        one("CREATE QUEUE fleeting (n INT)")
+        other("INSERT INTO fleeting (n) VALUES (1)")  # known as a queue: so its receivers hear of it
+        assert one.rows("SELECT n FROM STREAM fleeting LIMIT 1 WAIT 5") == [(1,)]
+        other("DROP QUEUE fleeting")
+    one.close()
+    other.close()
+
+
+def test_proxies_that_shall_not_know_each_other(mariadb, tmp_path):
+    gate = Gate(mariadb.fresh_database("alone"), tmp_path, database="alone", peers=False).start()
+    client = Sql(gate.connect())
+    assert client.rows("SHOW TABLES") == []
+    client.close()
+    gate.stop()
 
 
 def connector(gate: Gate):

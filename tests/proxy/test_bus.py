@@ -14,6 +14,7 @@ import pytest
 from engine.model import CommitReport, QueueName
 from proxy import bus as bus_module
 from proxy import hub as hub_module
+from proxy import questions as questions_module
 from proxy.bus import Bus, Handlers
 from proxy.hub import Hub, Line
 from proxy.words import EVERYBODY, Framer, Kind, encode
@@ -141,7 +142,7 @@ async def test_a_question_is_answered_by_everybody_else(three):
 
 
 async def test_who_does_not_answer_is_left_out(three, monkeypatch, caplog):
-    monkeypatch.setattr(bus_module, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(questions_module, "ASK_SECONDS", 0.2)
     _, (one, two, three_) = three
     two.answers["?"] = [["two"]]
     three_.answers["?"] = asyncio.Event()
@@ -196,7 +197,7 @@ async def test_alone_nobody_is_told():
     exchange.start()
     assert await end.bus.ask("?") == []
     end.bus.committed(touched("q"))
-    assert end.bus._gathering is None
+    assert end.bus._gathering.resting
     end.bus.close()
     exchange.stop()
 

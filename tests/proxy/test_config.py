@@ -356,3 +356,15 @@ def test_who_may_kill_others(read):
     assert root.may_kill_others
     assert not other.may_kill_others
     assert not read("users: [{name: root, password: a, admin: false}]").users[0].may_kill_others
+
+
+def test_peers(read, mistakes):
+    assert read("").peers.enabled and read("").peers.listen is None
+    assert not read("peers: false").peers.enabled
+    given = read("backend: mysql://u@h/d\npeers: {listen: 10.0.0.1:4000, advertise: 'gate1:4000'}").peers
+    assert (given.listen, given.advertise) == (Address("10.0.0.1", 4000), Address("gate1", 4000))
+    secret = read("peers: {secret: one}", environment={"QUEUEGATE_PEERS_SECRET": "two"}).peers.secret
+    assert secret is not None and secret.get_secret_value() == "two"
+    assert not read("peers: false", environment={"QUEUEGATE_PEERS_SECRET": "two"}).peers.enabled
+    assert "peers.lisen: unknown key" in mistakes("peers: {lisen: 10.0.0.1:4000}")[0]
+    assert "served by one proxy" in mistakes("peers: {listen: 10.0.0.1:4000}")[0]

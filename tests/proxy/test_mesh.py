@@ -1,0 +1,366 @@
+"""The mesh over real sockets: several processes' ends in one event loop, and a directory in memory between them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+
+from engine.errors import BackendError, BackendUnavailable
+from engine.model import CommitReport, QueueName
+from engine.proxies import ProxyEntry
+from proxy import mesh as mesh_module
+from proxy import peer_link
+from proxy.config import Address
+from proxy.mesh import Hearing, Mesh, Place
+from proxy.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
+from proxy.words import EVERYBODY, Framer, Kind, encode, report_body
+
+Q = QueueName("d", "q")
+SOME = CommitReport(touched=frozenset((Q,)))
+
+
+class Directory:
+    """What the table is, for as many as share it."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, ProxyEntry] = {}
+        self.error: BackendError | None = None
+        self.reads = 0
+        self.server = "one"
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    async def join(self, entry: ProxyEntry) -> ProxyEntry:
+        self._check()
+        entry = dataclasses.replace(entry, number=max(self.rows, default=0) + 1, server=self.server)
+        self.rows[entry.number] = entry
+        return entry
+
+    async def beat(self, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry]]:
+        self._check()
+        self.rows[me.number] = me
+        return me, await self.others(me)
+
+    async def others(self, me: ProxyEntry) -> list[ProxyEntry]:
+        self._check()
+        self.reads += 1
+        return [row for row in self.rows.values() if row.number != me.number]
+
+    async def leave(self, me: ProxyEntry) -> None:
+        self._check()
+        del self.rows[me.number]
+
+
+class End:
+    """One process."""
+
+    def __init__(self, directory: Any, name: str, worker: int = 0, shared: str = "") -> None:
+        self.heard: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self.answers: dict[str, Any] = {}
+        hearing = Hearing(
+            lambda report: self.heard.put_nowait(("commits", report)),
+            lambda: self.heard.put_nowait(("lost",)),
+            lambda number, query: self.heard.put_nowait(("kill", number, query)),
+            self._answer,
+        )
+        self.mesh = Mesh(directory, Place(Address("127.0.0.1", 0), None, name, worker, shared), hearing)
+
+    async def _answer(self, question: str, value: Any) -> Iterable[list[Any]]:
+        answer = self.answers[question]
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+            return []
+        return answer
+
+    async def open(self) -> End:
+        await self.mesh.open()
+        return self
+
+    async def next(self) -> tuple[Any, ...]:
+        return await asyncio.wait_for(self.heard.get(), 5)
+
+
+async def until(condition, what: str) -> None:
+    async with asyncio.timeout(8):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def linked(*ends: End) -> None:
+    await until(lambda: all(len(end.mesh._links) == len(ends) - 1 for end in ends), "all links")
+    for end in ends:
+        while not end.heard.empty():
+            assert end.heard.get_nowait() == ("lost",)
+
+
+@pytest.fixture
+async def directory() -> AsyncIterator[Directory]:
+    yield Directory()
+
+
+@pytest.fixture
+async def three(directory) -> AsyncIterator[tuple[End, End, End]]:
+    ends = (End(directory, "a"), End(directory, "b"), End(directory, "c"))
+    for end in ends:
+        await end.open()
+        await until(lambda end=end: end.mesh._me is not None, "the table to be written")
+    await linked(*ends)
+    yield ends
+    for end in ends:
+        await end.mesh.close()
+
+
+async def test_everybody_else_hears_a_word(three):
+    one, two, third = three
+    report = CommitReport(settled={Q: (1, "a", b"\xff")})
+    one.mesh.committed(report)
+    assert await two.next() == await third.next() == ("commits", report)
+    third.mesh.kill(7, True)
+    assert await one.next() == await two.next() == ("kill", 7, True)
+    assert third.heard.empty()
+
+
+async def test_a_question_is_answered_by_everybody_else(three):
+    one, two, third = three
+    two.answers["?"] = [["x" * 1000, n] for n in range(300)]  # more than one word holds
+    third.answers["?"] = [["three", 3]]
+    items = await one.mesh.ask("?")
+    assert sorted(map(tuple, items)) == sorted([("x" * 1000, n) for n in range(300)] + [("three", 3)])
+
+
+async def test_a_proxy_that_ends_is_not_waited_for_and_its_last_words_arrive(three, directory):
+    one, two, third = three
+    two.answers["?"] = [["two"]]
+    third.answers["?"] = asyncio.Event()
+    asking = asyncio.create_task(one.mesh.ask("?"))
+    await until(lambda: len(one.mesh._questions), "the question")
+    third.mesh.committed(SOME)
+    third.mesh.committed(SOME)
+    await third.mesh.close()
+    assert await asyncio.wait_for(asking, 1) == [["two"]]
+    assert [await one.next() for _ in range(3)] == [("commits", SOME), ("commits", SOME), ("lost",)]
+    assert third.mesh._links == {} and len(directory.rows) == 2
+
+
+async def test_a_link_that_breaks_is_made_again_and_both_look(three):
+    one, two, _ = three
+    (link,) = (link for link in one.mesh._links.values() if link.peer.proxy == "b")
+    link.abort()
+    await until(lambda: one.mesh._links.get(link.peer.number) not in (None, link), "another link")
+    assert [await one.next() for _ in range(2)] == [("lost",)] * 2
+    assert await two.next() == ("lost",)
+
+
+async def test_the_first_that_came_leads(three):
+    one, two, third = three
+    assert [end.mesh.leads for end in three] == [True, False, False]
+    await one.mesh.close()
+    await until(lambda: two.mesh.leads, "another leader")
+    assert not third.mesh.leads
+
+
+async def test_ids_of_connections_count_at_the_same_server_only(directory):
+    one = await End(directory, "a").open()
+    await until(lambda: one.mesh._me, "the first")
+    directory.server = "two"
+    other = await End(directory, "b").open()
+    await linked(one, other)
+    other.answers["?"] = [["b"]]
+    assert await one.mesh.ask("?", same_server=True) == []
+    assert await one.mesh.ask("?") == [["b"]]
+    one.mesh.kill(1, False)
+    one.mesh.committed(SOME)
+    assert await other.next() == ("commits", SOME)
+    for end in (one, other):
+        await end.mesh.close()
+
+
+async def test_workers_of_one_proxy_are_not_linked(directory):
+    ends = [await End(directory, "a", worker).open() for worker in range(2)]
+    await until(lambda: len(directory.rows) == 2, "both")
+    other = await End(directory, "b").open()
+    await until(lambda: len(other.mesh._links) == 2, "links to both")
+    await until(lambda: [len(end.mesh._links) for end in ends] == [1, 1], "their ends of them")
+    for end in (*ends, other):
+        await end.mesh.close()
+
+
+async def test_who_has_another_shared_secret_is_kept_out(directory, caplog):
+    one = await End(directory, "a", shared="right").open()
+    await until(lambda: one.mesh._me, "the first")
+    other = await End(directory, "b", shared="wrong").open()
+    await until(lambda: "does not know the secrets" in caplog.text, "the refusal")
+    assert one.mesh._links == other.mesh._links == {}
+    for end in (one, other):
+        await end.mesh.close()
+
+
+async def test_no_table_is_said_once_and_made_good_later(directory, caplog, monkeypatch):
+    monkeypatch.setattr(mesh_module, "_RETRY_SECONDS", 0.01)
+    directory.error = BackendError("CREATE command denied", 1142, "42000")
+    one = await End(directory, "a").open()
+    await until(lambda: "safety scans only" in caplog.text, "the complaint")
+    one.mesh.committed(SOME)
+    directory.error = None
+    await until(lambda: one.mesh._me, "the row")
+    assert caplog.text.count("safety scans only") == 1
+    directory.error = BackendUnavailable("gone")
+    await one.mesh.close()
+
+
+class Stranger:
+    """Somebody who can reach the port."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def at(cls, end: End) -> Stranger:
+        await until(lambda: end.mesh._me and end.mesh._servers, "somebody to listen")
+        host, _, port = end.mesh._me.address.rpartition(":")
+        return cls(*await asyncio.open_connection(host, int(port)))
+
+    async def log_in(self, end: End, row: ProxyEntry) -> tuple[Seal, Unseal]:
+        """As who has read the table can."""
+        me = end.mesh._me
+        hello = Hello.make(row.number, me.number)
+        self.writer.write(hello.data())
+        packet = await self.reader.readexactly(REPLY_BYTES)
+        keys = Keys.derive(hello, nonce_of(packet), row.secret, me.secret, "")
+        self.writer.write(keys.dialer_proof)
+        await until(lambda: row.number in end.mesh._links, "the link")
+        return Seal(keys.to_listener), Unseal(keys.to_dialer)
+
+    async def leave(self) -> bool:
+        self.writer.close()
+        await self.writer.wait_closed()
+        return True
+
+    async def is_cut_off(self) -> bool:
+        try:
+            async with asyncio.timeout(8):
+                while await self.reader.read(1000):
+                    pass
+        except ConnectionError:
+            pass
+        self.writer.close()
+        return True
+
+
+@pytest.fixture
+async def alone(directory) -> AsyncIterator[End]:
+    end = await End(directory, "a").open()
+    await until(lambda: end.mesh._servers, "it to listen")
+    yield end
+    await end.mesh.close()
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n" * 10, bytes(HELLO_BYTES), Hello(9, 99, bytes(32)).data()])
+async def test_who_does_not_greet_as_a_proxy_is_cut_off(alone, said):
+    stranger = await Stranger.at(alone)
+    stranger.writer.write(said)
+    assert await stranger.is_cut_off()
+    assert not alone.mesh._strangers and not alone.mesh._links
+
+
+async def test_a_number_that_is_in_no_row_is_cut_off_and_costs_one_look_a_second(alone, directory):
+    before = directory.reads
+    strangers = [await Stranger.at(alone) for _ in range(5)]
+    for stranger in strangers:
+        stranger.writer.write(Hello.make(12345, alone.mesh._me.number).data())
+    assert await strangers[0].is_cut_off()
+    assert directory.reads - before <= 2
+    for stranger in strangers:
+        stranger.writer.close()
+
+
+async def test_a_wrong_proof_is_cut_off(alone, directory):
+    row = await directory.join(ProxyEntry("x", 0, "127.0.0.1:1", "its secret"))
+    stranger = await Stranger.at(alone)
+    hello = Hello.make(row.number, alone.mesh._me.number)
+    stranger.writer.write(hello.data())
+    await stranger.reader.readexactly(REPLY_BYTES)
+    stranger.writer.write(bytes(32))
+    assert await stranger.is_cut_off()
+    assert not alone.mesh._links
+
+
+async def test_who_says_nothing_is_cut_off(alone, monkeypatch):
+    monkeypatch.setattr(peer_link, "LOGIN_SECONDS", 0.05)
+    assert await (await Stranger.at(alone)).is_cut_off()
+
+
+async def test_strangers_are_bounded(alone, monkeypatch):
+    monkeypatch.setattr(mesh_module, "STRANGERS_MAX", 2)
+    kept = [await Stranger.at(alone) for _ in range(2)]
+    await until(lambda: len(alone.mesh._strangers) == 2, "two to be let in")
+    assert await (await Stranger.at(alone)).is_cut_off()
+    for stranger in kept:
+        stranger.writer.close()
+    await until(lambda: not alone.mesh._strangers, "them to go")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        encode(Kind.COMMITS, 0, EVERYBODY, ["no report"]),
+        encode(Kind.COMMITS, 0, EVERYBODY, {"t": 7, "s": [], "u": []}),
+        encode(Kind.COMMITS, 0, EVERYBODY, {"t": [], "s": [["d", "q", [True]]], "u": []}),
+        encode(Kind.KILL, 0, EVERYBODY, [1, 2, 3]),
+        encode(Kind.KILL, 0, EVERYBODY, [None, None]),
+        encode(Kind.ANSWER, 0, EVERYBODY, [1, 7, False]),
+        encode(Kind.ASK, 0, EVERYBODY, [1]),
+        encode(Kind.COMMITS, 0, EVERYBODY)[:-4] + b"{{{{",
+        b"\xff" * 100,
+    ],
+)
+async def test_a_word_that_is_none_ends_the_link_and_nothing_else(alone, directory, word, caplog):
+    row = await directory.join(ProxyEntry("x", 0, "127.0.0.1:1", "its secret"))
+    stranger = await Stranger.at(alone)
+    seal, _ = await stranger.log_in(alone, row)
+    stranger.writer.write(seal.close(word))
+    assert await stranger.is_cut_off()
+    assert alone.mesh._links == {} and alone.mesh.running
+    assert [await alone.next() for _ in range(2)] == [("lost",)] * 2
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone, directory, monkeypatch):
+    monkeypatch.setattr(peer_link, "UNSENT_MAX_BYTES", 100_000)
+    row = await directory.join(ProxyEntry("x", 0, "127.0.0.1:1", "its secret"))
+    stranger = await Stranger.at(alone)
+    _, unseal = await stranger.log_in(alone, row)
+    stranger.writer.transport.pause_reading()
+    link = alone.mesh._links[row.number]
+    long = QueueName("d", "q" * 1000)
+    while not link._dropped:
+        link.say(Kind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
+        await asyncio.sleep(0)
+    for _ in range(1000):
+        link.say(Kind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
+    assert link._transport.get_write_buffer_size() <= 102_000
+    stranger.writer.transport.resume_reading()
+    framer, kinds = Framer(), []
+    async with asyncio.timeout(8):
+        while Kind.KILL not in kinds:
+            data = await stranger.reader.read(1 << 20)
+            kinds += [frame.kind for record in unseal.feed(data) for frame in framer.feed(record)]
+            if not link._transport.get_write_buffer_size():
+                link.say(Kind.KILL, [1, True])
+    assert kinds[kinds.index(Kind.KILL) - 1] == Kind.LOST
+    assert await stranger.leave()
+
+
+async def test_silence_ends_a_link(three):
+    one, _, _ = three
+    (link,) = (link for link in one.mesh._links.values() if link.peer.proxy == "b")
+    link._heard_at -= peer_link.SILENCE_SECONDS + 1
+    link._ping()
+    await until(lambda: one.mesh._links.get(link.peer.number) not in (None, link), "another link in its place")
+    assert link.ended.done()
