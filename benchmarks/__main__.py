@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import latency, passthrough, throughput
+from benchmarks import drain, latency, passthrough, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.places import PLACES, Place
 
@@ -24,6 +24,10 @@ SUBJECTS = {
     ),
     "schedule": "Lateness of messages scheduled 2 s ahead, one every 20 ms, by the wall clock.",
     "throughput": "Throughput. 'batch' is messages a commit, or messages that are received and acked at once.",
+    "drain": (
+        "A backlog received and acked by four processes, beside four hand-written SKIP LOCKED consumers in the same run.\n"
+        "Medians of several turns; the ratio is taken within each turn."
+    ),
 }
 
 
@@ -69,7 +73,8 @@ def _report(measured: Mapping[str, list[Measurement]], facts: Mapping[str, str],
         return
     sys.stdout.write("\n" + "".join(f"{name:8}{value}\n" for name, value in facts.items()))
     for subject, found in measured.items():
-        sys.stdout.write(f"\n{SUBJECTS[subject]}\n\n{table(found)}\n")
+        if found:
+            sys.stdout.write(f"\n{SUBJECTS[subject]}\n\n{table(found)}\n")
 
 
 def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measurement]:
@@ -77,6 +82,8 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
         return latency.deliver(place, options.messages)
     if subject == "schedule":
         return latency.schedule(place, min(options.messages, 100))
+    if subject == "drain":
+        return drain.measure(place, options.waiting) if place.server is not None else []
     return throughput.measure(place, options.backlog)
 
 
@@ -91,6 +98,7 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--backend", action="append", choices=list(PLACES), help="where (default: all)")
     queue.add_argument("--messages", type=int, default=500, help="messages for latency (default: 500)")
     queue.add_argument("--backlog", type=int, default=20_000, help="messages for throughput (default: 20000)")
+    queue.add_argument("--waiting", type=int, default=200_000, help="messages for drain (default: 200000)")
     _add_passthrough(parser.add_argument_group(PASSTHROUGH))
     options = parser.parse_args()
     for subject in options.subject:
