@@ -20,6 +20,7 @@ from pymysql.constants import CLIENT, COMMAND
 from pymysql.protocol import FieldDescriptorPacket
 
 from engine.backend.base import Answer, SqlValue, Statement
+from engine.backend.mysql_rows import RowConnection
 from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl, SslMode
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -176,7 +177,7 @@ class MySQLStoreConnection:
 
 
 def _connect(url: BackendUrl) -> Any:
-    connection: Any = pymysql.connect(
+    connection: Any = RowConnection(
         host=url.host,
         port=url.port,
         unix_socket=url.socket,
