@@ -25,7 +25,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from engine.clock import Clock, Jitter
+from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.errors import BackendError, EngineError, ShuttingDown
 from engine.give_back import GiveBacks
 from engine.identity import IdKind, id_kind, normalise
@@ -93,7 +93,9 @@ class MessageManager(Service):
         """One row of SHOW QUEUES."""
         cached = sum(lane.cached for lane in self._lanes())
         counts = (len(self._subscriptions), cached, len(self._in_flight))
-        return QueueStatus(self.queue.name, *counts, self.metrics.snapshot())
+        delays = self.metrics.delays
+        waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
+        return QueueStatus(self.queue.name, *counts, self.metrics.snapshot(), *waited)
 
     @property
     def mode(self) -> Mode:

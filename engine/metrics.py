@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+
+from engine.delays import Delays
 
 
 @dataclass(slots=True)
@@ -23,6 +25,8 @@ class QueueMetrics:
     lease_conflicts: int = 0  # keys a claim asked for and did not get
     rechecks: int = 0  # questions whether messages in flight are still unacked
     backend_errors: int = 0
+    stalls: int = 0  # how often the watchdog found deliveries at a stand, and began them anew
+    delays: Delays = field(default_factory=Delays)
 
     def count(self, name: str, rows: int) -> None:
         """Add to a counter by its name."""
@@ -30,4 +34,4 @@ class QueueMetrics:
 
     def snapshot(self) -> dict[str, int]:
         """The counters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "delays"}

@@ -251,3 +251,6 @@ class QueueStatus:
     cached: int
     in_flight: int
     counters: Mapping[str, int]
+    delays: tuple[int, ...] = ()
+    """First deliveries by how long they had waited (engine.delays), and those seconds together."""
+    delay_seconds: float = 0.0

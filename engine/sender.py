@@ -221,6 +221,7 @@ class Sender:
                 self._conflicts.add(id_, now)
         self._weigh(claim.messages)
         self._metrics.claims += 1
+        self._metrics.delays.leased(claim.messages, claim.now_ns)
         self._metrics.lease_conflicts += len(ids) - len(claimed)
 
     def _weigh(self, messages: Sequence[Message]) -> None:

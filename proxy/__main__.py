@@ -15,13 +15,13 @@ import string
 import sys
 from collections.abc import Callable, Sequence
 from hashlib import sha1
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError
 from proxy import accounts, allocator, logs
 from proxy.config import Address, Config, ConfigError, LogFormat, LogLevel, load
+from proxy.release import release
 from proxy.sha256_crypt import sha256_crypt
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _supervise(config: Config) -> int:
     from proxy.listening import bind
     from proxy.supervisor import Supervisor
 
-    sockets = bind(config.listen)
+    sockets, admin = bind(config.listen), app.bind_admin(config)
     address = app.address_of(sockets, config)
     supervisor = Supervisor(
         config.workers,
@@ -150,6 +150,7 @@ def _supervise(config: Config) -> int:
         work=lambda place: _guarded(lambda: _work(config, place)),
         ready=lambda: _announce(config, address),
         grace_seconds=config.shutdown_grace,
+        admin=admin,
     )
     return supervisor.run()
 
@@ -216,14 +217,6 @@ def _sha2_hash(password: str) -> str:
     """As MySQL stores it: the rounds in thousands, a salt of 20 characters, the digest."""
     salt = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(20))
     return f"$A$005${salt}{sha256_crypt(password.encode(), salt.encode(), 5000).decode()}"
-
-
-def release() -> str:
-    """This distribution's version."""
-    try:
-        return version("queuegate")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
 
 
 def _os_error(error: OSError) -> str:

@@ -29,6 +29,7 @@ from proxy.peers import Peers
 from proxy.planning import Planning
 from proxy.proxy_gateway import ProxyAccountsGateway
 from proxy.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
+from proxy.release import release
 from proxy.server import GateServer
 from proxy.sockets import own_address
 from proxy.tallies import Tallies
@@ -57,6 +58,19 @@ def address_of(sockets: Sequence[socket.socket], config: Config) -> Address:
     return Address(config.listen.host, sockets[0].getsockname()[1])
 
 
+def bind_admin(config: Config) -> list[socket.socket]:
+    """The admin port's sockets, where there is one.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+    if config.admin.listen is None:
+        return []
+    sockets = bind(config.admin.listen)
+    log.info("metrics and health on http://%s", Address(config.admin.listen.host, sockets[0].getsockname()[1]))
+    return sockets
+
+
 async def serve(config: Config, place: Place | None = None, *, ready: Callable[[Serving], None] | None = None) -> None:
     """Serve until SIGTERM, SIGINT or `Serving.stop`; without a `place`, alone.
 
@@ -82,7 +96,7 @@ async def serve(config: Config, place: Place | None = None, *, ready: Callable[[
         )
         await engine.open()
         try:
-            place = place or Place(bind(config.listen), tallies(config).of(0))
+            place = place or Place(bind(config.listen), tallies(config).of(0), admin=bind_admin(config))
             await _accept(config, place, engine, gateway, directory, peers, stopping, ready)
         finally:
             await engine.close(grace_seconds=0)
@@ -127,17 +141,39 @@ async def _accept(
         idle_timeout=limits.idle_timeout,
     )
     server.accept_from(place.sockets)
-    peers.ready()
-    if ready is not None:
-        ready(Serving(address_of(place.sockets, config), engine, peers.registry, stopping.set))
-    await stopping.wait()
-    log.info("stopping", extra={"connections": len(peers.registry)})
+    async with _admin(place, engine, peers, stopping):
+        peers.ready()
+        if ready is not None:
+            ready(Serving(address_of(place.sockets, config), engine, peers.registry, stopping.set))
+        await stopping.wait()
+        log.info("stopping", extra={"connections": len(peers.registry)})
+        await _end(config, place, engine, server)
+
+
+async def _end(config: Config, place: Place, engine: Engine, server: GateServer) -> None:
     deadline = asyncio.get_running_loop().time() + config.shutdown_grace
     server.close()
     for listening in place.sockets:
         listening.close()
     await engine.close(grace_seconds=config.shutdown_grace)
     await server.drain(max(0.0, deadline - asyncio.get_running_loop().time()))
+
+
+@contextlib.asynccontextmanager
+async def _admin(place: Place, engine: Engine, peers: Peers, stopping: asyncio.Event) -> AsyncIterator[None]:
+    """The admin port, until the very end: whoever asks then is told that we are stopping."""
+    if not place.admin:
+        yield
+        return
+    # Loaded only where it serves: no worker holds its libraries in vain.
+    from proxy.admin import AdminServer
+
+    admin = AdminServer(engine, peers, release(), stopping.is_set)
+    await admin.open(place.admin)
+    try:
+        yield
+    finally:
+        await admin.close()
 
 
 def _first_id(config: Config, place: Place | None) -> int:

@@ -63,6 +63,11 @@ class Bus(asyncio.Protocol):
         """Return once it is known who else is there: before that nobody would be told anything."""
         await self._introduced
 
+    @property
+    def others(self) -> frozenset[int]:
+        """The other workers that are there."""
+        return self._others
+
     def close(self) -> None:
         """Hear and say no more."""
         self._closing = True

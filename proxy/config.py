@@ -97,6 +97,10 @@ def _address(value: object) -> Address:
     return Address(match[1] or match[2], int(match[3]))
 
 
+def _optional_address(value: object) -> Address | None:
+    return None if value is None else _address(value)
+
+
 def _backend(value: object) -> BackendUrl:
     if isinstance(value, BackendUrl):
         return value
@@ -278,6 +282,12 @@ class Log(_Section):
     format: Annotated[LogFormat, Field(strict=False)] = LogFormat.TEXT
 
 
+class Admin(_Section):
+    """The port for numbers and health, which asks for no password."""
+
+    listen: Annotated[Address | None, BeforeValidator(_optional_address)] = None
+
+
 class Config(_Section):
     """Everything that can be set. Times are seconds, sizes bytes."""
 
@@ -288,6 +298,7 @@ class Config(_Section):
     tls: Tls = Tls()
     queue_defaults: Annotated[QueueOptions, BeforeValidator(_queue_options)] = QueueOptions()
     limits: Limits = Limits()
+    admin: Admin = Admin()
     workers: int = Field(default=1, ge=1, le=64)
     peers: Annotated[Peering, BeforeValidator(_peering)] = Peering()
     shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
@@ -411,6 +422,7 @@ def _line(error: Any) -> str:
 
 def _allowed(section: tuple[int | str, ...]) -> list[str]:
     models: dict[str, type[BaseModel]] = {"users": User, "tls": Tls, "limits": Limits, "log": Log, "peers": Peering}
+    models["admin"] = Admin
     model = models[str(section[0])] if section else Config
     return list(model.model_fields)
 

@@ -39,6 +39,8 @@ class Place:
     restarted: bool = False
     proxy: str = field(default_factory=lambda: secrets.token_hex(16))
     """The same for all workers of one proxy, and for nobody else."""
+    admin: Sequence[socket.socket] = ()
+    """Where the admin port listens, if it does."""
 
 
 def bind(address: Address) -> list[socket.socket]:

@@ -26,6 +26,15 @@ from proxy.mesh import Hearing, Mesh
 from proxy.mesh import Place as MeshPlace
 from proxy.questions import Item
 from proxy.registry import FIRST_OWN_ID, ConnectionRegistry, ProcessInfo
+from proxy.reports import (
+    WorkerReport,
+    own_report,
+    report_items,
+    reports_of,
+    status_item,
+    status_of,
+    summed,
+)
 from proxy.words import id_body, id_of
 
 log = logging.getLogger(__name__)
@@ -34,7 +43,7 @@ T = TypeVar("T")
 
 # What is asked.
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
-_SUBSCRIPTIONS, _HOLDERS = "subscriptions", "holders"
+_SUBSCRIPTIONS, _HOLDERS, _REPORT = "subscriptions", "holders", "report"
 _IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
 
 
@@ -46,10 +55,11 @@ class Peers:
         self._bus: Bus | None = None
         self._mesh: Mesh | None = None
         self._engine: Engine | None = None
+        self._worker = 0
 
     async def join(self, place: Place, engine: Engine, admission: Admission, stop: asyncio.Event) -> None:
         """Take our place beside the other workers. `stop` is set when the supervisor is gone."""
-        self._engine = engine
+        self._engine, self._worker = engine, place.worker
         if place.line is None:
             return
 
@@ -144,9 +154,9 @@ class Peers:
         """Every queue served, in the order of their names, with the counts of all together."""
         assert self._engine is not None
         own = {status.name: status for status in self._engine.status()}
-        for status in _understood(_status, await self._ask(_QUEUES)):
+        for status in _understood(status_of, await self._ask(_QUEUES)):
             if status.name in own:
-                own[status.name] = _sum(own[status.name], status)
+                own[status.name] = summed(own[status.name], status)
         return list(own.values())
 
     async def subscriptions(self) -> list[SubscriptionStatus]:
@@ -166,6 +176,21 @@ class Peers:
                 if 0 <= number < len(asked):
                     found[ids[start + number]] = held
         return found
+
+    async def reports(self) -> tuple[list[WorkerReport], int]:
+        """What every worker of this proxy says of itself, and how many did not answer in time."""
+        reports = [self._own_report()]
+        if self._bus is None:
+            return reports, 0
+        others = self._bus.others
+        reports += reports_of(await self._bus.ask(_REPORT))
+        missing = (others & self._bus.others) - {report.worker for report in reports}
+        return sorted(reports, key=lambda report: report.worker), len(missing)
+
+    def _own_report(self) -> WorkerReport:
+        assert self._engine is not None
+        streams = len(self._engine.subscriptions())
+        return own_report(self._worker, len(self.registry), streams, self._engine.status())
 
     async def _ask(self, question: str, value: object = None) -> list[Item]:
         """What all others answer."""
@@ -200,7 +225,9 @@ class Peers:
             target = self.registry.get(value)
             return [] if target is None else [_item(target.process_info())]
         if question == _QUEUES:
-            return [_status_item(status) for status in self._engine.status()]
+            return [status_item(status) for status in self._engine.status()]
+        if question == _REPORT:
+            return report_items(self._own_report())
         if question == _SUBSCRIPTIONS:
             return [_subscription_item(status) for status in self._engine.subscriptions()]
         if question == _HOLDERS:
@@ -249,31 +276,3 @@ def _subscription_item(status: SubscriptionStatus) -> Item:
 def _subscription(item: Item) -> SubscriptionStatus:
     database, table, *rest = item
     return SubscriptionStatus(QueueName(database, table), *rest)
-
-
-def _status(item: Item) -> QueueStatus:
-    database, table, *counts = item
-    return QueueStatus(QueueName(database, table), *counts)
-
-
-def _status_item(status: QueueStatus) -> Item:
-    return [
-        status.name.database,
-        status.name.table,
-        status.subscribers,
-        status.cached,
-        status.in_flight,
-        dict(status.counters),
-    ]
-
-
-def _sum(one: QueueStatus, other: QueueStatus) -> QueueStatus:
-    names = {*one.counters, *other.counters}
-    counters = {name: one.counters.get(name, 0) + other.counters.get(name, 0) for name in names}
-    return QueueStatus(
-        one.name,
-        one.subscribers + other.subscribers,
-        one.cached + other.cached,
-        one.in_flight + other.in_flight,
-        counters,
-    )

@@ -59,9 +59,11 @@ class Supervisor:
         ready: Callable[[], None],
         *,
         grace_seconds: float,
+        admin: Sequence[socket.socket] = (),
     ) -> None:
         self._workers = [_Worker(number) for number in range(workers)]
         self._sockets = tuple(sockets)
+        self._admin = tuple(admin)
         self._tallies = tallies
         self._work = work
         self._announce = ready
@@ -113,7 +115,8 @@ class Supervisor:
 
     def _start(self, worker: _Worker) -> None:
         line = self._hub.add(worker.number)
-        place = Place(self._sockets, self._tallies.of(worker.number), worker.number, line, self._serving, self._proxy)
+        tally = self._tallies.of(worker.number)
+        place = Place(self._sockets, tally, worker.number, line, self._serving, self._proxy, self._admin)
         # A signal between fork and the worker's own handlers would be taken for the supervisor's.
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:
@@ -192,7 +195,7 @@ class Supervisor:
             return
         self._exit_code = exit_code
         self._kill_at = time.monotonic() + self._grace_seconds + KILL_SLACK_SECONDS
-        for listening in self._sockets:
+        for listening in (*self._sockets, *self._admin):
             listening.close()
         self._send(signal.SIGTERM)
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from engine.options import DEFERRED, OF_ONE_QUEUE, OPTIONS
-from proxy.config import Config, Limits, Log, Peering, Tls, User
+from proxy.config import Admin, Config, Limits, Log, Peering, Tls, User
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
@@ -23,6 +23,7 @@ def keys() -> Iterator[str]:
     yield from (f"limits.{name}" for name in Limits.model_fields)
     yield from (f"log.{name}" for name in Log.model_fields)
     yield from (f"tls.{name}" for name in Tls.model_fields)
+    yield from (f"admin.{name}" for name in Admin.model_fields)
     yield from (f"peers.{name}" for name in Peering.model_fields)
     yield from (f"users[].{name}" for name in User.model_fields)
     not_here = {*OF_ONE_QUEUE, *DEFERRED}  # what is only kept
@@ -49,7 +50,9 @@ def test_every_key_is_in_the_shipped_file(key):
 def test_the_shipped_file_has_no_other_keys():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
     flat = set(data) | {
-        f"{section}.{name}" for section in ("limits", "log", "peers", "queue_defaults", "tls") for name in data[section]
+        f"{section}.{name}"
+        for section in ("admin", "limits", "log", "peers", "queue_defaults", "tls")
+        for name in data[section]
     }
     assert flat <= set(keys())
 
