@@ -78,7 +78,10 @@ def test_metrics_tell_of_queues_and_processes(admin_gate):
         first, _ = (row[0] for row in stream.wait(2))
         sql(f"ACK jobs {first}")
         stream.wait(3)
-        wait_until(lambda: value(metrics(gate), "queuegate_queue_messages", database=gate.database, state="in_flight") == 2, what="the count")
+        wait_until(
+            lambda: value(metrics(gate), "queuegate_queue_messages", database=gate.database, state="in_flight") == 2,
+            what="the count",
+        )
         samples = metrics(gate)
         assert value(samples, "queuegate_queue_messages", database=gate.database, queue="jobs", state="acked") == 1
         assert value(samples, "queuegate_queue_messages", database=gate.database, queue="jobs", state="ready") == 0
