@@ -25,8 +25,8 @@ SUBJECTS = {
     "schedule": "Lateness of messages scheduled 2 s ahead, one every 20 ms, by the wall clock.",
     "throughput": "Throughput. 'batch' is messages a commit, or messages that are received and acked at once.",
     "drain": (
-        "A backlog received and acked by four processes, beside four hand-written SKIP LOCKED consumers in the same run.\n"
-        "Medians of several turns; the ratio is taken within each turn."
+        "A backlog received and acked by four processes, beside four hand-written SKIP LOCKED consumers in the same\n"
+        "run. Medians of several turns; the ratio is taken within each turn."
     ),
 }
 

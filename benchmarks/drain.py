@@ -1,10 +1,14 @@
 """Four receivers empty a queue of 200,000 waiting messages; beside them, four hand-written consumers and a plain table.
 
-The hand-written one is what the manuals show, in one transaction: SELECT ... FOR UPDATE SKIP LOCKED of a hundred rows,
-mark them done, commit. It works on the database directly, has one commit a batch and no lease, so whoever dies gives
-his rows back by rolling back, and who works long holds locks as long. A receiver of queuegate reads an endless stream and
-acks on a second connection what has come, up to a hundred messages at a time. Every consumer is a process of its own, so that Python's lock
-is none of the matter.
+By hand, on the database directly, in batches of a hundred, it is done in two ways:
+
+- in one transaction: SELECT ... FOR UPDATE SKIP LOCKED, mark the rows as done, commit. Whoever dies gives his rows back by
+  rolling back; whoever works long holds a transaction open and rows locked for as long;
+- with a lease, as queuegate does it and job queues that are in earnest: claim (FOR UPDATE SKIP LOCKED, mark as taken until
+  then, commit), work, mark as done (commit).
+
+A receiver of queuegate reads an endless stream and acks, on a second connection, what has come, up to a hundred messages
+at a time. Every consumer is a process of its own, so that Python's lock is none of the matter.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ BATCH = 100
 REPEATS = 3
 POSTPONED = 100_000
 TIMEOUT_SECONDS = 600
-HAND_WRITTEN = "hand-written SKIP LOCKED, 4 consumers"
+_DONE = 2  # a row of the plain table: 0 waiting, 1 taken, 2 done
+HAND_WRITTEN = "hand-written SKIP LOCKED with a lease"
+ONE_TRANSACTION = "hand-written SKIP LOCKED, one transaction"
 STREAMS = "queuegate, 4 receivers"
 STREAMS_POSTPONED = f"queuegate, 4 receivers, {POSTPONED:,} postponed"
 
@@ -40,11 +46,12 @@ Consumer = Callable[[Login, Any, int, Event], None]
 
 
 def measure(place: Place, messages: int) -> list[Measurement]:
-    """Every rival in each of several turns; medians. Only on a server: the embedded database has no row locks to skip."""
+    """Every rival in each of several turns; medians. Only on a server: the embedded one has no row locks to skip."""
     assert place.server is not None
     direct, gate = _login(place.server.port), _login(place.gate.port)
     rivals: dict[str, Callable[[], float]] = {
-        HAND_WRITTEN: lambda: _turn(place, _table(place, messages), _take_rows, direct, messages),
+        HAND_WRITTEN: lambda: _turn(place, _table(place, messages), _lease_rows, direct, messages),
+        ONE_TRANSACTION: lambda: _turn(place, _table(place, messages), _take_rows, direct, messages),
         STREAMS: lambda: _turn(place, _queue(place, messages, 0), _receive, gate, messages),
         STREAMS_POSTPONED: lambda: _turn(place, _queue(place, messages, POSTPONED), _receive, gate, messages),
     }
@@ -98,10 +105,10 @@ def _table(place: Place, messages: int) -> Callable[[], int]:
         cursor.execute("DROP TABLE IF EXISTS drained")
         cursor.execute(
             "CREATE TABLE drained (id BIGINT AUTO_INCREMENT PRIMARY KEY, payload VARCHAR(300),"
-            " taken INT NOT NULL DEFAULT 0, KEY waiting (taken, id))"
+            " taken INT NOT NULL DEFAULT 0, until DATETIME, KEY waiting (taken, id))"
         )
         cursor.execute(f"INSERT INTO drained (payload) SELECT REPEAT('x', 200) FROM seq_1_to_{messages}")
-    return lambda: _count(place, "SELECT COUNT(*) FROM drained WHERE taken = 1")
+    return lambda: _count(place, f"SELECT COUNT(*) FROM drained WHERE taken = {_DONE}")
 
 
 def _count(place: Place, sql: str) -> int:
@@ -116,16 +123,34 @@ def _take_rows(login: Login, done: Any, messages: int, begin: Event) -> None:
     with pymysql.connect(**login, autocommit=True) as link, link.cursor() as cursor:
         begin.wait()
         while done.value < messages:
-            cursor.execute("BEGIN")
-            cursor.execute(
-                f"SELECT id, payload FROM drained WHERE taken = 0 ORDER BY id LIMIT {BATCH} FOR UPDATE SKIP LOCKED"
-            )
-            rows = cursor.fetchall()
-            if rows:
-                cursor.execute(f"UPDATE drained SET taken = 1 WHERE id IN ({', '.join(str(row[0]) for row in rows)})")
-            cursor.execute("COMMIT")
+            ids = _claimed(cursor, "taken = 0", f"taken = {_DONE}")
             with done.get_lock():
-                done.value += len(rows)
+                done.value += len(ids)
+
+
+def _lease_rows(login: Login, done: Any, messages: int, begin: Event) -> None:
+    with pymysql.connect(**login, autocommit=True) as link, link.cursor() as cursor:
+        begin.wait()
+        while done.value < messages:
+            ids = _claimed(cursor, "taken = 0", "taken = 1, until = NOW() + INTERVAL 10 MINUTE")
+            acked = cursor.execute(f"UPDATE drained SET taken = {_DONE} WHERE id IN ({_list(ids)})") if ids else 0
+            with done.get_lock():
+                done.value += acked
+
+
+def _claimed(cursor: Any, waiting: str, marked: str) -> list[int]:
+    """One transaction that finds a batch, passing over what others have locked, and marks it."""
+    cursor.execute("BEGIN")
+    cursor.execute(f"SELECT id, payload FROM drained WHERE {waiting} ORDER BY id LIMIT {BATCH} FOR UPDATE SKIP LOCKED")
+    ids = [row[0] for row in cursor.fetchall()]
+    if ids:
+        cursor.execute(f"UPDATE drained SET {marked} WHERE id IN ({_list(ids)})")
+    cursor.execute("COMMIT")
+    return ids
+
+
+def _list(ids: list[int]) -> str:
+    return ", ".join(map(str, ids))
 
 
 # --- by queuegate
@@ -154,7 +179,7 @@ def _receive(login: Login, done: Any, messages: int, begin: Event) -> None:
     with acks.cursor() as cursor:
         while True:
             ids = _taken(received)
-            acked = cursor.execute(f"ACK bench {', '.join(map(str, ids))}")
+            acked = cursor.execute(f"ACK bench {_list(ids)}")
             with done.get_lock():
                 done.value += acked
 

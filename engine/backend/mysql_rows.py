@@ -1,8 +1,8 @@
 """Rows from MySQL as the bytes that came, read several times faster than PyMySQL reads them for everybody.
 
-The engine reads every message it delivers, and PyMySQL spends 10 us on a row: an object for each packet, three calls for
-each value. Here a result's rows are cut out of the buffered socket in one loop. All else, and every packet that is not a
-row, stays PyMySQL's business. Protocol: Text Resultset Row, a sequence of length-encoded strings.
+The engine reads every message it delivers, and PyMySQL spends 10 us on a row: an object for each packet, three calls
+for each value. Here a result's rows are cut out of the buffered socket in one loop. All else, and every packet that is
+not a row, stays PyMySQL's business. Protocol: Text Resultset Row, a sequence of length-encoded strings.
 """
 
 from __future__ import annotations
