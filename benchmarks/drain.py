@@ -2,13 +2,13 @@
 
 By hand, on the database directly, in batches of a hundred, it is done in two ways:
 
-- in one transaction: SELECT ... FOR UPDATE SKIP LOCKED, mark the rows as done, commit. Whoever dies gives his rows back by
-  rolling back; whoever works long holds a transaction open and rows locked for as long;
-- with a lease, as queuegate does it and job queues that are in earnest: claim (FOR UPDATE SKIP LOCKED, mark as taken until
-  then, commit), work, mark as done (commit).
+- in one transaction: SELECT ... FOR UPDATE SKIP LOCKED, mark the rows as done, commit. Whoever dies gives his rows back
+  by rolling back; whoever works long holds a transaction open and rows locked for as long;
+- with a lease, as queuegate does it and job queues that are in earnest: claim (FOR UPDATE SKIP LOCKED, mark as taken
+  until then, commit), work, mark as done (commit).
 
-A receiver of queuegate reads an endless stream and acks, on a second connection, what has come, up to a hundred messages
-at a time. Every consumer is a process of its own, so that Python's lock is none of the matter.
+A receiver of queuegate reads an endless stream and acks, on a second connection, what has come, up to a hundred
+messages at a time. Every consumer is a process of its own, so that Python's lock is none of the matter.
 """
 
 from __future__ import annotations

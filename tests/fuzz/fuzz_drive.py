@@ -193,7 +193,8 @@ class Played:
     def _check_execution(self, verdict: Verdict) -> None:
         """`verdict` where nothing was spoilt; of a broken server only what it saw itself is judged."""
         world = self.world
-        if verdict.corrupt or (verdict.compressed and self.given.spoils):
+        compressed = verdict.compressed or int.from_bytes(self.sent[4:8], "little") & w.COMPRESS
+        if verdict.corrupt or (compressed and self.given.spoils):
             return  # what was sent cannot be told, nor, from what a broken server said, where compression began
         provenance = Provenance(verdict.plain or self.sent)
         if world.kind != "relay":

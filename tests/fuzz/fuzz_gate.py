@@ -159,7 +159,7 @@ class World:
     async def _open(self) -> None:
         config = Config.model_validate({**self._config(), "limits": LIMITS, "tls": self._tls})
         backend = app._backend(config, LoopClock(), self.registry, config.tls.load())
-        store, gateway = await self._resources.enter_async_context(backend)
+        store, gateway, *_ = await self._resources.enter_async_context(backend)
         self.engine = Engine(store, clock=LoopClock(), jitter=lambda: 1.0)
         await self.engine.open()
         self._resources.push_async_callback(self.engine.close, grace_seconds=0)

@@ -69,8 +69,9 @@ class Judge:
     sent: bytes
     got: bytes
     marks: list[tuple[int, int]]
-    volunteers: bool = False
-    """Whether the client may speak unasked in a login, as where packets are carried."""
+    carried: bool = False
+    """Whether packets are carried to a server: then a client may speak unasked in a login, and what takes several
+    packets may be longer than the gate's own limit, unless the gate has to read it itself."""
 
     max_packet: int = 64 << 20
     encrypted: bool = False
@@ -146,7 +147,7 @@ class Judge:
             if self._c >= len(self._client):
                 self._unfinished(seq, len(payload))
             packet = self._client[self._c]
-            if len(payload) + len(packet.payload) > self.max_packet:
+            if len(payload) + len(packet.payload) > self.max_packet and not self._may_go_on(payload):
                 self._fatal(1153)
             if seq is not None and packet.seq != seq & 0xFF and not self._compressed:
                 self._fatal(1156)
@@ -157,11 +158,15 @@ class Judge:
             if len(packet.payload) < w.FULL:
                 return payload
 
+    def _may_go_on(self, before: bytes) -> bool:
+        refused = self._s < len(self._server) and self._is_fatal(self._server[self._s].payload)
+        return self.carried and bool(before) and not refused
+
     def _unfinished(self, seq: int | None, before: int) -> None:
         """The client's bytes end here; its last packet may be refused at its header all the same."""
         rest = self._sent_rest
         if len(rest) >= w.HEADER and self._s < len(self._server):
-            if before + int.from_bytes(rest[:3], "little") > self.max_packet:
+            if before + int.from_bytes(rest[:3], "little") > self.max_packet and not (self.carried and before):
                 self._fatal(1153)
             if seq is not None and rest[3] != seq & 0xFF and not self._compressed:
                 self._fatal(1156)
@@ -223,7 +228,7 @@ class Judge:
                 break
             if payload[:1] not in (b"\xfe", b"\x01"):
                 raise Complaint(f"no packet of a login: {payload[:40]!r}")
-        if self.volunteers and not self._compressed:
+        if self.carried and not self._compressed:
             before = self._sent_before(self._at)
             while self._c < len(self._client) and self._client_bytes(self._c + 1) <= before:
                 self._c += 1
