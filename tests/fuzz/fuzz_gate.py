@@ -171,7 +171,8 @@ class World:
         with patch.object(
             app, "GateServer", lambda *args, **options: made.append(GateServer(*args, **options)) or made[0]
         ):
-            serving = self.loop.create_task(app._accept(config, place, self.engine, gateway, peers, stopping, None))
+            accepting = app._accept(config, place, self.engine, gateway, None, peers, stopping, None)
+            serving = self.loop.create_task(accepting)
             while not made:
                 await asyncio.sleep(0)
         self.server = made[0]
