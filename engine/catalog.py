@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import InvalidQueueTable
+from engine.groups import unfit_group_key
 from engine.identity import can_identify, is_integer
 from engine.model import (
     QUEUE_MARK,
@@ -60,6 +61,9 @@ def queue_spec(table: TableInfo) -> QueueSpec:
         )
     options = from_comment(table.comment, table.name.table)
     if reason := unfit_order_key(options.order_key, {name: column.type for name, column in by_name.items()}):
+        raise InvalidQueueTable(f"{reason} (table {table.name.table})")
+    group_column = by_name.get((options.group_key or "").lower())
+    if reason := unfit_group_key(options.group_key, group_column):
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     columns = _message_columns(table, by_name, options.message_cols)
     return QueueSpec(table.name, options, table.columns, columns, layout, table.indexes, table.comment)

@@ -14,6 +14,8 @@ from typing import Protocol
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.errors import BackendError, InvalidQueueTable, QueueNotFound, ShuttingDown
+from engine.group_scan import GroupScan
+from engine.groups import group_key
 from engine.message_manager import MessageManager
 from engine.metrics import QueueMetrics
 from engine.model import (
@@ -98,6 +100,7 @@ class Engine:
         self._logger = logger or logging.getLogger("queuegate.engine")
         self._catalog = QueueCatalog()
         self._served: dict[QueueName, _Served] = {}
+        self._scans: dict[QueueName, GroupScan] = {}
         self._watcher = CatalogWatcher(self, self._logger)
         self._work: DatabaseWork | None = None
         self._surveyor: Surveyor | None = None
@@ -134,6 +137,8 @@ class Engine:
             await self._surveyor.close()
         served, self._served = self._served, {}
         services = [x for s in served.values() for x in (s.manager, s.purger) if x is not None]
+        scans, self._scans = self._scans, {}
+        await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))
         await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
 
     async def refresh_catalog(self) -> None:
@@ -147,6 +152,22 @@ class Engine:
             if self._open and (catalog is not self._catalog or self._served.keys() != catalog.queues.keys()):
                 self._catalog = catalog
                 await self._apply(catalog)
+                await self._scan_groups(catalog)
+
+    async def _scan_groups(self, catalog: QueueCatalog) -> None:
+        """Keep a scan for every queue whose messages form groups."""
+        assert self._work is not None
+        grouped = {queue.name: key for queue in catalog if (key := group_key(queue, catalog)) is not None}
+        for name in [name for name in self._scans if name not in grouped]:
+            await self._scans.pop(name).close()
+        for name, key in grouped.items() if self._purges and self._open else ():
+            if (scan := self._scans.get(name)) is not None:
+                scan.queue, scan.group = catalog.queues[name], key
+                continue
+            shared = (self._store, self._work, self._jitter, self._logger)
+            scan = GroupScan(catalog.queues[name], key, *shared, lambda one: self._catalog.get(one), self.committed)
+            self._scans[name] = scan
+            await scan.open()
 
     async def _apply(self, catalog: QueueCatalog) -> None:
         for name in [name for name in self._served if name not in catalog.queues]:

@@ -25,6 +25,9 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", re.ASCII | re.I
 _MAX_DURATION_NS = 3650 * _UNIT_NS["d"]  # ten years: beyond it a typing error is likelier than a wish
 _MIN_WAIT_NS = 10_000_000  # 10 ms: a lease shorter than a round trip only makes duplicates
 
+GROUP_INDEX = "queuegate_group"
+"""Finds whether a group has unacked messages."""
+
 OptionValue = str | int | float | Decimal
 
 
@@ -48,6 +51,7 @@ class QueueOptions:
     order_key: str | None = None
     on_failure: str = "block"
     paused: bool = False
+    group_key: str | None = None
 
     @property
     def deferred(self) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ class QueueOptions:
 
     @property
     def needed_indexes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Indexes that limits and order need besides the one on due messages: name and columns, lower case.
+        """Indexes that limits, order and groups need besides the one on due messages: name and columns, lower case.
 
         What is in flight is counted by time_next; a key's first message is found by id, what of it is out by time_next.
         """
@@ -71,6 +75,8 @@ class QueueOptions:
         elif key is not None:
             needed.append(("queuegate_order", ("time_acked", key, "id")))
             needed.append(("queuegate_order_held", ("time_acked", key, "time_next")))
+        if self.group_key is not None:
+            needed.append((GROUP_INDEX, ("time_acked", self.group_key.lower())))
         return tuple(needed)
 
     @property
@@ -204,6 +210,7 @@ OPTIONS: Mapping[str, _Option] = {
     "order_key": _Option("order_key", "order_key", _order_key, str),
     "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
     "paused": _Option("paused", "paused", _flag, _digit),
+    "group_key": _Option("group_key", "group_key", _name, str),
 }
 
 DEFERRED = ("max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure")
@@ -214,10 +221,10 @@ _ONLY_IF_SET = (
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
-INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_order_held")
+INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_order_held", GROUP_INDEX)
 """The names of the indexes that CREATE QUEUE and ALTER QUEUE make."""
 
-OF_ONE_QUEUE = ("message_cols", "max_rate", "max_concurrency", "order_key", "on_failure", "paused")
+OF_ONE_QUEUE = ("message_cols", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "group_key")
 """Options that make no sense as defaults of all queues."""
 
 REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval")

@@ -11,22 +11,28 @@ Rules
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine import sql_lease, sql_look
+from engine import sql_groups, sql_lease, sql_look
 from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
 from engine.census import Census, take_census
+from engine.errors import BackendError
+from engine.groups import FindQueue, GroupKey, GroupPage
 from engine.identity import from_text, id_kind
 from engine.model import MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.sql_look import LevelGuess
 from engine.statements.census import CensusStatements
 from engine.statements.dialect import Dialect
+from engine.statements.groups import GroupStatements, create_groups
 from engine.statements.mysql import MYSQL
 from engine.statements.queue import QueueStatements
 from engine.statements.sqlite import SQLITE
 from engine.store import Claim, Held, Look, LookAndClaim, Release, first_free
+
+Define = Callable[[str], Awaitable[None]]
+"""Runs a definition (CREATE TABLE ...) in MySQL's words, with the engine's own rights. Raises BackendError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +45,12 @@ class _Texts:
 
 
 class SqlMessageStore:
-    """See the module. `close` closes its pool."""
+    """See the module. `close` closes its pool. `define` makes tables of the engine's own."""
 
-    def __init__(self, pool: StorePool, dialect: Dialect, logger: logging.Logger | None = None) -> None:
+    def __init__(self, pool: StorePool, dialect: Dialect, define: Define, logger: logging.Logger | None = None) -> None:
         self._pool = pool
         self._dialect = dialect
+        self._define = define
         self._logger = logger or logging.getLogger("queuegate.store")
         self._texts: dict[QueueName, _Texts] = {}
         self._warned: set[tuple[QueueName, str]] = set()
@@ -51,12 +58,19 @@ class SqlMessageStore:
     @classmethod
     def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
         """The store on MySQL or MariaDB."""
-        return cls(pool, MYSQL)
+
+        def run(connection: StoreConnection, sql: str) -> None:
+            connection.execute(sql)
+
+        async def define(sql: str) -> None:
+            await pool.read(lambda connection: run(connection, sql))
+
+        return cls(pool, MYSQL, define)
 
     @classmethod
-    def for_sqlite(cls, pool: StorePool) -> SqlMessageStore:
-        """The store on the embedded database."""
-        return cls(pool, SQLITE)
+    def for_sqlite(cls, pool: StorePool, define: Define | None = None) -> SqlMessageStore:
+        """The store on the embedded database. MySQL's words are understood by its sessions, so `define` is theirs."""
+        return cls(pool, SQLITE, define or _undefined)
 
     async def close(self) -> None:
         await self._pool.close()
@@ -115,6 +129,21 @@ class SqlMessageStore:
         taken_back = 0 if counted else 1
         return await self._pool.write(lambda c: sql_lease.release(c, statements, queue, leases, taken_back))
 
+    async def make_groups(self, group: GroupKey) -> None:
+        statements = self._groups(group)
+        try:
+            await self._pool.read(lambda connection: connection.query(statements.exists))
+        except BackendError:
+            await self._define(create_groups(group.queue.database))
+
+    async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
+        statements = self._groups(group)
+        return await self._pool.read(lambda c: sql_groups.read_page(c, statements, group, after))
+
+    async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
+        statements = self._groups(group)
+        return await self._pool.write(lambda c: sql_groups.complete(c, statements, group, value, find))
+
     async def purge(self, queue: QueueSpec, limit: int) -> int:
         statements = self._statements(queue)
         return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
@@ -129,6 +158,9 @@ class SqlMessageStore:
 
     async def ping(self) -> None:
         await self._pool.read(lambda connection: connection.query("SELECT 1"))
+
+    def _groups(self, group: GroupKey) -> GroupStatements:
+        return GroupStatements(self._dialect, group)
 
     def _statements(self, queue: QueueSpec) -> QueueStatements:
         return self._texts_of(queue).statements
@@ -146,3 +178,7 @@ class SqlMessageStore:
             if text is not None and (table.name, text) not in self._warned:
                 self._warned.add((table.name, text))
                 self._logger.warning("queue table %s: %s", table.name, text)
+
+
+async def _undefined(sql: str) -> None:
+    raise BackendError(f"no tables can be made here: {sql}", 1142, "42000")

@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Protocol
 
 from engine.census import Census
-from engine.model import Message, MessageId, MessageKey, QueueCatalog, QueueSpec
+from engine.groups import FindQueue, GroupKey, GroupPage
+from engine.model import Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,18 @@ class MessageStore(Protocol):
 
     async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
         """Make leased messages due again at once, first in line. Not `counted` also takes the epoch back by one."""
+        ...
+
+    async def make_groups(self, group: GroupKey) -> None:
+        """Make the table in which the groups of a queue are kept, if it is not there. Raises BackendError."""
+        ...
+
+    async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
+        """The next groups, after a value, for which messages are held, and which of them seem to be done."""
+        ...
+
+    async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
+        """Make due what is held for a group, if it is done. Returns the queues it went to."""
         ...
 
     async def purge(self, queue: QueueSpec, limit: int) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.model import ColumnMeta, TextValue
 from proxy.answer import PROGRESS_REPORT
 from proxy.capabilities import CACHE_METADATA, DEPRECATE_EOF, EXTENDED_METADATA, OPTIONAL_METADATA
 from proxy.errors import MalformedPacket
 from proxy.framing import HEADER_BYTES, PAYLOAD_MAX
 from proxy.reader import PayloadReader
-from proxy.upstream import Collected
+from proxy.upstream import Collected, Outcome
 
 _UNDESCRIBED = ColumnMeta("", 0xFD)
 
@@ -51,6 +53,26 @@ def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collect
             break
         rows.append(decode_row(packet, count))
     return Collected(columns, tuple(rows))
+
+
+def decode_ok(answer: bytes, outcome: Outcome) -> Outcome:
+    """The outcome with all that the OK packet of an answer without rows says.
+
+    Raises:
+        MalformedPacket: the server's bytes make no sense.
+    """
+    reader = PayloadReader(next(iter(payloads(answer)), b""), "an OK packet")
+    reader.u8()
+    affected, insert_id, status, warnings = reader.lenenc(), reader.lenenc(), reader.u16(), reader.u16()
+    info = reader.lenenc_bytes() if reader.remaining else b""
+    return replace(
+        outcome,
+        status=status,
+        affected_rows=affected,
+        last_insert_id=insert_id,
+        warnings=warnings,
+        info=info.decode("utf-8", "replace"),
+    )
 
 
 def _column_count(packet: bytes, capabilities: int) -> tuple[int, bool]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from engine.backend.sqlite import SqliteDatabase
 from engine.clock import Clock
 from engine.engine import Engine
-from engine.sql_store import SqlMessageStore
+from engine.errors import BackendError
+from engine.sql_store import Define, SqlMessageStore
 from proxy.answers import AnswerWriter
 from proxy.auth import EmbeddedIdentities, authenticate_embedded, change_user_embedded, only_database
 from proxy.capabilities import FOUND_ROWS, INTERACTIVE
@@ -31,6 +32,7 @@ from proxy.login_packets import Credentials
 from proxy.registry import ConnectionRegistry
 from proxy.session import ClientSession
 from proxy.stream import PacketStream
+from rewriter.errors import RewriteError
 
 EMBEDDED_VERSION = "8.0.40-queuegate"
 """What the embedded backend calls itself: the MySQL version whose dialect and answers it follows."""
@@ -54,13 +56,36 @@ async def embedded_backend(
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
         identities = EmbeddedIdentities(await configured_accounts(config))
-        store = SqlMessageStore.for_sqlite(database.store_pool())
+        store = SqlMessageStore.for_sqlite(database.store_pool(), _definer(database))
         try:
             yield store, EmbeddedGateway(database, identities, clock, registry, config, client_tls)
         finally:
             await store.close()
     finally:
         await database.close()
+
+
+def _definer(database: SqliteDatabase) -> Define:
+    """Runs the engine's own definitions, as a client's: so that clients can use what is made."""
+
+    async def define(sql: str) -> None:
+        session = EmbeddedSession(
+            database,
+            connection_id=0,
+            user="",
+            host="",
+            found_rows=False,
+            server_version=EMBEDDED_VERSION,
+            process_list=lambda: (),
+        )
+        try:
+            await session.execute(sql)
+        except RewriteError as error:
+            raise BackendError(error.message, error.errno, error.sqlstate) from error
+        finally:
+            await session.close()
+
+    return define
 
 
 class EmbeddedGateway:

@@ -144,7 +144,13 @@ class EmbeddedUpstream:
         except AnswerError as error:
             return Outcome(error.errno, error.message, error.sqlstate, status=self.status)
         if isinstance(result, OkResult):
-            return Outcome(status=self.status, affected_rows=result.affected_rows)
+            return Outcome(
+                status=self.status,
+                affected_rows=result.affected_rows,
+                last_insert_id=result.last_insert_id,
+                warnings=result.warnings,
+                info=result.info,
+            )
         rows = [row async for batch in result.batches for row in batch]
         if len(rows) > _COLLECT_ROWS_MAX:
             return Outcome(1105, f"more than {_COLLECT_ROWS_MAX} rows", "HY000", status=self.status)

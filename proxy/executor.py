@@ -21,7 +21,8 @@ from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
 from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
-from proxy.guard import check_plan, check_right, check_sees
+from proxy.groups import GroupedStatements
+from proxy.guard import check_plan, check_right, check_sees, judge_grouped
 from proxy.large_command import LargeCommand
 from proxy.looking import Looking
 from proxy.peers import Peers
@@ -47,8 +48,10 @@ from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import (
     NO_EFFECTS,
     Effects,
+    EndInGroup,
     Execute,
     ExplainDelivery,
+    InsertAfterGroup,
     Kill,
     NoOperation,
     Passthrough,
@@ -200,6 +203,8 @@ class Executor:
                 return await self.forward(self._query(self.encode(sql)), effects, more=more)
             case Execute():
                 return await self._execute_with_warnings(plan)
+            case EndInGroup() | InsertAfterGroup():
+                return await self.run_grouped(plan)
             case UseDatabase(database):
                 return await self._use(text, database, more)
             case Kill():
@@ -261,6 +266,26 @@ class Executor:
         self.session.notes = tuple(("Warning", _KEPT_ONLY, text) for text in plan.warnings)
         self.note(outcome, plan.effects)
         await self.session.writer.ok(warnings=len(plan.warnings))
+        return outcome
+
+    async def run_grouped(self, plan: EndInGroup | InsertAfterGroup) -> Outcome:
+        """Run a statement on messages that form groups, and answer it."""
+        session, grouped = self.session, GroupedStatements(self.session, self.engine.catalog.get)
+        await judge_grouped(session, plan)
+        try:
+            done = await (grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan))
+        except BackendError as error:
+            self.note(Outcome(error.errno, error.message, error.sqlstate), plan.effects)
+            raise
+        self.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
+        session.notes = done.notes
+        outcome = done.outcome
+        await session.writer.ok(
+            affected_rows=outcome.affected_rows,
+            last_insert_id=outcome.last_insert_id,
+            warnings=outcome.warnings,
+            info=outcome.info,
+        )
         return outcome
 
     def note(self, outcome: Outcome, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None) -> None:

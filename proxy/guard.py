@@ -42,8 +42,10 @@ from rewriter.limited import (
     read,
 )
 from rewriter.plan import (
+    EndInGroup,
     Execute,
     ExplainDelivery,
+    InsertAfterGroup,
     Kill,
     NoOperation,
     Passthrough,
@@ -116,12 +118,25 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
                 raise denied(session, "Statement", _MAY)  # it would go to the database as a statement of ours
         case ExplainDelivery(queue):
             check_sees(session, queue)
+        case EndInGroup(_, _, group):
+            check_right(session, group.queue, Right.SETTLE)
+        case InsertAfterGroup(_, _, _, group, _, follow):
+            check_right(session, follow, Right.ENQUEUE)
+            check_right(session, group.queue, Right.ENQUEUE)
         case Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
             pass
         case ShowQueueStatus() | ShowSubscriptions():
             pass  # they show what the account may see
         case _:
             assert_never(plan)
+
+
+async def judge_grouped(session: ClientSession, plan: EndInGroup | InsertAfterGroup) -> None:
+    """Judge what the proxy will have the database do in a client's name, piece by piece and so as its own."""
+    if isinstance(session.upstream, GuardedUpstream):
+        await session.upstream.judge(
+            (plan.sql if isinstance(plan, EndInGroup) else plan.plain).encode("utf-8", "surrogateescape")
+        )
 
 
 def check_charset(name: str | None) -> None:
@@ -264,6 +279,10 @@ class GuardedUpstream:
             await self._check_queue(statement)
 
     # --- statements
+
+    async def judge(self, text: bytes) -> None:
+        """Raises ProxyError unless the account may have the database run this text."""
+        await self._judge(text)
 
     async def _judge(self, text: bytes) -> QueueStatement | None:
         """What is to be judged again when it is executed; raises where it may not be."""

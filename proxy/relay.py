@@ -24,7 +24,7 @@ from mysql_mimic.types import Commands
 from proxy import params, wire
 from proxy.answer import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
 from proxy.client_data import pass_file, pass_replies
-from proxy.collecting import decode_result
+from proxy.collecting import decode_ok, decode_result
 from proxy.errors import (
     BackendLost,
     FatalProtocolError,
@@ -243,7 +243,7 @@ class RelayUpstream:
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
         try:
-            payload = params.query_payload(sql.encode(self.encoding), self._capabilities)
+            payload = params.query_payload(sql.encode(self.encoding, "surrogateescape"), self._capabilities)
         except UnicodeEncodeError as error:
             return Outcome(1300, f"Invalid {self.encoding} character string: {error.reason}", "HY000")
         self._begin(Commands.COM_QUERY)
@@ -254,11 +254,12 @@ class RelayUpstream:
             return outcome
         if kept is None or len(kept) > HELD_MAX_BYTES:
             return Outcome(1105, f"the answer is larger than {HELD_MAX_BYTES} bytes", "HY000", self._status)
-        return self._decoded(bytes(kept)) or outcome
+        return self._decoded(bytes(kept), outcome)
 
-    def _decoded(self, answer: bytes) -> Collected | Outcome | None:
+    def _decoded(self, answer: bytes, outcome: Outcome) -> Collected | Outcome:
         try:
-            return decode_result(answer, self._capabilities, encoding=self.encoding)
+            result = decode_result(answer, self._capabilities, encoding=self.encoding)
+            return decode_ok(answer, outcome) if result is None else result
         except MalformedPacket as error:
             return Outcome(1105, error.message, "HY000", self._status)
 

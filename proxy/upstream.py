@@ -22,7 +22,10 @@ RESULTS_CHARSET = "SELECT @@character_set_results"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags."""
+    """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags.
+
+    The last three are told by `collect` alone.
+    """
 
     errno: int = 0
     message: str = ""
@@ -30,6 +33,9 @@ class Outcome:
     status: int = 0
     affected_rows: int = 0
     statement_id: int = 0
+    last_insert_id: int = 0
+    warnings: int = 0
+    info: str = ""
 
     @property
     def ok(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.errors import InvalidOption
+from engine.groups import unfit_group_key
 from engine.model import QueueSpec, has_index, unfit_order_key
 from engine.options import INDEX_NAMES, OptionValue, QueueOptions, changed_comment, parse_options, reset
 from rewriter.plan import Effects, Execute
@@ -34,6 +35,8 @@ def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:
         if spec.column(column) is None:
             raise InvalidOption(f"message_cols: '{column}' is not a column of the queue")
     if reason := unfit_order_key(options.order_key, {c.name.lower(): c.type for c in spec.columns}):
+        raise InvalidOption(reason)
+    if reason := unfit_group_key(options.group_key, spec.column(options.group_key or "")):
         raise InvalidOption(reason)
 
 

@@ -13,7 +13,7 @@ from rewriter.delivery import parse_explain_delivery
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.insert_grammar import parse_insert, parse_replace
 from rewriter.lexical import leading_verb
-from rewriter.settle_grammar import parse_ack, parse_update
+from rewriter.settle_grammar import parse_ack, parse_delete, parse_update
 from rewriter.statements import (
     ChangeDatabase,
     DescribeQueue,
@@ -36,6 +36,7 @@ _ORDINARY_VERBS = frozenset(
         b"WITH",
         b"TABLE",
         b"UPDATE",
+        b"DELETE",
         b"INSERT",
         b"REPLACE",
         b"EXPLAIN",
@@ -216,6 +217,7 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "STREAM": parse_stream,
     "ACK": parse_ack,
     "UPDATE": parse_update,
+    "DELETE": parse_delete,
     "INSERT": parse_insert,
     "REPLACE": parse_replace,
     "CALL": _call,

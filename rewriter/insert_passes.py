@@ -15,15 +15,15 @@ from rewriter.statements import InsertQueue
 def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
     """The INSERT with what its table cannot do without; unchanged where nothing is missing."""
     effects = insert_effects(statement, spec)
-    if spec.layout is not Layout.LEGACY:
-        return Passthrough(effects)
     named = {column.lower() for column in statement.columns}
-    missing = {name: value for name, value in _first_layout(now_sql).items() if name not in named}
+    missing = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
     return Execute(with_columns(statement, missing), effects) if missing else Passthrough(effects)
 
 
-def _first_layout(now_sql: str) -> dict[str, str]:
+def first_layout(spec: QueueSpec, now_sql: str) -> dict[str, str]:
     """What Vitess's proxy gave an INSERT, in an order in which each value may use the columns before it."""
+    if spec.layout is not Layout.LEGACY:
+        return {}
     return {"time_scheduled": now_sql, "time_next": "time_scheduled", "epoch": "0", "time_created": now_sql}
 
 

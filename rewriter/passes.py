@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from engine.groups import group_key
 from engine.model import QueueCatalog, QueueName, QueueSpec
 from engine.options import QueueOptions, parse_options
 from rewriter.alter_queue import alter_plan
 from rewriter.delivery import explain_plan
-from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue
+from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
+from rewriter.group_passes import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.insert_passes import insert_plan
 from rewriter.names import QueueNames
 from rewriter.plan import (
@@ -32,9 +34,11 @@ from rewriter.settle_passes import ack_as_update, update_plan
 from rewriter.settled import ending
 from rewriter.statements import (
     Ack,
+    AfterGroup,
     AlterQueue,
     ChangeDatabase,
     CreateQueue,
+    DeleteQueue,
     DescribeQueue,
     DropQueue,
     ExplainMessages,
@@ -67,10 +71,11 @@ class Passes:
             case SelectStream():
                 return self._stream(statement, context)
             case Ack():
-                return ack_as_update(statement, self._spec(statement.name, context), context.now_sql)
-            case UpdateQueue():
-                spec = self._perhaps(statement.name, context)
-                return update_plan(statement, spec, context.now_sql) if spec else Passthrough()
+                return self._ack(statement, context)
+            case UpdateQueue() | DeleteQueue():
+                return self._change(statement, context)
+            case InsertQueue(group=AfterGroup()):
+                return self._insert_after_group(statement, context)
             case InsertQueue():
                 spec = self._perhaps(statement.name, context)
                 return insert_plan(statement, spec, context.now_sql) if spec else Passthrough()
@@ -136,6 +141,34 @@ class Passes:
         return None if found is None else self._catalog.queues.get(found)
 
     # --- passes that need the catalog
+
+    def _ack(self, statement: Ack, context: PlanContext) -> Plan:
+        spec = self._spec(statement.name, context)
+        plan = ack_as_update(statement, spec, context.now_sql)
+        group = group_key(spec, self._catalog)
+        return plan if group is None else ack_in_group(plan, statement, spec, group)
+
+    def _change(self, statement: UpdateQueue | DeleteQueue, context: PlanContext) -> Plan:
+        """UPDATE and DELETE, which are the database's own business where there is no queue of that name."""
+        spec = self._perhaps(statement.name, context)
+        if spec is None:
+            return Passthrough()
+        group = group_key(spec, self._catalog)
+        if isinstance(statement, DeleteQueue):
+            return delete_in_group(statement, spec, group)
+        plan = update_plan(statement, spec, context.now_sql)
+        return plan if group is None else update_in_group(plan, statement, group)
+
+    def _insert_after_group(self, statement: InsertQueue, context: PlanContext) -> Plan:
+        assert statement.group is not None
+        spec, of = self._spec(statement.name, context), self._spec(statement.group.name, context)
+        group = group_key(of, self._catalog)
+        if group is None:
+            raise UnsupportedSql(
+                f"the messages of queue '{of.name.table}' form no groups: "
+                f"ALTER QUEUE {of.name.table} SET (group_key = 'column')"
+            )
+        return insert_after_group(statement, spec, group, context.now_sql)
 
     def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from engine.groups import GroupKey
 from engine.model import MessageId, QueueName, SubscribeRequest
 
 
@@ -66,6 +67,39 @@ class Execute:
     sql: str
     effects: Effects = NO_EFFECTS
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndInGroup:
+    """A statement that ends messages of a queue whose messages form groups: `sql` is what the database is to do.
+
+    `seen` reads the groups of the messages that it will end, before it; `again` those of the messages it names, after
+    it, for a transaction that could not see them before (None: cannot be told).
+    """
+
+    sql: str
+    effects: Effects
+    group: GroupKey
+    seen: str
+    again: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertAfterGroup:
+    """INSERT ... AFTER GROUP: `held` enqueues the message so that it waits, `plain` as any other.
+
+    `value` is the group, `id` the message's own id as text; None where it is bound by `?`. `numbered`: the database
+    gives the id.
+    """
+
+    held: str
+    plain: str
+    effects: Effects
+    group: GroupKey
+    value: str | None
+    follow: QueueName
+    numbered: bool
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +185,8 @@ class UseDatabase:
 Plan = (
     Passthrough
     | Execute
+    | EndInGroup
+    | InsertAfterGroup
     | NoOperation
     | Subscribe
     | ShowQueues

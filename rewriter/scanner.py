@@ -97,6 +97,7 @@ _ANALYZED_WRITE = _pattern(
     SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)"
 )
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
+_AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
@@ -239,13 +240,19 @@ class StatementScanner:
         queue = self._target(_INSERT.match(sql, end), database)
         if queue is None:
             return _NOTHING
-        if b"duplicate" in sql[-_SEARCH_MAX:].lower():
+        lowered = sql[-_SEARCH_MAX:].lower()
+        if b"after" in lowered and _AFTER_GROUP.search(lowered):
+            return Glance(Concern.PLAN, self._inserts[queue].effects)
+        if b"duplicate" in lowered:
             return Glance(self._inserts[queue].concern, self._changes[queue])
         return self._inserts[queue]
 
     def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
         queue = self._target(_INSERT.match(sql, end), database)
-        return _NOTHING if queue is None else Glance(self._inserts[queue].concern, self._changes[queue])
+        if queue is None:
+            return _NOTHING
+        grouped = _AFTER_GROUP.search(sql[-_SEARCH_MAX:])
+        return Glance(Concern.PLAN if grouped else self._inserts[queue].concern, self._changes[queue])
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
@@ -272,7 +279,9 @@ class StatementScanner:
         if queue is None:
             return _NOTHING
         ids = settled_ids(sql[match.end() :], key_kind(self._catalog.queues[queue])) if match["where"] else None
-        return Glance(Concern.TOUCHES, replace(ending(queue, ids), tally=(queue, "deleted")))
+        # Where messages form groups, one that ends may be the last of its own.
+        concern = Concern.TOUCHES if self._catalog.queues[queue].options.group_key is None else Concern.PLAN
+        return Glance(concern, replace(ending(queue, ids), tally=(queue, "deleted")))
 
     def _changed(self, queue: QueueName | None) -> Glance:
         return _NOTHING if queue is None else Glance(Concern.TOUCHES, self._changes[queue])

@@ -23,6 +23,7 @@ _STATE = (
     "WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL"
 )
 _INTEGERS = frozenset(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"))
+_TEXTS = word_set("CHAR VARCHAR CHARACTER NCHAR NVARCHAR")
 _TYPES = {
     "priority": _INTEGERS,
     "epoch": _INTEGERS,
@@ -72,6 +73,7 @@ def create_table(
     declared = {item.name.lower(): item for item in items if isinstance(item, ColumnItem)}
     _check_message_columns(options, declared)
     _check_order_key(options, declared)
+    _check_group_key(options, declared)
     defaults = _defaults(now_sql)
     primary = any(_is_primary(item) for item in items)
     if "id" not in declared and not primary:
@@ -118,6 +120,17 @@ def _check_order_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> 
         types[name] = _WITHOUT_WHOLE_INDEX if _NO_WHOLE_INDEX.intersection(item.words[:1]) else 0
     if reason := unfit_order_key(options.order_key, types):
         raise InvalidOption(reason)
+
+
+def _check_group_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
+    name = options.group_key
+    if name is None:
+        return
+    item = declared.get(name.lower())
+    if item is None or name.lower() in SYSTEM_COLUMNS:
+        raise InvalidOption(f"group_key: '{name}' is not a column of yours in the queue")
+    if not (_INTEGERS | _TEXTS).intersection(item.words[:1]):
+        raise InvalidOption(f"group_key: '{name}' must be an integer, a VARCHAR or a CHAR")
 
 
 # --- the user's items

@@ -7,8 +7,8 @@ UPDATE [LOW_PRIORITY] [IGNORE] q [[AS] alias] SET column = value, ... [WHERE con
 from __future__ import annotations
 
 from rewriter.errors import RewriteError, UnsupportedSql
-from rewriter.statements import Ack, Assignment, UpdateQueue
-from rewriter.tokens import Kind, Token, TokenCursor
+from rewriter.statements import Ack, Assignment, DeleteQueue, UpdateQueue
+from rewriter.tokens import Kind, Name, Token, TokenCursor
 
 _ID_KINDS = (Kind.NUMBER, Kind.STRING, Kind.BYTES, Kind.PARAMETER)
 _AFTER_CONDITION = ("ORDER", "LIMIT", "RETURNING")
@@ -98,20 +98,51 @@ def _take_update(cursor: TokenCursor) -> UpdateQueue | None:
     cursor.take_words("UPDATE")
     while cursor.accept_words("LOW_PRIORITY") or cursor.accept_words("IGNORE"):
         pass
-    name = cursor.take_name()
-    if cursor.word != "SET":
-        cursor.accept_words("AS")
-        if (token := cursor.token) is None or token.kind not in (Kind.WORD, Kind.NAME):
-            return None
-        cursor.position += 1
-    head = cursor.slice(0, cursor.position)
+    first = cursor.position
+    name = _take_target(cursor, ("SET",))
+    head, target = cursor.slice(0, cursor.position), cursor.slice(first, cursor.position)
     if not cursor.accept_words("SET"):
         return None
     assignments = [_take_assignment(cursor)]
     while cursor.accept_symbol(","):
         assignments.append(_take_assignment(cursor))
     condition = take_condition(cursor) if cursor.accept_words("WHERE") else ""
-    return UpdateQueue(name, head, tuple(assignments), condition, _take_tail(cursor))
+    return UpdateQueue(name, head, target, tuple(assignments), condition, _take_tail(cursor))
+
+
+def _take_target(cursor: TokenCursor, following: tuple[str, ...]) -> Name:
+    """A table, perhaps with an alias, before one of these words."""
+    name = cursor.take_name()
+    if cursor.word not in following and cursor.token is not None and not cursor.at_symbol(";"):
+        cursor.accept_words("AS")
+        if cursor.token.kind not in (Kind.WORD, Kind.NAME):
+            raise cursor.error()
+        cursor.position += 1
+    return name
+
+
+def parse_delete(cursor: TokenCursor) -> DeleteQueue | None:
+    """None where it is not of this form (several tables, a result set): not for us to judge."""
+    try:
+        return _take_delete(cursor)
+    except RewriteError:
+        return None
+
+
+def _take_delete(cursor: TokenCursor) -> DeleteQueue | None:
+    cursor.take_words("DELETE")
+    while cursor.word in ("LOW_PRIORITY", "QUICK", "IGNORE"):
+        cursor.position += 1
+    cursor.take_words("FROM")
+    first = cursor.position
+    name = _take_target(cursor, ("WHERE", *_AFTER_CONDITION))
+    target = cursor.slice(first, cursor.position)
+    condition = take_condition(cursor) if cursor.accept_words("WHERE") else ""
+    if cursor.word not in ("", "ORDER", "LIMIT"):
+        return None
+    tail = _take_tail(cursor)
+    returns = any(token.word == "RETURNING" for token in cursor.tokens)
+    return None if returns else DeleteQueue(name, cursor.sql, target, condition, tail)
 
 
 def _take_assignment(cursor: TokenCursor) -> Assignment:

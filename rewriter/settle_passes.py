@@ -23,16 +23,21 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     """ACK by ids or by condition."""
     table = f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
     kind = key_kind(spec)
+    condition = ack_condition(statement, spec)
     if statement.ids:
-        literals = [_id_literal(token, spec, kind) for token in statement.ids]
-        condition = f"id IN ({', '.join(literals)})"
         effects = _ack_effects(statement.ids, spec, kind)
     else:
-        condition = statement.condition
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), kind))
     effects = replace(effects, tally=(spec.name, "acked"))
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+
+
+def ack_condition(statement: Ack, spec: QueueSpec) -> str:
+    """Which messages an ACK names, unacked or not."""
+    kind = key_kind(spec)
+    literals = [_id_literal(token, spec, kind) for token in statement.ids]
+    return f"id IN ({', '.join(literals)})" if literals else statement.condition
 
 
 def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
@@ -72,6 +77,20 @@ def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec, kind: KeyKind) -> E
 
 
 # --- UPDATE
+
+
+def ends_messages(statement: UpdateQueue) -> bool:
+    """Whether an UPDATE may mark messages as acked."""
+    by_column = {assignment.column.lower(): assignment.value for assignment in statement.assignments}
+    acked = by_column.get("time_acked")
+    return "state" in by_column or (acked is not None and [token.word for token in acked] != ["NULL"])
+
+
+def update_sql(statement: UpdateQueue) -> str:
+    """The statement as it was written."""
+    assignments = ", ".join(assignment.text for assignment in statement.assignments)
+    condition = f" WHERE {statement.condition}" if statement.condition else ""
+    return f"{statement.head} SET {assignments}{condition}{f' {statement.tail}' if statement.tail else ''}"
 
 
 def update_plan(statement: UpdateQueue, spec: QueueSpec, now_sql: str) -> Plan:

@@ -171,11 +171,24 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class UpdateQueue:
-    """UPDATE of one table. `head` is the text before SET, `tail` ORDER BY and LIMIT."""
+    """UPDATE of one table. `head` is the text before SET, `target` the table in it as written, with its alias; `tail`
+    ORDER BY and LIMIT."""
 
     name: Name
     head: str
+    target: str
     assignments: tuple[Assignment, ...]
+    condition: str
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueue:
+    """DELETE from one table. `target` and `tail` are those of UpdateQueue."""
+
+    name: Name
+    sql: str
+    target: str
     condition: str
     tail: str
 
@@ -240,6 +253,7 @@ Statement = (
     | SelectStream
     | Ack
     | UpdateQueue
+    | DeleteQueue
     | ListQueues
     | ListQueueStatus
     | ListSubscriptions

@@ -21,7 +21,15 @@ FUNCTION_LINES_MAX = 70
 # Which modules of the project a package may import, longest matching prefix of the importer first.
 MAY_IMPORT = {
     "proxy": ("proxy", "rewriter", "engine"),
-    "rewriter": ("rewriter", "engine.model", "engine.options", "engine.errors", "engine.clock", "engine.states"),
+    "rewriter": (
+        "rewriter",
+        "engine.model",
+        "engine.options",
+        "engine.errors",
+        "engine.clock",
+        "engine.states",
+        "engine.groups",
+    ),
     "engine": ("engine",),
     "spark_connector": ("spark_connector",),
 }

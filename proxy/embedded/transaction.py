@@ -194,7 +194,7 @@ class Transaction:
     async def _begin_snapshot(self) -> None:
         worker = self._pin()
         try:
-            await self.database.run(worker, _open_snapshot)
+            await self.database.run(worker, self._open_snapshot)
         except BaseException:
             self._ended()
             raise
@@ -241,6 +241,13 @@ class Transaction:
         for name in self.savepoints:
             connection.execute(f"SAVEPOINT {quote(name)}").close()
 
+    def _open_snapshot(self, connection: SqliteConnection) -> None:
+        connection.execute("BEGIN").close()
+        # The snapshot is taken by the first read.
+        connection.fetch_all("SELECT 1 FROM queuegate_meta_tables LIMIT 1")
+        for name in self.savepoints:
+            connection.execute(f"SAVEPOINT {quote(name)}").close()
+
     def _pin(self) -> SqliteWorker:
         if self.worker is None:
             self.worker = self.database.borrow()
@@ -258,12 +265,6 @@ class Transaction:
         self._unpin()
         if wrote and not self.table_locks:
             self.database.gate.release()
-
-
-def _open_snapshot(connection: SqliteConnection) -> None:
-    connection.execute("BEGIN").close()
-    # The snapshot is taken by the first read.
-    connection.fetch_all("SELECT 1 FROM queuegate_meta_tables LIMIT 1")
 
 
 def _executing(sql: str) -> Callable[[SqliteConnection], None]:

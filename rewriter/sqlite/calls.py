@@ -288,9 +288,12 @@ def _bare_query(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 @handles(exp.Introducer, parts="this expression")
 def _introducer(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    """_binary ? and _utf8mb4 ?: a parameter with its character set."""
+    """_binary ? and _utf8mb4 ?: a parameter with its character set. _utf8mb4 X'..' is the text of these bytes."""
     value = x.compile(node.args["expression"], scope)
-    if str(node.this).lower() == "_binary":
+    introducer = str(node.this).lower()
+    if introducer in ("_utf8mb4", "_utf8") and value.type.kind is Kind.BINARY:
+        return Typed(f"CAST({value.sql} AS TEXT)", varchar(text_width(value.type)), value.nullable)
+    if introducer == "_binary":
         return Typed(to_bytes(x.compilation, value), varbinary(text_width(value.type) * 4), value.nullable)
     return value
 

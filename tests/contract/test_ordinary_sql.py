@@ -382,3 +382,29 @@ def test_a_view_or_a_clear_refusal(sql, name):
         assert sql.column(f"SELECT n FROM {name}_v") == [2]
         sql(f"DROP VIEW {name}_v")
     sql(f"DROP TABLE {name}")
+
+
+def test_hexadecimal_text_compares_as_text(sql, name):
+    sql(f"CREATE TABLE {name} (a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci)")
+    sql(f"INSERT INTO {name} (a) VALUES (_utf8mb4 X'476F'), ('go')")
+    assert sql.column(f"SELECT a FROM {name} WHERE a = _utf8mb4 X'474F' ORDER BY BINARY a") == ["Go", "go"]
+    assert sql.value("SELECT _utf8mb4 X'C3B6'") == "ö"
+    sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_a_savepoint_before_the_first_read(sql, connect, name, level):
+    sql(f"CREATE TABLE {name} (a INT)")
+    client = connect()
+    client(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+    client("BEGIN")
+    client("SAVEPOINT one")
+    assert client.value(f"SELECT COUNT(*) FROM {name}") == 0
+    client("SAVEPOINT two")
+    client(f"INSERT INTO {name} VALUES (1)")
+    client("ROLLBACK TO SAVEPOINT two")
+    client("RELEASE SAVEPOINT one")
+    client(f"INSERT INTO {name} VALUES (2)")
+    client("COMMIT")
+    assert sql.column(f"SELECT a FROM {name}") == [2]
+    sql(f"DROP TABLE {name}")

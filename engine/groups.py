@@ -1,0 +1,74 @@
+"""Event groups: messages that share the value of a column, and what is to be sent when all of them are done.
+
+A follow-up is an ordinary message, enqueued at once and held: its time_next is PARKED_NS, so that nothing sends it. A
+row of GROUPS_TABLE, in the database of the group's queue, says which group it waits for. Whoever ends the last message
+of the group makes it due and deletes that row, in the transaction that ends the message. The row is the group's lock:
+it is taken before the messages are ended and kept until COMMIT, so of two transactions that end the last two messages
+one sees the other's work.
+
+A group is done when no unacked message of it is in its queue, nor in the queue's dead-letter queue: what was rejected
+or has failed too often is not done until it is acked or deleted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.identity import IdKind, id_kind, is_integer
+from engine.model import ColumnMeta, QueueCatalog, QueueName, QueueSpec
+
+GROUPS_TABLE = "queuegate_groups"
+"""Which messages are held for which group."""
+
+GROUP_VALUE_MAX = 255
+"""Characters of a group's value, and of a follow-up's id."""
+
+FindQueue = Callable[[QueueName], QueueSpec | None]
+"""Looks a queue up in the catalog."""
+
+_TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """A queue whose messages form groups: by which column, and whether that holds numbers.
+
+    `dead` is its dead-letter queue, if there is one.
+    """
+
+    queue: QueueName
+    column: str
+    integer: bool
+    dead: QueueName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """Some of the groups that something is held for. `last`: where the next page begins; None: there is none."""
+
+    done: list[str] = field(default_factory=list)
+    last: str | None = None
+
+
+def group_key(queue: QueueSpec, catalog: QueueCatalog) -> GroupKey | None:
+    """How the messages of a queue are grouped; None if they are not."""
+    column = None if queue.options.group_key is None else queue.column(queue.options.group_key)
+    if column is None:
+        return None
+    name = QueueName(queue.name.database, queue.options.dead_letter or f"{queue.name.table}_dead")
+    dead = catalog.get(name)
+    counts = dead is not None and dead.name != queue.name and dead.column(column.name) is not None
+    return GroupKey(queue.name, column.name, is_integer(column), name if counts else None)
+
+
+def unfit_group_key(name: str | None, column: ColumnMeta | None) -> str | None:
+    """Why messages cannot be grouped by the column of that name; None: they can."""
+    if name is None:
+        return None
+    if column is None:
+        return f"group_key: '{name}' is not a column of the queue"
+    text = column.type in _TEXT_TYPES and id_kind(column) is IdKind.TEXT
+    if not text and not is_integer(column):
+        return f"group_key: '{name}' must be an integer, a VARCHAR or a CHAR"
+    return None

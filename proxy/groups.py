@@ -1,0 +1,281 @@
+"""Statements on queues whose messages form groups, carried out on the client's own line, in its transaction.
+
+What a client writes as one statement becomes several here: a unit that holds as a whole or not at all, a transaction of
+its own where none is open, else from a savepoint on. Order is everything (engine.groups says why): the rows of
+GROUPS_TABLE are locked before messages are ended, and a group is looked at last, by reads that see what others have
+committed, in any isolation level. A follow-up and its registration are one unit as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from engine.errors import BackendError
+from engine.groups import GROUPS_TABLE, FindQueue, GroupKey
+from engine.identity import is_integer
+from engine.model import QueueName, QueueSpec
+from engine.statements.groups import due_sql
+from engine.states import PARKED_NS
+from proxy.errors import ProxyError
+from proxy.session import ClientSession
+from proxy.upstream import Collected, Outcome
+from rewriter.errors import UnsupportedSql
+from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
+from rewriter.schema_ddl import quoted
+
+_AUTOCOMMIT = 0x2
+_NO_SUCH_TABLE = 1146
+_VALUES_AT_ONCE = 500  # of an IN list, each found by an index
+_NOW = PlanContext().now_sql
+
+Notes = tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a statement came to: the database's answer to the client's own part of it, its warnings, and the queues
+    that got messages through it."""
+
+    outcome: Outcome
+    notes: Notes
+    sent: frozenset[QueueName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Held:
+    """A message that waits for a group."""
+
+    group: str
+    queue: QueueName
+    id: str
+
+
+class GroupedStatements:
+    """Runs such statements for one session. `find` looks a queue up in the catalog."""
+
+    def __init__(self, session: ClientSession, find: FindQueue) -> None:
+        self._session = session
+        self._find = find
+
+    async def end(self, plan: EndInGroup) -> Done:
+        """End messages, and send what waited for the groups that are done with them.
+
+        Raises:
+            BackendError: the database refused a part of it; then nothing of it holds.
+        """
+        async with self._unit():
+            groups, seen = await self._groups_of(plan.group, plan.seen)
+            held = await self._held(plan.group, groups)
+            outcome, notes = await self._run(plan.sql)
+            if plan.again is not None and outcome.affected_rows > seen:
+                groups |= (await self._groups_of(plan.group, plan.again))[0]
+            # What was registered between the two looks is seen by the second.
+            known = {one.group for one in held}
+            held += await self._held(plan.group, [group for group in groups if group not in known])
+            sent = await self._send_done(plan.group, held) if outcome.affected_rows else set()
+        return Done(self._now(outcome), notes, frozenset(sent))
+
+    async def insert(self, plan: InsertAfterGroup) -> Done:
+        """Enqueue a message that waits for a group, or as any other if the group is done.
+
+        Raises:
+            BackendError: as `end`. UnsupportedSql: it would wait for itself.
+        """
+        if plan.value is None or (plan.id is None and not plan.numbered):
+            raise ProxyError(1064, "You have an error in your SQL syntax: a ? has a value only where it is prepared")
+        async with self._unit():
+            await self._write_first(plan.group)
+            waits = not await self._is_done(plan.group, plan.value)
+            outcome, notes = await self._run(plan.held if waits else plan.plain)
+            if waits and outcome.affected_rows:
+                await self._register(plan, str(outcome.last_insert_id) if plan.id is None else plan.id)
+        return Done(self._now(outcome), notes)
+
+    def _now(self, outcome: Outcome) -> Outcome:
+        """With the status flags of the end of the unit."""
+        return replace(outcome, status=self._session.upstream.status)
+
+    # --- the unit
+
+    @asynccontextmanager
+    async def _unit(self) -> AsyncIterator[None]:
+        session = self._session
+        inside = session.in_transaction
+        autocommit = bool(session.upstream.status & _AUTOCOMMIT)
+        await self._do("SAVEPOINT queuegate_group" if inside else "START TRANSACTION")
+        try:
+            yield
+            if inside:
+                await self._do("RELEASE SAVEPOINT queuegate_group")
+            elif autocommit:
+                await self._do("COMMIT AND NO CHAIN NO RELEASE")
+        except Exception:
+            await self._undo(inside)
+            raise
+
+    async def _undo(self, inside: bool) -> None:
+        """Where the transaction is lost already (a deadlock), or the line, there is nothing to undo."""
+        ends = (
+            ("ROLLBACK TO SAVEPOINT queuegate_group", "RELEASE SAVEPOINT queuegate_group") if inside else ("ROLLBACK",)
+        )
+        for sql in ends:
+            if self._session.upstream.alive:
+                await self._session.upstream.collect(sql)
+
+    async def _do(self, sql: str) -> Outcome:
+        result = await self._session.upstream.collect(sql)
+        if isinstance(result, Collected):
+            return Outcome(status=self._session.upstream.status)
+        if not result.ok:
+            raise BackendError(result.message, result.errno, result.sqlstate)
+        return result
+
+    async def _run(self, sql: str) -> tuple[Outcome, Notes]:
+        """The client's own part, and what SHOW WARNINGS tells of it."""
+        outcome = await self._do(sql)
+        if not outcome.warnings:
+            return outcome, ()
+        rows = await self._rows("SHOW WARNINGS")
+        return outcome, tuple((_text(level), int(code or b"0"), _text(text)) for level, code, text in rows)
+
+    async def _rows(self, sql: str) -> Sequence[tuple[bytes | None, ...]]:
+        result = await self._session.upstream.collect(sql)
+        if isinstance(result, Outcome):
+            raise BackendError(result.message or "no result", result.errno or 1105, result.sqlstate)
+        return result.rows
+
+    # --- groups
+
+    async def _groups_of(self, group: GroupKey, sql: str) -> tuple[set[str], int]:
+        """The groups of messages, and how many messages there are; those with NULL belong to none."""
+        rows = await self._rows(sql)
+        texts = {_text(row[0]) for row in rows if row[0] is not None}
+        return (texts if group.integer else {bytes.fromhex(text).decode() for text in texts}), len(rows)
+
+    async def _held(self, group: GroupKey, values: Iterable[str]) -> list[_Held]:
+        """Lock, in one order for all, what is held for these groups."""
+        ordered = sorted(values)
+        held: list[_Held] = []
+        for start in range(0, len(ordered), _VALUES_AT_ONCE):
+            held += await self._held_for(group, ordered[start : start + _VALUES_AT_ONCE])
+        return held
+
+    async def _held_for(self, group: GroupKey, values: Sequence[str]) -> list[_Held]:
+        columns = "HEX(group_value), HEX(follow_database), HEX(follow_table), HEX(follow_id)"
+        condition = (
+            f"queue_name = {_literal(group.queue.table)} AND group_value IN ({', '.join(map(_literal, values))})"
+        )
+        order = "ORDER BY group_value, follow_database, follow_table, follow_id"
+        try:
+            rows = await self._rows(f"SELECT {columns} FROM {_groups(group)} WHERE {condition} {order} FOR UPDATE")
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            return []  # nothing was ever registered in this database
+        texts = [[bytes.fromhex(_text(value)).decode() for value in row] for row in rows]
+        return [_Held(value, QueueName(database, table), id_) for value, database, table, id_ in texts]
+
+    async def _send_done(self, group: GroupKey, held: list[_Held]) -> set[QueueName]:
+        sent: set[QueueName] = set()
+        done = {value: await self._is_done(group, value) for value in sorted({one.group for one in held})}
+        for one in sorted(set(held)):
+            if done[one.group]:
+                await self._send(one)
+                await self._do(f"DELETE FROM {_groups(group)} WHERE {_key(one.queue, one.id)}")
+                sent.add(one.queue)
+        return sent
+
+    async def _is_done(self, group: GroupKey, value: str) -> bool:
+        """Whether no message of the group waits for an ack. A message moves between a queue and its dead-letter queue,
+        either way, while we look: where it was first is asked again."""
+        order = (group.queue,) if group.dead is None else (group.queue, group.dead, group.queue)
+        for queue in order:
+            if await self._is_open(queue, group, value):
+                return False
+        return True
+
+    async def _is_open(self, queue: QueueName, group: GroupKey, value: str) -> bool:
+        """Rows that others hold are waited for only where there are no free ones: they may be about to end, or not."""
+        literal = value if group.integer else _literal(value)
+        sql = (
+            f"SELECT 1 FROM {_table(queue)} WHERE time_acked IS NULL AND {quoted(group.column)} = {literal}"
+            " LIMIT 1 FOR UPDATE"
+        )
+        return bool(await self._rows(f"{sql} SKIP LOCKED") or await self._rows(sql))
+
+    async def _send(self, held: _Held) -> None:
+        """Make a held message due. One that its queue has lost, or that somebody has rescheduled, is left alone."""
+        spec = self._find(held.queue)
+        due = _NOW if spec is None else due_sql(_NOW, spec)
+        try:
+            await self._do(
+                f"UPDATE {_table(held.queue)} SET time_next = {due} WHERE id = {_id_literal(spec, held.id)}"
+                f" AND time_acked IS NULL AND time_next = {PARKED_NS}"
+            )
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+
+    async def _write_first(self, group: GroupKey) -> None:
+        """Become a writer, where the database has room for one: what is looked at from here on stays so."""
+        try:
+            await self._do(f"UPDATE {_groups(group)} SET queue_name = queue_name WHERE 1 = 0")
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            raise BackendError(
+                f"there is no table {group.queue.database}.{GROUPS_TABLE}, which groups are kept in; the proxy's own "
+                "account could not make it: see its log, and docs/event-groups.md",
+                _NO_SUCH_TABLE,
+                "42S02",
+            ) from error
+
+    async def _register(self, plan: InsertAfterGroup, id_: str) -> None:
+        assert plan.value is not None
+        if plan.follow == plan.group.queue:
+            await self._check_other_group(plan, id_)
+        names = "follow_database, follow_table, follow_id, queue_name, group_value"
+        texts = (plan.follow.database, plan.follow.table, id_, plan.group.queue.table, plan.value)
+        # A message of this id may have been held before, and been deleted since.
+        await self._do(f"DELETE FROM {_groups(plan.group)} WHERE {_key(plan.follow, id_)}")
+        await self._do(f"INSERT INTO {_groups(plan.group)} ({names}) VALUES ({', '.join(map(_literal, texts))})")
+
+    async def _check_other_group(self, plan: InsertAfterGroup, id_: str) -> None:
+        group, value = plan.group, plan.value
+        assert value is not None
+        literal = value if group.integer else _literal(value)
+        own = f"id = {_id_literal(self._find(plan.follow), id_)} AND {quoted(group.column)} = {literal}"
+        if await self._rows(f"SELECT 1 FROM {_table(plan.follow)} WHERE {own}"):
+            raise UnsupportedSql(
+                f"the message would wait for itself, for it is of group {value} too; "
+                f"give it another {group.column}, or NULL"
+            )
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
+
+
+def _literal(text: str) -> str:
+    """Text as a literal that reads the same in every character set and mode."""
+    return f"_utf8mb4 X'{text.encode('utf-8', 'surrogateescape').hex()}'"
+
+
+def _id_literal(spec: QueueSpec | None, id_: str) -> str:
+    column = None if spec is None else spec.column("id")
+    return id_ if column is not None and is_integer(column) and id_.isdecimal() else _literal(id_)
+
+
+def _table(queue: QueueName) -> str:
+    return f"{quoted(queue.database)}.{quoted(queue.table)}"
+
+
+def _groups(group: GroupKey) -> str:
+    return f"{quoted(group.queue.database)}.{GROUPS_TABLE}"
+
+
+def _key(queue: QueueName, id_: str) -> str:
+    values = zip(("database", "table", "id"), (queue.database, queue.table, id_), strict=True)
+    return " AND ".join(f"follow_{name} = {_literal(value)}" for name, value in values)
