@@ -38,8 +38,9 @@ def update_in_group(plan: Plan, statement: UpdateQueue, group: GroupKey) -> Plan
     assert isinstance(plan, Execute | Passthrough)
     if not ends_messages(statement):
         return plan
-    sql = plan.sql if isinstance(plan, Execute) else update_sql(statement)
-    return EndInGroup(sql, plan.effects, group, _seen(group, statement.target, statement.condition, statement.tail))
+    ours = isinstance(plan, Execute)  # then it has our guard: acked messages are not acked again
+    seen = _seen(group, statement.target, statement.condition, statement.tail, guarded=ours)
+    return EndInGroup(plan.sql if isinstance(plan, Execute) else update_sql(statement), plan.effects, group, seen)
 
 
 def delete_in_group(statement: DeleteQueue, spec: QueueSpec, group: GroupKey | None) -> Plan:
@@ -59,8 +60,12 @@ def _value_of(group: GroupKey) -> str:
     return column if group.integer else f"HEX(CONVERT({column} USING utf8mb4))"
 
 
-def _seen(group: GroupKey, target: str, condition: str, tail: str) -> str:
-    waiting = f"({condition}) AND time_acked IS NULL" if condition else "time_acked IS NULL"
+def _seen(group: GroupKey, target: str, condition: str, tail: str, *, guarded: bool = False) -> str:
+    """What reads the groups. With LIMIT it must find the rows that the statement will, acked ones and all."""
+    if tail and not guarded:
+        waiting = condition or "TRUE"
+    else:
+        waiting = f"({condition}) AND time_acked IS NULL" if condition else "time_acked IS NULL"
     return f"SELECT {_value_of(group)} FROM {target} WHERE {waiting}{f' {tail}' if tail else ''}"
 
 
@@ -76,7 +81,7 @@ def insert_after_group(statement: InsertQueue, spec: QueueSpec, group: GroupKey,
     assert statement.group is not None
     _check_form(statement, spec)
     clause = statement.group
-    plain = replace(statement, sql=statement.sql[: clause.start] + statement.sql[clause.end :], group=None)
+    plain = replace(statement, sql=statement.sql[: clause.start].rstrip() + statement.sql[clause.end :], group=None)
     named = {column.lower() for column in statement.columns}
     filled = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
     text, numbered = _id_of(statement, spec)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+import pymysql
 import pytest
-from servers import NS, wait_until
+from servers import NS, Sql
 
 PARKED = (1 << 63) - 1
 
@@ -235,7 +236,7 @@ def test_answers_are_those_of_the_clients_own_statement(sql, order):
 
 
 def test_the_database_with_autocommit_off_keeps_the_transaction_open(connect, sql, order):
-    parts, done = order
+    parts, _ = order
     client = connect(autocommit=False)
     client(f"ACK {parts} 1, 2, 3")  # opens it
     client("ROLLBACK")
@@ -244,8 +245,6 @@ def test_the_database_with_autocommit_off_keeps_the_transaction_open(connect, sq
 
 def race(gate, count, work):
     """Run `work(client, number)` in that many threads at the same moment, each on its own connection."""
-    from servers import Sql
-
     barrier, failures = threading.Barrier(count), []
 
     def run(number):
@@ -268,8 +267,6 @@ def race(gate, count, work):
 
 def retried(client, *statements):
     """Run a transaction again while it is the victim of a deadlock, as every client of a database must."""
-    import pymysql
-
     for _ in range(50):
         try:
             for statement in statements:

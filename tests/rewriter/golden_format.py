@@ -14,8 +14,10 @@ from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,
     Effects,
+    EndInGroup,
     Execute,
     ExplainDelivery,
+    InsertAfterGroup,
     Kill,
     NoOperation,
     Passthrough,
@@ -81,6 +83,13 @@ def rendered(plan: Plan) -> list[str]:
         case Execute(sql, effects, warnings):
             lines = [f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
             return lines + [f"warning {text}" for text in warnings]
+        case EndInGroup(sql, effects, group, seen, again):
+            lines = [f"groups of {group.queue} by {group.column}: {seen}", f"execute: {sql}"]
+            return [*lines, *([f"or else groups: {again}"] if again else []), *_effects(effects)]
+        case InsertAfterGroup(held, plain, effects, group, value, follow):
+            lines = [f"after group {value} of {group.queue} by {group.column}: {held}", f"or at once: {plain}"]
+            own = "numbered by the database" if plan.numbered else f"id {plan.id}"
+            return [*lines, f"message of {follow}, {own}", *_effects(effects)]
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():

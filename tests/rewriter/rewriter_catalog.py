@@ -63,7 +63,17 @@ def limited() -> QueueSpec:
     return replace(spec("shop", "limited"), options=options, indexes=indexes, comment=comment)
 
 
+def grouped(table: str, *columns: str) -> QueueSpec:
+    """A queue whose messages form groups, with an id that counts itself."""
+    one = spec("shop", table, user=("order_id", *columns))
+    kinds = {"id": {"flags": 0x200}, "order_id": {"type": BIGINT, "charset": BINARY}}
+    fields = tuple(replace(column, **kinds.get(column.name, {})) for column in one.columns)
+    return replace(one, columns=fields, options=parse_options({"group_key": columns[0] if columns else "order_id"}))
+
+
 SPECS = (
+    grouped("parts"),
+    grouped("jobs", "job"),
     limited(),
     spec("shop", "q"),
     spec("shop", "orders"),
