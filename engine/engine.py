@@ -33,6 +33,7 @@ from engine.service import Service
 from engine.store import MessageStore
 from engine.subscription import Subscription
 from engine.surveyor import Surveyor
+from engine.watchdog import Watchdog
 from engine.work import DatabaseWork
 
 __all__ = ["CatalogWatcher", "Engine", "Neighbours", "Subscription"]
@@ -102,6 +103,7 @@ class Engine:
         self._served: dict[QueueName, _Served] = {}
         self._scans: dict[QueueName, GroupScan] = {}
         self._watcher = CatalogWatcher(self, self._logger)
+        self._watchdog = Watchdog(self._managers, self._other_services, clock, self._logger)
         self._work: DatabaseWork | None = None
         self._surveyor: Surveyor | None = None
         self._refreshing = asyncio.Lock()
@@ -126,12 +128,14 @@ class Engine:
             self._open = False
             raise
         await self._watcher.open()
+        await self._watchdog.open()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
         """Deliver no more: streams end with ShuttingDown, unacked messages go back uncounted. May be called twice."""
         if not self._open:
             return
         self._open = False
+        await self._watchdog.close(grace_seconds=grace_seconds)
         await self._watcher.close(grace_seconds=grace_seconds)
         if self._surveyor is not None:
             await self._surveyor.close()
@@ -277,6 +281,18 @@ class Engine:
         if self._surveyor is None:
             raise ShuttingDown("Server shutdown in progress")
         return self._surveyor
+
+    def _managers(self) -> list[MessageManager]:
+        return [served.manager for served in self._served.values()]
+
+    def _other_services(self) -> list[Service]:
+        purgers = [served.purger for served in self._served.values() if served.purger is not None]
+        return [self._watcher, *purgers]
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the watchdog lives."""
+        return self._watchdog.running and not self._watchdog.died
 
     @property
     def is_open(self) -> bool:

@@ -211,6 +211,15 @@ class Lane:
         """Messages are due again."""
         self._poller.want()
 
+    def begin_anew(self) -> None:
+        """Forget all that is believed of the table and of who waits, and look."""
+        self._waiting = {subscription: None for subscription in self._subscriptions if subscription.waiting}
+        self._cache.clear()
+        self._conflicts.clear()
+        self._on(Event.LOST)
+        if self._subscriptions:
+            self._poller.want()
+
     def failed(self) -> None:
         """The database failed the queue's work."""
         self._on(Event.LOST)
@@ -341,6 +350,24 @@ class Lane:
         if self.queue.options.paused or not self._room():
             return None
         return self._poller.next_look(self.queue)
+
+    def starved(self, now: float) -> bool:
+        """Whether receivers wait and there is something to do for them right now."""
+        if any(s.waiting and s.capacity() and s not in self._waiting for s in self._subscriptions):
+            return not self.queue.options.paused
+        at = self.next_time()
+        if at is None or at <= now:
+            return at is not None
+        return (bool(self._cache) or self.mode is Mode.PENDING) and at == self._poller.next_look(self.queue)
+
+    def describe(self, now: float) -> str:
+        """What it believes, for a log."""
+        at = self._poller.next_look(self.queue)
+        return (
+            f"{self.mode.value}: {len(self._subscriptions)} receivers, {len(self._waiting)} of them waiting with room"
+            f" for {self._room()}, {self.cached} messages cached, {len(self._conflicts)} not to be had,"
+            f" next look {'at once' if at <= now else f'in {at - now:.1f} s'}"
+        )
 
     def _on(self, event: Event) -> None:
         self.mode = TRANSITIONS[self.mode, event]

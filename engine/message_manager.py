@@ -41,6 +41,7 @@ from engine.subscription import Subscription
 from engine.work import DatabaseWork
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
+_USUAL_OVER = 16  # passes
 _DOUBTFUL_ERRNOS = frozenset((1054, 1146))  # unknown column or table: the queue changed around the proxy
 
 
@@ -72,6 +73,11 @@ class MessageManager(Service):
         around = Surroundings(store, work, clock, jitter, metrics, self._in_flight, self._wake, self._orphaned)
         self._lane = Lane(queue, around)
         self._end_error: EngineError | None = None
+        self._pass_began: float | None = None
+        self.passes = 0
+        """How many have ended."""
+        self.usual_seconds = 0.0
+        """How long a pass takes, on average over the last of them."""
         self._outage = Outage(queue.name, clock, logger)
 
     def __repr__(self) -> str:
@@ -104,6 +110,37 @@ class MessageManager(Service):
 
     def _lanes(self) -> Sequence[Lane]:
         return (self._lane,)
+
+    # --- asked by the watchdog
+
+    @property
+    def standing(self) -> bool:
+        """Whether there is something to do that only passes can do: one of them should end soon."""
+        if self._end_error is not None or not self._subscriptions:
+            return False
+        now = self._clock.monotonic()
+        return self._pass_began is not None or any(lane.starved(now) for lane in self._lanes())
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the database fails it, which is known and told already."""
+        return self._outage.error is not None
+
+    def describe(self) -> str:
+        """What it is doing and what it believes, for a log."""
+        now, began = self._clock.monotonic(), self._pass_began
+        doing = "asleep" if began is None else f"in a pass for {now - began:.1f} s"
+        if self.died:
+            doing = "its task has ended without being asked to"
+        held = f"{len(self._in_flight)} messages in flight"
+        return f"{doing}; {held}; " + "; ".join(lane.describe(now) for lane in self._lanes())
+
+    async def begin_anew(self) -> bool:
+        """Look at the table from scratch, with a new task. False where the old one cannot be ended."""
+        for lane in self._lanes():
+            lane.begin_anew()
+        self._outage.end_pause()
+        return await self.revive()
 
     # --- heard from the engine
 
@@ -221,6 +258,15 @@ class MessageManager(Service):
 
     async def run_once(self) -> Pass:
         """One pass; see the module. Never raises a BackendError: trouble only makes a pause."""
+        self._pass_began = began = self._clock.monotonic()
+        try:
+            return await self._pass()
+        finally:
+            self._pass_began = None
+            self.passes += 1
+            self.usual_seconds += (self._clock.monotonic() - began - self.usual_seconds) / _USUAL_OVER
+
+    async def _pass(self) -> Pass:
         result = Pass()
         if self._outage.pausing:
             self._end_drained_by_outage()

@@ -45,6 +45,22 @@ class Service(ABC):
             task.cancel()
             await asyncio.wait((task,), timeout=1.0)
 
+    @property
+    def died(self) -> bool:
+        """Whether the task has ended though nobody closed the service: it was cancelled by mistake."""
+        return self._task is not None and self._task.done()
+
+    async def revive(self) -> bool:
+        """Begin anew, whatever the task is doing: it is cancelled. False where it does not let itself be."""
+        task = self._task
+        if task is None or self._stopping.is_set():
+            return True
+        task.cancel()
+        await asyncio.wait((task,), timeout=1.0)
+        if task.done() and self._task is task and not self._stopping.is_set():
+            self._task = asyncio.create_task(self._supervised(), name=self._name)
+        return task.done()
+
     def _wake(self) -> None:  # noqa: B027 (not every service waits for anything else)
         """Interrupt a wait other than `_pause`."""
 

@@ -70,6 +70,8 @@ class AdminServer:
         reports, missing = await self._peers.reports()
         if missing:
             return Response(503, f"{missing} of {missing + len(reports)} workers do not answer\n".encode())
+        if self._engine.is_open and not self._engine.is_watched:
+            return Response(503, b"the watchdog of deliveries has died\n")
         return Response(200, b"ok\n")
 
     async def _readiness(self) -> Response:

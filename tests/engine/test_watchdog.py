@@ -1,0 +1,219 @@
+"""The watchdog, with the faults planted that it is there for, and with what must not alarm it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from memory_store import Row
+from virtual_time import in_virtual_time, pass_time, settle
+from world import world
+
+from engine.errors import BackendError
+from engine.watchdog import LOOK_SECONDS, STAND_SECONDS, STAND_SECONDS_IN_TROUBLE
+
+SOON = STAND_SECONDS + 3 * LOOK_SECONDS
+
+
+def stands(caplog):
+    return [record.getMessage() for record in caplog.records if "deliveries stand still" in record.getMessage()]
+
+
+@in_virtual_time
+async def _recovers(plant, heal=None, within=SOON):
+    async with world() as w:
+        receiver = await w.receive(ack_wait_ns=10**15)
+        await w.commit(Row(1))
+        assert receiver.ids == [1]
+        await plant(w)
+        await w.commit(Row(2))
+        assert receiver.ids == [1], "the fault was not planted"
+        await pass_time(within)
+        await settle()
+        if heal is not None:
+            heal()
+        assert receiver.ids == [1, 2]
+        assert w.counters()["stalls"] == 1
+        await w.commit(Row(3))
+        await pass_time(60.0)
+        assert receiver.ids == [1, 2, 3]
+        assert w.counters()["stalls"] == 1
+        assert w.engine.is_watched
+
+
+def test_a_manager_whose_task_was_cancelled_is_started_again(caplog):
+    async def plant(w):
+        w.manager._task.cancel()
+        await settle()
+        assert w.manager.died
+
+    with caplog.at_level(logging.ERROR):
+        _recovers(plant)
+    assert len(stands(caplog)) == 1
+    assert "its task has ended without being asked to" in stands(caplog)[0]
+
+
+def test_a_lost_wake_up_is_made_good(caplog):
+    async def plant(w):
+        wake_up = w.manager._wakeup
+        heard = wake_up.set
+        wake_up.set = lambda: None  # deaf, until it is begun anew
+        begin_anew = w.manager.begin_anew
+
+        async def healed():
+            wake_up.set = heard
+            return await begin_anew()
+
+        w.manager.begin_anew = healed
+
+    with caplog.at_level(logging.ERROR):
+        _recovers(plant)
+    (text,) = stands(caplog)
+    assert "asleep" in text and "1 receivers, 1 of them waiting" in text and "next look at once" in text
+
+
+def test_a_database_call_that_never_returns_is_left_behind(caplog):
+    returned = asyncio.Event()
+
+    async def plant(w):
+        w.store.during["look"] = returned.wait
+
+    with caplog.at_level(logging.ERROR):
+        _recovers(plant, heal=returned.set)
+    (text,) = stands(caplog)
+    assert "in a pass for 5" in text or "in a pass for 6" in text
+
+
+def test_a_claim_that_never_returns_costs_one_lease(caplog):
+    @in_virtual_time
+    async def story():
+        returned = asyncio.Event()
+        async with world() as w:
+            receiver = await w.receive()
+            w.store.during["claim"] = returned.wait  # committed, and its answer lost
+            await w.commit(Row(1))
+            await pass_time(SOON)
+            assert receiver.ids == [] and w.counters()["stalls"] == 1
+            await w.commit(Row(2))
+            assert receiver.ids == [2]
+            w.ack(2)
+            await pass_time(70.0)  # the lease nobody knows of: 30 s and as much backoff
+            assert receiver.ids == [2, 1] and receiver.epochs == [1, 2]
+            returned.set()
+            await settle()
+
+    with caplog.at_level(logging.ERROR):
+        story()
+    assert len(stands(caplog)) == 1
+
+
+def test_a_receiver_that_was_forgotten_is_found_again():
+    @in_virtual_time
+    async def story():
+        async with world() as w:
+            receiver = await w.receive()
+            w.manager._lane._waiting.clear()
+            await w.commit(Row(1))
+            assert receiver.ids == []
+            await pass_time(SOON)
+            assert receiver.ids == [1]
+
+    story()
+
+
+@in_virtual_time
+async def test_a_purger_and_a_watcher_that_died_are_started_again():
+    async with world() as w:
+        served = next(iter(w.engine._served.values()))
+        tasks = [service._task for service in (served.purger, w.engine._watcher)]
+        for task in tasks:
+            task.cancel()
+        await pass_time(2 * LOOK_SECONDS)
+        assert all(task.done() for task in tasks)
+        assert not served.purger.died and not w.engine._watcher.died
+
+
+def quiet(caplog, story):
+    with caplog.at_level(logging.ERROR):
+        in_virtual_time(story)()
+    assert stands(caplog) == []
+
+
+def test_nothing_to_do_is_no_stand(caplog):
+    async def story():
+        async with world() as w:
+            await w.receive()
+            await pass_time(600.0)
+            assert w.counters()["stalls"] == 0
+
+    quiet(caplog, story)
+
+
+def test_full_windows_and_readers_that_do_not_read_are_no_stand(caplog):
+    async def story():
+        async with world() as w:
+            full = await w.receive(prefetch=1, ack_wait_ns=10**15)
+            idle = await w.receive(reading=False, ack_wait_ns=10**15)
+            await w.commit(*(Row(n) for n in range(1, 300)))
+            await pass_time(600.0)
+            assert len(full.ids) == 1 and idle.ids
+
+    quiet(caplog, story)
+
+
+def test_rows_that_others_hold_are_no_stand(caplog):
+    async def story():
+        async with world() as w:
+            receiver = await w.receive()
+            w.store.locked.add(1)
+            await w.commit(Row(1))
+            await pass_time(120.0)
+            assert receiver.ids == []
+            w.store.locked.clear()
+            await pass_time(60.0)
+            assert receiver.ids == [1]
+
+    quiet(caplog, story)
+
+
+def test_a_slow_database_is_no_stand(caplog):
+    async def story():
+        async with world() as w:
+            w.store.latency = STAND_SECONDS * 0.4  # a look and a claim
+            receiver = await w.receive()
+            for n in range(1, 20):
+                await w.commit(Row(n))
+                await pass_time(STAND_SECONDS)
+            await pass_time(60.0)
+            w.store.latency = 0.0
+            await pass_time(60.0)
+            assert sorted(set(receiver.ids)) == list(range(1, 20))
+
+    quiet(caplog, story)
+
+
+def test_an_outage_is_known_trouble(caplog):
+    async def story():
+        async with world() as w:
+            receiver = await w.receive()
+            w.store.down = BackendError("gone", 2013)
+            await w.commit(Row(1))
+            await pass_time(STAND_SECONDS_IN_TROUBLE * 10)
+            w.store.down = None
+            await pass_time(60.0)
+            assert receiver.ids == [1]
+
+    quiet(caplog, story)
+
+
+def test_a_paused_queue_is_no_stand(caplog):
+    async def story():
+        from memory_store import make_spec
+
+        async with world(make_spec(paused=True)) as w:
+            receiver = await w.receive()
+            await w.commit(Row(1))
+            await pass_time(600.0)
+            assert receiver.ids == []
+
+    quiet(caplog, story)
