@@ -85,18 +85,20 @@ class Attack:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.gate.port)
         sock: socket.socket = writer.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        renew = Renewal(self.conversations[given.conversation])
+        renew, ended = Renewal(self.conversations[given.conversation]), False
         try:
             renew.heard(await heard(reader))
             for name, value in given.steps:
                 if name == "send" and isinstance(value, bytes):
-                    writer.write(renew.said(value))
+                    if not ended:  # a mutation may have put the end before the rest
+                        writer.write(renew.said(value))
                 elif name == "pump":
                     renew.heard(await heard(reader))
                 elif name == "turns":
                     await asyncio.sleep(0)
                 elif name == "eof":
                     writer.write_eof()
+                    ended = True
                 elif name == "cut":
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return
