@@ -169,7 +169,8 @@ class Engine:
                 scan.queue, scan.group = catalog.queues[name], key
                 continue
             shared = (self._store, self._work, self._jitter, self._logger)
-            scan = GroupScan(catalog.queues[name], key, *shared, lambda one: self._catalog.get(one), self.committed)
+            find, leads = lambda one: self._catalog.get(one), lambda: self._neighbours.leads
+            scan = GroupScan(catalog.queues[name], key, *shared, find, leads, self.committed)
             self._scans[name] = scan
             await scan.open()
 

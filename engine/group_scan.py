@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from engine.clock import NS_PER_SECOND, Jitter
 from engine.errors import BackendError
-from engine.groups import GroupKey
-from engine.model import CommitReport, QueueName, QueueSpec
+from engine.groups import FindQueue, GroupKey
+from engine.model import CommitReport, QueueSpec
 from engine.service import Service
 from engine.store import MessageStore
 from engine.work import DatabaseWork
@@ -22,7 +22,8 @@ _PERIOD_SECONDS_MIN = 1.0  # as the purger's
 
 
 class GroupScan(Service):
-    """See the module. `find` looks a queue up, `committed` is told which queues got something."""
+    """See the module. `find` looks a queue up, `leads` says whether this engine scans for its neighbours too, and
+    `committed` is told which queues got something."""
 
     def __init__(
         self,
@@ -32,13 +33,14 @@ class GroupScan(Service):
         work: DatabaseWork,
         jitter: Jitter,
         logger: logging.Logger,
-        find: Callable[[QueueName], QueueSpec | None],
+        find: FindQueue,
+        leads: Callable[[], bool],
         committed: Callable[[CommitReport], None],
     ) -> None:
         super().__init__(f"group scan of {queue.name}", logger)
         self.queue, self.group = queue, group
         self._store, self._work, self._jitter = store, work, jitter
-        self._find, self._committed = find, committed
+        self._find, self._leads, self._committed = find, leads, committed
         self._failing = False
 
     @property
@@ -80,7 +82,8 @@ class GroupScan(Service):
         await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
             try:
-                await self.run_once()
+                if self._leads():
+                    await self.run_once()
                 self._failing = False
             except BackendError as error:
                 if not self._failing:  # once per outage
