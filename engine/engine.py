@@ -237,6 +237,9 @@ class Engine:
         for name, ids in report.settled.items():
             if served := self._served.get(name):
                 served.manager.settled(ids, here=here)
+        for name, ids in report.changed.items():
+            if served := self._served.get(name):
+                served.manager.changed(ids, here=here)
         for name in report.uncertain:
             if served := self._served.get(name):
                 served.manager.uncertain()

@@ -109,7 +109,7 @@ class GiveBacks:
         if entry.released >= len(entry.leases):
             return True
         left = await self._work.run(self._store.unsettled(queue, [lease.id for lease in entry.leases]))
-        return entry.released >= len(left)
+        return not any(left.get(lease.id) == (lease.epoch, lease.lease_until_ns) for lease in entry.leases)
 
     def _drop_if(self, hopeless: bool, queue: QueueSpec, entry: _GiveBack, reason: str) -> None:
         if hopeless:

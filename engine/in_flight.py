@@ -1,18 +1,21 @@
 """InFlight: the leases handed to receivers and not yet settled, by message and by holder. Pure; no await here.
 
-A lease leaves by being settled, by running out, by being claimed anew (the table gave it to another receiver), or with
-its holder. It only bounds how much a receiver may hold and knows what to give back; the table is the truth.
+A lease leaves by being settled or given up, by running out, by being claimed anew (the table gave it to another
+receiver), or with its holder; it may be renewed. It only bounds how much a receiver may hold and knows what to give
+back; the table is the truth.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from engine.clock import NS_PER_SECOND
 from engine.model import Message, MessageId
-from engine.store import Release
+from engine.states import is_lease_end
+from engine.store import Release, Standing
 
 H = TypeVar("H", bound=Hashable)
 
@@ -65,13 +68,33 @@ class InFlight(Generic[H]):
         release = Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
         self._leases[message.id] = Lease(holder, release, deadline)
         self._held.setdefault(holder, set()).add(message.id)
-        self._order += 1
-        heapq.heappush(self._deadlines, (deadline, self._order, message.id))
-        self._shrink()
+        self._push(deadline, message.id)
 
     def settle(self, ids: Iterable[MessageId]) -> int:
         """These ended (acked, deleted, rejected); returns how many were in flight."""
         return sum(self._remove(id_) is not None for id_ in ids)
+
+    def compare(self, asked: Iterable[MessageId], found: Mapping[MessageId, Standing]) -> tuple[int, int]:
+        """Take in how the table says that these stand: a lease renewed there goes on as long as it says, one that is
+        not there any more ends here. Returns how many messages are settled, and how many wait again."""
+        settled = returned = 0
+        for id_ in asked:
+            lease, standing = self._leases.get(id_), found.get(id_)
+            if lease is None or standing == (lease.release.epoch, lease.release.lease_until_ns):
+                continue
+            if standing is not None and _is_renewed(lease.release, standing):
+                self._prolong(lease, standing.time_next_ns or 0)
+                continue
+            self._remove(id_)
+            settled += standing is None
+            returned += standing is not None
+        return settled, returned
+
+    def _prolong(self, lease: Lease[H], until_ns: int) -> None:
+        release = lease.release
+        deadline = lease.deadline + (until_ns - release.lease_until_ns) / NS_PER_SECOND
+        self._leases[release.id] = Lease(lease.holder, replace(release, lease_until_ns=until_ns), deadline)
+        self._push(deadline, release.id)
 
     def expire(self, now: float) -> int:
         """Drop the leases that have run out by `now`; returns how many."""
@@ -105,8 +128,19 @@ class InFlight(Generic[H]):
                 del self._held[lease.holder]
         return lease
 
+    def _push(self, deadline: float, id_: MessageId) -> None:
+        self._order += 1
+        heapq.heappush(self._deadlines, (deadline, self._order, id_))
+        self._shrink()
+
     def _shrink(self) -> None:
         """Settled messages leave their deadlines behind; rebuild before they outnumber the living."""
         if len(self._deadlines) > 2 * len(self._leases) + _STALE_DEADLINES_MIN:
             self._deadlines = [entry for entry in self._deadlines if self._live(entry)]
             heapq.heapify(self._deadlines)
+
+
+def _is_renewed(release: Release, standing: Standing) -> bool:
+    """The same delivery with another end. A NACK leaves no lease's end, a RELEASE no such epoch."""
+    until_ns = standing.time_next_ns
+    return standing.epoch == release.epoch and until_ns is not None and is_lease_end(until_ns)

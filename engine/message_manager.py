@@ -180,6 +180,15 @@ class MessageManager(Service):
         elif hits:
             self._wake()
 
+    def changed(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
+        """A commit gave up or renewed the leases of these messages; `here` as in `settled`."""
+        known = [normalise(self._kind, id_) for id_ in ids]
+        ours = [id_ for id_ in known if id_ is not None and id_ in self._in_flight]
+        self._rechecker.ask(ours)
+        if here and len(ours) < len(known) and self._kind is not IdKind.INTEGER:
+            self.uncertain()
+        self._wake()
+
     def uncertain(self) -> None:
         """A commit may have ended some messages."""
         for lane in self._lanes():
@@ -284,9 +293,10 @@ class MessageManager(Service):
 
     async def _do(self, result: Pass) -> None:
         await self._return_leases(result)
+        if self._subscriptions:
+            await self._recheck(result)  # before leases run out here that were renewed
         self.metrics.expired += self._in_flight.expire(self._clock.monotonic())
         if self._subscriptions:
-            await self._recheck(result)
             for lane in self._lanes():
                 await lane.step(result)
 

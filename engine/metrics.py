@@ -14,10 +14,13 @@ class QueueMetrics:
     enqueued: int = 0  # rows of committed INSERTs of clients; docs/monitoring.md says which are not seen
     acked: int = 0  # rows of committed ACKs, and of UPDATEs that ack
     deleted: int = 0  # rows of committed DELETEs of clients
+    nacked: int = 0  # rows of committed NACKs
+    rejected: int = 0  # rows of committed REJECTs
+    renewed: int = 0  # rows of committed RENEWs
     sent: int = 0  # handed to receivers
     redelivered: int = 0  # of these, not for the first time
     settled_seen: int = 0  # in flight or cached when their ack, reject or delete was heard of
-    released: int = 0  # leases given back
+    released: int = 0  # leases given back, by the engine and by RELEASE
     expired: int = 0  # leases that ran out unacked
     purged: int = 0
     looks: int = 0

@@ -216,11 +216,15 @@ class CommitReport:
     touched: frozenset[QueueName] = frozenset()
     settled: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
     uncertain: frozenset[QueueName] = frozenset()
+    changed: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
+    """The leases of these messages were given up or renewed: ask the table what became of them."""
+    rejected: frozenset[QueueName] = frozenset()
+    """Messages of these may wait to be moved to the dead-letter queue."""
     counted: tuple[tuple[QueueName, str, int], ...] = ()
     """How many rows of a queue statements changed, by the counter they go to. Not for neighbours: who ran it counts."""
 
     def __bool__(self) -> bool:
-        return bool(self.touched or self.settled or self.uncertain)
+        return bool(self.touched or self.settled or self.uncertain or self.changed or self.rejected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ def parse_duration(name: str, value: OptionValue) -> int:
     return nanoseconds
 
 
-def _wait(name: str, value: OptionValue) -> int:
+def parse_wait(name: str, value: OptionValue) -> int:
+    """As `parse_duration`, for how long a lease lasts: too short a one is refused."""
     nanoseconds = parse_duration(name, value)
     if nanoseconds < _MIN_WAIT_NS:
         raise InvalidOption(f"{name}: '{value}' is too short; at least 10ms")
@@ -194,14 +195,14 @@ def _joined(value: object) -> str:
 
 # cache_size: one key is about 200 bytes, so ten million would be 2 GB; batch_size: a batch is one transaction.
 OPTIONS: Mapping[str, _Option] = {
-    "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", _wait, _seconds),
+    "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", parse_wait, _seconds),
     "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", parse_duration, _seconds),
-    "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", _wait, _seconds),
+    "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", parse_wait, _seconds),
     "purge_after": _Option("purge_after_ns", "vt_purge_after", parse_duration, _seconds),
     "batch_size": _Option("batch_size", "vt_batch_size", _count(1, 10_000), str),
     "prefetch": _Option("prefetch", "prefetch", _count(1, 1_000_000), str),
     "cache_size": _Option("cache_size", "vt_cache_size", _count(1, 10_000_000), str),
-    "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", _wait, _seconds),
+    "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", parse_wait, _seconds),
     "message_cols": _Option("message_cols", "vt_message_cols", _names, _joined),
     "max_attempts": _Option("max_attempts", "max_attempts", _count(0, 1_000_000), str),
     "dead_letter": _Option("dead_letter", "dead_letter", _name, str),

@@ -1,16 +1,21 @@
-"""Rechecker: asks the table which messages in flight are still unacked, when the engine cannot know it otherwise.
+"""Rechecker: asks the table how messages in flight stand, when the engine cannot know it otherwise.
 
-At once when messages were settled by WHERE and a receiver's window is full; else at most once a second, and only when
-something may have been settled, or when a full window keeps messages waiting (acks may come around the proxy).
+Three reasons, each with its own patience:
+- a commit gave up or renewed leases of certain messages (`ask`): those at once, no others;
+- messages were settled by WHERE: all at once if a receiver's window is full or a lease is about to run out that may
+  have been renewed, else at most once a second;
+- a full window keeps messages waiting: at most once a second (acks may come around the proxy).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from engine.clock import Clock
 from engine.errors import BackendError
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
-from engine.model import QueueSpec
+from engine.model import MessageId, QueueSpec
 from engine.store import MessageStore
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
@@ -36,38 +41,56 @@ class Rechecker:
         self._store, self._work, self._clock = store, work, clock
         self._in_flight, self._metrics = in_flight, metrics
         self._uncertain = False
+        self._wanted: dict[MessageId, None] = {}
         self._asked_at = float("-inf")
 
     def uncertain(self) -> None:
         """Some messages in flight may have been settled."""
         self._uncertain = bool(self._in_flight)
 
+    def ask(self, ids: Iterable[MessageId]) -> None:
+        """The leases of these messages in flight have changed."""
+        self._wanted.update(dict.fromkeys(ids))
+
     def next_time(self, *, messages_wait: bool) -> float | None:
         """When to ask; None: not at all."""
         if not self._in_flight:
             return None
+        if self._wanted:
+            return self._clock.monotonic()
         full = (self._uncertain or messages_wait) and self._window_full()
         if self._uncertain and full:
             return self._clock.monotonic()
-        return self._asked_at + PERIOD_SECONDS if self._uncertain or full else None
+        if not (self._uncertain or full):
+            return None
+        patient = self._asked_at + PERIOD_SECONDS
+        running_out = self._in_flight.next_deadline() if self._uncertain else None
+        return patient if running_out is None else min(patient, running_out)
 
     async def run_once(self, queue: QueueSpec) -> int:
-        """Ask; returns how many turn out to be settled. Raises BackendError."""
-        self._uncertain = False
-        self._asked_at = self._clock.monotonic()
-        ids = self._in_flight.ids()[:_IDS_MAX]
-        settled = 0
+        """Ask; returns how many turn out to be settled or to wait again. Raises BackendError."""
+        if self._wanted:
+            wanted, self._wanted = list(self._wanted), {}
+        else:
+            self._uncertain = False
+            self._asked_at = self._clock.monotonic()
+            wanted = self._in_flight.ids()[:_IDS_MAX]
         try:
-            for start in range(0, len(ids), _CHUNK):
-                chunk = ids[start : start + _CHUNK]
-                self._metrics.rechecks += 1
-                left = await self._work.run(self._store.unsettled(queue, chunk))
-                settled += self._in_flight.settle(set(chunk) - left)
+            return await self._ask(queue, wanted)
         except BackendError:
             self._uncertain = True
             raise
-        self._metrics.settled_seen += settled
-        return settled
+
+    async def _ask(self, queue: QueueSpec, ids: Sequence[MessageId]) -> int:
+        count = 0
+        for start in range(0, len(ids), _CHUNK):
+            chunk = ids[start : start + _CHUNK]
+            self._metrics.rechecks += 1
+            found = await self._work.run(self._store.unsettled(queue, chunk))
+            settled, returned = self._in_flight.compare(chunk, found)
+            self._metrics.settled_seen += settled
+            count += settled + returned
+        return count
 
     def _window_full(self) -> bool:
         return any(holder.window_full for holder in self._in_flight.holders())

@@ -239,7 +239,7 @@ class Sender:
             claiming.uncertain = False
             self._metrics.rechecks += 1
             left = await self._work.run(self._store.unsettled(queue, sorted_ids(claiming.ids)))
-            claiming.settled |= claiming.ids - left
+            claiming.settled |= claiming.ids - left.keys()
 
     def _give(self, queue: QueueSpec, grants: Sequence[Grant], leased: Leased) -> Sent:
         handed_out = 0

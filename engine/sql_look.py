@@ -131,8 +131,8 @@ class _Reading:
         (start,), *peeked = [answer.rows for answer in self._connection.run(statements)]
         now_ns, first, unprioritised, following = start
         self._now_ns = int(not_null(now_ns))
-        seen = _Peeked(peeked[0] if peeked else (), _number(following))
-        return _number(first), unprioritised != b"0", seen
+        seen = _Peeked(peeked[0] if peeked else (), number(following))
+        return number(first), unprioritised != b"0", seen
 
     def _take_peeked(self, rows: Sequence[Row]) -> bool:
         """Take in the first rows of a level, if they tell all that is due of it."""
@@ -154,7 +154,7 @@ class _Reading:
             if kind == b"0":
                 self._add(id_, priority, time_next)
             else:
-                following = _number(priority)
+                following = number(priority)
                 self._note_due(time_next)
         return following
 
@@ -168,7 +168,8 @@ class _Reading:
             self._next_due_ns = due_ns if self._next_due_ns is None else min(self._next_due_ns, due_ns)
 
 
-def _number(value: TextValue) -> int | None:
+def number(value: TextValue) -> int | None:
+    """An integer that may be NULL."""
     return None if value is None else int(value)
 
 

@@ -29,7 +29,7 @@ from engine.statements.groups import GroupStatements, create_groups
 from engine.statements.mysql import MYSQL
 from engine.statements.queue import QueueStatements
 from engine.statements.sqlite import SQLITE
-from engine.store import Claim, Held, Look, LookAndClaim, Release, first_free
+from engine.store import Claim, Held, Look, LookAndClaim, Release, Standing, first_free
 
 Define = Callable[[str], Awaitable[None]]
 """Runs a definition (CREATE TABLE ...) in MySQL's words, with the engine's own rights. Raises BackendError."""
@@ -113,14 +113,18 @@ class SqlMessageStore:
         statements = self._statements(queue)
         return lambda connection: sql_lease.claim(connection, statements, queue, ids, delays_ns)
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId]:
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
         if not ids:
-            return set()
+            return {}
         sql = self._statements(queue).unsettled(len(ids))
         id_ = sql_look.id_column(queue)
         kind = id_kind(id_)
-        rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, (id_,)))
-        return {from_text(kind, sql_look.not_null(row[0])) for row in rows}
+        columns = (id_, sql_look.INTEGER, sql_look.INTEGER)
+        rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, columns))
+        return {
+            from_text(kind, sql_look.not_null(key)): Standing(int(epoch or 0), sql_look.number(time_next))
+            for key, epoch, time_next in rows
+        }
 
     async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
         if not leases:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.census import Census
 from engine.groups import FindQueue, GroupKey, GroupPage
@@ -74,6 +74,13 @@ class Held:
     seconds_left: float
 
 
+class Standing(NamedTuple):
+    """How an unacked message stands in the table; `time_next_ns` None is "now"."""
+
+    epoch: int
+    time_next_ns: int | None
+
+
 class MessageStore(Protocol):
     """The database as the engine sees it."""
 
@@ -102,8 +109,8 @@ class MessageStore(Protocol):
         """
         ...
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId]:
-        """Those of `ids` that exist and are not acked."""
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
+        """Those of `ids` that exist, are not acked and not set aside, and how they stand."""
         ...
 
     async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:

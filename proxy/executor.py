@@ -21,10 +21,12 @@ from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
 from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
-from proxy.groups import GroupedStatements
+from proxy.groups import Done, GroupedStatements
 from proxy.guard import check_plan, check_right, check_sees, judge_grouped
 from proxy.large_command import LargeCommand
+from proxy.literals import sql_literal
 from proxy.looking import Looking
+from proxy.param_values import ParameterValue
 from proxy.peers import Peers
 from proxy.planning import Planning
 from proxy.registry import ProcessInfo
@@ -35,6 +37,7 @@ from proxy.show import (
     PROCESSES_COLUMNS,
     QUEUES_COLUMNS,
     WARNINGS_COLUMNS,
+    number_column,
     processes_with_streams,
     queue_rows,
     text_column,
@@ -42,7 +45,8 @@ from proxy.show import (
 from proxy.status_tables import EXPLANATIONS, QUEUES, SUBSCRIPTIONS, columns, shown
 from proxy.streaming import stream_rows
 from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
-from rewriter.errors import RewriteError, UnknownQueue
+from rewriter.binding import bound_text
+from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.lexical import leading_verb
 from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import (
@@ -50,6 +54,7 @@ from rewriter.plan import (
     Effects,
     EndInGroup,
     Execute,
+    ExecuteCounting,
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
@@ -57,6 +62,7 @@ from rewriter.plan import (
     Passthrough,
     Plan,
     PlanContext,
+    Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
@@ -126,6 +132,8 @@ class Executor:
         plan = await self._found(text)
         if self.session.rights is not None:
             check_plan(self.session, plan)
+            if isinstance(plan, Execute):
+                return replace(plan, warnings=())  # those make it a statement of ours, which is not judged
         return plan
 
     async def _found(self, text: bytes) -> Plan:
@@ -199,12 +207,16 @@ class Executor:
                 if outcome.ok:
                     self._learn(text)
                 return outcome
-            case Execute(sql, effects, ()):
-                return await self.forward(self._query(self.encode(sql)), effects, more=more)
             case Execute():
-                return await self._execute_with_warnings(plan)
+                return await self.execute(plan, more=more)
             case EndInGroup() | InsertAfterGroup():
                 return await self.run_grouped(plan)
+            case ExecuteCounting():
+                outcome, row = await self.counted(plan)
+                await self.session.writer.result((number_column(plan.column),), [row])
+                return outcome
+            case Rebind():
+                raise SqlSyntaxError("You have an error in your SQL syntax: a ? has a value only where it is prepared")
             case UseDatabase(database):
                 return await self._use(text, database, more)
             case Kill():
@@ -255,21 +267,58 @@ class Executor:
             await self.session.upstream.deliver()
         return outcome
 
+    async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
+        """Run a queue statement and answer it."""
+        if plan.warnings:
+            return await self._execute_with_warnings(plan)
+        return await self.forward(self._query(self.encode(plan.sql)), plan.effects, more=more)
+
+    async def counted(self, plan: ExecuteCounting) -> tuple[Outcome, tuple[bytes]]:
+        """Run a verb that was written as a function; its one row, in the text protocol's form."""
+        counts = plan.counts
+        if isinstance(counts, EndInGroup):
+            outcome = (await self._grouped(counts)).outcome
+        else:
+            result = await self.session.upstream.collect(counts.sql)
+            outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
+            self.note(outcome, counts.effects)
+            if not outcome.ok:
+                raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
+        return outcome, (b"%d" % outcome.affected_rows,)
+
+    async def rebound(self, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
+        """The plan of the statement with these values. Raises as `planned`."""
+        escapes = not self.session.no_backslash_escapes
+        literals = [sql_literal(value, backslash_escapes=escapes) for value in values]
+        return await self.planned(self.encode(bound_text(plan.sql, literals, self._sql_modes())))
+
     async def _execute_with_warnings(self, plan: Execute) -> Outcome:
         """A statement that the database knows only half of: it carries it out, we answer."""
         result = await self.session.upstream.collect(plan.sql)
         outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
+        self.note(outcome, plan.effects)
         if not outcome.ok:
             raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
         if plan.effects.catalog:
             await self._refresh_catalog()
         self.session.notes = tuple(("Warning", _KEPT_ONLY, text) for text in plan.warnings)
-        self.note(outcome, plan.effects)
-        await self.session.writer.ok(warnings=len(plan.warnings))
+        await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(plan.warnings))
         return outcome
 
     async def run_grouped(self, plan: EndInGroup | InsertAfterGroup) -> Outcome:
         """Run a statement on messages that form groups, and answer it."""
+        done = await self._grouped(plan)
+        self.session.notes = done.notes
+        outcome = done.outcome
+        await self.session.writer.ok(
+            affected_rows=outcome.affected_rows,
+            last_insert_id=outcome.last_insert_id,
+            warnings=outcome.warnings,
+            info=outcome.info,
+        )
+        return outcome
+
+    async def _grouped(self, plan: EndInGroup | InsertAfterGroup) -> Done:
         session, grouped = self.session, GroupedStatements(self.session, self.engine.catalog.get)
         await judge_grouped(session, plan)
         try:
@@ -278,15 +327,7 @@ class Executor:
             self.note(Outcome(error.errno, error.message, error.sqlstate), plan.effects)
             raise
         self.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
-        session.notes = done.notes
-        outcome = done.outcome
-        await session.writer.ok(
-            affected_rows=outcome.affected_rows,
-            last_insert_id=outcome.last_insert_id,
-            warnings=outcome.warnings,
-            info=outcome.info,
-        )
-        return outcome
+        return done
 
     def note(self, outcome: Outcome, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None) -> None:
         """After an answer: keep the status flags and tell the engine of a transaction that has ended."""

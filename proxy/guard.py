@@ -44,12 +44,14 @@ from rewriter.limited import (
 from rewriter.plan import (
     EndInGroup,
     Execute,
+    ExecuteCounting,
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
     NoOperation,
     Passthrough,
     Plan,
+    Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
@@ -80,8 +82,8 @@ _EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
 _CHARSET_VARIABLES = frozenset(("names", "character set", "character_set_client", "character_set_connection"))
 _RIGHTS = {Act.ENQUEUE: Right.ENQUEUE, Act.SETTLE: Right.SETTLE}
 _MAY = (
-    "this account is limited to its queues: INSERT of values, SELECT ... FROM STREAM, ACK, UPDATE and DELETE that"
-    " settle, SHOW QUEUES, transactions, and what drivers ask and set"
+    "this account is limited to its queues: INSERT of values, SELECT ... FROM STREAM, ACK, NACK and the like, UPDATE"
+    " and DELETE that settle, SHOW QUEUES, transactions, and what drivers ask and set"
 )
 
 
@@ -113,9 +115,6 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             check_sees(session, queue)
         case NoOperation():
             raise denied(session, "Statement", _MAY)
-        case Execute(_, _, warnings):
-            if warnings:
-                raise denied(session, "Statement", _MAY)  # it would go to the database as a statement of ours
         case ExplainDelivery(queue):
             check_sees(session, queue)
         case EndInGroup(_, _, group):
@@ -123,7 +122,12 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
         case InsertAfterGroup(_, _, _, group, _, follow):
             check_right(session, follow, Right.ENQUEUE)
             check_right(session, group.queue, Right.ENQUEUE)
-        case Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
+        case ExecuteCounting(queue):
+            check_right(session, queue, Right.SETTLE)
+        case Execute(_, effects):
+            if effects.catalog:
+                raise denied(session, "Statement", _MAY)
+        case Rebind() | Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
             pass
         case ShowQueueStatus() | ShowSubscriptions():
             pass  # they show what the account may see

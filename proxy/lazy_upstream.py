@@ -32,7 +32,7 @@ from proxy.relay import NO, Decide, OnAnswer
 from proxy.session_memory import SessionMemory, Unknown
 from proxy.stream import PacketStream
 from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
-from rewriter.limited import Limited, read
+from rewriter.limited import Limited, QueueStatement, read
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +175,10 @@ class LazyUpstream:
         if isinstance(result, Outcome) and not line.upstream.alive:
             # Not every caller would tell the client of an answer that did not come.
             raise BackendLost(result.message.removeprefix(LOST))
-        self._after(line, pins=sql.split(maxsplit=1)[0].upper() not in ("SELECT", "SHOW"))
+        leaves_nothing = sql.split(maxsplit=1)[0].upper() in ("SELECT", "SHOW") or isinstance(
+            read(sql.encode("utf-8", "surrogateescape")), QueueStatement
+        )
+        self._after(line, pins=not leaves_nothing)
         return result
 
     def restart(self, opener: LineOpener, memory: SessionMemory) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mysql_mimic.types import Commands
 
@@ -20,10 +20,12 @@ from proxy.errors import ProxyError
 from proxy.executor import Executor
 from proxy.param_values import ParameterType
 from proxy.rows import RowForm
+from proxy.show import number_column
 from proxy.streaming import SubscriptionCursor
-from rewriter.plan import Kill, Plan, ShowProcessList, Subscribe
+from rewriter.plan import EndInGroup, Execute, ExecuteCounting, Kill, Plan, Rebind, ShowProcessList, Subscribe
 
 FIRST_LOCAL_ID = 1 << 31
+LONG_DATA_MAX_BYTES = 1024 * 1024  # a reason keeps a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
 
 
@@ -35,6 +37,13 @@ class LocalStatement:
     parameters: int
     types: Sequence[ParameterType] | None = None
     cursor: SubscriptionCursor | None = None
+    long_data: dict[int, bytes] = field(default_factory=dict)
+
+
+def _parameters(plan: Plan) -> int:
+    if isinstance(plan, Rebind):
+        return plan.parameters
+    return len(plan.parameters) if isinstance(plan, Subscribe) else 0
 
 
 class LocalStatements:
@@ -49,7 +58,7 @@ class LocalStatements:
         """Keep a plan and answer COM_STMT_PREPARE; returns the statement's id."""
         if len(self._statements) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
-        parameters = len(plan.parameters) if isinstance(plan, Subscribe) else 0
+        parameters = _parameters(plan)
         number = next(self._ids)
         columns = await self._columns(plan)
         self._statements[number] = LocalStatement(plan, parameters)
@@ -60,6 +69,8 @@ class LocalStatements:
         """The columns there will be, so that clients can bind before executing; some statements tell at execution."""
         if isinstance(plan, ShowProcessList):
             return (await self._executor.local_result(plan))[0]
+        if isinstance(plan, Rebind | ExecuteCounting):
+            return () if plan.column is None else (number_column(plan.column),)
         if not isinstance(plan, Subscribe):
             return ()
         spec = self._executor.engine.catalog.get(plan.request.queue)
@@ -77,7 +88,8 @@ class LocalStatements:
                 await self._close_cursor(statement)
             return
         if command == Commands.COM_STMT_SEND_LONG_DATA:
-            return  # no parameter of ours is a long one; execution will say that a number is needed
+            self._keep_long_data(payload[1:])
+            return
         statement = self._statements.get(number)
         if statement is None:
             raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to mysqld_stmt_execute")
@@ -88,17 +100,38 @@ class LocalStatements:
         elif command == Commands.COM_STMT_FETCH:
             await self._fetch(statement, payload[1:])
         else:
+            statement.long_data.clear()
             await self._close_cursor(statement)
             await self._executor.session.writer.ok()
+
+    def _keep_long_data(self, body: bytes) -> None:
+        """A piece of a parameter, sent ahead; there is no answer. What is too long for any of ours is cut, so that
+        execution finds it wrong."""
+        number, parameter, data = params.parse_long_data(body)
+        statement = self._statements.get(number)
+        if statement is not None and parameter < statement.parameters:
+            kept = statement.long_data.get(parameter, b"")
+            statement.long_data[parameter] = kept + data[: LONG_DATA_MAX_BYTES - len(kept)]
 
     async def _execute(self, statement: LocalStatement, body: bytes) -> None:
         session = self._executor.session
         await self._close_cursor(statement)
         request = params.parse_execute(
-            body, statement.parameters, statement.types, {}, session.identity.capabilities, session.identity.codec
+            body,
+            statement.parameters,
+            statement.types,
+            statement.long_data,
+            session.identity.capabilities,
+            session.identity.codec,
         )
         statement.types = request.types
+        statement.long_data.clear()
         plan = statement.plan
+        if isinstance(plan, Rebind):
+            plan = await self._executor.rebound(plan, request.values)
+            if isinstance(plan, EndInGroup):
+                await self._executor.run_grouped(plan)
+                return
         if not isinstance(plan, Subscribe):
             await self._send_local(plan)
             return
@@ -117,8 +150,16 @@ class LocalStatements:
         if isinstance(plan, Kill):
             await self._executor.kill(plan)
             return
+        if isinstance(plan, Execute):
+            await self._executor.execute(plan)
+            return
         writer = self._executor.session.writer
-        columns, rows = await self._executor.local_result(plan)
+        columns: Sequence[ColumnMeta]
+        rows: Sequence[Sequence[bytes | None]]
+        if isinstance(plan, ExecuteCounting):
+            columns, rows = (number_column(plan.column),), [(await self._executor.counted(plan))[1]]
+        else:
+            columns, rows = await self._executor.local_result(plan)
         if not columns:
             await writer.ok()
             return

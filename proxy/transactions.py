@@ -83,17 +83,28 @@ class TransactionScope:
                 continue
             self._settled.setdefault(queue, []).extend(ids)
             self._settled_count += len(ids)
-        self.empty = not (self._touched or self._settled or self._uncertain)
+        self._rejected |= effects.rejected
+        for queue, ids in effects.changed:
+            if self._settled_count + len(ids) > _SETTLED_MAX:
+                self._uncertain.add(queue)
+                continue
+            self._changed.setdefault(queue, []).extend(ids)
+            self._settled_count += len(ids)
+        self.empty = not self._queues()
 
     def _queues(self) -> frozenset[QueueName]:
-        return frozenset(self._touched | self._uncertain | self._settled.keys())
+        named = self._settled.keys() | self._changed.keys()
+        return frozenset(self._touched | self._uncertain | self._rejected | named)
 
     def _take(self, *, certain: bool) -> CommitReport:
+        asked = self._uncertain | self._settled.keys() | self._changed.keys()
         report = CommitReport(
             counted=tuple((*tally, rows) for tally, rows in self._counted.items()) if certain else (),
             touched=frozenset(self._touched) if certain else self._queues(),
             settled={queue: tuple(ids) for queue, ids in self._settled.items()} if certain else {},
-            uncertain=frozenset(self._uncertain if certain else self._uncertain | self._settled.keys()),
+            uncertain=frozenset(self._uncertain if certain else asked),
+            changed={queue: tuple(ids) for queue, ids in self._changed.items()} if certain else {},
+            rejected=frozenset(self._rejected),
         )
         self._forget()
         return report
@@ -109,5 +120,7 @@ class TransactionScope:
         self._settled: dict[QueueName, list[MessageId]] = {}
         self._settled_count = 0
         self._uncertain: set[QueueName] = set()
+        self._changed: dict[QueueName, list[MessageId]] = {}
+        self._rejected: set[QueueName] = set()
         self.empty = True
         self._doubtful = False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -124,41 +124,58 @@ def portions(items: Iterable[object]) -> Iterator[list[object]]:
 
 def report_body(report: CommitReport) -> object:
     """A CommitReport as JSON. Ids beyond what one word holds are not named: their queues are uncertain instead."""
-    settled: list[object] = []
+    named: dict[str, list[object]] = {"s": [], "c": []}
     uncertain = set(report.uncertain)
     room = _CONTENTS_MAX_BYTES
-    for name, ids in report.settled.items():
-        texts = [id_body(id_) for id_ in ids]
-        room -= sum(_id_bytes(id_) for id_ in ids)
-        if room < 0:
-            uncertain.add(name)
-        else:
-            settled.append([*_name_body(name), texts])
-    return {"t": [_name_body(n) for n in report.touched], "s": settled, "u": [_name_body(n) for n in uncertain]}
+    for key, ids_of in (("s", report.settled), ("c", report.changed)):
+        for name, ids in ids_of.items():
+            room -= sum(_id_bytes(id_) for id_ in ids)
+            if room < 0:
+                uncertain.add(name)
+            else:
+                named[key].append([*_name_body(name), [id_body(id_) for id_ in ids]])
+    queues = {"t": report.touched, "u": uncertain, "r": report.rejected}
+    return {**named, **{key: [_name_body(name) for name in names] for key, names in queues.items()}}
 
 
 def report_of(body: Any) -> CommitReport:
     """The inverse of `report_body`. Raises ValueError, KeyError or TypeError where it is none."""
     return CommitReport(
-        touched=frozenset(QueueName(*name) for name in body["t"]),
-        settled={QueueName(database, table): tuple(map(id_of, ids)) for database, table, ids in body["s"]},
-        uncertain=frozenset(QueueName(*name) for name in body["u"]),
+        touched=_names_of(body["t"]),
+        settled=_ids_of(body["s"]),
+        uncertain=_names_of(body["u"]),
+        changed=_ids_of(body.get("c", ())),
+        rejected=_names_of(body.get("r", ())),
     )
+
+
+def _names_of(body: Any) -> frozenset[QueueName]:
+    return frozenset(QueueName(*name) for name in body)
+
+
+def _ids_of(body: Any) -> dict[QueueName, tuple[MessageId, ...]]:
+    return {QueueName(database, table): tuple(map(id_of, ids)) for database, table, ids in body}
 
 
 def merged(reports: list[CommitReport]) -> CommitReport:
     """Several reports as one."""
     if len(reports) == 1:
         return reports[0]
-    settled: dict[QueueName, tuple[MessageId, ...]] = {}
-    for report in reports:
-        for name, ids in report.settled.items():
-            settled[name] = settled.get(name, ()) + tuple(ids)
     return CommitReport(
         touched=frozenset().union(*(report.touched for report in reports)),
-        settled=settled,
+        settled=_joined(report.settled for report in reports),
         uncertain=frozenset().union(*(report.uncertain for report in reports)),
+        changed=_joined(report.changed for report in reports),
+        rejected=frozenset().union(*(report.rejected for report in reports)),
     )
+
+
+def _joined(mappings: Iterable[Mapping[QueueName, tuple[MessageId, ...]]]) -> dict[QueueName, tuple[MessageId, ...]]:
+    joined: dict[QueueName, tuple[MessageId, ...]] = {}
+    for mapping in mappings:
+        for name, ids in mapping.items():
+            joined[name] = joined.get(name, ()) + tuple(ids)
+    return joined
 
 
 def _name_body(name: QueueName) -> list[str]:

@@ -1,7 +1,8 @@
 """The grammar of queue statements: tokens in, a node out, or None where the text is ordinary SQL after all.
 
 What belongs to the language but not to this version is recognised here and refused with what to do instead.
-Clauses live beside: ddl_grammar (CREATE QUEUE), stream_grammar (SELECT ... FROM STREAM), settle_grammar (ACK, UPDATE).
+Clauses live beside: ddl_grammar (CREATE QUEUE), stream_grammar (SELECT ... FROM STREAM), settle_grammar (ACK, UPDATE),
+verb_grammar (NACK, RELEASE, RENEW, REJECT, RETRY, and the verbs as functions).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rewriter.statements import (
 )
 from rewriter.stream_grammar import parse_select, parse_stream
 from rewriter.tokens import Kind, TokenCursor, string_value
+from rewriter.verb_grammar import parse_call, parse_release, parse_retry, parse_verb
 
 # What begins so may be ordinary SQL that the tokenizer cannot read: the database is the judge then.
 _ORDINARY_VERBS = frozenset(
@@ -51,12 +53,7 @@ _ORDINARY_VERBS = frozenset(
 )
 
 _INSTEAD = {
-    "NACK": "to have a message sent again now: UPDATE q SET time_next = 0 WHERE id = 103",
-    "REJECT": "there are no dead-letter queues yet; to end a message: ACK q 105, or DELETE FROM q WHERE id = 105",
-    "RELEASE": "closing the stream gives its unacked messages back; or UPDATE q SET time_next = 0 WHERE id = 106",
-    "RENEW": "UPDATE q SET time_next = time_next + 300000000000 WHERE id = 107 holds a message 5 minutes longer",
     "REDRIVE": "there are no dead-letter queues yet",
-    "RETRY": "UPDATE q SET time_next = 0 WHERE time_acked IS NULL makes postponed messages due",
 }
 
 
@@ -84,10 +81,6 @@ def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
 def _refused(cursor: TokenCursor) -> Statement | None:
     verb = cursor.take().word
     raise _not_yet(verb, _INSTEAD[verb])
-
-
-def _release(cursor: TokenCursor) -> Statement | None:
-    return None if cursor.peek_word(1) == "SAVEPOINT" else _refused(cursor)
 
 
 def _not_yet(what: str, instead: str) -> UnsupportedSql:
@@ -190,15 +183,6 @@ def _explain(cursor: TokenCursor) -> Statement | None:
     return parse_select(cursor)
 
 
-def _call(cursor: TokenCursor) -> Statement | None:
-    """sqlglot keeps the text after CALL as one token, so it is the text that is looked at."""
-    rest = cursor.sql[cursor.take().end :].lstrip().lower().replace("`", "")
-    name = rest.partition("(")[0].rpartition(".")[2].strip()
-    if name in ("queue_ack", "queue_nack", "queue_reject", "queue_release", "queue_renew"):
-        raise _not_yet(f"CALL {name}", "use ACK q 101, or UPDATE q SET state = 'acked' WHERE id = 101")
-    return None
-
-
 _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "CREATE": _create,
     "ALTER": _alter,
@@ -220,7 +204,11 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "DELETE": parse_delete,
     "INSERT": parse_insert,
     "REPLACE": parse_replace,
-    "CALL": _call,
+    "CALL": parse_call,
+    "NACK": parse_verb,
+    "REJECT": parse_verb,
+    "RENEW": parse_verb,
+    "RELEASE": parse_release,
+    "RETRY": parse_retry,
     **dict.fromkeys(_INSTEAD, _refused),
-    "RELEASE": _release,
 }

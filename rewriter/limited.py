@@ -117,7 +117,8 @@ _RESERVED = word_set(
     "SELECT TABLE VALUES VALUE WITH FROM INTO UNION EXCEPT INTERSECT MINUS EXISTS CALL PROCEDURE RETURNING SET WHERE "
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
-_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state"))
+# What the verbs set (rewriter.verb_passes): whoever may settle may nack, release and reject.
+_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", "first_error", "last_error"))
 _LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 # Behind SET these are statements of their own, not variables.
 _NO_VARIABLES = word_set("PASSWORD ROLE DEFAULT RESOURCE STATEMENT GLOBAL PERSIST PERSIST_ONLY")

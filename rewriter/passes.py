@@ -15,12 +15,15 @@ from rewriter.insert_passes import insert_plan
 from rewriter.names import QueueNames
 from rewriter.plan import (
     Effects,
+    EndInGroup,
     Execute,
+    ExecuteCounting,
     Kill,
     NoOperation,
     Passthrough,
     Plan,
     PlanContext,
+    Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
@@ -48,13 +51,18 @@ from rewriter.statements import (
     ListQueues,
     ListQueueStatus,
     ListSubscriptions,
+    QueueFunction,
+    Retry,
     SelectStream,
+    Settle,
     Statement,
     TruncateQueue,
+    Unbound,
     UpdateQueue,
 )
 from rewriter.stream_passes import subscribe_request
 from rewriter.tokens import Name
+from rewriter.verb_passes import retry_as_update, settle_as_update
 
 
 class Passes:
@@ -72,6 +80,14 @@ class Passes:
                 return self._stream(statement, context)
             case Ack():
                 return self._ack(statement, context)
+            case Settle():
+                return settle_as_update(statement, self._spec(statement.name, context), context.now_sql)
+            case Retry():
+                return retry_as_update(statement, self._spec(statement.name, context), context.now_sql)
+            case QueueFunction(settles, column):
+                return _counting(self._spec(settles.name, context).name, self.plan(settles, context), column)
+            case Unbound(sql, parameters, column):
+                return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
                 return self._change(statement, context)
             case InsertQueue(group=AfterGroup()):
@@ -201,6 +217,11 @@ class Passes:
         if statement.fault and not statement.certain:
             return Passthrough()
         raise _unknown(queue, perhaps_alias=not statement.certain)
+
+
+def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
+    assert isinstance(plan, Execute | EndInGroup), "a verb is one statement"
+    return ExecuteCounting(queue, plan, column)
 
 
 def _deferred_warnings(options: QueueOptions) -> tuple[str, ...]:

@@ -27,14 +27,17 @@ class Effects:
     """What a statement does to queues if it succeeds, for the transaction scope.
 
     `touched`: may add or reschedule messages. `settled`: ends exactly these messages. `uncertain`: may end messages
-    that cannot be told from the text. `catalog`: queues may have come, gone or changed. `several`: of more than one
-    statement, so that a part may hold though the whole failed. `implicit_commit` is not told here: the server's status
-    flags say whether a transaction is open.
+    that cannot be told from the text. `changed`: gives up or renews the leases of exactly these messages. `rejected`:
+    may leave messages to be moved to the dead-letter queue. `catalog`: queues may have come, gone or changed.
+    `several`: of more than one statement, so that a part may hold though the whole failed. `implicit_commit` is not
+    told here: the server's status flags say whether a transaction is open.
     """
 
     touched: frozenset[QueueName] = frozenset()
     settled: tuple[tuple[QueueName, tuple[MessageId, ...]], ...] = ()
     uncertain: frozenset[QueueName] = frozenset()
+    changed: tuple[tuple[QueueName, tuple[MessageId, ...]], ...] = ()
+    rejected: frozenset[QueueName] = frozenset()
     catalog: bool = False
     transaction: TransactionVerb | None = None
     several: bool = False
@@ -100,6 +103,24 @@ class InsertAfterGroup:
     follow: QueueName
     numbered: bool
     id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteCounting:
+    """A verb on `queue`, answered by a result of one row: how many messages changed, under the name `column`."""
+
+    queue: QueueName
+    counts: Execute | EndInGroup
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebind:
+    """To be planned anew with the values of its `?` written into the text. `column`: of the result it will have."""
+
+    sql: str
+    parameters: int
+    column: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +208,8 @@ Plan = (
     | Execute
     | EndInGroup
     | InsertAfterGroup
+    | ExecuteCounting
+    | Rebind
     | NoOperation
     | Subscribe
     | ShowQueues

@@ -69,7 +69,7 @@ def _words(*words: bytes) -> bytes:
 
 
 _FROM_STREAM = _pattern(rb"FROM" + GAP + rb"STREAM" + MAYBE_GAP + rb"[\w$`\"\x80-\xff]")
-_QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)" + MAYBE_GAP + rb"\(")
+_QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)`?" + MAYBE_GAP + rb"\(")
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
 _UPDATE = _pattern(
     SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
@@ -364,6 +364,8 @@ def merged(effects: list[Effects]) -> Effects:
         touched=frozenset().union(*(e.touched for e in effects)),
         settled=tuple(pair for e in effects for pair in e.settled),
         uncertain=frozenset().union(*(e.uncertain for e in effects)),
+        changed=tuple(pair for e in effects for pair in e.changed),
+        rejected=frozenset().union(*(e.rejected for e in effects)),
         catalog=any(e.catalog for e in effects),
         several=True,
     )

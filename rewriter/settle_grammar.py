@@ -6,6 +6,8 @@ UPDATE [LOW_PRIORITY] [IGNORE] q [[AS] alias] SET column = value, ... [WHERE con
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.statements import Ack, Assignment, DeleteQueue, UpdateQueue
 from rewriter.tokens import Kind, Name, Token, TokenCursor
@@ -26,20 +28,27 @@ def parse_ack(cursor: TokenCursor) -> Ack:
             )
         cursor.take_end()
         return Ack(name, (), condition)
+    ids = take_ids(cursor, "ACK")
+    cursor.take_end()
+    return Ack(name, ids, "")
+
+
+def take_ids(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> tuple[Token, ...]:
+    """`101, 'x', ?` or the same in parentheses; `clauses` are the words that may follow."""
     in_parentheses = cursor.accept_symbol("(")
-    ids = [_take_id(cursor)]
+    ids = [take_id(cursor, verb, clauses)]
     while cursor.accept_symbol(","):
-        ids.append(_take_id(cursor))
+        ids.append(take_id(cursor, verb, clauses))
     if in_parentheses:
         cursor.take_symbol(")")
-    cursor.take_end()
-    return Ack(name, tuple(ids), "")
+    return tuple(ids)
 
 
-def _take_id(cursor: TokenCursor) -> Token:
+def take_id(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> Token:
+    """One id."""
     token = cursor.token
     if token is None:
-        raise cursor.error("ACK takes ids or a condition: ACK q 101, 102 or ACK q WHERE id < 200")
+        raise cursor.error(f"{verb} takes ids or a condition: {verb} q 101, 102 or {verb} q WHERE id < 200")
     if token.word == "_BINARY" and (string := cursor.peek(1)) is not None and string.kind is Kind.STRING:
         # How drivers write bytes: an introducer, and a string that holds any byte.
         cursor.position += 1
@@ -49,21 +58,23 @@ def _take_id(cursor: TokenCursor) -> Token:
         following = cursor.token
         if following is None or (following.kind is Kind.SYMBOL and following.text in (",", ")", ";")):
             return token
+        if following.word in clauses and following.word:
+            return token
         if following.kind is not Kind.SYMBOL:
             raise cursor.error()
     elif token.kind is Kind.WORD or (token.kind is Kind.SYMBOL and token.text in (",", ")", ";")):
         raise cursor.error("an id is a whole number, a quoted string, X'hex' or ?")
     raise UnsupportedSql(
-        f"ACK takes whole numbers, quoted strings and ?, not an expression near '{cursor.sql[token.start :][:40]}'; "
-        "use ACK q WHERE id = ..."
+        f"{verb} takes whole numbers, quoted strings and ?, not an expression near '{cursor.sql[token.start :][:40]}'; "
+        f"use {verb} q WHERE id = ..."
     )
 
 
-def take_condition(cursor: TokenCursor) -> str:
+def take_condition(cursor: TokenCursor, at_clause: Callable[[TokenCursor], bool] = lambda cursor: False) -> str:
     """A condition up to the end, or to a clause that may follow one. Its parentheses are balanced."""
     first = cursor.position
     while (token := cursor.token) is not None and not (token.kind is Kind.SYMBOL and token.text == ";"):
-        if token.word in _AFTER_CONDITION:
+        if token.word in _AFTER_CONDITION or at_clause(cursor):
             break
         if token.word in _NEVER_IN_CONDITION:
             raise cursor.error()

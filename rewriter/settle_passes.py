@@ -21,23 +21,30 @@ _ID_MAX = (1 << 64) - 1
 
 def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     """ACK by ids or by condition."""
-    table = f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
-    kind = key_kind(spec)
     condition = ack_condition(statement, spec)
     if statement.ids:
-        effects = _ack_effects(statement.ids, spec, kind)
+        effects = _ack_effects(statement.ids, spec)
     else:
-        effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), kind))
+        effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
     effects = replace(effects, tally=(spec.name, "acked"))
     assignments = f"time_acked = {now_sql}, time_next = NULL"
-    return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+    return Execute(f"UPDATE {table_of(spec)} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+
+
+def table_of(spec: QueueSpec) -> str:
+    """The queue's table as SQL."""
+    return f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
+
+
+def ids_condition(tokens: tuple[Token, ...], spec: QueueSpec) -> str:
+    """The condition that these ids are meant. Raises IncorrectId, UnsupportedSql."""
+    kind = key_kind(spec)
+    return f"id IN ({', '.join(_id_literal(token, spec, kind) for token in tokens)})"
 
 
 def ack_condition(statement: Ack, spec: QueueSpec) -> str:
     """Which messages an ACK names, unacked or not."""
-    kind = key_kind(spec)
-    literals = [_id_literal(token, spec, kind) for token in statement.ids]
-    return f"id IN ({', '.join(literals)})" if literals else statement.condition
+    return ids_condition(statement.ids, spec) if statement.ids else statement.condition
 
 
 def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
@@ -45,7 +52,7 @@ def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
     if token.kind is Kind.PARAMETER:
         return token.text
     if token.kind is Kind.NUMBER and not token.text.isdecimal():
-        raise UnsupportedSql(f"'{token.text}' is not a message id; for other conditions: ACK q WHERE id = ...")
+        raise UnsupportedSql(f"'{token.text}' is not a message id; for other conditions: WHERE id = ...")
     if token.kind is Kind.BYTES and kind is KeyKind.INTEGER:
         raise IncorrectId(f"Incorrect integer value: {token.text} for column 'id' of queue '{spec.name.table}'")
     if kind is KeyKind.TEXT and token.kind is Kind.NUMBER:
@@ -65,14 +72,18 @@ def _integer(text: str, spec: QueueSpec) -> str:
     return text
 
 
-def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec, kind: KeyKind) -> Effects:
-    certain = (
-        [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind not in (Kind.PARAMETER, Kind.BYTES)]
-    )
-    ids: tuple[MessageId, ...] = tuple(int(text) if kind is KeyKind.INTEGER else text for text in certain)
+def known_ids(tokens: tuple[Token, ...], spec: QueueSpec) -> tuple[tuple[MessageId, ...], bool]:
+    """The ids that the text tells for certain, and whether these are all."""
+    kind = key_kind(spec)
+    told = [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind not in (Kind.PARAMETER, Kind.BYTES)]
+    return tuple(int(text) if kind is KeyKind.INTEGER else text for text in told), len(told) == len(tokens)
+
+
+def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec) -> Effects:
+    ids, all_told = known_ids(tokens, spec)
     return Effects(
         settled=((spec.name, ids),) if ids else (),
-        uncertain=frozenset((spec.name,)) if len(ids) < len(tokens) else frozenset(),
+        uncertain=frozenset() if all_told else frozenset((spec.name,)),
     )
 
 

@@ -169,6 +169,58 @@ class Ack:
     condition: str
 
 
+class Verb(Enum):
+    """What gives up, prolongs or ends a lease, besides ACK."""
+
+    NACK = "nack"
+    RELEASE = "release"
+    RENEW = "renew"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """A verb on messages: by ids or by condition, one of them empty, as ACK has them.
+
+    `duration_ns`: the DELAY of a NACK (0 when not given), the FOR of a RENEW. `reason`: None when not given.
+    """
+
+    verb: Verb
+    name: Name
+    ids: tuple[Token, ...]
+    condition: str
+    duration_ns: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """RETRY q NOW [WHERE condition]; the condition may be empty."""
+
+    name: Name
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFunction:
+    """SELECT queue_ack(...): a verb whose count is the one value of a result. `column` is that value's name."""
+
+    settles: Ack | Settle
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """A statement that can be read only once the values of its `?` are known: they stand where a plan needs them.
+
+    `column`: of the result that it will have, None if it has none.
+    """
+
+    sql: str
+    parameters: int
+    column: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class UpdateQueue:
     """UPDATE of one table. `head` is the text before SET, `target` the table in it as written, with its alias; `tail`
@@ -252,6 +304,10 @@ Statement = (
     | InsertQueue
     | SelectStream
     | Ack
+    | Settle
+    | Retry
+    | QueueFunction
+    | Unbound
     | UpdateQueue
     | DeleteQueue
     | ListQueues

@@ -16,8 +16,9 @@ from engine.errors import EngineError, InvalidOption
 from engine.model import WaitMode
 from engine.options import OptionValue, parse_duration
 from rewriter.errors import RewriteError, UnsupportedSql
-from rewriter.statements import Bound, SelectStream, StreamClauses, StreamColumn
+from rewriter.statements import Bound, SelectStream, Statement, StreamClauses, StreamColumn
 from rewriter.tokens import Kind, Token, TokenCursor, string_value, word_set
+from rewriter.verb_grammar import parse_function_select
 
 V = TypeVar("V")
 
@@ -42,12 +43,12 @@ _INSTEAD = {
 }
 _CLAUSE_NAMES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "FOR": "FOR UPDATE or SHARE", "LOCK": "LOCK IN SHARE MODE"}
 _JOINS = word_set("JOIN INNER CROSS LEFT RIGHT NATURAL STRAIGHT_JOIN")
-_QUEUE_FUNCTIONS = frozenset(("QUEUE_ACK", "QUEUE_NACK", "QUEUE_REJECT", "QUEUE_RELEASE", "QUEUE_RENEW"))
 
 
-def parse_select(cursor: TokenCursor) -> SelectStream | None:
-    """A SELECT that may read a stream; None if it does not."""
-    _refuse_queue_functions(cursor)
+def parse_select(cursor: TokenCursor) -> Statement | None:
+    """A SELECT that may read a stream, or calls one of the queue's functions; None if it does not."""
+    if (function := parse_function_select(cursor)) is not None:
+        return function
     place = _find_from_stream(cursor)
     if place is None:
         return None
@@ -86,15 +87,6 @@ def parse_stream(cursor: TokenCursor) -> SelectStream:
     cursor.take_words("FROM")
     name = cursor.take_name()
     return SelectStream(name, columns, take_clauses(cursor), certain=True)
-
-
-def _refuse_queue_functions(cursor: TokenCursor) -> None:
-    for token, following in zip(cursor.tokens, cursor.tokens[1:], strict=False):
-        if token.word in _QUEUE_FUNCTIONS and following.text == "(":
-            raise UnsupportedSql(
-                f"{token.text}() is not supported by this version; use ACK q 101, "
-                "or UPDATE q SET state = 'acked' WHERE id = 101"
-            )
 
 
 def _find_from_stream(cursor: TokenCursor) -> int | None:

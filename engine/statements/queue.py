@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from engine.model import Layout, QueueSpec
 from engine.statements.dialect import Dialect, quote
+from engine.states import not_set_aside
 
 
 def placeholders(count: int) -> str:
@@ -97,8 +98,11 @@ class QueueStatements:
         return f"SELECT {self._columns} FROM {self._table} WHERE id IN ({placeholders(count)})"
 
     def unsettled(self, count: int) -> str:
-        """Which of these messages exist and are not acked."""
-        return f"SELECT id {self._unacked} AND id IN ({placeholders(count)})"
+        """Which of these messages exist, are not acked and not set aside: with epoch and time_next."""
+        return (
+            f"SELECT id, COALESCE(epoch, 0), time_next {self._unacked} AND {not_set_aside()}"
+            f" AND id IN ({placeholders(count)})"
+        )
 
     def releasable(self, count: int) -> str:
         """Of these ids, the unacked ones with their lease; locked where others write too."""

@@ -52,6 +52,36 @@ def test_vitess_first_layout_is_a_queue(sql, name, stream):
     sql(f"DROP TABLE {name}")
 
 
+def test_a_reason_that_cannot_be_kept_is_dropped_with_a_warning(sql, name):
+    sql(CURRENT.format(name=name, keys=KEYS))
+    sql(f"INSERT INTO {name} (id, message) VALUES (1, '1'), (2, '2')")
+    assert sorted(sql.column(f"SELECT id FROM STREAM {name} LIMIT 2")) == [1, 2]
+    assert sql(f"NACK {name} 1, 2 DELAY 60 REASON 'late'") == 2
+    ((level, _, text),) = sql.rows("SHOW WARNINGS")
+    assert level == "Warning" and "first_error" in text and "last_error" in text
+    sql(text[text.index("ALTER TABLE") : text.index(" would keep it")])
+    assert sql(f"NACK {name} 1 DELAY 60 REASON 'late'") == 1
+    assert sql.rows("SHOW WARNINGS") == []
+    assert sql.row(f"SELECT first_error, last_error FROM {name} WHERE id = 1") == ("late", "late")
+    assert sql.rows(f"SELECT * FROM STREAM {name} LIMIT 1 NOWAIT") == []
+    sql(f"DROP TABLE {name}")
+
+
+def test_the_verbs_know_the_first_layout(sql, name):
+    sql(FIRST.format(name=name, keys=KEYS))
+    now = time.time_ns()
+    columns = "(time_scheduled, id, time_next, epoch, time_created, message)"
+    sql(f"INSERT INTO {name} {columns} VALUES ({now}, 1, {now}, 0, {now}, 'a'), ({now}, 2, NULL, NULL, {now}, 'b')")
+    assert sql(f"NACK {name} 1, 2") == 0
+    assert sorted(sql.column(f"SELECT id FROM STREAM {name} LIMIT 2")) == [1, 2]
+    assert sql(f"RENEW {name} 1 FOR '1h'") == 1
+    assert sql(f"RELEASE {name} 2") == 1
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {name} LIMIT 1 WAIT 10") == [(2, 1)]
+    assert sql(f"NACK {name} 2") == 1
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {name} LIMIT 1 WAIT 10") == [(2, 2)]
+    sql(f"DROP TABLE {name}")
+
+
 def test_dropping_the_table_ends_its_streams(sql, name, stream):
     sql(CURRENT.format(name=name, keys=KEYS))
     receiver = stream(f"SELECT * FROM STREAM {name}")

@@ -119,6 +119,16 @@ RIGHTS = {
     "ACK orders 1": "settler",
     "UPDATE orders SET time_next = 0 WHERE id = 1": "settler",
     "DELETE FROM orders WHERE id = 1": "settler",
+    "NACK orders 1 DELAY '1m' REASON 'it''s \\\\ late'": "settler",
+    "NACK orders WHERE n = 1": "settler",
+    "RELEASE orders 1, 2": "settler",
+    "RENEW orders 1 FOR '5m'": "settler",
+    "REJECT orders 1 REASON 'bad'": "settler",
+    "RETRY orders NOW WHERE n = 1": "settler",
+    "SELECT queue_ack('orders', 1)": "settler",
+    "SELECT queue_nack('orders', 1, 5, 'x')": "settler",
+    "CALL queue_release('orders', 1)": "settler",
+    "CALL queue_renew('orders', 1, '1m')": "settler",
 }
 
 
@@ -154,7 +164,7 @@ def test_each_right_is_a_right_of_its_own(limited, root, sql, prepared):
 
 
 def _right(sql: str) -> str:
-    return {"INSERT": "enqueue", "SELECT": "receive"}.get(sql.split()[0], "settle")
+    return "receive" if " STREAM " in sql else {"INSERT": "enqueue"}.get(sql.split()[0], "settle")
 
 
 ATTACKS = [

@@ -143,11 +143,3 @@ def test_a_large_purge(sql, queue):
     sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(1700)))
     sql(f"UPDATE {q} SET time_acked = 1, time_next = NULL WHERE time_acked IS NULL")
     wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}") == 0, what="the purge of 1700 messages")
-
-
-def test_statements_of_later_releases_are_refused_and_change_nothing(sql, received):
-    q = received
-    before = sql.rows(f"SELECT id, epoch, time_acked FROM {q} ORDER BY id")
-    for statement in (f"NACK {q} 1", f"REJECT {q} 1", f"RELEASE {q} 1", f"RENEW {q} 1 FOR '5m'", f"RETRY {q} NOW"):
-        assert sql.error(statement)[0] in (1235, 1064), statement
-    assert sql.rows(f"SELECT id, epoch, time_acked FROM {q} ORDER BY id") == before

@@ -29,7 +29,7 @@ from engine.model import (
 )
 from engine.options import QueueOptions
 from engine.states import REJECTED_NS, is_lease_end, lease_end
-from engine.store import Claim, Held, Look, LookAndClaim, Release, first_free
+from engine.store import Claim, Held, Look, LookAndClaim, Release, Standing, first_free
 
 T = TypeVar("T")
 
@@ -150,9 +150,10 @@ class MemoryStore:
         ids = first_free(look, count, blocked)
         return LookAndClaim(look, ids, await self.claim(queue, ids, delays_ns) if ids else None)
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> set[MessageId]:
-        async def work() -> set[MessageId]:
-            return {row.id for row in self._rows(queue, ids)}
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
+        async def work() -> dict[MessageId, Standing]:
+            rows = [row for row in self._rows(queue, ids) if row.due_ns < REJECTED_NS]
+            return {row.id: Standing(row.epoch or 0, row.time_next) for row in rows}
 
         return await self._call("unsettled", work)
 

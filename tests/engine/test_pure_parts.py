@@ -20,6 +20,7 @@ from engine.identity import IdKind, can_identify, from_text, id_kind, normalise
 from engine.in_flight import InFlight
 from engine.model import ColumnMeta, Layout, Message, MessageKey
 from engine.sender import fair_shares
+from engine.store import Standing
 
 durations = st.integers(min_value=10_000_000, max_value=3650 * 86400 * SECOND)
 jitters = st.floats(min_value=2 / 3, max_value=4 / 3, exclude_max=True)
@@ -155,6 +156,26 @@ def test_leases_by_holder():
     assert leases.expire(13.0) == 1 and leases.ids() == [1]
     assert [release.epoch for release in leases.drop_holder("b")] == [2]
     assert leases.drop_holder("b") == [] and leases.next_deadline() is None and leases.holders() == []
+
+
+def test_leases_compared_with_the_table():
+    leases = InFlight()
+    for id_ in range(1, 8):
+        leases.add("a", message(id_), 10.0)
+    until = 100 + 5 * 10**9
+    found = {
+        1: Standing(1, 100),  # as it was
+        2: Standing(1, until - until % 1000 + 1),  # renewed
+        3: Standing(1, until - until % 1000),  # nacked: no lease's end
+        4: Standing(0, until - until % 1000 + 1),  # released, and leased again somewhere
+        5: Standing(2, until - until % 1000 + 1),  # leased anew
+        6: Standing(1, None),
+    }
+    assert leases.compare([1, 2, 3, 4, 5, 6, 7, 99], found) == (1, 4)
+    assert sorted(leases.ids()) == [1, 2]
+    assert leases.expire(10.0) == 1 and leases.ids() == [2]
+    assert 14.9 < leases.next_deadline() < 15.1
+    assert [release.lease_until_ns for release in leases.drop_holder("a")] == [found[2].time_next_ns]
 
 
 operations = st.lists(

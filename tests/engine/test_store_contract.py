@@ -262,12 +262,13 @@ async def test_looks_again_and_again_see_what_is_there_whatever_was_there_before
 # --- unsettled
 
 
-async def test_unsettled_are_those_that_exist_and_are_not_acked(bench):
-    await bench.add(Row(1), Row(2), Row(3))
+async def test_unsettled_are_those_that_exist_and_are_not_acked_with_how_they_stand(bench):
+    await bench.add(Row(1, time_next=7), Row(2), Row(3), Row(5, time_next=None, epoch=None))
+    await bench.add(Row(6, time_next=PARKED_NS), Row(7, epoch=3, time_next=REJECTED_NS))
     await bench.ack(2)
     await bench.delete(3)
-    assert await bench.store.unsettled(bench.spec, [1, 2, 3, 4]) == {1}
-    assert await bench.store.unsettled(bench.spec, []) == set()
+    assert await bench.store.unsettled(bench.spec, [1, 2, 3, 4, 5, 6, 7]) == {1: (0, 7), 5: (0, None)}
+    assert await bench.store.unsettled(bench.spec, []) == {}
 
 
 # --- release

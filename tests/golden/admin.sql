@@ -181,33 +181,13 @@ USE `my db`
 USE
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1
 
--- NACK
-NACK q 103 DELAY 30 REASON 'HTTP 429'
---> error 1235 (42000): NACK is not supported by this version; to have a message sent again now: UPDATE q SET time_next = 0 WHERE id = 103
-
--- REJECT
-REJECT q 105 REASON 'bad JSON'
---> error 1235 (42000): REJECT is not supported by this version; there are no dead-letter queues yet; to end a message: ACK q 105, or DELETE FROM q WHERE id = 105
-
--- RELEASE
-RELEASE q 106
---> error 1235 (42000): RELEASE is not supported by this version; closing the stream gives its unacked messages back; or UPDATE q SET time_next = 0 WHERE id = 106
-
 -- RELEASE SAVEPOINT is ordinary
 RELEASE SAVEPOINT a
 --> pass through
 
--- RENEW
-RENEW q 107 FOR '5m'
---> error 1235 (42000): RENEW is not supported by this version; UPDATE q SET time_next = time_next + 300000000000 WHERE id = 107 holds a message 5 minutes longer
-
 -- REDRIVE
 REDRIVE q_dead LIMIT 5
 --> error 1235 (42000): REDRIVE is not supported by this version; there are no dead-letter queues yet
-
--- RETRY
-RETRY q NOW
---> error 1235 (42000): RETRY is not supported by this version; UPDATE q SET time_next = 0 WHERE time_acked IS NULL makes postponed messages due
 
 -- ALTER QUEUE
 ALTER QUEUE q SET (ack_wait = 5, max_rate = '10/s',);
@@ -283,10 +263,6 @@ EXPLAIN DELIVERY FOR q WHERE id = 42
 -- EXPLAIN of a table called delivery
 EXPLAIN delivery
 --> pass through
-
--- CALL queue_ack
-CALL queue_ack('q', 101)
---> error 1235 (42000): CALL queue_ack is not supported by this version; use ACK q 101, or UPDATE q SET state = 'acked' WHERE id = 101
 
 -- CALL of another procedure
 CALL queue_report('q')

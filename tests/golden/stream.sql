@@ -268,10 +268,6 @@ SELECT * FROM STREAM q WITH (prefetch = 1, prefetch = 2)
 SELECT * FROM STREAM q LIMIT 5 )
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ')' at line 1
 
--- acking by SELECT
-SELECT queue_ack('q', 101, 102)
---> error 1235 (42000): queue_ack() is not supported by this version; use ACK q 101, or UPDATE q SET state = 'acked' WHERE id = 101
-
 -- the name of the function in a string
 SELECT 'queue_ack(1)'
 --> pass through

@@ -150,3 +150,33 @@ def test_what_may_have_been_undone_is_not_counted() -> None:
     rolled_back = scope.record(verb=TransactionVerb.ROLLBACK, ok=True, in_transaction=False)
     assert rolled_back is not None
     assert rolled_back.counted == ()
+
+
+NACK = Effects(touched=frozenset({Q}), changed=((Q, (1, 2)),))
+REJECT = Effects(settled=((Q, (3,)),), rejected=frozenset({Q}))
+
+
+def test_given_up_leases_and_rejections_are_reported_at_commit() -> None:
+    scope = TransactionScope()
+    assert scope.record(NACK, ok=True, in_transaction=True) is None
+    assert scope.record(REJECT, ok=True, in_transaction=True) is None
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    queue = frozenset({Q})
+    assert report == CommitReport(touched=queue, settled={Q: (3,)}, changed={Q: (1, 2)}, rejected=queue)
+    assert scope.empty
+
+
+def test_given_up_leases_are_uncertain_where_the_end_is() -> None:
+    scope = TransactionScope()
+    scope.record(NACK, ok=True, in_transaction=True)
+    scope.record(REJECT, ok=True, in_transaction=True)
+    report = scope.record(ok=True, in_transaction=False)
+    queue = frozenset({Q})
+    assert report == CommitReport(touched=queue, uncertain=queue, rejected=queue)
+
+
+def test_given_up_leases_that_are_rolled_back_are_none() -> None:
+    scope = TransactionScope()
+    scope.record(NACK, ok=True, in_transaction=True)
+    report = scope.record(verb=TransactionVerb.ROLLBACK, ok=True, in_transaction=False)
+    assert report == CommitReport(touched=frozenset({Q}))

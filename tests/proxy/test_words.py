@@ -19,6 +19,8 @@ reports = st.builds(
     touched=st.frozensets(names, max_size=4),
     settled=st.dictionaries(names, st.lists(ids, max_size=10).map(tuple), max_size=4),
     uncertain=st.frozensets(names, max_size=4),
+    changed=st.dictionaries(names, st.lists(ids, max_size=10).map(tuple), max_size=4),
+    rejected=st.frozensets(names, max_size=4),
 )
 
 
@@ -47,16 +49,22 @@ def test_more_ids_than_a_word_holds_make_the_queue_uncertain(ids):
     assert told == CommitReport(touched=frozenset((big,)), settled={small: (1, 2)}, uncertain=frozenset((big,)))
 
 
+def test_a_word_of_a_worker_that_knows_fewer_kinds_is_understood():
+    assert report_of({"t": [["d", "q"]], "s": [], "u": []}) == CommitReport(touched=frozenset((QueueName("d", "q"),)))
+
+
 @given(st.lists(reports, min_size=1, max_size=4))
 def test_reports_told_together_say_what_they_said_alone(told):
     together = merged(told)
     assert together.touched == {name for report in told for name in report.touched}
     assert together.uncertain == {name for report in told for name in report.uncertain}
-    expected: dict[QueueName, list] = {}
-    for report in told:
-        for name, settled in report.settled.items():
-            expected.setdefault(name, []).extend(settled)
-    assert {name: list(settled) for name, settled in together.settled.items()} == expected
+    assert together.rejected == {name for report in told for name in report.rejected}
+    for kind in ("settled", "changed"):
+        expected: dict[QueueName, list] = {}
+        for report in told:
+            for name, named in getattr(report, kind).items():
+                expected.setdefault(name, []).extend(named)
+        assert {name: list(named) for name, named in getattr(together, kind).items()} == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(Kind), st.integers(0, 63), st.text(max_size=50)), max_size=6), st.data())

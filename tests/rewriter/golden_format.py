@@ -16,6 +16,7 @@ from rewriter.plan import (
     Effects,
     EndInGroup,
     Execute,
+    ExecuteCounting,
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
@@ -23,6 +24,7 @@ from rewriter.plan import (
     Passthrough,
     Plan,
     PlanContext,
+    Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
@@ -90,6 +92,10 @@ def rendered(plan: Plan) -> list[str]:
             lines = [f"after group {value} of {group.queue} by {group.column}: {held}", f"or at once: {plain}"]
             own = "numbered by the database" if plan.numbered else f"id {plan.id}"
             return [*lines, f"message of {follow}, {own}", *_effects(effects)]
+        case ExecuteCounting(_, counts, column):
+            return [f"tell the count as {column}", *rendered(counts)]
+        case Rebind(sql, parameters, column):
+            return [f"plan again with {parameters} values" + (f", a result with {column}" if column else "")]
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():
@@ -117,6 +123,8 @@ def _effects(effects: Effects) -> list[str]:
         return []
     lines = [f"touched {queue}" for queue in sorted(effects.touched)]
     lines += [f"settled {queue}: {', '.join(map(repr, ids))}" for queue, ids in effects.settled]
+    lines += [f"changed {queue}: {', '.join(map(repr, ids))}" for queue, ids in effects.changed]
+    lines += [f"rejected {queue}" for queue in sorted(effects.rejected)]
     lines += [f"uncertain {queue}" for queue in sorted(effects.uncertain)]
     lines += ["catalog"] if effects.catalog else []
     lines += [f"transaction {effects.transaction.value}"] if effects.transaction else []

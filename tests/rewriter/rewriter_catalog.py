@@ -63,6 +63,15 @@ def limited() -> QueueSpec:
     return replace(spec("shop", "limited"), options=options, indexes=indexes, comment=comment)
 
 
+BARE = QueueSpec(
+    QueueName("shop", "bare"),
+    QueueOptions(),
+    tuple(ColumnMeta(name, BIGINT, BINARY) for name in ("id", "priority", "epoch", "time_next", "time_acked")),
+    ("id",),
+)
+"""Vitess's current layout, and nothing else."""
+
+
 def grouped(table: str, *columns: str) -> QueueSpec:
     """A queue whose messages form groups, with an id that counts itself."""
     one = spec("shop", table, user=("order_id", *columns))
@@ -75,6 +84,7 @@ SPECS = (
     grouped("parts"),
     grouped("jobs", "job"),
     limited(),
+    BARE,
     spec("shop", "q"),
     spec("shop", "orders"),
     spec("shop", "my-queue"),

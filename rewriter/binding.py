@@ -1,0 +1,26 @@
+"""Values written into a text in the place of its `?`, so that it can be planned as if a client had sent it so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rewriter.lexical import leading_verb
+from rewriter.tokens import Kind, tokenize
+
+
+def bound_text(sql: str, literals: Sequence[str], sql_modes: Collection[str] = ()) -> str:
+    """The text with its `?`, in order, replaced by SQL literals, as many as there are.
+
+    Raises:
+        RewriteError: the text cannot be read.
+    """
+    verb, end = leading_verb(sql.encode("utf-8", "surrogatepass"))
+    # The tokenizer keeps what follows CALL as one token.
+    readable = " " * end + sql[end:] if verb == b"CALL" and sql[:end].isascii() else sql
+    places = [token.start for token in tokenize(readable, sql_modes) if token.kind is Kind.PARAMETER]
+    pieces: list[str] = []
+    last = 0
+    for place, literal in zip(places, literals, strict=True):
+        pieces += [sql[last:place], literal]
+        last = place + 1
+    return "".join([*pieces, sql[last:]])

@@ -1,0 +1,128 @@
+"""NACK, RELEASE, RENEW, REJECT and RETRY on a known queue, each a single UPDATE in the table's terms.
+
+What each changes can be read off the rows (engine.states), so a second one, or one that comes too late, counts none:
+    NACK      delivered, not acked: due after the delay, with no lease
+    RELEASE   in flight: due at once and first in line, the delivery not counted
+    RENEW     delivered, not acked: leased for that long from now
+    REJECT    not acked: set aside, to be moved to the dead-letter queue
+    RETRY     waiting for a later time, not in flight: due at once
+Messages that somebody parked by hand are left alone by all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, QueueSpec
+from engine.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
+from rewriter.plan import Effects, Execute
+from rewriter.schema_ddl import quoted
+from rewriter.settle_passes import ids_condition, known_ids, table_of
+from rewriter.settled import key_kind, settled_ids
+from rewriter.statements import Retry, Settle, Verb
+
+_TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the TEXT family, STRING
+_COUNTERS: Mapping[Verb, str] = {
+    Verb.NACK: "nacked",
+    Verb.RELEASE: "released",
+    Verb.RENEW: "renewed",
+    Verb.REJECT: "rejected",
+}
+_STEP_NS = 1000  # of the databases' clocks
+
+
+def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execute:
+    """A verb by ids or by condition."""
+    condition = ids_condition(statement.ids, spec) if statement.ids else statement.condition
+    assignments = [_time_next(statement, spec, now_sql), *_errors(statement, spec)]
+    if statement.verb is Verb.RELEASE:
+        assignments.append("epoch = epoch - 1")
+    sql = (
+        f"UPDATE {table_of(spec)} SET {', '.join(assignments)}"
+        f" WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
+    )
+    effects = replace(_effects(statement, spec), tally=(spec.name, _COUNTERS[statement.verb]))
+    return Execute(sql, effects, _warnings(statement, spec))
+
+
+def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
+    """RETRY q NOW."""
+    waiting = (
+        f"time_acked IS NULL AND time_next > {now_sql} AND time_next < {REJECTED_NS} AND NOT (epoch > 0 AND {leased()})"
+    )
+    condition = f"({statement.condition}) AND {waiting}" if statement.condition else waiting
+    sql = f"UPDATE {table_of(spec)} SET time_next = {now_sql} WHERE {condition}"
+    return Execute(sql, Effects(touched=frozenset((spec.name,))))
+
+
+def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
+    duration_ns = statement.duration_ns - statement.duration_ns % _STEP_NS
+    match statement.verb:
+        case Verb.NACK:
+            return f"time_next = {now_sql} + {duration_ns}" if duration_ns else f"time_next = {now_sql}"
+        case Verb.RENEW:
+            return f"time_next = {now_sql} + {lease_end(duration_ns)}"
+        case Verb.REJECT:
+            return f"time_next = {REJECTED_NS}"
+        case Verb.RELEASE:
+            scheduled = spec.column("time_scheduled") is not None
+            return f"time_next = LEAST(time_scheduled, {now_sql})" if scheduled else f"time_next = {now_sql}"
+
+
+def _concerned(verb: Verb, now_sql: str) -> str:
+    if verb is Verb.RELEASE:
+        return in_flight(now_sql)
+    delivered = "" if verb is Verb.REJECT else " AND epoch > 0"
+    return f"time_acked IS NULL{delivered} AND {not_set_aside()}"
+
+
+# --- reasons
+
+
+def _kept(spec: QueueSpec) -> list[str]:
+    """The columns that take a reason."""
+    return [name for name in ERROR_COLUMNS if (c := spec.column(name)) is not None and c.type in _TEXT_TYPES]
+
+
+def _errors(statement: Settle, spec: QueueSpec) -> list[str]:
+    if statement.reason is None:
+        return []
+    text = _literal(statement.reason[:ERROR_CHARACTERS])
+    values = {"first_error": f"COALESCE(first_error, {text})", "last_error": text}
+    return [f"{name} = {values[name]}" for name in _kept(spec)]
+
+
+def _literal(text: str) -> str:
+    """Where backslashes do not escape, the tokenizer has refused the text that had one."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _warnings(statement: Settle, spec: QueueSpec) -> tuple[str, ...]:
+    missing = [name for name in ERROR_COLUMNS if name not in _kept(spec)]
+    if statement.reason is None or not missing:
+        return ()
+    adding = ", ".join(f"ADD COLUMN {name} VARCHAR({ERROR_CHARACTERS}) NULL" for name in missing)
+    return (
+        f"queue '{spec.name.table}' has no column for the reason, which is dropped;"
+        f" ALTER TABLE {quoted(spec.name.table)} {adding} would keep it",
+    )
+
+
+# --- effects
+
+
+def _effects(statement: Settle, spec: QueueSpec) -> Effects:
+    queue = frozenset((spec.name,))
+    ids, certain = known_ids(statement.ids, spec) if statement.ids else _ids_of(statement.condition, spec)
+    named = ((spec.name, ids),) if ids else ()
+    uncertain = frozenset() if certain else queue
+    if statement.verb is Verb.REJECT:
+        return Effects(settled=named, uncertain=uncertain, rejected=queue)
+    touched = frozenset() if statement.verb is Verb.RENEW else queue
+    return Effects(touched=touched, changed=named, uncertain=uncertain)
+
+
+def _ids_of(condition: str, spec: QueueSpec) -> tuple[tuple[int | str | bytes, ...], bool]:
+    ids = settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec))
+    return ((), False) if ids is None else (ids, True)

@@ -1,0 +1,349 @@
+"""NACK, RELEASE, RENEW, REJECT and RETRY: what each changes, counts and leads to (docs/sql.md, Settle)."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import mysql.connector
+import pytest
+from servers import NS, wait_until
+
+from engine.states import PARKED_NS, REJECTED_NS
+
+
+@pytest.fixture
+def held(sql, queue):
+    """A queue of five messages, all delivered a moment ago and leased for long."""
+    q = queue("n INT", ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3), (4), (5)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 5") == [1, 2, 3, 4, 5]
+    return q
+
+
+@contextlib.contextmanager
+def prepared(gate) -> Iterator[Any]:
+    """Runs statements in the binary protocol; gives the rows, or how many were affected."""
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+
+    def run(statement: str, *values: Any) -> Any:
+        with contextlib.closing(link.cursor(prepared=True)) as cursor:
+            cursor.execute(statement, values)
+            return cursor.fetchall() if cursor.with_rows else cursor.rowcount
+
+    yield run
+    link.close()
+
+
+def due(sql, q):
+    return sql.column(f"SELECT id FROM STREAM {q} LIMIT 100 NOWAIT")
+
+
+# --- NACK
+
+
+@pytest.mark.parametrize("which", ["2, 4", "(2, 4)", "'2', '4'", "WHERE id IN (2, 4)", "WHERE n IN (4, 2)"])
+def test_a_nack_brings_messages_again_at_once(sql, held, which):
+    assert sql(f"NACK {held} {which}") == 2
+    assert sql.column(f"SELECT id FROM {held} WHERE time_next % 1000 = 1 ORDER BY id") == [1, 3, 5]
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {held} LIMIT 2 WAIT 10") == [(2, 2), (4, 2)]
+    assert due(sql, held) == []
+
+
+@pytest.mark.parametrize("delay", ["30", "'30s'", "'0.5m'", "30.0"])
+def test_a_nack_with_a_delay_postpones(sql, held, delay):
+    before = time.time_ns()
+    assert sql(f"NACK {held} 1 DELAY {delay}") == 1
+    (until,) = sql.row(f"SELECT time_next FROM {held} WHERE id = 1")
+    assert before + 25 * NS < until < time.time_ns() + 35 * NS and until % 1000 == 0
+    assert due(sql, held) == []
+
+
+def test_a_delayed_nack_fires_by_the_timer(sql, held, stream):
+    receiver = stream(f"SELECT id, epoch FROM STREAM {held}")
+    assert sql(f"NACK {held} 3 DELAY '300ms'") == 1
+    assert receiver.wait(1, timeout=10) == [(3, 2)]
+
+
+def test_reasons_are_kept_first_and_last(sql, held):
+    assert sql(f"NACK {held} 1 REASON 'it''s \\\\ \"late\"'") == 1
+    assert sql(f"NACK {held} 1 DELAY 5 REASON 'HTTP 429'") == 1
+    assert sql(f"NACK {held} 1") == 1
+    assert sql(f"REJECT {held} 2 REASON 'ü{'x' * 2000}'") == 1
+    assert sql.row(f"SELECT first_error, last_error FROM {held} WHERE id = 1") == ('it\'s \\ "late"', "HTTP 429")
+    assert sql.value(f"SELECT COUNT(*) FROM {held} WHERE id > 2 AND last_error IS NOT NULL") == 0
+
+
+def test_a_nack_counts_delivered_unacked_messages_only(sql, held):
+    sql(f"ACK {held} 1")
+    sql(f"INSERT INTO {held} (n) VALUES (6)")
+    sql(f"UPDATE {held} SET time_next = {PARKED_NS} WHERE id = 2")
+    assert sql(f"NACK {held} 1, 2, 6, 999") == 0
+    assert sql(f"NACK {held} 1, 2, 3, 6, 999") == 1
+    assert sql(f"RENEW {held} 1, 2, 6, 999 FOR 60") == 0
+    assert sql(f"REJECT {held} 1, 2, 999") == 0
+    assert sql(f"RELEASE {held} 1, 2, 6, 999") == 0
+    assert sql.value(f"SELECT time_next FROM {held} WHERE id = 2") == PARKED_NS
+
+
+def test_a_nack_frees_the_receivers_window_at_once(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'")
+    receiver = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 1)")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    assert receiver.wait(1) == [(1,)]
+    for number, verb in enumerate(("NACK {q} 1 DELAY 3600", "REJECT {q} 2"), 2):
+        sql(verb.format(q=q))
+        assert receiver.wait(number)[-1] == (number,)
+    assert sql(f"RELEASE {q} 3") == 1
+    assert receiver.wait(4)[-1] == (3,)  # it may have it again, for nobody else is there
+
+
+def test_a_nacked_message_may_go_to_another_receiver(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'")
+    first, second = stream(f"SELECT id FROM STREAM {q}"), stream(f"SELECT id FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    wait_until(lambda: first.rows or second.rows)
+    for _ in range(20):
+        sql(f"NACK {q} 1")
+        wait_until(lambda: sql.value(f"SELECT time_next % 1000 = 1 FROM {q}"))
+        if first.rows and second.rows:
+            break
+    assert len(first.rows) + len(second.rows) >= 2
+    assert sql(f"ACK {q} 1") == 1
+
+
+# --- in transactions
+
+
+@pytest.mark.parametrize("verb", ["NACK {q} 1", "RELEASE {q} 1", "RENEW {q} 1 FOR '2h'", "REJECT {q} 1"])
+@pytest.mark.parametrize("undo", ["ROLLBACK", "ROLLBACK TO SAVEPOINT s"])
+def test_what_is_rolled_back_never_happened(sql, queue, stream, connect, verb, undo):
+    q = queue("n INT", ack_wait="'1h'")
+    receiver = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 2)")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert receiver.wait(2) == [(1,), (2,)]
+    before = sql.rows(f"SELECT id, epoch, time_next, last_error FROM {q} ORDER BY id")
+    other = connect(autocommit=False)
+    other("BEGIN")
+    other("SAVEPOINT s")
+    assert other(verb.format(q=q)) == 1
+    other(undo)
+    other("COMMIT")
+    assert sql.rows(f"SELECT id, epoch, time_next, last_error FROM {q} ORDER BY id") == before
+    sql(f"INSERT INTO {q} (n) VALUES (3)")
+    assert sql(f"ACK {q} 2") == 1
+    assert receiver.wait(3) == [(1,), (2,), (3,)]  # one is acked, so one more fits; 1 is still held, and counts
+    sql(f"INSERT INTO {q} (n) VALUES (4)")
+    receiver.close()
+    assert sorted(sql.column(f"SELECT id FROM STREAM {q} LIMIT 3 WAIT 10")) == [1, 3, 4]
+
+
+def test_a_nack_is_heard_of_at_commit(sql, held, connect, stream):
+    receiver = stream(f"SELECT id FROM STREAM {held}")
+    other = connect(autocommit=False)
+    other("BEGIN")
+    assert other(f"NACK {held} 1") == 1
+    assert other(f"ACK {held} 2") == 1
+    assert receiver.rows == []
+    other("COMMIT")
+    assert receiver.wait(1) == [(1,)]
+
+
+# --- RELEASE
+
+
+def test_a_release_takes_the_delivery_back_and_is_first_in_line(sql, held):
+    sql(f"INSERT INTO {held} (n) VALUES (6)")
+    assert sql(f"RELEASE {held} 5, 4") == 2
+    assert sql.column(f"SELECT epoch FROM {held} WHERE id IN (4, 5)") == [0, 0]
+    assert sql.column(f"SELECT state FROM {held} WHERE id IN (4, 5)") == ["to_be_fired"] * 2
+    assert sql(f"RELEASE {held} 5") == 0
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {held} LIMIT 3") == [(4, 1), (5, 1), (6, 1)]
+
+
+def test_a_release_concerns_what_is_in_flight_only(sql, held):
+    sql(f"NACK {held} 1 DELAY 60")
+    sql(f"UPDATE {held} SET time_next = 1 WHERE id = 2")
+    assert sql(f"RELEASE {held} WHERE id <= 3") == 1
+    assert sql.column(f"SELECT epoch FROM {held} WHERE id <= 3 ORDER BY id") == [1, 1, 0]
+
+
+# --- RENEW
+
+
+def test_a_renewed_lease_holds_and_goes_back_with_its_receiver(sql, queue, stream):
+    q = queue("n INT", ack_wait="'400ms'", min_backoff="'10ms'", max_backoff="'400ms'")
+    receiver = stream(f"SELECT id, epoch FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert receiver.wait(2) == [(1, 1), (2, 1)]
+    assert sql(f"RENEW {q} 1 FOR '1h'") == 1
+    assert sql.value(f"SELECT time_next % 1000 FROM {q} WHERE id = 1") == 1
+    assert receiver.wait(4)[2:] == [(2, 2), (2, 3)]  # the other comes again and again
+    assert sql(f"ACK {q} 2") == 1
+    receiver.close()
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {q} LIMIT 1 WAIT 10") == [(1, 2)]  # not after an hour
+
+
+def test_a_renewed_message_goes_on_filling_the_window(sql, queue, stream):
+    q = queue("n INT", ack_wait="'300ms'", min_backoff="'10ms'", max_backoff="'300ms'")
+    receiver = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 1)")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert receiver.wait(1) == [(1,)]
+    assert sql(f"RENEW {q} WHERE n = 1 FOR '1h'") == 1
+    time.sleep(1.0)  # the lease that it had is over, and it has not come again
+    assert receiver.rows == [(1,)]
+    assert sql(f"ACK {q} 1") == 1
+    assert receiver.wait(2)[1] == (2,)
+
+
+# --- REJECT and RETRY
+
+
+def test_a_rejected_message_is_never_sent_again(sql, queue):
+    q = queue("n INT", ack_wait="'100ms'", min_backoff="'10ms'", max_backoff="'100ms'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 2") == [1, 2]
+    assert sql(f"REJECT {q} 1, 3 REASON 'no'") == 2
+    for epoch in range(2, 5):
+        assert sql.rows(f"SELECT id, epoch FROM STREAM {q} LIMIT 1 WAIT 10") == [(2, epoch)]
+
+
+def test_retry_now_makes_due_what_waits(sql, held):
+    later = time.time_ns() + 3600 * NS
+    sql(f"INSERT INTO {held} (n, time_scheduled) VALUES (6, {later}), (7, {later})")
+    sql(f"NACK {held} 1, 2 DELAY 3600")
+    sql(f"UPDATE {held} SET time_next = {PARKED_NS} WHERE id = 3")
+    assert sql(f"RETRY {held} NOW WHERE n IN (1, 6)") == 2
+    assert sorted(sql.column(f"SELECT id FROM STREAM {held} LIMIT 2 WAIT 10")) == [1, 6]
+    assert sql(f"RETRY {held} NOW") == 2
+    assert sorted(sql.column(f"SELECT id FROM STREAM {held} LIMIT 2 WAIT 10")) == [2, 7]
+    assert sql(f"RETRY {held} NOW") == 0
+    assert sql.column(f"SELECT id FROM {held} WHERE time_next IN ({PARKED_NS}, {REJECTED_NS})") == [3]
+
+
+# --- prepared, as functions, with other ids
+
+
+def test_prepared_verbs(gate, sql, held):
+    with prepared(gate) as run:
+        assert run(f"NACK {held} ?, ?", 1, 2) == 2
+        assert run(f"NACK {held} ? DELAY ? REASON ?", 1, 3600, "it's \\ 'late'") == 1
+        assert run(f"NACK {held} WHERE n = ? DELAY ?", 2, "1h") == 1
+        assert run(f"RENEW {held} ? FOR ?", 3, "2h") == 1
+        assert run(f"RELEASE {held} ?", 4) == 1
+        assert run(f"REJECT {held} WHERE n = ?", 5) == 1
+        assert run(f"RETRY {held} NOW WHERE n = ?", 2) == 1
+        with pytest.raises(mysql.connector.Error) as caught:
+            run(f"NACK {held} ? DELAY ?", 1, "soon")
+        assert caught.value.errno == 1231
+    assert sql.value(f"SELECT last_error FROM {held} WHERE id = 1") == "it's \\ 'late'"
+    assert sorted(due(sql, held)) == [2, 4]
+
+
+def test_a_parameter_in_plain_text_is_an_error(sql, held):
+    assert sql.error(f"NACK {held} 1 DELAY ?")[0] == 1064
+
+
+def test_selected_functions_tell_how_many_changed(gate, sql, held):
+    assert sql.rows(f"SELECT queue_ack('{held}', 1, 2, 999)") == [(2,)]
+    assert sql.rows(f"SELECT queue_ack('{gate.database}.{held}', 1) AS again FROM DUAL") == [(0,)]
+    assert sql.rows(f"SELECT queue_nack('{held}', 3, '1h', 'late')") == [(1,)]
+    assert sql.rows(f"SELECT queue_renew('{held}', 4, '2h')") == [(1,)]
+    assert sql.rows(f"SELECT queue_release('{held}', 4, 5) LIMIT 1") == [(2,)]
+    assert sql.rows(f"SELECT queue_reject('{held}', 5, 'bad')") == [(1,)]
+    assert sql.column(f"SELECT id FROM {held} WHERE time_acked IS NOT NULL ORDER BY id") == [1, 2]
+    assert due(sql, held) == [4]
+    with sql.connection.cursor() as cursor:
+        cursor.execute(f"SELECT queue_ack('{held}',  4)")
+        assert cursor.description[0][0] == f"queue_ack('{held}',  4)"
+
+
+def test_a_selected_function_belongs_to_the_transaction(sql, held):
+    sql("BEGIN")
+    assert sql.value(f"SELECT queue_ack('{held}', 1)") == 1
+    sql("ROLLBACK")
+    assert sql.value(f"SELECT queue_ack('{held}', 1)") == 1
+
+
+def test_called_functions(sql, held):
+    assert sql(f"CALL queue_ack('{held}', 1, 2)") == 2
+    assert sql(f"CALL queue_nack('{held}', 3)") == 1
+    assert sql(f"CALL queue_nack('{held}', 3, NULL, 'late')") == 1
+    assert sql(f"CALL queue_release('{held}', 4)") == 1
+    assert sql(f"CALL queue_renew('{held}', 5, 3600)") == 1
+    assert sql(f"CALL queue_reject('{held}', 5)") == 1
+    assert sorted(due(sql, held)) == [3, 4]
+
+
+def test_prepared_functions(gate, sql, held):
+    with prepared(gate) as run:
+        assert run("SELECT queue_ack(?, ?, ?)", held, 1, 2) == [(2,)]
+        assert run(f"SELECT queue_nack('{held}', ?, ?, ?)", 3, "1h", "late") == [(1,)]
+        assert run("CALL queue_release(?, ?)", held, 4) == 1
+        assert run(f"SELECT queue_ack('{held}', 5)") == [(1,)]
+    assert sql.column(f"SELECT id FROM {held} WHERE time_acked IS NOT NULL ORDER BY id") == [1, 2, 5]
+    assert sql.row(f"SELECT first_error, last_error FROM {held} WHERE id = 3") == ("late", "late")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT queue_ack('{q}', 1), 2",
+        "SELECT queue_ack('{q}', id) FROM {q}",
+        "SELECT 1 + queue_ack('{q}', 1)",
+        "SELECT queue_ack('{q}', 1) UNION SELECT 1",
+        "SELECT queue_nack('{q}', 1 + 1)",
+    ],
+)
+def test_other_uses_of_the_functions_are_refused(sql, held, text):
+    errno, told = sql.error(text.format(q=held))
+    assert errno == 1235 and "instead" not in told and told
+    assert sql.value(f"SELECT COUNT(*) FROM {held} WHERE time_acked IS NOT NULL") == 0
+
+
+@pytest.mark.parametrize(
+    ("declared", "literals"),
+    [("VARCHAR(40)", ["'a-1'", "'it''s'"]), ("VARBINARY(16)", ["X'00ff27'", "X'5c'"])],
+)
+def test_ids_of_other_kinds(sql, queue, stream, declared, literals):
+    q = queue(f"id {declared} PRIMARY KEY, n INT", ack_wait="'1h'")
+    one, two = literals
+    sql(f"INSERT INTO {q} (id, n) VALUES ({one}, 1), ({two}, 2)")
+    receiver = stream(f"SELECT n FROM STREAM {q} WITH (prefetch = 2)")
+    receiver.wait(2)
+    assert sql(f"NACK {q} {one} DELAY 3600") == 1
+    assert sql(f"RENEW {q} {two} FOR '2h'") == 1
+    sql(f"INSERT INTO {q} (id, n) VALUES ('new', 3)")
+    assert receiver.wait(3)[2] == (3,)  # the window has room again
+    assert sql.value(f"SELECT queue_release('{q}', {two})") == 1
+    assert sql.value(f"SELECT queue_reject('{q}', {one})") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("NACK {q} 1 DELAY '11y'", 1231),
+        ("NACK {q} 1 DELAY '5000d'", 1231),
+        ("RENEW {q} 1 FOR '1ms'", 1231),
+        ("RENEW {q} 1", 1064),
+        ("NACK {q} x", 1064),
+        ("NACK {q} 'x'", 1366),
+        ("RETRY {q}", 1064),
+        ("NACK nowhere_at_all 1", 1146),
+        ("NACK {q} WHERE id = 1 LIMIT 1", 1235),
+        ("NACK {q} WHERE nonsense = 1", 1054),
+    ],
+)
+def test_what_is_wrong_is_told(sql, held, text, number):
+    assert sql.error(text.format(q=held))[0] == number
+
+
+def test_release_savepoint_is_ordinary_sql(sql):
+    sql("BEGIN")
+    sql("SAVEPOINT s")
+    assert sql("RELEASE SAVEPOINT s") == 0
+    sql("COMMIT")
