@@ -193,8 +193,9 @@ def test_a_renewed_message_goes_on_filling_the_window(sql, queue, stream):
     receiver = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 1)")
     sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
     assert receiver.wait(1) == [(1,)]
+    over = sql.value(f"SELECT time_next FROM {q} WHERE id = 1") + NS // 2
     assert sql(f"RENEW {q} WHERE n = 1 FOR '1h'") == 1
-    time.sleep(1.0)  # the lease that it had is over, and it has not come again
+    wait_until(lambda: time.time_ns() > over, what="the end of the lease that it had")
     assert receiver.rows == [(1,)]
     assert sql(f"ACK {q} 1") == 1
     assert receiver.wait(2)[1] == (2,)
