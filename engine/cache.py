@@ -47,6 +47,13 @@ class MessageCache:
         assert len(self._ids) == len(self._keys), "an id is cached twice"
         return fits
 
+    def add(self, keys: Sequence[MessageKey]) -> None:
+        """Take in further keys. There must be room for them."""
+        fresh = [key for key in keys if key.id not in self._ids]
+        self._keys = deque(sorted((*self._keys, *fresh), key=delivery_order))
+        self._ids.update(key.id for key in fresh)
+        assert len(self._ids) == len(self._keys) <= max(self.limit, 1), "more keys than the cache holds"
+
     def _beyond(self, fresh: list[MessageKey]) -> list[MessageKey]:
         last = delivery_order(fresh[-1])
         ids = {key.id for key in fresh}

@@ -16,7 +16,7 @@ from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.errors import BackendError, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.group_scan import GroupScan
 from engine.groups import group_key
-from engine.message_manager import MessageManager
+from engine.message_manager import FILTERS_MAX, MessageManager
 from engine.metrics import QueueMetrics
 from engine.model import (
     CommitReport,
@@ -90,12 +90,14 @@ class Engine:
         clock: Clock,
         jitter: Jitter,
         database_work_limit: int = 8,
+        filters_max: int = FILTERS_MAX,
         logger: logging.Logger | None = None,
         neighbours: Neighbours | None = None,
         purges: bool = True,
     ) -> None:
         self._store, self._clock, self._jitter = store, clock, jitter
         self._work_limit = database_work_limit
+        self._filters_max = filters_max
         self._neighbours = neighbours or _Nobody()
         self._purges = purges
         self._logger = logger or logging.getLogger("queuegate.engine")
@@ -197,7 +199,8 @@ class Engine:
         metrics = QueueMetrics()
         shared = (queue, self._store, self._work, self._clock, self._jitter, metrics, self._logger)
         report = CommitReport(touched=frozenset((queue.name,)))
-        manager = MessageManager(*shared, self._watcher.doubt, lambda: self._neighbours.committed(report))
+        told = (self._watcher.doubt, lambda: self._neighbours.committed(report))
+        manager = MessageManager(*shared, *told, filters_max=self._filters_max)
         served = _Served(manager, Purger(*shared, lambda: self._neighbours.leads) if self._purges else None)
         self._served[queue.name] = served
         await served.manager.open()

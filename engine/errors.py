@@ -53,6 +53,13 @@ class UnknownColumn(EngineError):
     sqlstate = "42S22"
 
 
+class TooManyFilters(EngineError):
+    """The queue has streams with as many different conditions as it may have."""
+
+    errno = 1226
+    sqlstate = "42000"
+
+
 class StreamKilled(EngineError):
     """KILL QUERY ended the stream."""
 

@@ -17,7 +17,7 @@ call to the store. No locks: state changes between awaits only, and only the man
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -27,8 +27,9 @@ from engine.conflicts import Conflicts
 from engine.errors import EngineError
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
-from engine.model import Message, MessageId, QueueSpec, WaitMode
+from engine.model import Condition, Message, MessageId, QueueSpec, WaitMode
 from engine.poller import Looked, Poller
+from engine.scanner import Scanner
 from engine.sender import CLAIM_MAX, Sender, Sent, Taker
 from engine.store import MessageStore
 from engine.subscription import Subscription
@@ -94,7 +95,8 @@ class Pass:
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all lanes of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for a
-    receiver that can no longer take them."""
+    receiver that can no longer take them. `leased`: these were, so no other lane need try. `note_due`: then a lease
+    runs out."""
 
     store: MessageStore
     work: DatabaseWork
@@ -104,24 +106,33 @@ class Surroundings:
     in_flight: InFlight[Subscription]
     wake: Callable[[], None]
     orphaned: Callable[[Sequence[Message]], None]
+    leased: Callable[[Collection[MessageId]], None]
+    note_due: Callable[[float], None]
 
 
 class Lane:
     """See the module."""
 
-    def __init__(self, queue: QueueSpec, around: Surroundings) -> None:
+    def __init__(self, queue: QueueSpec, around: Surroundings, condition: Condition | None = None) -> None:
         store, work, clock, metrics = around.store, around.work, around.clock, around.metrics
         self.queue = queue
+        self.condition = condition
         self.mode = Mode.IDLE
         self._clock, self._wake, self._orphaned = clock, around.wake, around.orphaned
         self._cache = MessageCache(queue.options.cache_size)
         self._conflicts = Conflicts()
-        self._poller = Poller(store, work, clock, self._cache, self._conflicts, metrics)
-        shared = (self._cache, around.in_flight, self._conflicts, metrics)
-        self._sender = Sender(store, work, clock, around.jitter, *shared, self._poller.note_due)
+        cache, conflicts = self._cache, self._conflicts
+        self._poller: Poller | Scanner
+        if condition is None:
+            self._poller = Poller(store, work, clock, cache, conflicts, metrics)
+        else:
+            self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics)
+        shared = (cache, around.in_flight, conflicts, metrics, around.note_due)
+        self._sender = Sender(store, work, clock, around.jitter, *shared, around.leased, condition)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
+        self._asked: list[Subscription] = []  # results that are answered from the look under way
 
     def __repr__(self) -> str:
         return f"<Lane {self.mode.value} subscribers={len(self._subscriptions)} cached={self.cached}>"
@@ -143,7 +154,7 @@ class Lane:
         self._subscriptions[subscription] = None
         self._on(Event.SUBSCRIBED)
         if subscription.needs_look:
-            self._poller.want()
+            self.want_look()
         if subscription.bounded:
             self._bounded[subscription] = self._wait_timer(subscription)
 
@@ -208,8 +219,29 @@ class Lane:
         self._poller.want()
 
     def want_look(self) -> None:
-        """Messages are due again."""
-        self._poller.want()
+        """Messages are due again that were before, or somebody asks for all that is due."""
+        if isinstance(self._poller, Scanner):
+            self._poller.want(whole=True)
+        else:
+            self._poller.want()
+
+    def note_due(self, monotonic: float) -> None:
+        """A message falls due then."""
+        self._poller.note_due(monotonic)
+
+    def leased(self, ids: Collection[MessageId]) -> None:
+        """These were leased for another lane."""
+        self._cache.discard(ids)
+
+    def end(self, error: EngineError) -> None:
+        """All its streams end."""
+        for subscription in list(self._subscriptions):
+            subscription.end(error)
+
+    async def try_again(self) -> None:
+        """Look once more where the last look failed. Raises BackendError."""
+        if isinstance(self._poller, Scanner):
+            await self._poller.try_again(self.queue)
 
     def begin_anew(self) -> None:
         """Forget all that is believed of the table and of who waits, and look."""
@@ -242,9 +274,16 @@ class Lane:
         room = self._room()
         if not room or not self._look_due(room):
             return
-        asking = self._asking()
+        if not self._under_way:
+            self._asked = self._asking()
         result.looked = True
-        self._looked(await self._poller.run_once(self.queue, room), asking)
+        looked = await self._poller.run_once(self.queue, room)
+        self._looked(looked, [] if self._under_way else self._asked)
+
+    @property
+    def _under_way(self) -> bool:
+        """Whether a look has begun that takes several steps."""
+        return isinstance(self._poller, Scanner) and self._poller.under_way
 
     def _takers_of_a_look(self) -> list[Taker]:
         """Whom a look that is due serves at once.
@@ -253,12 +292,13 @@ class Lane:
         further receivers to come to wait, and one claim after it serves them all.
         """
         room = self._room()
-        if self._cache or self._poller.backlog or not room or not self._look_due(room):
+        if self.condition is not None or self._cache or self._poller.backlog or not room or not self._look_due(room):
             return []
         return self._sender.takers(self._waiting)
 
     async def _look_and_send(self, result: Pass, takers: Sequence[Taker]) -> None:
         queue, asking = self.queue, self._asking()
+        assert isinstance(self._poller, Poller)
         result.looked = True
         limit = self._poller.start(sum(capacity for _, capacity in takers))
         try:
@@ -293,9 +333,10 @@ class Lane:
         return room
 
     def _look_due(self, room: int) -> bool:
-        if self.mode is Mode.PENDING and len(self._cache) < room:
-            return True
-        return self._poller.next_look(self.queue) <= self._clock.monotonic()
+        return self._poller.look_due(self.queue, hungry=self._hungry(room))
+
+    def _hungry(self, room: int) -> bool:
+        return self.mode is Mode.PENDING and len(self._cache) < room
 
     async def _send(self, result: Pass) -> None:
         if not self._cache or not self._room():
@@ -325,8 +366,12 @@ class Lane:
     def _nothing_for(self, subscription: Subscription) -> bool:
         if self.queue.options.paused:
             return True
+        if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
+            return not self._cache  # its time is over: a scan may go on for longer
         if subscription.needs_look or self._cache or self.mode is Mode.PENDING:
             return False
+        if self.condition is not None:
+            return True  # the whole has been examined since it asked; with commits all the time that never ends
         return self._poller.next_look(self.queue) > self._clock.monotonic()
 
     def end_drained_by(self, error: EngineError) -> None:
@@ -347,9 +392,11 @@ class Lane:
 
     def next_time(self) -> float | None:
         """When there is something to do without being woken; None: nothing."""
-        if self.queue.options.paused or not self._room():
+        room = self._room()
+        if self.queue.options.paused or not room:
             return None
-        return self._poller.next_look(self.queue)
+        time = self._poller.next_time(self.queue, hungry=self._hungry(room))
+        return None if time == float("inf") else time
 
     def starved(self, now: float) -> bool:
         """Whether receivers wait and there is something to do for them right now."""

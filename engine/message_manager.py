@@ -23,22 +23,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
-from engine.errors import BackendError, EngineError, ShuttingDown
+from engine.errors import (
+    BackendError,
+    BackendUnavailable,
+    EngineError,
+    LockWaitTimeout,
+    ShuttingDown,
+    TooManyFilters,
+)
 from engine.give_back import GiveBacks
 from engine.identity import IdKind, id_kind, normalise
 from engine.in_flight import InFlight
 from engine.lane import Lane, Mode, Pass, Surroundings
 from engine.metrics import QueueMetrics
-from engine.model import Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest
+from engine.model import Condition, Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest
 from engine.outage import Outage
 from engine.rechecker import Rechecker
 from engine.service import Service
 from engine.store import MessageStore, Release
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
+
+FILTERS_MAX = 32
+"""Different conditions of one queue's streams: each has looks of its own, and a cache."""
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
@@ -59,6 +69,7 @@ class MessageManager(Service):
         logger: logging.Logger,
         doubt: Callable[[], None],
         released: Callable[[], None] = lambda: None,
+        filters_max: int = FILTERS_MAX,
     ) -> None:
         super().__init__(f"manager of {queue.name}", logger)
         self.queue = queue
@@ -70,8 +81,12 @@ class MessageManager(Service):
         self._give_backs = GiveBacks(store, work, clock, metrics, logger, released)
         self._subscriptions: dict[Subscription, Lane] = {}
         self._wakeup = asyncio.Event()
-        around = Surroundings(store, work, clock, jitter, metrics, self._in_flight, self._wake, self._orphaned)
-        self._lane = Lane(queue, around)
+        told = (self._wake, self._orphaned, self._leased, self._note_due)
+        self._around = Surroundings(store, work, clock, jitter, metrics, self._in_flight, *told)
+        self._lane = Lane(queue, self._around)
+        self._filtered: dict[Condition, Lane] = {}  # those that have receivers
+        self._filters_max = filters_max
+        self._turn = 0
         self._end_error: EngineError | None = None
         self._pass_began: float | None = None
         self.passes = 0
@@ -108,8 +123,37 @@ class MessageManager(Service):
         """What is known of the messages that wait."""
         return self._lane.mode
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What the open streams with a WHERE ask for."""
+        return tuple(self._filtered)
+
+    @property
+    def unfiltered(self) -> bool:
+        """Whether there is a stream that takes every message."""
+        return self._lane.occupied
+
     def _lanes(self) -> Sequence[Lane]:
-        return (self._lane,)
+        return (self._lane, *self._filtered.values()) if self._filtered else (self._lane,)
+
+    def _turns(self) -> Sequence[Lane]:
+        """The lanes, another one first each time."""
+        lanes = self._lanes()
+        self._turn = (self._turn + 1) % len(lanes)
+        return (*lanes[self._turn :], *lanes[: self._turn])
+
+    def _lane_for(self, condition: Condition | None) -> Lane:
+        if condition is None:
+            return self._lane
+        lane = self._filtered.get(condition)
+        if lane is None:
+            if len(self._filtered) >= self._filters_max:
+                raise TooManyFilters(
+                    f"Queue '{self.queue.name}' has streams with {self._filters_max} different conditions already;"
+                    " limits.filters allows no more. Streams with the same condition count once"
+                )
+            lane = Lane(self.queue, self._around, condition)
+        return lane
 
     # --- asked by the watchdog
 
@@ -148,9 +192,12 @@ class MessageManager(Service):
         """A new receiver; it takes part from the moment its consumer waits. Raises what ended this manager."""
         if self._end_error is not None:
             raise self._end_error
+        lane = self._lane_for(request.condition)
         subscription = Subscription(self.queue, request, self)
-        self._subscriptions[subscription] = self._lane
-        self._lane.join(subscription)
+        if request.condition is not None:
+            self._filtered[request.condition] = lane
+        self._subscriptions[subscription] = lane
+        lane.join(subscription)
         return subscription
 
     def touched(self) -> None:
@@ -240,7 +287,10 @@ class MessageManager(Service):
         self._subscriptions[subscription].wants(subscription)
 
     def ended(self, subscription: Subscription) -> None:
-        self._subscriptions.pop(subscription).leave(subscription)
+        lane = self._subscriptions.pop(subscription)
+        lane.leave(subscription)
+        if lane.condition is not None and not lane.occupied:
+            del self._filtered[lane.condition]
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
         untaken = {message.id for message in subscription.take_untaken()}
@@ -256,6 +306,15 @@ class MessageManager(Service):
     def _orphaned(self, messages: Sequence[Message]) -> None:
         """Leased, but their receiver ended, or the table changed, meanwhile."""
         self._give_backs.add([_release_of(message) for message in messages], counted=False)
+
+    def _leased(self, ids: Collection[MessageId]) -> None:
+        if self._filtered:
+            for lane in self._lanes():
+                lane.leased(ids)
+
+    def _note_due(self, monotonic: float) -> None:
+        for lane in self._lanes():
+            lane.note_due(monotonic)
 
     # --- the owner task
 
@@ -297,8 +356,32 @@ class MessageManager(Service):
             await self._recheck(result)  # before leases run out here that were renewed
         self.metrics.expired += self._in_flight.expire(self._clock.monotonic())
         if self._subscriptions:
-            for lane in self._lanes():
-                await lane.step(result)
+            for lane in self._turns():
+                await self._step(lane, result)
+
+    async def _step(self, lane: Lane, result: Pass) -> None:
+        try:
+            await lane.step(result)
+        except BackendError as error:
+            if not await self._is_the_conditions(lane, error):
+                raise
+            self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error.message)
+            result.looked = True
+            lane.end(error)
+            if error.errno in _DOUBTFUL_ERRNOS:
+                self._doubt()
+
+    async def _is_the_conditions(self, lane: Lane, error: BackendError) -> bool:
+        """Whether the error is of this lane's condition: it comes again, and the same queue is looked at without.
+        Raises BackendError where that fails, too."""
+        if lane.condition is None or isinstance(error, BackendUnavailable | LockWaitTimeout):
+            return False
+        await self._around.work.run(self._around.store.look(self.queue, 1))
+        try:
+            await lane.try_again()
+        except BackendError as again:
+            return again.errno == error.errno
+        return False
 
     async def _return_leases(self, result: Pass) -> None:
         due = self._give_backs.next_try()

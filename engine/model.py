@@ -190,8 +190,21 @@ class WaitMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """The WHERE of a stream: SQL of the backend, without parameters, that names columns of the queue.
+
+    `settings`: the session's settings that say how it is read, by name. `text`: as the client wrote it; two that differ
+    in nothing else are one condition.
+    """
+
+    sql: str
+    settings: tuple[tuple[str, str], ...] = ()
+    text: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class SubscribeRequest:
-    """What a SELECT ... FROM STREAM asks for. `columns` None means `*`."""
+    """What a SELECT ... FROM STREAM asks for. `columns` None means `*`; `condition` None: every message."""
 
     queue: QueueName
     columns: tuple[str, ...] | None = None
@@ -200,6 +213,7 @@ class SubscribeRequest:
     wait_seconds: float = 0.0
     prefetch: int | None = None
     ack_wait_ns: int | None = None
+    condition: Condition | None = None
     connection_id: int = 0
     user: str = ""
     host: str = ""

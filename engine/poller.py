@@ -81,6 +81,14 @@ class Poller:
         times = (self._due_at, self._conflicts.next_retry(), self._looked_at + queue.options.poll_interval_ns / 1e9)
         return min(time for time in times if time is not None)
 
+    def look_due(self, queue: QueueSpec, *, hungry: bool) -> bool:
+        """Whether to look now; `hungry`: receivers could take more than the cache holds, and more may be due."""
+        return hungry or self.next_look(queue) <= self._clock.monotonic()
+
+    def next_time(self, queue: QueueSpec, *, hungry: bool) -> float:
+        """When to look, if not at once for `hungry` receivers: that follows from what a pass does."""
+        return self.next_look(queue)
+
     async def run_once(self, queue: QueueSpec, room: int) -> Looked:
         """Look once; `room` is how many messages the receivers can take now. Raises BackendError."""
         limit = self.start(room)

@@ -12,7 +12,7 @@ follows at once (`look_and_claim`, then `hand_out`): that is the short way of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -22,7 +22,7 @@ from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.conflicts import Conflicts
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
-from engine.model import Message, MessageId, MessageKey, QueueSpec
+from engine.model import Condition, Message, MessageId, MessageKey, QueueSpec
 from engine.store import Claim, Look, MessageStore
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
@@ -116,10 +116,12 @@ class Sender:
         conflicts: Conflicts,
         metrics: QueueMetrics,
         note_due: Callable[[float], None],
+        leased: Callable[[Collection[MessageId]], None] = lambda ids: None,
+        condition: Condition | None = None,
     ) -> None:
         self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
         self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
-        self._note_due = note_due
+        self._note_due, self._told_leased, self._condition = note_due, leased, condition
         self._claiming: _Claiming | None = None
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
 
@@ -194,7 +196,7 @@ class Sender:
         delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))
         try:
-            claim = await self._work.run(self._store.claim(queue, ids, delays_ns))
+            claim = await self._work.run(self._store.claim(queue, ids, delays_ns, condition=self._condition))
             self._count(ids, claim)
             await self._recheck(queue, claiming)
         finally:
@@ -213,6 +215,7 @@ class Sender:
         claimed = {message.id for message in claim.messages}
         assert claimed <= set(ids), "the store leased what it was not asked for"
         assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
+        self._told_leased(claimed)
         now = self._clock.monotonic()
         for id_ in ids:
             if id_ in claimed:

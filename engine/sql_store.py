@@ -14,22 +14,23 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine import sql_groups, sql_lease, sql_look
+from engine import sql_groups, sql_lease, sql_look, sql_scan
 from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
 from engine.census import Census, take_census
 from engine.errors import BackendError
 from engine.groups import FindQueue, GroupKey, GroupPage
 from engine.identity import from_text, id_kind
-from engine.model import MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.model import Condition, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.sql_look import LevelGuess
 from engine.statements.census import CensusStatements
 from engine.statements.dialect import Dialect
 from engine.statements.groups import GroupStatements, create_groups
 from engine.statements.mysql import MYSQL
 from engine.statements.queue import QueueStatements
+from engine.statements.scan import ScanStatements
 from engine.statements.sqlite import SQLITE
-from engine.store import Claim, Held, Look, LookAndClaim, Release, Standing, first_free
+from engine.store import Claim, Held, Look, LookAndClaim, Page, Release, Scanned, Standing, first_free
 
 Define = Callable[[str], Awaitable[None]]
 """Runs a definition (CREATE TABLE ...) in MySQL's words, with the engine's own rights. Raises BackendError."""
@@ -87,9 +88,43 @@ class SqlMessageStore:
         assert limit >= 1
         return await self._pool.read(self._looking(queue, limit))
 
-    async def claim(self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
+        assert page.limit >= 1 and page.span >= 1
+        statements = ScanStatements(self._dialect, queue, condition)
+
+        def work(connection: StoreConnection) -> Scanned:
+            with connection.reading(condition.settings):
+                return sql_scan.scan(connection, statements, queue, page)
+
+        return await self._pool.read(work)
+
+    async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
+        if not ids:
+            return set()
+        sql = ScanStatements(self._dialect, queue, condition).fitting(len(ids))
+        found = await self._pool.read(lambda c: sql_scan.fitting(c, sql, queue, condition.settings, ids))
+        return set(found)
+
+    async def claim(
+        self,
+        queue: QueueSpec,
+        ids: Sequence[MessageId],
+        delays_ns: Mapping[int, int],
+        condition: Condition | None = None,
+    ) -> Claim:
         assert ids and delays_ns
-        return await self._pool.write(self._claiming(queue, ids, delays_ns))
+        if condition is None:
+            return await self._pool.write(self._claiming(queue, ids, delays_ns))
+        settings, now = condition.settings, self._statements(queue).now
+        sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
+
+        def work(connection: StoreConnection) -> Claim:
+            fitting = sql_scan.fitting(connection, sql, queue, settings, ids)
+            if not fitting:
+                return Claim(int(connection.query(now)[0][0]), ())
+            return self._claiming(queue, fitting, delays_ns)(connection)
+
+        return await self._pool.write(work)
 
     async def look_and_claim(
         self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]

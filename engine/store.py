@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from engine.census import Census
 from engine.groups import FindQueue, GroupKey, GroupPage
-from engine.model import Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
+from engine.model import Condition, Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,35 @@ class LookAndClaim:
     look: Look
     asked: tuple[MessageId, ...]
     claim: Claim | None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a scan has come: in the level of that priority (None: messages without one), behind the message of that
+    due time (None: without one) and id. `id` None: at the level's beginning."""
+
+    priority: int | None
+    due_ns: int | None = None
+    id: MessageId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one step of a scan may do: examine about `span` due messages `after` that position, and find up to `limit`
+    that fit. `floor_ns`: leave out what fell due before, but for messages without a due time."""
+
+    limit: int
+    span: int
+    after: Position | None = None
+    floor_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A step of a scan. `position`: where to go on, with which the look says `more`; None when nothing due is left."""
+
+    look: Look
+    position: Position | None
 
 
 def first_free(look: Look, count: int, blocked: Collection[MessageId]) -> tuple[MessageId, ...]:
@@ -92,11 +121,29 @@ class MessageStore(Protocol):
         """Up to `limit` due, unacked messages in delivery order. Reads committed rows only, locks nothing."""
         ...
 
-    async def claim(self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
+        """A look at those due, unacked messages for which the condition is true, in delivery order, page by page.
+
+        So the cost of one call is bounded however many messages there are for which it is not true.
+        """
+        ...
+
+    async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
+        """Those of `ids` for which the condition is true."""
+        ...
+
+    async def claim(
+        self,
+        queue: QueueSpec,
+        ids: Sequence[MessageId],
+        delays_ns: Mapping[int, int],
+        condition: Condition | None = None,
+    ) -> Claim:
         """Lease those of `ids` that are still due and unacked: epoch + 1, time_next = now + delay of their epoch.
 
         `delays_ns` maps an epoch before the lease to its delay; its largest key stands for all above it. Rows locked by
-        another transaction are passed over, not waited for. The leases are committed when this returns.
+        another transaction are passed over, not waited for; so are those for which the condition is not true. The
+        leases are committed when this returns.
         """
         ...
 

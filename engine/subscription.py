@@ -116,7 +116,7 @@ class Subscription:
             connection_id=self.request.connection_id,
             user=self.request.user,
             host=self.request.host,
-            filter="",
+            filter="" if self.request.condition is None else self.request.condition.text,
             mode=self.request.wait_mode.value,
             prefetch=self.queue.options.batch_size
             if self.bounded

@@ -91,6 +91,7 @@ async def serve(config: Config, place: Place | None = None, *, ready: Callable[[
             clock=clock,
             jitter=system_jitter,
             database_work_limit=config.limits.database_work,
+            filters_max=config.limits.filters,
             neighbours=peers,
             purges=place is None or place.worker == 0,  # acked messages need no more than one to delete them
         )

@@ -21,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError
+from engine.message_manager import FILTERS_MAX
 from engine.options import DEFERRED, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
 from proxy.accounts import Account, InvalidPasswordHash
 from proxy.backend_tls import backend_tls_mistake
@@ -244,6 +245,7 @@ class Limits(_Section):
     max_packet_size: Size = Field(default=64 << 20, ge=64 << 10, le=1 << 30)  # MySQL's own largest is 1 GiB
     lock_wait_timeout: Seconds = Field(default=5.0, ge=0.01, le=3600)
     database_work: int = Field(default=8, ge=1, le=1000)
+    filters: int = Field(default=FILTERS_MAX, ge=1, le=1000)
 
 
 class Tls(_Section):

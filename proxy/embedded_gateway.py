@@ -20,6 +20,7 @@ from proxy.config import Config
 from proxy.configured_accounts import configured_accounts, configured_rights
 from proxy.connection import ClientConnection
 from proxy.embedded.client_text import charset_of
+from proxy.embedded.filters import embedded_condition
 from proxy.embedded.session import EmbeddedSession
 from proxy.embedded.shared import Shared
 from proxy.embedded.variables import IDLE_MAX
@@ -91,7 +92,7 @@ def _definer(database: SqliteDatabase) -> Define:
 class EmbeddedGateway:
     """Clients of the embedded backend."""
 
-    traits = BackendTraits(accounts=False)
+    traits = BackendTraits(accounts=False, condition=embedded_condition)
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
 from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
+from proxy.filters import MakeCondition, filter_sql
 from proxy.groups import Done, GroupedStatements
 from proxy.guard import check_plan, check_right, check_sees, judge_grouped
 from proxy.large_command import LargeCommand
@@ -91,9 +92,10 @@ ClientFault = (EngineError, RewriteError, ProxyError)
 @dataclass(frozen=True, slots=True)
 class BackendTraits:
     """What differs between backends for the executor. `accounts`: the database knows the client and its rights.
-    `lines`: it knows lines of ours, which all have the backend's own account."""
+    `lines`: it knows lines of ours, which all have the backend's own account. `condition`: makes a stream's WHERE."""
 
     accounts: bool
+    condition: MakeCondition
     lines: bool = False
 
 
@@ -222,7 +224,9 @@ class Executor:
             case Kill():
                 return await self._kill(plan, text, more)
             case Subscribe():
-                await self._stream(plan.request)
+                if plan.parameters:
+                    raise ProxyError(1064, "You have an error in your SQL syntax: ? is for prepared statements")
+                await self._stream(plan)
                 return Outcome()
             case (
                 NoOperation()
@@ -348,23 +352,33 @@ class Executor:
 
     # --- streams
 
-    async def subscribe(self, request: SubscribeRequest) -> Subscription:
-        """Open a subscription for this client, if its account may receive."""
+    async def subscribe(self, plan: Subscribe, values: Sequence[object] = ()) -> Subscription:
+        """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
         identity = self.session.identity
+        request = self._bound(plan, values)
         request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
         check_right(self.session, request.queue, Right.RECEIVE)
         if self.traits.accounts:
-            await self._check_rights(request.queue)
+            await self._check_rights(request)
+        if plan.filter is not None:
+            given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
+            sql = filter_sql(plan.filter, given)
+            condition = await self.traits.condition(self.session, request.queue, sql, plan.filter.text)
+            request = replace(request, condition=condition)
         return await self.engine.subscribe(request)
 
-    async def _check_rights(self, queue: QueueName) -> None:
-        """Receiving changes rows, so it needs SELECT and UPDATE on the table; the database itself is asked."""
-        outcome = await self.session.upstream.collect(f"UPDATE {_quoted(queue)} SET epoch = epoch WHERE 1 = 0")
+    async def _check_rights(self, request: SubscribeRequest) -> None:
+        """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""
+        spec = self.engine.catalog.get(request.queue)
+        names = request.columns or (() if spec is None else spec.message_columns)
+        read = " OR ".join(f"`{name.replace('`', '``')}` IS NULL" for name in names) or "1 = 1"
+        sql = f"UPDATE {_quoted(request.queue)} SET epoch = epoch WHERE 1 = 0 AND ({read})"
+        outcome = await self.session.upstream.collect(sql)
         if isinstance(outcome, Outcome) and not outcome.ok:
             raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
 
-    async def _stream(self, request: SubscribeRequest) -> None:
-        subscription = await self.subscribe(request)
+    async def _stream(self, plan: Subscribe) -> None:
+        subscription = await self.subscribe(plan)
         await self.send_stream(subscription, binary=False)
 
     async def send_stream(self, subscription: Subscription, *, binary: bool) -> None:
@@ -387,10 +401,12 @@ class Executor:
         return None if name is None else name.decode("ascii", "replace")
 
     @staticmethod
-    def bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:
+    def _bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:
         """The request with the values of its `?` put in."""
         request = plan.request
         for name, value in zip(plan.parameters, values, strict=True):
+            if name == "where":
+                continue
             number = _number(name, value)
             if name != "limit":
                 request = replace(request, wait_mode=WaitMode.WAIT, wait_seconds=float(number))

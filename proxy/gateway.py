@@ -18,6 +18,7 @@ from proxy.backend_tls import backend_tls
 from proxy.client_tls import ClientTls
 from proxy.connection import ClientConnection
 from proxy.executor import BackendTraits
+from proxy.filters import server_condition
 from proxy.handshake import Admit, LoginResult, carry_authentication
 from proxy.proxy_header import proxy_header
 from proxy.relay import BackendLink, RelayUpstream
@@ -61,7 +62,7 @@ def identity_of(login: LoginResult, stream: PacketStream) -> Identity:
 class RelayGateway:
     """Clients of a MySQL server: it checks their passwords, and each has a line of its own to it."""
 
-    traits = BackendTraits(accounts=True)
+    traits = BackendTraits(accounts=True, condition=server_condition)
 
     def __init__(self, url: BackendUrl, clock: Clock, login_timeout: float, client_tls: ClientTls) -> None:
         self._url = url

@@ -135,7 +135,7 @@ class LocalStatements:
         if not isinstance(plan, Subscribe):
             await self._send_local(plan)
             return
-        subscription = await self._executor.subscribe(Executor.bound(plan, request.values))
+        subscription = await self._executor.subscribe(plan, request.values)
         if not request.cursor:
             await self._executor.send_stream(subscription, binary=True)
             return

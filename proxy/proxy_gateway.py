@@ -24,6 +24,7 @@ from proxy.configured_accounts import configured_accounts, configured_rights
 from proxy.connection import ClientConnection
 from proxy.errors import ProxyError
 from proxy.executor import BackendTraits
+from proxy.filters import server_condition
 from proxy.gateway import Opened, identity_of
 from proxy.guard import check_charset, limit
 from proxy.handshake import Admit, LoginResult, user_of
@@ -46,7 +47,7 @@ read what caching_sha2_password says; so there the older plugin is offered first
 class ProxyAccountsGateway:
     """See the module."""
 
-    traits = BackendTraits(accounts=False, lines=True)
+    traits = BackendTraits(accounts=False, lines=True, condition=server_condition)
 
     def __init__(
         self,

@@ -29,7 +29,6 @@ from rewriter.plan import (
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
-    Subscribe,
     UseDatabase,
 )
 from rewriter.schema_ddl import create_table, quoted_name
@@ -60,7 +59,7 @@ from rewriter.statements import (
     Unbound,
     UpdateQueue,
 )
-from rewriter.stream_passes import subscribe_request
+from rewriter.stream_passes import subscribe
 from rewriter.tokens import Name
 from rewriter.verb_passes import retry_as_update, settle_as_update
 
@@ -213,9 +212,9 @@ class Passes:
         queue = self._qualified(statement.name, context)
         spec = self._find(queue)
         if spec is not None:
-            return Subscribe(subscribe_request(statement, spec), statement.clauses.parameters)
-        if statement.fault and not statement.certain:
-            return Passthrough()
+            return subscribe(statement, spec, context.sql_modes)
+        if not statement.certain and (statement.fault or statement.clauses.condition):
+            return Passthrough()  # a table `stream` and its alias
         raise _unknown(queue, perhaps_alias=not statement.certain)
 
 

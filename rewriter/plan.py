@@ -132,12 +132,21 @@ class NoOperation:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamFilter:
+    """The WHERE of a stream in the database's words, cut where the values of `?` go; `text` is as it was written."""
+
+    parts: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Subscribe:
     """SELECT ... FROM STREAM: answered by the engine. `parameters` are the names bound by `?`, in order:
-    "limit" or "wait"; their values replace those in the request at execution."""
+    "limit", "wait" or "where"; their values replace those in the request, or go into the filter, at execution."""
 
     request: SubscribeRequest
     parameters: tuple[str, ...] = ()
+    filter: StreamFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,13 +125,15 @@ class StreamColumn:
 
 @dataclass(frozen=True, slots=True)
 class StreamClauses:
-    """What may follow the queue's name."""
+    """What may follow the queue's name. `condition`: the tokens of WHERE, none without one."""
 
     limit: int | Bound | None = None
     wait_mode: WaitMode = WaitMode.ENDLESS
     wait_seconds: float | Bound = 0.0
     options: tuple[tuple[str, OptionValue], ...] = ()
     parameters: tuple[str, ...] = ()
+    condition: tuple[Token, ...] = ()
+    condition_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""SELECT columns FROM STREAM q [LIMIT n] [WAIT n | NOWAIT] [WITH (option = value, ...)], and STREAM columns FROM q.
+"""SELECT columns FROM STREAM q [WHERE condition] [LIMIT n] [WAIT n | NOWAIT] [WITH (option = value, ...)].
+And STREAM columns FROM q, with the same clauses.
 
 `FROM stream` is also an ordinary table of that name. Ours is only the bare word STREAM with another name after it
 that is no clause keyword; whether `stream s` is a table with an alias is decided where the queues are known, so
@@ -15,7 +16,9 @@ from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError, InvalidOption
 from engine.model import WaitMode
 from engine.options import OptionValue, parse_duration
+from rewriter.condition_words import OPERATORS
 from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.settle_grammar import skip_group
 from rewriter.statements import Bound, SelectStream, Statement, StreamClauses, StreamColumn
 from rewriter.tokens import Kind, Token, TokenCursor, string_value, word_set
 from rewriter.verb_grammar import parse_function_select
@@ -31,7 +34,6 @@ _CLAUSE_WORDS = word_set(
     "OFFSET FETCH SET VALUES SELECT"
 )
 _INSTEAD = {
-    "WHERE": "receive all messages and ACK those not wanted, or use a queue for each kind",
     "GROUP": "read the queue's table instead: SELECT ... FROM q GROUP BY ...",
     "HAVING": "read the queue's table instead",
     "ORDER": "messages come by priority, then by the time they fell due",
@@ -142,7 +144,7 @@ def _expression() -> UnsupportedSql:
 
 
 def take_clauses(cursor: TokenCursor) -> StreamClauses:
-    """LIMIT, WAIT or NOWAIT, and WITH, each once, in any order."""
+    """WHERE, LIMIT, WAIT or NOWAIT, and WITH, each once, in any order."""
     clauses = StreamClauses()
     seen: set[str] = set()
     while cursor.token is not None and not cursor.at_symbol(";"):
@@ -164,7 +166,43 @@ def _take_clause(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
         return _take_wait(cursor, clauses)
     if cursor.accept_words("WITH"):
         return replace(clauses, options=tuple(take_options(cursor).items()))
+    if cursor.accept_words("WHERE"):
+        return _take_where(cursor, clauses)
     raise _refusal(cursor)
+
+
+def _take_where(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
+    """The tokens up to the next clause; what they are is judged where the queue's columns are known."""
+    first = cursor.position
+    while cursor.token is not None and not cursor.at_symbol(";") and not _ends_condition(cursor, first):
+        skip_group(cursor)
+    if cursor.position == first:
+        raise cursor.error("a condition is needed")
+    tokens = tuple(cursor.tokens[first : cursor.position])
+    bound = ("where",) * sum(token.kind is Kind.PARAMETER for token in tokens)
+    text = cursor.slice(first, cursor.position)
+    parameters = (*clauses.parameters, *bound)
+    return replace(clauses, condition=tokens, condition_text=text, parameters=parameters)
+
+
+def _ends_condition(cursor: TokenCursor, first: int) -> bool:
+    """Whether a clause begins. WAIT and NOWAIT may be columns: where something else was to come, they are."""
+    word = cursor.word
+    if word in ("WAIT", "NOWAIT"):
+        return cursor.position > first and _ends_operand(cursor.tokens[cursor.position - 1])
+    return word in ("LIMIT", "WITH", "WHERE") or word in _INSTEAD or (word in _JOINS and not _is_call(cursor))
+
+
+def _is_call(cursor: TokenCursor) -> bool:
+    """LEFT(text, 1) is a function."""
+    following = cursor.peek(1)
+    return following is not None and following.text == "("
+
+
+def _ends_operand(token: Token) -> bool:
+    if token.kind is Kind.SYMBOL:
+        return token.text == ")"
+    return token.word not in OPERATORS or token.word in ("NULL", "TRUE", "FALSE")
 
 
 def _refusal(cursor: TokenCursor) -> RewriteError:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from engine.errors import InvalidOption, UnknownColumn
 from engine.model import QueueSpec, SubscribeRequest
 from engine.options import OPTIONS
+from rewriter.condition import stream_filter
+from rewriter.plan import Subscribe
 from rewriter.statements import Bound, SelectStream, StreamClauses, StreamColumn
 
 _STREAM_OPTIONS = ("ack_wait", "prefetch")
 
 
-def subscribe_request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
-    """What the engine is asked for; values bound by `?` stay at their defaults.
+def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
+    """The plan: what the engine is asked for, where values bound by `?` stay at their defaults, and the filter.
 
     Raises:
-        UnknownColumn: a name in the column list.
+        UnknownColumn: a name in the column list or the condition.
         InvalidOption: an option that a stream does not have, or an absurd value.
+        RewriteError: what the grammar found, or something that a condition cannot be made of.
     """
     if statement.fault:
         raise statement.fault
+    clauses = statement.clauses
+    request = _request(statement, spec)
+    if not clauses.condition:
+        return Subscribe(request, clauses.parameters)
+    chosen = stream_filter(clauses.condition, clauses.condition_text, spec, modes)
+    return Subscribe(request, clauses.parameters, chosen)
+
+
+def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     clauses = statement.clauses
     options = _options(clauses)
     return SubscribeRequest(

@@ -7,6 +7,7 @@ is in each backend's own dialect with `?` placeholders; a backend that needs ano
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +15,9 @@ from engine.model import ColumnMeta, TextValue
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+Settings = tuple[tuple[str, str], ...]
+"""Session settings by name."""
 
 SqlValue = Any
 """What a driver binds: int, float, Decimal, str, bytes, date, datetime, timedelta or None."""
@@ -58,6 +62,10 @@ class StoreConnection(Protocol):
 
         `last`: nothing follows in this transaction, so that its commit may travel along.
         """
+        ...
+
+    def reading(self, settings: Settings) -> AbstractContextManager[None]:
+        """Read the statements inside as a session with these settings would; text that is bound is not concerned."""
         ...
 
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:

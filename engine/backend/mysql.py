@@ -11,7 +11,7 @@ import enum
 import re
 import ssl
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ import pymysql
 from pymysql.constants import CLIENT, COMMAND
 from pymysql.protocol import FieldDescriptorPacket
 
-from engine.backend.base import Answer, SqlValue, Statement
+from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.mysql_rows import RowConnection
 from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl, SslMode
@@ -70,6 +70,9 @@ class MySQLStoreConnection:
         self._decoders = self._connection.decoders
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
         self._transaction = _Transaction.NONE
+        self._wanted: Settings = ()
+        self._in_force: Settings | None = ()  # None: unknown, for setting them failed
+        self._own: dict[str, str] = {}  # what this connection has by itself, of the settings that were changed
         try:
             for statement in _SESSION:
                 self.execute(statement)
@@ -96,6 +99,21 @@ class MySQLStoreConnection:
             return self._send([self._bound(x.sql, x.params) for x in statements], last=last)
         finally:
             self._connection.decoders, self._connection.use_unicode = self._decoders, True
+
+    @contextlib.contextmanager
+    def reading(self, settings: Settings) -> Iterator[None]:
+        # They travel with the next statement, and back with the next one after these.
+        for name, _ in settings:
+            if name not in self._own:
+                ((value,),) = self.query(f"SELECT @@{_setting_name(name)}")
+                self._own[name] = str(value)
+        self._wanted = settings
+        try:
+            yield
+        finally:
+            self._wanted = ()
+            if "NO_BACKSLASH_ESCAPES" in self._own.get("sql_mode", "") and self._connection.open:
+                self._send(["DO 0"])  # literals of the next statement are escaped as the mode is by then
 
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         # Prepared and never run: that waits for no LOCK TABLES, as clients hold it for as long as they restore a dump.
@@ -141,9 +159,14 @@ class MySQLStoreConnection:
         before = ["BEGIN"] if self._transaction is _Transaction.DUE else []
         if before:
             self._transaction = _Transaction.OPEN
+        wanted = self._wanted
+        if wanted != self._in_force:
+            before.append(_set({**self._own, **dict(wanted)}))
+            self._in_force = None
         after = ["COMMIT"] if last and self._transaction is _Transaction.OPEN else []
         with self._errors():
             answers = self._answers([*before, *texts, *after])
+        self._in_force = wanted
         if after:
             self._transaction = _Transaction.NONE
         return answers[len(before) : len(before) + len(texts)]
@@ -166,6 +189,8 @@ class MySQLStoreConnection:
         pieces = _pieces(sql)
         assert len(pieces) == len(params) + 1, f"{len(params)} parameters for: {sql}"
         literals = [self._connection.escape(value, self._connection.encoders) for value in params]
+        if self._wanted:
+            literals = [_in_any_charset(x) or text for x, text in zip(params, literals, strict=True)]
         return "".join(part for pair in zip(pieces, literals, strict=False) for part in pair) + pieces[-1]
 
     @contextlib.contextmanager
@@ -174,6 +199,32 @@ class MySQLStoreConnection:
             yield
         except pymysql.err.Error as error:
             raise _translated(error, self._connection.open) from error
+
+
+_SETTING_NAME = re.compile(r"[a-z_]+", re.ASCII)
+_SETTING_VALUE = re.compile(r"[\w ,:/+.-]*", re.ASCII)
+
+
+def _setting_name(name: str) -> str:
+    assert _SETTING_NAME.fullmatch(name), name
+    return name
+
+
+def _in_any_charset(value: SqlValue) -> str | None:
+    """Text and bytes as literals that mean the same under all settings."""
+    if isinstance(value, str):
+        return f"_utf8mb4 X'{value.encode().hex()}'"
+    return f"_binary X'{value.hex()}'" if isinstance(value, bytes) else None
+
+
+def _set(settings: Mapping[str, str]) -> str:
+    return "SET " + ", ".join(f"SESSION {_setting_name(n)} = {_setting_value(v)}" for n, v in settings.items())
+
+
+def _setting_value(value: str) -> str:
+    if not _SETTING_VALUE.fullmatch(value):
+        raise BackendError(f"a setting cannot be '{value}'", 1231, "42000")
+    return value if value.isdecimal() else f"'{value}'"
 
 
 def _connect(url: BackendUrl) -> Any:

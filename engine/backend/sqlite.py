@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.backend.base import StorePool
+from engine.backend.base import Settings, StorePool
 from engine.backend.sqlite_connection import SqlFunctions, SqliteConnection, SqliteWorker
 from engine.backend.sqlite_gate import Job, WriterGate
 from engine.backend.sqlite_store import SqliteStorePool
@@ -46,6 +46,8 @@ class SqliteDatabase:
         self._lock = lock
         self._temporary = temporary
         self._functions = SqlFunctions()
+        self.contexts: Callable[[Settings], Any] = lambda settings: None
+        """Makes what our functions need to know of a session with these settings."""
         self._idle: list[SqliteWorker] = []
         self._busy: set[SqliteWorker] = set()
         self._writer = BatchWriter(SqliteWorker(path, "sqlite-writer"))
@@ -75,9 +77,9 @@ class SqliteDatabase:
         """The engine's access."""
         return SqliteStorePool(self)
 
-    def install(self, functions: SqlFunctions) -> None:
-        """Make these functions known to every connection from its next use on."""
-        self._functions = functions
+    def install(self, functions: SqlFunctions, contexts: Callable[[Settings], Any] = lambda settings: None) -> None:
+        """Make these functions known to every connection from its next use on; see `contexts`."""
+        self._functions, self.contexts = functions, contexts
 
     async def read(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run `work` on some connection, outside any transaction: each statement sees the latest commit."""

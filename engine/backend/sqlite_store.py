@@ -6,11 +6,12 @@ engine needs no knowledge of how MySQL types are declared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.backend.base import Answer, SqlValue, Statement, StoreConnection
+from engine.backend.base import Answer, Settings, SqlValue, Statement, StoreConnection
 from engine.backend.sqlite_connection import SqliteConnection
 from engine.backend.sqlite_text import text_encoder
 from engine.model import ColumnMeta, TextValue
@@ -32,9 +33,10 @@ _DESCRIBE = (
 
 @dataclass(frozen=True, slots=True)
 class SqliteStoreConnection:
-    """StoreConnection over sqlite3."""
+    """StoreConnection over sqlite3. `contexts` makes what functions in a condition know of their session."""
 
     connection: SqliteConnection
+    contexts: Callable[[Settings], Any] = lambda settings: None
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         return self.connection.fetch_all(sql, params)
@@ -60,6 +62,11 @@ class SqliteStoreConnection:
         # There are no round trips to save, and the writer commits many transactions at once.
         return [self._answer(statement) for statement in statements]
 
+    @contextlib.contextmanager
+    def reading(self, settings: Settings) -> Iterator[None]:
+        self.connection.context = self.contexts(settings)
+        yield
+
     def _answer(self, statement: Statement) -> Answer:
         if statement.columns:
             return Answer(self.query_text(statement.sql, statement.params, statement.columns), 0)
@@ -82,10 +89,13 @@ class SqliteStorePool:
     database: SqliteDatabase
 
     async def read(self, work: Callable[[StoreConnection], T]) -> T:
-        return await self.database.read(lambda connection: work(SqliteStoreConnection(connection)))
+        return await self.database.read(lambda connection: work(self._connection(connection)))
 
     async def write(self, work: Callable[[StoreConnection], T]) -> T:
-        return await self.database.write(lambda connection: work(SqliteStoreConnection(connection)))
+        return await self.database.write(lambda connection: work(self._connection(connection)))
+
+    def _connection(self, connection: SqliteConnection) -> SqliteStoreConnection:
+        return SqliteStoreConnection(connection, self.database.contexts)
 
     async def read_then_write(
         self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]

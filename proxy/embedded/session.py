@@ -25,6 +25,7 @@ from rewriter.errors import RewriteError
 from rewriter.sqlite.commands import read_command
 from rewriter.sqlite.compile import first_word, is_planned, query_columns
 from rewriter.sqlite.compiled import Insert, Modify, Query
+from rewriter.sqlite.condition import compile_condition
 from rewriter.sqlite.ddl import CreateDatabase, DropDatabase
 from rewriter.sqlite.ddl_read import read_definition
 from rewriter.sqlite.errors import SqlError, unsupported
@@ -131,6 +132,16 @@ class EmbeddedSession:
         lifted = self._lift(sql, None)
         columns = query_columns(self._first_row(lifted), state.schema, state.modes)
         return PreparedInfo(lifted.parameters, tuple(column.meta for column in columns))
+
+    async def condition(self, table: str, sql: str) -> tuple[str, str]:
+        """The condition of a stream on that table for the engine, and the time zone in which it is to be read.
+
+        Raises:
+            RewriteError: it is wrong, or not supported.
+        """
+        state = self._state
+        await state.shared.load()
+        return compile_condition(sql, table, state.shared.schema, state.modes), str(state.variables.get("time_zone"))
 
     async def use(self, database: str) -> None:
         """COM_INIT_DB."""

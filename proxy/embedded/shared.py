@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import Any
 
+from engine.backend.base import Settings
 from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_connection import SqlFunctions, SqliteConnection
 from rewriter.sqlite.compile import PlanCache
 from rewriter.sqlite.runtime.aggregates import AGGREGATES
+from rewriter.sqlite.runtime.context import CallContext
 from rewriter.sqlite.runtime.locks import NamedLocks
+from rewriter.sqlite.runtime.moments import time_zone
 from rewriter.sqlite.runtime.registry import scalars
 from rewriter.sqlite.schema import Schema, Table, from_json
 
@@ -36,7 +40,7 @@ class Shared:
         """The database's one Shared; our functions are installed with it."""
         shared = database.shared.get(_KEY)
         if not isinstance(shared, Shared):
-            database.install(FUNCTIONS)
+            database.install(FUNCTIONS, _context)
             shared = database.shared[_KEY] = cls(database)
         return shared
 
@@ -51,6 +55,12 @@ class Shared:
         """A new schema, read after a change to it."""
         self.schema = Schema(self.schema.version + 1, tables)
         self.loaded = True
+
+
+def _context(settings: Settings) -> CallContext:
+    """For a condition that the engine reads as a session would."""
+    zone = time_zone(dict(settings).get("time_zone", "+00:00"))
+    return CallContext(UTC if zone is None else zone)
 
 
 def read_tables(connection: SqliteConnection) -> dict[str, Table]:

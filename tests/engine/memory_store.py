@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from virtual_time import pass_time
 
@@ -19,6 +19,7 @@ from engine.clock import Clock
 from engine.errors import BackendError
 from engine.model import (
     ColumnMeta,
+    Condition,
     Message,
     MessageId,
     MessageKey,
@@ -29,7 +30,7 @@ from engine.model import (
 )
 from engine.options import QueueOptions
 from engine.states import REJECTED_NS, is_lease_end, lease_end
-from engine.store import Claim, Held, Look, LookAndClaim, Release, Standing, first_free
+from engine.store import Claim, Held, Look, LookAndClaim, Page, Position, Release, Scanned, Standing, first_free
 
 T = TypeVar("T")
 
@@ -72,6 +73,23 @@ class Row:
         return tuple(None if value is None else str(value).encode() for value in fields)
 
 
+def _fits(condition: Condition, row: Row) -> bool:
+    fields = {"id": row.id, "priority": row.priority, "epoch": row.epoch, "payload": row.payload}
+    try:
+        return bool(eval(condition.sql, {"__builtins__": {"len": len, "int": int}}, fields))
+    except ValueError as error:
+        raise BackendError(f"the condition failed: {error}", 3141, "22032") from None
+
+
+def _place(row: Row) -> tuple[bool, int, bool, int, Any]:
+    """In the order of a scan: without a priority first, in each level those without a due time first."""
+    return _place_of(Position(row.priority, row.time_next, row.id))
+
+
+def _place_of(at: Position) -> tuple[bool, int, bool, int, Any]:
+    return (at.priority is not None, at.priority or 0, at.due_ns is not None, at.due_ns or 0, at.id or 0)
+
+
 @dataclass
 class MemoryStore:
     """See the module."""
@@ -81,6 +99,7 @@ class MemoryStore:
     tables: dict[QueueName, dict[MessageId, Row]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     at_once: int = 0
+    examined: int = 0
     latency: float = 0.0
     down: BackendError | None = None
     fail_after: BackendError | None = None
@@ -128,12 +147,52 @@ class MemoryStore:
 
         return await self._call("look", work)
 
-    async def claim(self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
+        """Conditions are Python here, over a row's fields."""
+
+        async def work() -> Scanned:
+            now = self.clock.now_ns()
+            waiting = [row for row in self._table(queue).values() if row.time_acked is None]
+            later = [row.time_next for row in waiting if row.time_next is not None and row.time_next > now]
+            due = [row for row in waiting if row.time_next is None or row.time_next <= now]
+            rows = sorted(due, key=_place)
+            if page.floor_ns is not None:
+                rows = [row for row in rows if row.time_next is None or row.time_next > page.floor_ns]
+            if page.after is not None:
+                rows = [row for row in rows if _place(row) > _place_of(page.after)]
+            keys: list[MessageKey] = []
+            for examined, row in enumerate(rows, 1):
+                self.examined += 1
+                if _fits(condition, row):
+                    keys.append(MessageKey(row.priority or 0, row.due_ns, row.id))
+                if examined == page.span or len(keys) == page.limit:
+                    position = Position(row.priority, row.time_next, row.id)
+                    return Scanned(Look(now, tuple(sorted(keys)), min(later, default=None), True), position)
+            return Scanned(Look(now, tuple(sorted(keys)), min(later, default=None), False), None)
+
+        return await self._call("scan", work)
+
+    async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
+        async def work() -> set[MessageId]:
+            table = self._table(queue)
+            return {id_ for id_ in ids if id_ in table and _fits(condition, table[id_])}
+
+        return await self._call("fitting", work)
+
+    async def claim(
+        self,
+        queue: QueueSpec,
+        ids: Sequence[MessageId],
+        delays_ns: Mapping[int, int],
+        condition: Condition | None = None,
+    ) -> Claim:
         async def work() -> Claim:
             now, last = self._now_ns(), max(delays_ns)
             messages = []
             for row in self._rows(queue, ids):
                 if row.id in self.locked or (row.time_next is not None and row.time_next > now):
+                    continue
+                if condition is not None and not _fits(condition, row):
                     continue
                 due_ns, epoch = row.due_ns, row.epoch or 0
                 row.time_next, row.epoch = lease_end(now + delays_ns[min(epoch, last)]), epoch + 1

@@ -142,7 +142,90 @@ SELECT orders.id FROM STREAM q
 
 -- WHERE
 SELECT * FROM STREAM q WHERE user_id < 100
---> error 1235 (42000): WHERE is not supported with FROM STREAM by this version; receive all messages and ACK those not wanted, or use a queue for each kind
+--> subscribe shop.q columns=*
+--> where `user_id` < 100
+
+-- WHERE, with values bound, before and after other clauses
+SELECT * FROM STREAM q LIMIT ? WHERE q.user_id IN (?, 2) OR `payload` LIKE 'a''b%' AND NOT shop.q.priority = 3 WAIT ?
+--> subscribe shop.q columns=* wait=0 parameters=limit,where,wait
+--> where `user_id` IN (  ?  , 2 ) OR `payload` LIKE 'a''b%' AND NOT `priority` = 3
+
+-- WHERE in Vitess's spelling
+STREAM * FROM q WHERE user_id = 1 WITH (prefetch = 3)
+--> subscribe shop.q columns=* prefetch=3
+--> where `user_id` = 1
+
+-- WHERE, double quotes
+SELECT * FROM STREAM q WHERE payload = "it's"
+--> subscribe shop.q columns=*
+--> where `payload` = 'it''s'
+
+-- WHERE, double quotes are names
+-- modes: ANSI_QUOTES
+SELECT * FROM STREAM q WHERE "payload" = 'a\\b'
+--> subscribe shop.q columns=*
+--> where `payload` = 'a\\b'
+
+-- WHERE, backslashes are plain
+-- modes: NO_BACKSLASH_ESCAPES
+SELECT * FROM STREAM q WHERE payload LIKE 'x%' AND user_id = 1
+--> subscribe shop.q columns=*
+--> where `payload` LIKE 'x%' ESCAPE '' AND `user_id` = 1
+
+-- WHERE, arrows
+SELECT * FROM STREAM q WHERE payload->>'$.a' = 1 OR payload -> '$.b' IS NULL
+--> subscribe shop.q columns=*
+--> where JSON_UNQUOTE(JSON_EXTRACT(`payload`, '$.a')) = 1 OR JSON_EXTRACT(`payload`, '$.b') IS NULL
+
+-- WHERE, functions and operators
+SELECT * FROM STREAM q WHERE LEFT(payload, 1) = 'a' AND CASE WHEN user_id BETWEEN 1 AND 3 THEN TRUE ELSE user_id IS NULL END || CAST(payload AS DECIMAL(10,2)) > .5
+--> subscribe shop.q columns=*
+--> where LEFT( `payload` , 1 ) = 'a' AND CASE WHEN `user_id` BETWEEN 1 AND 3 THEN TRUE ELSE `user_id` IS NULL END || CAST( `payload` AS DECIMAL ( 10 , 2 ) ) > .5
+
+-- WHERE, intervals
+SELECT * FROM STREAM q WHERE DATE_ADD(payload, INTERVAL user_id DAY) > TIMESTAMP '2020-01-01 00:00:00' AND EXTRACT(YEAR_MONTH FROM payload) = 1
+--> subscribe shop.q columns=*
+--> where DATE_ADD( `payload` , INTERVAL `user_id` DAY ) > TIMESTAMP '2020-01-01 00:00:00' AND EXTRACT( YEAR_MONTH FROM `payload` ) = 1
+
+-- WHERE, a subquery
+SELECT * FROM STREAM q WHERE user_id IN (SELECT 1)
+--> error 1235 (42000): A subquery in a stream's WHERE is not supported; name columns of the queue
+
+-- WHERE, the moment
+SELECT * FROM STREAM q WHERE payload < CURRENT_TIMESTAMP
+--> error 1235 (42000): CURRENT_TIMESTAMP in a stream's WHERE is not supported, for it does not depend on the message alone; bind the value with ?, or use time_scheduled for messages of the future
+
+-- WHERE, an aggregate
+SELECT * FROM STREAM q WHERE MAX(user_id) = 1
+--> error 1235 (42000): MAX() in a stream's WHERE is not supported; a stream knows one message at a time
+
+-- WHERE, a variable
+SELECT * FROM STREAM q WHERE user_id = @a
+--> error 1235 (42000): Variables in a stream's WHERE are not supported; write the value, or bind it with ?
+
+-- WHERE, an unknown function
+SELECT * FROM STREAM q WHERE shop.f(user_id) = 1
+--> error 1235 (42000): shop.f() in a stream's WHERE is not supported; put what it works out into a generated column of the queue, and name that
+
+-- WHERE, another unknown function
+SELECT * FROM STREAM q WHERE f(user_id) = 1
+--> error 1235 (42000): f() in a stream's WHERE is not supported; put what it works out into a generated column of the queue, and name that
+
+-- WHERE, an unknown column
+SELECT * FROM STREAM q WHERE orders.user_id = 1
+--> error 1054 (42S22): Unknown column 'orders.user_id' in 'where clause'
+
+-- WHERE, nothing
+SELECT * FROM STREAM q WHERE LIMIT 1
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'LIMIT 1' at line 1 (a condition is needed)
+
+-- WHERE, a parenthesis too many
+SELECT * FROM STREAM q WHERE user_id = 1) OR (1 = 1
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ') OR (1 = 1' at line 1
+
+-- WHERE twice
+SELECT * FROM STREAM q WHERE user_id = 1 WHERE user_id = 2
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'WHERE user_id = 2' at line 1 (WHERE given twice)
 
 -- ORDER BY
 SELECT * FROM STREAM q ORDER BY id

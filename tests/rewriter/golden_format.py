@@ -99,7 +99,8 @@ def rendered(plan: Plan) -> list[str]:
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():
-            return [_subscribe(plan)]
+            shown = [] if plan.filter is None else [f"where {' ? '.join(plan.filter.parts)}"]
+            return [_subscribe(plan), *shown]
         case ShowQueues(database, like):
             return [f"show queues of {database or 'all databases'}" + (f" like {like!r}" if like is not None else "")]
         case ShowQueueStatus(database, like):
