@@ -14,6 +14,7 @@ from rewriter.delivery import parse_explain_delivery
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.insert_grammar import parse_insert, parse_replace
 from rewriter.lexical import leading_verb
+from rewriter.quick_ack import quick_ack
 from rewriter.settle_grammar import parse_ack, parse_delete, parse_update
 from rewriter.statements import (
     ChangeDatabase,
@@ -64,6 +65,8 @@ def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
         SqlSyntaxError: it begins like a queue statement and goes on wrongly.
         UnsupportedSql: it is part of the language, but not of this version.
     """
+    if (ack := quick_ack(sql)) is not None:
+        return ack
     try:
         cursor = TokenCursor(sql, sql_modes)
     except RewriteError:

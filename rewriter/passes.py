@@ -32,7 +32,7 @@ from rewriter.plan import (
     UseDatabase,
 )
 from rewriter.schema_ddl import create_table, quoted_name
-from rewriter.settle_passes import ack_as_update, update_plan
+from rewriter.settle_passes import ack_as_update, spelled_out, update_plan
 from rewriter.settled import ending
 from rewriter.statements import (
     Ack,
@@ -159,6 +159,7 @@ class Passes:
 
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
         spec = self._spec(statement.name, context)
+        statement = spelled_out(statement, spec)
         plan = ack_as_update(statement, spec, context.now_sql)
         group = group_key(spec, self._catalog)
         return plan if group is None else ack_in_group(plan, statement, spec, group)

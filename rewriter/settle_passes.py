@@ -11,12 +11,22 @@ from dataclasses import replace
 from engine.model import MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.plan import Effects, Execute, Passthrough, Plan
+from rewriter.quick_ack import tokens_of
 from rewriter.schema_ddl import quoted
 from rewriter.settled import KeyKind, ending, key_kind, settled_ids
 from rewriter.statements import Ack, Assignment, UpdateQueue
 from rewriter.tokens import Kind, Token, string_value
 
 _ID_MAX = (1 << 64) - 1
+
+
+def spelled_out(statement: Ack, spec: QueueSpec) -> Ack:
+    """Plain numbers as the condition that they are where keys are integers, else as the ids they stand for."""
+    if not statement.numbers:
+        return statement
+    if key_kind(spec) is KeyKind.INTEGER and spec.options.group_key is None:
+        return Ack(statement.name, (), f"id IN ({statement.numbers})")
+    return Ack(statement.name, tokens_of(statement.numbers), "")
 
 
 def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:

@@ -164,11 +164,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """ACK by ids (NUMBER, STRING and PARAMETER tokens) or by condition, one of them empty."""
+    """ACK by ids (NUMBER, STRING and PARAMETER tokens), by condition, or by `numbers`: plain ids as written, with
+    commas between. Two of the three are empty."""
 
     name: Name
     ids: tuple[Token, ...]
     condition: str
+    numbers: str = ""
 
 
 class Verb(Enum):

@@ -5,7 +5,7 @@ ACK q 101
 
 -- several ids
 ack `q` 1, 2,3 ;
---> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2, 3)) AND time_acked IS NULL
+--> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2,3)) AND time_acked IS NULL
 --> settled shop.q: 1, 2, 3
 
 -- ids in parentheses

@@ -1,0 +1,67 @@
+"""The short way of plain ACKs means what the long way means, and takes nothing that is not plain."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rewriter_catalog import CATALOG
+
+from engine.errors import EngineError
+from engine.options import QueueOptions
+from rewriter import grammar
+from rewriter.errors import RewriteError
+from rewriter.plan import PlanContext
+from rewriter.planner import Planner
+from rewriter.quick_ack import quick_ack
+from rewriter.settle_grammar import parse_ack
+from rewriter.tokens import TokenCursor
+
+PIECES = st.sampled_from(
+    ["ACK", "ack ", " ", "\n", "orders", "`orders`", "shop.", "shop . ", "where", "5", " 12", ", ", ",", "(", ")", ";",
+     "999999999999999999", "9999999999999999999", "1.5", "0x1", "'7'", "?", "-- x\n", "/* */", "id", "=", "``", "é"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=9).map("".join), st.booleans())
+def test_both_ways_read_the_same(rest: str, begins: bool) -> None:
+    sql = ("ACK " if begins else "") + rest
+    quick = quick_ack(sql)
+    if quick is None:
+        return
+    slow = parse_ack(TokenCursor(sql, ()))
+    assert (slow.name, slow.condition) == (quick.name, "")
+    assert [token.text for token in slow.ids] == quick.numbers.replace(" ", "").replace("\n", "").split(",")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["ACK q 1", "ack q 1,2", " ACK\tq ( 1 , 2 ) ;", "ACK `q`5", "ACK shop.q 1", "ACK `a b` . `c` 1, 2, 3"],
+)
+def test_plain_ones_go_the_short_way(sql: str) -> None:
+    assert quick_ack(sql) is not None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["ACK q", "ACK q ?", "ACK q '1'", "ACK q 1.5", "ACK q 1 2", "ACK q 1,", "ACK q -1", "ACK q WHERE id = 1",
+     "ACK q 1234567890123456789", "ACK q 1; ACK q 2", "ACK q /* */ 1", "ACKq 1", "ACK q1", "UPDATE q SET a = 1"],
+)  # fmt: skip
+def test_others_go_the_long_way(sql: str) -> None:
+    assert quick_ack(sql) is None
+
+
+@pytest.mark.parametrize("queue", [str(name.table) for name in CATALOG.queues])
+def test_keys_of_every_kind_get_the_plan_of_the_long_way(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = PlanContext(next(name.database for name in CATALOG.queues if name.table == queue))
+    sql = f"ACK {queue} 7, 007, 18"
+    quick = _told(sql, context)
+    monkeypatch.setattr(grammar, "quick_ack", lambda sql: None)
+    assert _told(sql, context) == quick
+
+
+def _told(sql: str, context: PlanContext) -> object:
+    try:
+        return Planner(CATALOG, QueueOptions()).plan(sql, context)
+    except (RewriteError, EngineError) as error:
+        return (error.errno, error.message)
