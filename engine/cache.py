@@ -65,6 +65,12 @@ class MessageCache:
         self._ids.difference_update(key.id for key in taken)
         return taken
 
+    def put_back(self, keys: Iterable[MessageKey]) -> None:
+        """Keys that were taken and could not be claimed now; they wait again in their order."""
+        back = [key for key in keys if key.id not in self._ids]
+        if back:
+            self.merge([*back, *self._keys], more=False)
+
     def discard(self, ids: Iterable[MessageId]) -> int:
         """Forget these ids; returns how many were waiting here."""
         gone = self._ids.intersection(ids)

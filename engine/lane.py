@@ -25,6 +25,7 @@ from engine.cache import MessageCache
 from engine.clock import Clock, Jitter
 from engine.conflicts import Conflicts
 from engine.errors import EngineError
+from engine.gate import Gate
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
 from engine.model import Condition, Message, MessageId, QueueSpec, WaitMode
@@ -104,6 +105,7 @@ class Surroundings:
     jitter: Jitter
     metrics: QueueMetrics
     in_flight: InFlight[Subscription]
+    gate: Gate
     wake: Callable[[], None]
     orphaned: Callable[[Sequence[Message]], None]
     leased: Callable[[Collection[MessageId]], None]
@@ -121,13 +123,13 @@ class Lane:
         self._clock, self._wake, self._orphaned = clock, around.wake, around.orphaned
         self._cache = MessageCache(queue.options.cache_size)
         self._conflicts = Conflicts()
-        cache, conflicts = self._cache, self._conflicts
+        cache, conflicts, self._gate = self._cache, self._conflicts, around.gate
         self._poller: Poller | Scanner
         if condition is None:
             self._poller = Poller(store, work, clock, cache, conflicts, metrics)
         else:
             self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics)
-        shared = (cache, around.in_flight, conflicts, metrics, around.note_due)
+        shared = (cache, around.in_flight, conflicts, around.gate, metrics, around.note_due)
         self._sender = Sender(store, work, clock, around.jitter, *shared, around.leased, condition)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
@@ -198,21 +200,33 @@ class Lane:
             return False
         self._poller.want()
         self._conflicts.end_pauses()
+        self._gate.perhaps_freed()
         return True
 
     def settled(self, ids: Sequence[MessageId]) -> int:
         """These ended; returns how many of them waited here or were being claimed."""
         for id_ in ids:
             self._conflicts.remove(id_)
+        self._place_freed()
         return self._sender.settled(ids) + self._cache.discard(ids)
 
     def uncertain(self) -> None:
         """Some messages may have ended."""
         self._sender.uncertain()
+        self._place_freed()
+
+    def _place_freed(self) -> None:
+        """The end of one message may let others go: by max_concurrency at once, by their key after a look."""
+        self._gate.freed()
+        if self.queue.options.order_key is not None and self.mode is not Mode.IDLE:
+            self._on(Event.TOUCHED)
+            self.want_look()
+            self._conflicts.end_pauses()
 
     def retune(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
         self.queue = queue
+        self._gate.clear()
         self._cache.limit = queue.options.cache_size
         self._cache.clear()
         self._on(Event.LOST)
@@ -220,6 +234,7 @@ class Lane:
 
     def want_look(self) -> None:
         """Messages are due again that were before, or somebody asks for all that is due."""
+        self._gate.freed()
         if isinstance(self._poller, Scanner):
             self._poller.want(whole=True)
         else:
@@ -248,6 +263,7 @@ class Lane:
         self._waiting = {subscription: None for subscription in self._subscriptions if subscription.waiting}
         self._cache.clear()
         self._conflicts.clear()
+        self._gate.clear()
         self._on(Event.LOST)
         if self._subscriptions:
             self._poller.want()
@@ -262,7 +278,7 @@ class Lane:
 
     async def step(self, result: Pass) -> None:
         """Look if that is due, claim and hand out what can be. Raises BackendError."""
-        if not self._subscriptions or self.queue.options.paused:
+        if not self._subscriptions or self._stopped:
             return
         if takers := self._takers_of_a_look():
             await self._look_and_send(result, takers)
@@ -363,8 +379,13 @@ class Lane:
         for subscription in [s for s in self._bounded if s.draining and s.waiting and self._nothing_for(s)]:
             subscription.finish()
 
+    @property
+    def _stopped(self) -> bool:
+        """Whether nothing at all may be handed out now."""
+        return self.queue.options.paused or self._gate.is_shut
+
     def _nothing_for(self, subscription: Subscription) -> bool:
-        if self.queue.options.paused:
+        if self._stopped:
             return True
         if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
             return not self._cache  # its time is over: a scan may go on for longer
@@ -395,6 +416,10 @@ class Lane:
         room = self._room()
         if self.queue.options.paused or not room:
             return None
+        if (opens_at := self._gate.opens_at) is not None:
+            return opens_at
+        if self._cache:
+            return 0.0  # the gate opened since the last step
         time = self._poller.next_time(self.queue, hungry=self._hungry(room))
         return None if time == float("inf") else time
 

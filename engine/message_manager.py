@@ -34,6 +34,7 @@ from engine.errors import (
     ShuttingDown,
     TooManyFilters,
 )
+from engine.gate import Gate
 from engine.give_back import GiveBacks
 from engine.identity import IdKind, id_kind, normalise
 from engine.in_flight import InFlight
@@ -81,8 +82,8 @@ class MessageManager(Service):
         self._give_backs = GiveBacks(store, work, clock, metrics, logger, released)
         self._subscriptions: dict[Subscription, Lane] = {}
         self._wakeup = asyncio.Event()
-        told = (self._wake, self._orphaned, self._leased, self._note_due)
-        self._around = Surroundings(store, work, clock, jitter, metrics, self._in_flight, *told)
+        shared = (store, work, clock, jitter, metrics, self._in_flight, Gate(clock))
+        self._around = Surroundings(*shared, self._wake, self._orphaned, self._leased, self._note_due)
         self._lane = Lane(queue, self._around)
         self._filtered: dict[Condition, Lane] = {}  # those that have receivers
         self._filters_max = filters_max
@@ -224,7 +225,7 @@ class MessageManager(Service):
             unsure = unsure or self._kind is not IdKind.INTEGER
         if unsure and here:
             self.uncertain()
-        elif hits:
+        elif hits or self.queue.options.waits_for_settlement:
             self._wake()
 
     def changed(self, ids: Iterable[MessageId], *, here: bool = True) -> None:

@@ -57,7 +57,18 @@ class QueueOptions:
     def deferred(self) -> tuple[str, ...]:
         """Options that are set here, kept in the table, and not acted upon by this version."""
         default = QueueOptions()
-        return tuple(name for name in DEFERRED if getattr(self, name) != getattr(default, name))
+        kept = tuple(name for name in DEFERRED if getattr(self, name) != getattr(default, name))
+        return (*kept, "on_failure") if self.on_failure == "dead_letter" else kept
+
+    @property
+    def limited(self) -> bool:
+        """Whether claims of the queue are made one after the other, under the lock of its row in queuegate_limits."""
+        return self.max_rate is not None or self.max_concurrency is not None or self.order_key is not None
+
+    @property
+    def waits_for_settlement(self) -> bool:
+        """Whether the end of one message can let another go."""
+        return self.max_concurrency is not None or self.order_key is not None
 
     @property
     def needed_indexes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -214,7 +225,7 @@ OPTIONS: Mapping[str, _Option] = {
     "group_key": _Option("group_key", "group_key", _name, str),
 }
 
-DEFERRED = ("max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure")
+DEFERRED = ("max_attempts", "dead_letter")
 """Read, checked and kept, but not acted upon by this version: CREATE QUEUE warns of each."""
 
 _ONLY_IF_SET = (

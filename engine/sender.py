@@ -20,6 +20,7 @@ from engine.backoff import lease_delays_ns
 from engine.cache import MessageCache, delivery_order
 from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.conflicts import Conflicts
+from engine.gate import Gate
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
 from engine.model import Condition, Message, MessageId, MessageKey, QueueSpec
@@ -114,6 +115,7 @@ class Sender:
         cache: MessageCache,
         in_flight: InFlight[Subscription],
         conflicts: Conflicts,
+        gate: Gate,
         metrics: QueueMetrics,
         note_due: Callable[[float], None],
         leased: Callable[[Collection[MessageId]], None] = lambda ids: None,
@@ -121,7 +123,7 @@ class Sender:
     ) -> None:
         self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
         self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
-        self._note_due, self._told_leased, self._condition = note_due, leased, condition
+        self._gate, self._note_due, self._told_leased, self._condition = gate, note_due, leased, condition
         self._claiming: _Claiming | None = None
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
 
@@ -147,7 +149,10 @@ class Sender:
         grants = _grants(takers, self._cache.take(min(self._most(), sum(capacity for _, capacity in takers))))
         sent = Sent()
         for ack_wait_ns, group in _by_ack_wait(grants).items():
-            sent += self._give(queue, group, await self._claim(queue, ack_wait_ns, group))
+            leased, held_back = await self._claim(queue, ack_wait_ns, group)
+            if held_back:  # few were to be had: dealt out anew, so that they go to all in turn
+                group = _dealt_again(group, leased)
+            sent += self._give(queue, group, leased)
         return sent
 
     def takers(self, subscriptions: Iterable[Subscription]) -> list[Taker]:
@@ -170,7 +175,8 @@ class Sender:
             await self._recheck(queue, claiming)
         finally:
             self._claiming = None
-        return Found(found.look, claiming.ids | claiming.settled, self._leased(found.claim, claiming))
+        gone = (claiming.ids - frozenset(found.claim.held_back)) | claiming.settled
+        return Found(found.look, gone, self._leased(found.claim, claiming))
 
     def hand_out(self, queue: QueueSpec, takers: Sequence[Taker], leased: Leased) -> Sent:
         """Give the takers what `look_and_claim` leased for them."""
@@ -190,8 +196,8 @@ class Sender:
                 takers.append((subscription, capacity))
         return takers
 
-    async def _claim(self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]) -> Leased:
-        """Lease the keys."""
+    async def _claim(self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]) -> tuple[Leased, bool]:
+        """Lease the keys; those that the queue's limits hold back wait in the cache again, and it is told."""
         ids = [key.id for grant in grants for key in grant.keys]
         delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))
@@ -201,7 +207,9 @@ class Sender:
             await self._recheck(queue, claiming)
         finally:
             self._claiming = None
-        return self._leased(claim, claiming)
+        back = set(claim.held_back) - claiming.settled
+        self._cache.put_back(key for grant in grants for key in grant.keys if key.id in back)
+        return self._leased(claim, claiming), bool(claim.held_back)
 
     def _leased(self, claim: Claim, claiming: _Claiming) -> Leased:
         now = self._clock.monotonic()
@@ -217,15 +225,18 @@ class Sender:
         assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
         self._told_leased(claimed)
         now = self._clock.monotonic()
+        held_back = frozenset(claim.held_back)
+        if claim.hold is not None:
+            self._gate.shut(claim.hold)
         for id_ in ids:
             if id_ in claimed:
                 self._conflicts.remove(id_)
-            else:
+            elif id_ not in held_back:
                 self._conflicts.add(id_, now)
         self._weigh(claim.messages)
         self._metrics.claims += 1
         self._metrics.delays.leased(claim.messages, claim.now_ns)
-        self._metrics.lease_conflicts += len(ids) - len(claimed)
+        self._metrics.lease_conflicts += len(ids) - len(claimed) - len(held_back)
 
     def _weigh(self, messages: Sequence[Message]) -> None:
         """Expect rows as heavy as these; the expectation rises at once and falls slowly."""
@@ -267,6 +278,14 @@ class Sender:
         self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
         subscription.give(messages)
         return len(messages)
+
+
+def _dealt_again(grants: Sequence[Grant], leased: Leased) -> list[Grant]:
+    """What was leased, dealt out over the receivers of these grants, none getting more than it was granted."""
+    keys = {key.id: key for grant in grants for key in grant.keys}
+    left = sorted((keys[id_] for id_ in leased), key=delivery_order)
+    dealt = {g.subscription: g for g in _grants([(grant.subscription, len(grant.keys)) for grant in grants], left)}
+    return [dealt.get(grant.subscription, Grant(grant.subscription, ())) for grant in grants]
 
 
 def _changed(claimed: QueueSpec, now: QueueSpec) -> bool:

@@ -37,8 +37,10 @@ def claim(
     queue: QueueSpec,
     ids: Sequence[MessageId],
     delays_ns: Mapping[int, int],
+    *,
+    commits: bool = True,
 ) -> Claim:
-    """MessageStore.claim."""
+    """MessageStore.claim of a queue without limits. Not `commits`: more follows in the transaction."""
     id_ = id_column(queue)
     kind = id_kind(id_)
     columns = (INTEGER, id_, INTEGER, INTEGER, INTEGER)
@@ -49,7 +51,7 @@ def claim(
     locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
     last = max(delays_ns)
     until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in locked}}
-    values = _lease(connection, statements, queue, [row.id for row in locked], until_ns)
+    values = _lease(connection, statements, queue, [row.id for row in locked], until_ns, commits)
     messages = (
         Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
         for row in locked
@@ -64,11 +66,12 @@ def _lease(
     queue: QueueSpec,
     ids: Sequence[MessageId],
     until_ns: Mapping[int, int],
+    commits: bool,
 ) -> dict[MessageId, tuple[TextValue, ...]]:
     """Mark locked rows leased, until when by the epoch they had; returns them as they then are."""
     cases = [value for pair in until_ns.items() for value in pair]
     lease = Statement(statements.lease(len(until_ns), len(ids)), (*cases, *ids))
-    leased, read = connection.run((lease, Statement(statements.rows(len(ids)), ids, queue.columns)), last=True)
+    leased, read = connection.run((lease, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
     assert leased.affected == len(ids), f"leased {leased.affected} of {len(ids)} locked rows"
     id_ = id_column(queue)
     kind, position = id_kind(id_), queue.columns.index(id_)

@@ -10,11 +10,12 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from engine import sql_groups, sql_lease, sql_look, sql_scan
+from engine import sql_groups, sql_lease, sql_limits, sql_look, sql_order, sql_scan
 from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
 from engine.census import Census, take_census
@@ -22,11 +23,15 @@ from engine.errors import BackendError
 from engine.groups import FindQueue, GroupKey, GroupPage
 from engine.identity import from_text, id_kind
 from engine.model import Condition, MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.sql_limits import LimitedStatements
 from engine.sql_look import LevelGuess
+from engine.sql_order import OrderMemory
 from engine.statements.census import CensusStatements
 from engine.statements.dialect import Dialect
 from engine.statements.groups import GroupStatements, create_groups
+from engine.statements.limits import LimitStatements
 from engine.statements.mysql import MYSQL
+from engine.statements.order import OrderStatements
 from engine.statements.queue import QueueStatements
 from engine.statements.scan import ScanStatements
 from engine.statements.sqlite import SQLITE
@@ -43,6 +48,8 @@ class _Texts:
     queue: QueueSpec
     statements: QueueStatements
     guess: LevelGuess = field(default_factory=LevelGuess)
+    limited: LimitedStatements | None = None
+    memory: OrderMemory = field(default_factory=OrderMemory)
 
 
 class SqlMessageStore:
@@ -55,6 +62,7 @@ class SqlMessageStore:
         self._logger = logger or logging.getLogger("queuegate.store")
         self._texts: dict[QueueName, _Texts] = {}
         self._warned: set[tuple[QueueName, str]] = set()
+        self._prepared: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
 
     @classmethod
     def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
@@ -92,9 +100,14 @@ class SqlMessageStore:
         assert page.limit >= 1 and page.span >= 1
         statements = ScanStatements(self._dialect, queue, condition)
 
+        limited = self._texts_of(queue).limited
+
         def work(connection: StoreConnection) -> Scanned:
             with connection.reading(condition.settings):
-                return sql_scan.scan(connection, statements, queue, page)
+                scanned = sql_scan.scan(connection, statements, queue, page)
+            if limited is None or limited.order is None:
+                return scanned
+            return replace(scanned, look=sql_order.in_order(connection, limited.order, queue, scanned.look))
 
         return await self._pool.read(work)
 
@@ -113,18 +126,27 @@ class SqlMessageStore:
         condition: Condition | None = None,
     ) -> Claim:
         assert ids and delays_ns
-        if condition is None:
-            return await self._pool.write(self._claiming(queue, ids, delays_ns))
-        settings, now = condition.settings, self._statements(queue).now
+        await self._prepare(queue)
+        with self._unprepared_by_error(queue):
+            if condition is None:
+                return await self._pool.write(self._claiming(queue, ids, delays_ns))
+            return await self._pool.write(self._claiming_fitting(queue, ids, delays_ns, condition))
+
+    def _claiming_fitting(
+        self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int], condition: Condition
+    ) -> Callable[[StoreConnection], Claim]:
+        texts, settings = self._texts_of(queue), condition.settings
         sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
 
         def work(connection: StoreConnection) -> Claim:
+            if texts.limited is not None:
+                sql_limits.lock(connection, texts.limited.limits, queue)  # before any message is locked
             fitting = sql_scan.fitting(connection, sql, queue, settings, ids)
             if not fitting:
-                return Claim(int(connection.query(now)[0][0]), ())
+                return Claim(int(connection.query(texts.statements.now)[0][0]), ())
             return self._claiming(queue, fitting, delays_ns)(connection)
 
-        return await self._pool.write(work)
+        return work
 
     async def look_and_claim(
         self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
@@ -135,18 +157,41 @@ class SqlMessageStore:
             ids = first_free(look, count, blocked)
             return self._claiming(queue, ids, delays_ns) if ids else None
 
-        look, claim = await self._pool.read_then_write(self._looking(queue, limit), then)
+        await self._prepare(queue)
+        with self._unprepared_by_error(queue):
+            look, claim = await self._pool.read_then_write(self._looking(queue, limit), then)
         return LookAndClaim(look, first_free(look, count, blocked), claim)
 
     def _looking(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], Look]:
         texts = self._texts_of(queue)
-        return lambda connection: sql_look.look(connection, texts.statements, queue, limit, texts.guess)
+        statements, guess, memory = texts.statements, texts.guess, texts.memory
+        if texts.limited is not None and (order := texts.limited.order) is not None:
+            return lambda connection: sql_order.look(connection, statements, order, queue, limit, guess, memory)
+        return lambda connection: sql_look.look(connection, statements, queue, limit, guess)
 
     def _claiming(
         self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]
     ) -> Callable[[StoreConnection], Claim]:
-        statements = self._statements(queue)
-        return lambda connection: sql_lease.claim(connection, statements, queue, ids, delays_ns)
+        texts = self._texts_of(queue)
+        if (limited := texts.limited) is not None:
+            return lambda connection: sql_limits.claim(connection, limited, queue, ids, delays_ns)
+        return lambda connection: sql_lease.claim(connection, texts.statements, queue, ids, delays_ns)
+
+    async def _prepare(self, queue: QueueSpec) -> None:
+        """Before the first claim of a queue with limits: the row that its claims lock."""
+        limited = self._texts_of(queue).limited
+        if limited is not None and queue.name not in self._prepared:
+            await self._pool.write(lambda connection: sql_limits.prepare(connection, limited.limits, queue))
+            self._prepared.add(queue.name)
+
+    @contextlib.contextmanager
+    def _unprepared_by_error(self, queue: QueueSpec) -> Iterator[None]:
+        """Whatever failed, perhaps somebody dropped the table of limits: the next claim begins with making it."""
+        try:
+            yield
+        except BackendError:
+            self._prepared.discard(queue.name)
+            raise
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
         if not ids:
@@ -207,8 +252,16 @@ class SqlMessageStore:
     def _texts_of(self, queue: QueueSpec) -> _Texts:
         texts = self._texts.get(queue.name)
         if texts is None or texts.queue is not queue:
-            texts = self._texts[queue.name] = _Texts(queue, QueueStatements(self._dialect, queue))
+            texts = self._texts[queue.name] = self._made_texts(queue)
         return texts
+
+    def _made_texts(self, queue: QueueSpec) -> _Texts:
+        statements = QueueStatements(self._dialect, queue)
+        if not queue.options.limited:
+            return _Texts(queue, statements)
+        order = None if queue.options.order_key is None else OrderStatements(self._dialect, queue)
+        limits = LimitStatements(self._dialect, queue.name)
+        return _Texts(queue, statements, limited=LimitedStatements(statements, limits, order))
 
     def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:
         """Tell once of each table that cannot be served, or only slowly, and why."""

@@ -32,11 +32,23 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a queue's limits let no more be claimed now, and for how long. `for_places`: all places of max_concurrency
+    are taken, and the first of their leases ends by then; otherwise the rate is used up until then."""
+
+    wait_ns: int
+    for_places: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """What a claim leased. Keys asked for and missing here were settled, rescheduled, leased elsewhere or locked."""
+    """What a claim leased. Keys asked for and missing here were settled, rescheduled, leased elsewhere or locked, but
+    for those in `held_back`: these wait for the queue's limits, and `hold` tells how long, if they let nothing pass."""
 
     now_ns: int
     messages: tuple[Message, ...]
+    held_back: tuple[MessageId, ...] = ()
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +130,10 @@ class MessageStore(Protocol):
         ...
 
     async def look(self, queue: QueueSpec, limit: int) -> Look:
-        """Up to `limit` due, unacked messages in delivery order. Reads committed rows only, locks nothing."""
+        """Up to `limit` due, unacked messages in delivery order. Reads committed rows only, locks nothing.
+
+        Of a queue with an order_key: those that may go next by it, and then perhaps fewer than `limit` with `more`.
+        """
         ...
 
     async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
@@ -144,6 +159,9 @@ class MessageStore(Protocol):
         `delays_ns` maps an epoch before the lease to its delay; its largest key stands for all above it. Rows locked by
         another transaction are passed over, not waited for; so are those for which the condition is not true. The
         leases are committed when this returns.
+
+        A queue with limits or an order_key leases only what these allow, whoever else claims at the same time: the
+        first of `ids`, at most one of a key.
         """
         ...
 

@@ -70,5 +70,13 @@ MYSQL = Dialect(
     name="mysql",
     now_ns="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 1000)",
     skip_locked="FOR UPDATE SKIP LOCKED",
+    lock="FOR UPDATE",
+    force_index="FORCE INDEX ({index})",  # by its own estimates it may read all that is unacked for each message
+    make_limits=(
+        "CREATE TABLE IF NOT EXISTS {database}.queuegate_limits (queue_name VARCHAR(64) CHARACTER SET utf8mb4"
+        " COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, arrival_ns BIGINT NOT NULL DEFAULT 0) ENGINE=InnoDB"
+        " COMMENT='queuegate: locked for each claim of a queue with limits'"
+    ),
+    add_limits="INSERT IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
 )

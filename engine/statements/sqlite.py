@@ -61,5 +61,12 @@ SQLITE = Dialect(
     name="sqlite",
     now_ns="(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000)",
     skip_locked="",  # a writing transaction has the file to itself
+    lock="",
+    force_index="",
+    make_limits=(
+        "CREATE TABLE IF NOT EXISTS {database}.queuegate_limits"
+        " (queue_name TEXT NOT NULL PRIMARY KEY, arrival_ns INTEGER NOT NULL DEFAULT 0)"
+    ),
+    add_limits="INSERT OR IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
 )

@@ -17,6 +17,7 @@ from virtual_time import pass_time
 from engine.census import Census
 from engine.clock import Clock
 from engine.errors import BackendError
+from engine.limits import Rate
 from engine.model import (
     ColumnMeta,
     Condition,
@@ -30,7 +31,7 @@ from engine.model import (
 )
 from engine.options import QueueOptions
 from engine.states import REJECTED_NS, is_lease_end, lease_end
-from engine.store import Claim, Held, Look, LookAndClaim, Page, Position, Release, Scanned, Standing, first_free
+from engine.store import Claim, Held, Hold, Look, LookAndClaim, Page, Position, Release, Scanned, Standing, first_free
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class Row:
     time_next: int | None = 0
     epoch: int | None = 0
     time_acked: int | None = None
-    payload: str = "x"
+    payload: str | None = "x"
 
     @property
     def due_ns(self) -> int:
@@ -104,6 +105,7 @@ class MemoryStore:
     down: BackendError | None = None
     fail_after: BackendError | None = None
     locked: set[MessageId] = field(default_factory=set)
+    arrivals: dict[QueueName, int] = field(default_factory=dict)
     during: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     running: int = 0
     running_most: int = 0
@@ -139,6 +141,7 @@ class MemoryStore:
             now = self._now_ns()
             waiting = [row for row in self._table(queue).values() if row.time_acked is None]
             due = [row for row in waiting if row.time_next is None or row.time_next <= now]
+            due = [row for row in due if self._may_go(queue, row, now)]
             keys = sorted(MessageKey(row.priority or 0, row.due_ns, row.id) for row in due)
             later = [
                 row.time_next for row in waiting if row.time_next is not None and now < row.time_next < REJECTED_NS
@@ -189,7 +192,8 @@ class MemoryStore:
         async def work() -> Claim:
             now, last = self._now_ns(), max(delays_ns)
             messages = []
-            for row in self._rows(queue, ids):
+            allowed, held_back = self._chosen(queue, ids, now)
+            for row in self._rows(queue, allowed):
                 if row.id in self.locked or (row.time_next is not None and row.time_next > now):
                     continue
                 if condition is not None and not _fits(condition, row):
@@ -197,7 +201,8 @@ class MemoryStore:
                 due_ns, epoch = row.due_ns, row.epoch or 0
                 row.time_next, row.epoch = lease_end(now + delays_ns[min(epoch, last)]), epoch + 1
                 messages.append(Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values()))
-            return Claim(now, tuple(messages))
+            self._charge(queue, len(messages), now)
+            return Claim(now, tuple(messages), tuple(held_back), self._hold(queue, now) if held_back else None)
 
         return await self._call("claim", work)
 
@@ -273,6 +278,52 @@ class MemoryStore:
             pass
 
         await self._call("ping", work)
+
+    # --- limits
+
+    def _in_flight(self, queue: QueueSpec, now: int) -> list[Row]:
+        rows = self._rows(queue, list(self._table(queue)))
+        return [row for row in rows if row.due_ns > now and is_lease_end(row.due_ns) and (row.epoch or 0) > 0]
+
+    def _may_go(self, queue: QueueSpec, row: Row, now: int) -> bool:
+        """By its key, which is the payload or the whole queue."""
+        options = queue.options
+        if options.order_key is None or (options.order_key != "*" and row.payload is None):
+            return True
+        rows = self._rows(queue, list(self._table(queue)))
+        same = [other for other in rows if options.order_key == "*" or other.payload == row.payload]
+        if any(other in self._in_flight(queue, now) for other in same):
+            return False
+        before = [other for other in same if other.id < row.id]  # type: ignore[operator]
+        if options.on_failure == "skip":
+            before = [other for other in before if not other.epoch or other.due_ns <= now]
+        return not before
+
+    def _chosen(self, queue: QueueSpec, ids: Sequence[MessageId], now: int) -> tuple[list[MessageId], list[MessageId]]:
+        due = {row.id: row for row in self._rows(queue, ids) if row.due_ns <= now}
+        free = [id_ for id_ in ids if id_ not in due or self._may_go(queue, due[id_], now)]
+        count = len(free)
+        if queue.options.max_concurrency is not None:
+            count = min(count, queue.options.max_concurrency - len(self._in_flight(queue, now)))
+        if queue.options.max_rate is not None:
+            rate = Rate.of(queue.options.max_rate)
+            count = min(count, rate.allowed(now, self.arrivals.get(queue.name, 0)))
+        return free[: max(count, 0)], free[max(count, 0) :]
+
+    def _charge(self, queue: QueueSpec, count: int, now: int) -> None:
+        if queue.options.max_rate is not None:
+            rate = Rate.of(queue.options.max_rate)
+            self.arrivals[queue.name] = rate.after(now, self.arrivals.get(queue.name, 0), count)
+
+    def _hold(self, queue: QueueSpec, now: int) -> Hold | None:
+        held, options = self._in_flight(queue, now), queue.options
+        if options.max_concurrency is not None and len(held) >= options.max_concurrency:
+            return Hold(min(row.due_ns for row in held) - now, for_places=True)
+        if options.max_rate is not None:
+            rate, arrival = Rate.of(options.max_rate), self.arrivals.get(queue.name, 0)
+            if not rate.allowed(now, arrival):
+                return Hold(rate.wait_ns(now, arrival), for_places=False)
+        return None
 
     async def close(self) -> None:
         self.calls["close"] += 1

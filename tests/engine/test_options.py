@@ -77,11 +77,17 @@ def test_absurd_values_are_refused(name: str, value: str | int) -> None:
 
 def test_options_that_are_only_kept_are_told_from_those_in_force() -> None:
     assert parse_options({"prefetch": 5, "max_attempts": 0, "on_failure": "BLOCK"}).deferred == ()
-    given = {"max_attempts": 5, "dead_letter": "lost", "max_rate": "2.5/s", "max_concurrency": 3, "order_key": "*"}
-    options = parse_options({**given, "on_failure": "skip"})
+    options = parse_options({"max_attempts": 5, "dead_letter": "lost", "max_concurrency": 3})
     assert options.deferred == DEFERRED
     assert from_comment(to_comment(options), "t") == options
-    assert "max_rate=2.5," in to_comment(options)
+
+
+def test_limits_and_order_are_kept_in_the_comment() -> None:
+    given = {"max_rate": "2.5/s", "max_concurrency": 3, "order_key": "*", "on_failure": "skip", "paused": 1}
+    options = parse_options(given)
+    assert from_comment(to_comment(options), "t") == options
+    assert "max_rate=2.5,max_concurrency=3,order_key=*,on_failure=skip,paused=1" in to_comment(options)
+    assert options.limited and options.waits_for_settlement and not QueueOptions().limited
 
 
 def test_options_at_their_defaults_leave_no_trace_in_the_comment() -> None:

@@ -1,0 +1,265 @@
+"""What every MessageStore promises of queues with limits and order: on the fake, on SQLite and on MariaDB alike."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from memory_store import Row
+from store_benches import MemoryBench, MySQLBench
+
+from engine.backend.mysql import MySQLPool
+from engine.clock import NS_PER_SECOND as SECOND
+from engine.sql_store import SqlMessageStore
+from engine.states import PARKED_NS
+from engine.store import Release
+
+DELAYS = {0: 10 * SECOND}
+HOUR = 3600 * SECOND
+
+
+def limited(bench, **options):
+    """The bench's queue with these options."""
+    return replace(bench.spec, options=replace(bench.spec.options, **options))
+
+
+def ids_of(claim):
+    return sorted(message.id for message in claim.messages)
+
+
+async def due(bench, spec, limit=100):
+    """What a look finds, in order."""
+    return [key.id for key in (await bench.store.look(spec, limit)).keys]
+
+
+async def claim(bench, spec, *ids):
+    return ids_of(await bench.store.claim(spec, list(ids), DELAYS))
+
+
+# --- max_concurrency
+
+
+async def test_no_more_are_in_flight_than_there_are_places(bench):
+    spec = limited(bench, max_concurrency=3)
+    await bench.add(*(Row(id_, time_next=id_) for id_ in range(1, 8)))
+    first = await bench.store.claim(spec, [1, 2], DELAYS)
+    assert (ids_of(first), first.held_back, first.hold) == ([1, 2], (), None)
+    second = await bench.store.claim(spec, [3, 4, 5], DELAYS)
+    assert (ids_of(second), second.held_back) == ([3], (4, 5))
+    assert second.hold.for_places and 9 * SECOND < second.hold.wait_ns <= 10 * SECOND + 1000
+    third = await bench.store.claim(spec, [4, 5], DELAYS)
+    assert (third.messages, third.held_back, third.hold.for_places) == ((), (4, 5), True)
+    await bench.ack(2)
+    assert await claim(bench, spec, 4, 5) == [4]
+
+
+async def test_only_leases_take_places(bench):
+    """Not what is scheduled, waits for a retry, is parked, or was leased and is due again."""
+    spec, now = limited(bench, max_concurrency=1), await bench.now_ns()
+    lease = (now + HOUR) // 1000 * 1000 + 1
+    await bench.add(
+        Row(1, time_next=lease),
+        Row(2, time_next=lease - 1, epoch=2),
+        Row(3, time_next=PARKED_NS, epoch=1),
+        Row(4, time_next=(now - SECOND) // 1000 * 1000 + 1, epoch=1),
+        Row(5),
+        Row(6),
+    )
+    assert await claim(bench, spec, 5, 6) == [5]
+    assert await claim(bench, spec, 6) == []
+
+
+async def test_a_released_lease_frees_its_place(bench):
+    spec = limited(bench, max_concurrency=1)
+    await bench.add(Row(1, time_next=1), Row(2, time_next=2))
+    (message,) = (await bench.store.claim(spec, [1, 2], DELAYS)).messages
+    await bench.store.release(spec, [Release(1, 1, message.lease_until_ns, 1)], counted=True)
+    assert await claim(bench, spec, 2) == [2]
+
+
+async def test_a_locked_message_takes_no_place(bench):
+    if not bench.locks:
+        pytest.skip("this database has one writer: its rows are never locked by another")
+    spec = limited(bench, max_concurrency=1)
+    await bench.add(Row(1), Row(2))
+    await bench.lock(1)
+    assert await claim(bench, spec, 1, 2) == []
+    assert await claim(bench, spec, 2) == [2]
+
+
+# --- max_rate
+
+
+async def test_a_rate_lets_its_burst_pass_and_tells_when_the_next_may(bench):
+    spec = limited(bench, max_rate=Decimal(30))
+    await bench.add(*(Row(id_) for id_ in range(1, 9)))
+    found = await bench.store.claim(spec, [1, 2, 3, 4, 5], DELAYS)
+    assert (ids_of(found), found.held_back) == ([1, 2, 3], (4, 5))
+    assert not found.hold.for_places and 0 < found.hold.wait_ns <= SECOND // 30 + 1000
+    again = found
+    async with asyncio.timeout(20):
+        while not again.messages or again is found:  # a claim too early leases nothing and tells how long it is
+            again = await bench.store.claim(spec, [4, 5], DELAYS)
+            assert again.messages or 0 < again.hold.wait_ns <= SECOND // 30 + 1000
+    assert again.now_ns - found.now_ns >= found.hold.wait_ns - 2_000_000
+
+
+async def test_a_rate_counts_what_was_leased_only(bench):
+    spec = limited(bench, max_rate=Decimal(1))
+    await bench.add(Row(1), Row(2))
+    await bench.ack(1)
+    assert await claim(bench, spec, 1) == []
+    assert await claim(bench, spec, 2) == [2]
+
+
+async def test_a_rate_and_places_together(bench):
+    spec = limited(bench, max_rate=Decimal(1), max_concurrency=5)
+    await bench.add(*(Row(id_) for id_ in range(1, 4)))
+    assert await claim(bench, spec, 1, 2, 3) == [1]
+    found = await bench.store.claim(spec, [2, 3], DELAYS)
+    assert found.messages == () and not found.hold.for_places
+
+
+# --- order_key
+
+
+@pytest.mark.parametrize("key", ["payload", "*"])
+async def test_one_of_a_key_at_a_time_in_id_order(bench, key):
+    spec = limited(bench, order_key=key)
+    await bench.add(*(Row(id_, payload="a", time_next=10 - id_) for id_ in range(1, 5)))
+    for id_ in range(1, 5):
+        assert await due(bench, spec) == [id_]
+        assert await claim(bench, spec, *reversed(range(1, 5))) == [id_]
+        assert await due(bench, spec) == []
+        assert await claim(bench, spec, 1, 2, 3, 4) == []
+        await bench.ack(id_)
+    assert await due(bench, spec) == []
+
+
+async def test_keys_do_not_wait_for_each_other_and_those_without_one_for_nobody(bench):
+    spec = limited(bench, order_key="payload")
+    rows = [Row(1, payload="a"), Row(2, payload="a"), Row(3, payload="b"), Row(4, payload=None), Row(5, payload=None)]
+    await bench.add(*rows)
+    assert sorted(await due(bench, spec)) == [1, 3, 4, 5]
+    assert await claim(bench, spec, 1, 2, 3, 4, 5) == [1, 3, 4, 5]
+    await bench.ack(3)
+    assert await due(bench, spec) == []
+    await bench.ack(1)
+    assert await due(bench, spec) == [2]
+
+
+async def test_block_waits_for_a_failed_message_and_skip_does_not(bench):
+    block, now = limited(bench, order_key="payload"), await bench.now_ns()
+    skip = limited(bench, order_key="payload", on_failure="skip")
+    waits = (now + HOUR) // 1000 * 1000
+    await bench.add(Row(1, epoch=1, time_next=waits), Row(2), Row(3))
+    assert await due(bench, block) == [] and await claim(bench, block, 2, 3) == []
+    assert await due(bench, skip) == [2]
+    assert await claim(bench, skip, 1, 2, 3) == [2]
+    assert await due(bench, skip) == [], "one of the key is in flight"
+    await bench.ack(2)
+    assert await due(bench, skip) == [3]
+
+
+async def test_skip_tries_again_what_is_due_again_first(bench):
+    skip = limited(bench, order_key="payload", on_failure="skip")
+    await bench.add(Row(1, epoch=1, time_next=5), Row(2, time_next=1))
+    assert await due(bench, skip) == [1]
+    assert await claim(bench, skip, 1, 2) == [1]
+
+
+async def test_scheduled_and_parked_messages_hold_their_key(bench):
+    spec, later = limited(bench, order_key="payload"), (await bench.now_ns() + HOUR) // 1000 * 1000
+    skip = limited(bench, order_key="payload", on_failure="skip")
+    await bench.add(Row(1, time_next=later), Row(2), Row(3, payload="p", time_next=PARKED_NS), Row(4, payload="p"))
+    assert await due(bench, spec) == await due(bench, skip) == []
+    look = await bench.store.look(spec, 10)
+    assert look.next_due_ns == later and not look.more
+
+
+async def test_a_late_smaller_id_waits_for_what_is_out(bench):
+    """A transaction may commit after a later one; order is that of the ids among what is committed."""
+    spec = limited(bench, order_key="payload")
+    await bench.add(Row(5))
+    assert await claim(bench, spec, 5) == [5]
+    await bench.add(Row(4))
+    assert await due(bench, spec) == [] and await claim(bench, spec, 4) == []
+    await bench.ack(5)
+    assert await due(bench, spec) == [4]
+
+
+async def test_many_behind_few_are_found_as_well(bench):
+    """More due messages than a look reads, all but the heads behind others; and the memory of how they were found."""
+    spec = limited(bench, order_key="payload")
+    rows = [Row(id_, payload=f"k{id_ % 3}", time_next=id_) for id_ in range(1, 61)]
+    await bench.add(*rows, Row(90, payload=None, time_next=80), Row(91, payload="z", time_next=70, priority=10))
+    for _ in range(3):
+        found = await due(bench, spec, 5)
+        assert found[:4] == [91, 1, 2, 3] and set(found) <= {91, 1, 2, 3, 90}
+    taken = []
+    for _ in range(80):
+        look = await bench.store.look(spec, 5)
+        if not look.keys:
+            break
+        leased = await claim(bench, spec, *[key.id for key in look.keys])
+        assert leased == sorted(key.id for key in look.keys)
+        taken += leased
+        await bench.ack(*leased)
+    assert sorted(taken) == [*range(1, 61), 90, 91]
+    for n in range(3):
+        assert [id_ for id_ in taken if id_ % 3 == n and id_ < 61] == [i for i in range(1, 61) if i % 3 == n]
+
+
+async def test_a_look_and_claim_takes_heads_only(bench):
+    spec = limited(bench, order_key="payload", max_concurrency=2)
+    await bench.add(*(Row(id_, payload=f"k{id_ % 4}", time_next=id_) for id_ in range(1, 13)))
+    found = await bench.store.look_and_claim(spec, 100, 10, (), DELAYS)
+    assert [key.id for key in found.look.keys] == [1, 2, 3, 4]
+    assert (ids_of(found.claim), found.claim.held_back) == ([1, 2], (3, 4))
+    assert found.claim.hold.for_places
+
+
+# --- several claim at once
+
+
+async def test_two_stores_never_exceed_places_nor_keys(bench):
+    """Eight claims at once, of two stores where the database has a server."""
+    spec = limited(bench, max_concurrency=5, order_key="payload")
+    await bench.add(*(Row(id_, payload=f"k{id_ % 7}", time_next=id_) for id_ in range(1, 71)))
+    stores = [bench.store]
+    if isinstance(bench, MySQLBench):
+        stores.append(SqlMessageStore.for_mysql(MySQLPool(bench.url, size=4)))
+    done: set[int] = set()
+    while len(done) < 70:
+        looks = await asyncio.gather(*(store.look(spec, 100) for store in stores * 4))
+        claims = await asyncio.gather(
+            *(
+                store.claim(spec, [key.id for key in look.keys], DELAYS)
+                for store, look in zip(stores * 4, looks, strict=True)
+                if look.keys
+            )
+        )
+        out = [message.id for found in claims for message in found.messages]
+        assert len(out) == len(set(out)) <= 5
+        assert len({id_ % 7 for id_ in out}) == len(out), "two of a key"
+        assert all(id_ - 7 in done for id_ in out if id_ > 7), "out of order"
+        done.update(out)
+        await bench.ack(*out)
+    for store in stores[1:]:
+        await store.close()
+
+
+async def test_a_table_of_limits_that_somebody_dropped_is_made_again(bench):
+    if isinstance(bench, MemoryBench):
+        pytest.skip("the fake has no tables")
+    spec = limited(bench, max_concurrency=1)
+    await bench.add(Row(1), Row(2))
+    assert await claim(bench, spec, 1) == [1]
+    await bench.run("DROP TABLE queuegate_limits")
+    with pytest.raises(Exception, match="queuegate_limits"):
+        await claim(bench, spec, 2)
+    assert await claim(bench, spec, 2) == []
+    await bench.ack(1)
+    assert await claim(bench, spec, 2) == [2]
