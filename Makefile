@@ -1,7 +1,7 @@
 # Every target sets up what it needs. `make help` lists them from the comments after `##`.
 .DEFAULT_GOAL := help
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites test check format bench fuzz clean mariadb toolchains
+.PHONY: help run demo suites test check format bench fuzz simulate clean mariadb toolchains
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -43,6 +43,10 @@ INPUTS ?= 1000000
 fuzz: $(STAMP) mariadb ## a million mutated conversations at the packet layers, some over sockets (INPUTS=1000 SEED=7)
 	$(BIN)/python tests/fuzz/fuzz_run.py --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/fuzz/fuzz_sockets.py --inputs $$(($(INPUTS) / 100)) $(if $(SEED),--seed $(SEED))
+
+SEEDS ?= 10000
+simulate: $(STAMP) ## the engine under virtual time, faults and kills, with its claims checked (SEEDS=1000 FIRST=7)
+	$(BIN)/python tests/simulation/sim_run.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
 clean: ## remove the virtual environment and caches; data/ stays
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

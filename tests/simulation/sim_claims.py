@@ -1,0 +1,228 @@
+"""The claims: what must hold of every history, judged from the rows alone and from what was handed to whom.
+
+Nothing here believes the engine. Every change of the queue's table is seen as two sets of rows; each change that the
+engine's account makes has to be one of those it may make, on rows that allow it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sim_database import Row, Rows
+
+from engine.model import Message
+from engine.states import is_lease_end
+
+HISTORY_EVENTS = 400
+CALLS_PER_SECOND_MAX = 150  # of one engine towards the database, in a second in which nothing happens
+CALLS_PER_EVENT = 12  # and so many more for each thing that does
+TURNS_SECONDS = 0.02  # an answer has arrived, and has not yet gone through all the tasks that wait for it
+
+
+class Violation(AssertionError):
+    """A claim does not hold. `claim` names it, for comparing runs."""
+
+    def __init__(self, claim: str, text: str) -> None:
+        super().__init__(f"{claim}: {text}")
+        self.claim = claim
+
+
+@dataclass(slots=True)
+class Lease:
+    """One lease in the table, and what became of it."""
+
+    holder: str
+    at_ns: int
+    until_ns: int
+    handed_to: str | None = None
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What an engine asked of the database in one second, and what happened there."""
+
+    second: int = -1
+    calls: int = 0
+    events: int = 0
+
+
+@dataclass(eq=False)
+class Claims:
+    """See the module. Actors are named `proxy1/2`: the second life of the first proxy; others are clients."""
+
+    now: Callable[[], float]
+    now_ns: Callable[[], int]
+    purge_after_ns: Callable[[], int]
+    history: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=HISTORY_EVENTS))
+    leases: dict[tuple[int, int, int], Lease] = field(default_factory=dict)
+    acked_at: dict[int, float] = field(default_factory=dict)
+    delivered: Counter[int] = field(default_factory=Counter)
+    committed: set[int] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+    violation: Violation | None = None
+    _told: dict[str, dict[int, float]] = field(default_factory=dict)
+    _seen: dict[str, dict[int, float]] = field(default_factory=dict)
+    _traffic: dict[str, Traffic] = field(default_factory=dict)
+
+    def note(self, actor: str, text: str) -> None:
+        """For the history that is printed when a claim fails."""
+        self.history.append((self.now(), actor, text))
+
+    def fail(self, claim: str, text: str) -> None:
+        violation = Violation(claim, text)
+        if self.violation is None:
+            self.violation = violation  # whatever the code under test makes of the exception
+            self.note("CLAIM", str(violation))
+        raise violation
+
+    # --- the table
+
+    def changed(self, actor: str, before: Rows, after: Rows) -> None:
+        """The observer of the database."""
+        engine = actor.startswith("proxy")
+        for id_ in sorted(before.keys() | after.keys()):
+            old, new = before.get(id_), after.get(id_)
+            if old == new:
+                continue
+            self.note(actor, _difference(id_, old, new, self.now_ns()))
+            if engine:
+                self._engine_changed(actor, old, new)
+            else:
+                self._client_changed(old, new)
+        self._happened()
+
+    def _client_changed(self, old: Row | None, new: Row | None) -> None:
+        if old is None and new is not None:
+            self.committed.add(new.id)
+        elif old is not None and (new is None or new.time_acked is not None):
+            self.acked_at.setdefault(old.id, self.now())
+
+    def _engine_changed(self, actor: str, old: Row | None, new: Row | None) -> None:
+        if old is None:
+            self.fail("the engine only changes what is there", f"{actor} inserted {new}")
+        elif new is None:
+            self._purged(actor, old)
+        elif new.epoch == old.epoch + 1 and new.time_next is not None and is_lease_end(new.time_next):
+            self._leased(actor, old, new)
+        elif new.epoch in (old.epoch, old.epoch - 1) and new.time_acked is None and old.time_acked is None:
+            self._given_back(actor, old, new)
+        else:
+            self.fail("the engine's changes are explained", f"{actor} changed {old} to {new}")
+
+    def _leased(self, actor: str, old: Row, new: Row) -> None:
+        now_ns = self.now_ns()
+        if old.time_acked is not None or old.id in self.acked_at:
+            self.fail("never leased after its ack committed", f"{actor} leased {old}")
+        if old.time_next is not None and old.time_next > now_ns:
+            self.fail("never leased while a lease stands or before it is due", f"{actor} leased {old} at {now_ns}")
+        assert new.time_next is not None
+        if new.time_next <= now_ns:
+            self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
+        self.leases[new.id, new.epoch, new.time_next] = Lease(actor, now_ns, new.time_next)
+        self.counts["leases"] += 1
+
+    def _given_back(self, actor: str, old: Row, new: Row) -> None:
+        lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
+        if lease is None or lease.holder != actor:
+            self.fail("only one's own lease is given back, as it was made", f"{actor} changed {old} to {new}")
+        if new.time_next is not None and new.time_next > self.now_ns():
+            self.fail("what is given back is due at once", f"{actor} changed {old} to {new}")
+        self.counts["given back"] += 1
+
+    def _purged(self, actor: str, old: Row) -> None:
+        if old.time_acked is None:
+            self.fail("nothing unacked is deleted", f"{actor} deleted {old}")
+        elif old.time_acked > self.now_ns() - self.purge_after_ns():
+            self.fail("nothing is purged early", f"{actor} deleted {old}")
+        self.counts["purged"] += 1
+
+    # --- hand-outs
+
+    def handed(self, actor: str, receiver: str, messages: Sequence[Message], *, paused: bool) -> None:
+        """An engine gives a receiver its batch; `paused`: what it knows of the queue."""
+        if paused:
+            self.fail("a paused queue delivers nothing", f"{actor} gave {receiver} {messages}")
+        for message in messages:
+            self._handed_one(actor, receiver, message)
+        keys = [(message.priority, message.due_ns, message.id) for message in messages]
+        if keys != sorted(keys):  # type: ignore[type-var]
+            self.fail("a batch is in delivery order", f"{actor} gave {receiver} {keys}")
+        self.note(actor, f"gives {receiver} " + ", ".join(f"{m.id} (epoch {m.epoch})" for m in messages))
+        self._happened()
+
+    def _handed_one(self, actor: str, receiver: str, message: Message) -> None:
+        assert isinstance(message.id, int)
+        lease = self.leases.get((message.id, message.epoch, message.lease_until_ns))
+        what = f"{actor} gave {receiver} message {message.id}, epoch {message.epoch}, until {message.lease_until_ns}"
+        if lease is None or lease.holder != actor:
+            self.fail("never sent without a lease", what)
+            return
+        if lease.handed_to is not None:
+            self.fail("a lease is handed to one receiver, once", f"{what}; {lease.handed_to} has it")
+        told = self._told.get(actor, {}).get(message.id)
+        if told is not None:
+            self.fail("never sent once its ack was heard of", f"{what}; told at {told:.4f}")
+        lease.handed_to = receiver
+        self.delivered[message.id] += 1
+        self.counts["handed"] += 1
+        self.counts["redelivered"] += message.epoch > 1
+
+    # --- what an engine was told, and what it remembers
+
+    def told(self, actor: str, ids: Iterable[int]) -> None:
+        """The engine is told, now, that these are settled."""
+        known = self._told.setdefault(actor, {})
+        for id_ in ids:
+            known.setdefault(id_, self.now())
+
+    def looked(self, actor: str, ids: Iterable[int]) -> None:
+        """The answer to a look is there."""
+        self._seen.setdefault(actor, {}).update(dict.fromkeys(ids, self.now()))
+
+    def claims(self, actor: str, ids: Iterable[int]) -> None:
+        """The engine asks for leases of these, which it remembers."""
+        told, seen = self._told.get(actor, {}), self._seen.get(actor, {})
+        for id_ in ids:
+            if id_ in told and seen.get(id_, 0.0) + TURNS_SECONDS < told[id_]:
+                self.fail("what was acked is forgotten", f"{actor} claims {id_}, told at {told[id_]:.4f}")
+
+    # --- how busy it is
+
+    def called(self, actor: str) -> None:
+        """An engine calls the database."""
+        traffic = self._traffic_of(actor)
+        traffic.calls += 1
+        self.counts["calls"] += 1
+        if traffic.calls > CALLS_PER_SECOND_MAX + CALLS_PER_EVENT * traffic.events:
+            self.fail("no busy loop", f"{actor}: {traffic.calls} calls within a second, {traffic.events} events")
+
+    def _happened(self) -> None:
+        for actor in self._traffic:
+            self._traffic_of(actor).events += 1
+
+    def _traffic_of(self, actor: str) -> Traffic:
+        traffic = self._traffic.setdefault(actor, Traffic())
+        if traffic.second != int(self.now()):
+            traffic.second, traffic.calls, traffic.events = int(self.now()), 0, 0
+        return traffic
+
+    def gone(self, actor: str) -> None:
+        """A life of a proxy is over: nothing it knew matters any more."""
+        for memory in (self._told, self._seen, self._traffic):
+            memory.pop(actor, None)
+
+
+def _difference(id_: int, old: Row | None, new: Row | None, now_ns: int) -> str:
+    if new is None:
+        return f"message {id_} deleted"
+    words = [f"message {id_}{' inserted' if old is None else ''}:"]
+    if old is None or old.epoch != new.epoch:
+        words.append(f"epoch {new.epoch}")
+    if new.time_acked is not None:
+        words.append("acked")
+    elif old is None or old.time_next != new.time_next:
+        words.append("due now" if new.time_next is None else f"next in {(new.time_next - now_ns) / 1e9:.4f} s")
+        words.append("(leased)" if new.time_next is not None and is_lease_end(new.time_next) else "")
+    return " ".join(words)

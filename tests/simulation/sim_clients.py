@@ -1,0 +1,448 @@
+"""Simulated clients: producers, receivers, and one that keeps rows locked. Each has its own seed and its own temper.
+
+All clients live on one loop that is never killed. What they ask of a proxy travels there and back; when the proxy dies,
+or the client hangs up, the connection is gone and with it what was not committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from sim_loop import passing
+from sim_proxy import Line, Session, SimProxy
+
+from engine.errors import BackendError, EngineError
+from engine.model import Batch, Message
+
+if TYPE_CHECKING:
+    from sim_world import World
+
+
+_COLUMNS = "id, priority, time_scheduled, time_next, epoch, time_created, k, n"
+
+
+class Gone(Exception):
+    """The connection to the proxy is lost."""
+
+
+class Refused(Exception):
+    """The proxy answered with an error."""
+
+
+class Connection:
+    """A client's connection to one life of a proxy."""
+
+    def __init__(self, world: World, name: str, random: Random, proxy: SimProxy) -> None:
+        self._world, self.name, self._random, self._proxy = world, name, random, proxy
+        self._session = Session(proxy, name)
+        self._lines: list[Line] = []
+        self._pending: set[asyncio.Future[Any]] = set()
+        self.gone = False
+        world.connections[self] = None
+
+    @property
+    def proxy(self) -> SimProxy:
+        return self._proxy
+
+    async def execute(self, sql: str, targets: str | None = None) -> None:
+        """Raises Gone, after which it is not known whether it was done, or Refused."""
+        await self._ask(lambda: self._session.execute(sql, targets))
+
+    async def stream(self, sql: str, receive: Callable[[Batch], None]) -> Line:
+        """Open a stream; `ended` tells its end."""
+        line = Line(self._proxy, self.name, receive, self._delay)
+        self._lines.append(line)
+        return line
+
+    async def run_stream(self, sql: str, line: Line) -> None:
+        """Until the stream ends. Raises Gone, or Refused for a stream that ends with an error."""
+        await self._ask(lambda: self._session.stream(sql, line))
+
+    def hang_up(self, *, noticed_after: float) -> None:
+        """Go away; the proxy notices later."""
+        if self.gone:
+            return
+        self._lost()
+        database_notices = self._random.random() * 0.3
+        self._world.timeline.after(noticed_after, lambda: self._noticed(database_notices))
+
+    def _noticed(self, database_notices: float) -> None:
+        for line in self._lines:
+            line.hang_up()
+        self._session.hang_up(database_notices)
+
+    def proxy_died(self) -> None:
+        """The proxy is dead: its lines to the database break, and the client sees it."""
+        self._world.timeline.after(self._random.random() * 0.5, self._session.transaction.close)
+        self._world.timeline.after(self._random.random() * 0.2, self._lost)
+
+    def _lost(self) -> None:
+        self.gone = True
+        self._world.connections.pop(self, None)
+        for future in self._pending:
+            if not future.done():
+                future.set_exception(Gone())
+
+    async def _ask(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self.gone:
+            raise Gone
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending.add(answer)
+        self._world.timeline.after(self._delay(), lambda: self._arrive(work, answer))
+        try:
+            await answer
+        finally:
+            self._pending.discard(answer)
+
+    def _arrive(self, work: Callable[[], Coroutine[Any, Any, None]], answer: asyncio.Future[None]) -> None:
+        if not self._proxy.loop.dead:
+            self._proxy.spawn(self._serve(work, answer))
+
+    async def _serve(self, work: Callable[[], Coroutine[Any, Any, None]], answer: asyncio.Future[None]) -> None:
+        """On the proxy's loop."""
+        error: Exception | None = None
+        try:
+            await work()
+        except EngineError as refused:
+            error = Refused(refused.message)
+        self._world.timeline.after(self._delay(), lambda: _settle(answer, error))
+
+    def _delay(self) -> float:
+        return self._random.random() * self._world.scenario.latency
+
+
+def _settle(answer: asyncio.Future[None], error: Exception | None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(None)
+    else:
+        answer.set_exception(error)
+
+
+class Client:
+    """What all clients have in common. `live` is called when the world starts."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.random = Random(f"{world.scenario.seed}/{name}")
+
+    async def live(self) -> None:
+        raise NotImplementedError
+
+    async def connect(self) -> Connection:
+        """To any proxy that serves; waits for one."""
+        while not (usable := [proxy for proxy in self.world.proxies if proxy.usable]):
+            await passing(0.1 + self.random.random() * 0.2)
+        return Connection(self.world, self.name, self.random, self.random.choice(usable))
+
+    async def pause(self, most: float) -> None:
+        await passing(self.random.random() * most)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+
+class Producer(Client):
+    """Inserts messages: alone, in transactions, scheduled, with priorities and keys; reschedules and deletes a few."""
+
+    def __init__(self, world: World, name: str, messages: int) -> None:
+        super().__init__(world, name)
+        self.messages = messages
+        self._mine: list[int] = []
+
+    async def live(self) -> None:
+        await self.pause(self.world.scenario.chaos_seconds / 4)
+        while self.messages > 0:
+            connection = await self.connect()
+            try:
+                await self._produce(connection)
+            except (Gone, Refused):
+                await self.pause(1.0)
+            finally:
+                connection.hang_up(noticed_after=self.random.random() * 0.1)
+
+    async def _produce(self, connection: Connection) -> None:
+        while self.messages > 0:
+            await self.pause(self.world.scenario.chaos_seconds / 6)
+            if self.chance(0.4):
+                await self._transaction(connection)
+            elif self._mine and self.chance(0.2):
+                await self._change(connection)
+            else:
+                await connection.execute(self._insert(1))
+
+    async def _transaction(self, connection: Connection) -> None:
+        await connection.execute("BEGIN")
+        if self._mine and self.chance(0.3):
+            await self._change(connection)
+        for _ in range(self.random.randint(1, 3)):
+            await connection.execute(self._insert(self.random.randint(1, 3)))
+            if self.chance(0.2):
+                await self.pause(3.0)
+        await connection.execute("ROLLBACK" if self.chance(0.2) else "COMMIT")
+
+    def _insert(self, count: int) -> str:
+        self.messages -= count
+        rows = ", ".join(self._row() for _ in range(count))
+        return f"INSERT INTO q ({_COLUMNS}) VALUES {rows}"
+
+    def insert_at(self, due: str) -> str:
+        """One message, due then."""
+        return f"INSERT INTO q ({_COLUMNS}) VALUES {self._message(due, 50)}"
+
+    def _row(self) -> str:
+        random = self.random
+        priority = random.choice((50, 50, 50, 10, 90, 0))
+        seconds = random.choice((0, 0, 0, 0, random.randint(1, 8), random.randint(5, 40)))
+        due = f"sim_now() + {seconds}000000000" if seconds else random.choice(("sim_now()", "sim_now()", "NULL"))
+        return self._message(due, priority)
+
+    def _message(self, due: str, priority: int) -> str:
+        id_ = self.world.database.next_id
+        self.world.database.next_id += 1
+        self._mine.append(id_)
+        key, number = self.random.choice("ABC"), self.random.randint(0, 3)
+        return f"({id_}, {priority}, sim_now(), {due}, 0, sim_now(), '{key}', {number})"
+
+    async def _change(self, connection: Connection) -> None:
+        id_ = self.random.choice(self._mine)
+        target = f"id = {id_}"
+        seconds = self.random.choice((0, 0, 3, 20))
+        change = self.random.choice(
+            (
+                f"UPDATE q SET time_next = sim_now() + {seconds}000000000 WHERE {target} AND time_acked IS NULL",
+                f"UPDATE q SET priority = {self.random.choice((5, 50, 99))} WHERE {target}",
+                f"DELETE FROM q WHERE {target}",
+            )
+        )
+        await connection.execute(change, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Temper:
+    """What a receiver does with a message, by weight, and with its stream."""
+
+    ack: float = 1.0
+    late: float = 0.0
+    never: float = 0.0
+    hangs_up: float = 0.0
+    half_open: float = 0.0
+    stalls: float = 0.0
+    in_transactions: float = 0.0
+    by_condition: float = 0.0
+
+    @classmethod
+    def draw(cls, random: Random) -> Temper:
+        """Mostly of good nature, each with a weakness or two."""
+        weak = {
+            name: random.random() * 0.4
+            for name in ("late", "never", "hangs_up", "half_open", "stalls", "in_transactions", "by_condition")
+            if random.random() < 0.35
+        }
+        return cls(**weak)
+
+
+@dataclass(eq=False)
+class _Inbox:
+    """What has arrived of a stream."""
+
+    batches: asyncio.Queue[Batch] = field(default_factory=asyncio.Queue)
+
+
+class Receiver(Client):
+    """Receives by one kind of stream, and settles what it gets over connections of its own."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.temper = Temper.draw(self.random)
+        self.statement = self._statement()
+        self._settling: set[asyncio.Task[None]] = set()
+
+    def _statement(self) -> str:
+        random = self.random
+        bounds = random.choice(
+            ("", "", "", f" LIMIT {random.randint(1, 5)} WAIT {random.randint(1, 20)}", " LIMIT 3", " LIMIT 4 NOWAIT")
+        )
+        options = []
+        if random.random() < 0.4:
+            options.append(f"prefetch = {random.randint(1, 4)}")
+        if random.random() < 0.2:
+            options.append(f"ack_wait = {random.randint(1, 6)}")
+        return f"SELECT * FROM STREAM q{bounds}" + (f" WITH ({', '.join(options)})" if options else "")
+
+    async def live(self) -> None:
+        await self.pause(self.world.scenario.chaos_seconds / 3)
+        while True:
+            connection = await self.connect()
+            try:
+                await self._receive(connection)
+            except (Gone, Refused):
+                await self.pause(1.0)
+            finally:
+                connection.hang_up(noticed_after=self._notice())
+            await self.pause(3.0)
+
+    def _notice(self) -> float:
+        """A closed socket is seen at once, a dead network only after a while."""
+        return 1.0 + self.random.random() * 9 if self.chance(self.temper.half_open) else self.random.random() * 0.05
+
+    async def _receive(self, connection: Connection) -> None:
+        inbox = _Inbox()
+        line = await connection.stream(self.statement, inbox.batches.put_nowait)
+        stream = asyncio.create_task(connection.run_stream(self.statement, line))
+        try:
+            while not stream.done() or not inbox.batches.empty():
+                getting = asyncio.create_task(inbox.batches.get())
+                await asyncio.wait((getting, stream), return_when=asyncio.FIRST_COMPLETED)
+                if not getting.done():
+                    getting.cancel()
+                    continue
+                if self.chance(self.temper.stalls):
+                    await self._stall(line)
+                self.settle(getting.result())
+                if self.chance(self.temper.hangs_up * 0.5):
+                    return
+            await stream
+        finally:
+            stream.cancel()
+
+    async def _stall(self, line: Line) -> None:
+        line.reading.clear()
+        await self.pause(15.0)
+        self.world.timeline.after(0.0, line.reading.set)
+
+    def settle(self, batch: Batch) -> None:
+        """Begin to work on what came."""
+        if self.chance(0.5):
+            self._spawn(self._work(batch.messages))
+        else:
+            for message in batch.messages:
+                self._spawn(self._work([message]))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _work(self, messages: Sequence[Message]) -> None:
+        temper, at = self.temper, self.random.random()
+        if at < temper.never:
+            return
+        if at < temper.never + temper.late:
+            await self._dawdle(messages[0].lease_until_ns)
+        else:
+            await self.pause(0.8)
+        connection = await self.connect()
+        try:
+            await self._ack(connection, _ids(messages))
+        except (Gone, Refused):
+            pass
+        finally:
+            connection.hang_up(noticed_after=self.random.random() * 0.05)
+
+    async def _dawdle(self, lease_until_ns: int) -> None:
+        """Too long; often until just when the lease runs out, which is when others ask for the message."""
+        left = (lease_until_ns - self.world.database.now_ns()) / 1e9
+        if left > 0 and self.chance(0.6):
+            await passing(left)
+            await self.pause(4 * self.world.scenario.latency)
+        else:
+            await self.pause(25.0)
+
+    async def _ack(self, connection: Connection, ids: str) -> None:
+        targets = f"id IN ({ids})"
+        sql = f"ACK q {ids}"
+        if self.chance(self.temper.by_condition):
+            targets = f"({targets} OR id = 0)"  # what the planner cannot read off the text
+            sql = f"ACK q WHERE {targets}"
+        if not self.chance(self.temper.in_transactions):
+            await connection.execute(sql, targets)
+            return
+        await connection.execute("BEGIN")
+        await connection.execute(sql, targets)
+        await self.pause(self.random.choice((0.1, 6.0)))
+        await connection.execute("ROLLBACK" if self.chance(0.15) else "COMMIT")
+
+
+def _ids(messages: Sequence[Message]) -> str:
+    return ", ".join(str(message.id) for message in messages)
+
+
+class Locker(Client):
+    """Keeps rows locked for a while, as a careless transaction does."""
+
+    async def live(self) -> None:
+        while True:
+            await self.pause(self.world.scenario.chaos_seconds / 3)
+            connection = await self.connect()
+            try:
+                await connection.execute("BEGIN")
+                low = self.random.randint(1, max(1, self.world.database.next_id))
+                target = f"id BETWEEN {low} AND {low + self.random.randint(0, 4)}"
+                await connection.execute(f"UPDATE q SET priority = priority WHERE {target}", target)
+                await self.pause(8.0)
+                await connection.execute("COMMIT")
+            except (Gone, Refused):
+                pass
+            finally:
+                connection.hang_up(noticed_after=self._notice())
+
+    def _notice(self) -> float:
+        return self.random.random() * 4.0
+
+
+class Drain(Receiver):
+    """The receiver at the end: takes everything, and acks it at once, again and again until it holds."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.temper = Temper()
+
+    def _statement(self) -> str:
+        return "SELECT * FROM STREAM q WITH (prefetch = 1000)"
+
+    async def live(self) -> None:
+        while True:
+            connection = await self.connect()
+            try:
+                await self._receive(connection)
+            except (Gone, Refused):
+                await self.pause(0.5)
+            finally:
+                connection.hang_up(noticed_after=0.01)
+
+    async def _work(self, messages: Sequence[Message]) -> None:
+        connection = await self.connect()
+        try:
+            await connection.execute(f"ACK q {_ids(messages)}", f"id IN ({_ids(messages)})")
+        except (Gone, Refused, BackendError):
+            pass
+        finally:
+            connection.hang_up(noticed_after=0.01)
+
+
+class Quitter(Drain):
+    """Takes messages, acks none, and hangs up when it is told to."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self._connection: Connection | None = None
+
+    async def live(self) -> None:
+        self._connection = await self.connect()
+        try:
+            await self._receive(self._connection)
+        except (Gone, Refused):
+            pass
+
+    def settle(self, batch: Batch) -> None:
+        """Not this one."""
+
+    def quit(self) -> None:
+        assert self._connection is not None
+        self._connection.hang_up(noticed_after=0.0)

@@ -1,0 +1,266 @@
+"""The simulated database: a real SQLite in memory under virtual time, with locks as MySQL has them, or SQLite's gate.
+
+Every statement of the engine's store runs for real, in one piece, at the moment at which it reaches the database. A
+client's transaction is kept until its COMMIT: from a statement on its rows are locked, nobody sees what it did, and its
+own time is what the statement writes. With `row_locks` the engine passes over what is locked, as SKIP LOCKED does;
+without, a transaction that writes has the database to itself and everybody else who writes waits in line.
+
+After everything that may have changed the queue the observer gets the rows as they were and as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from sim_loop import START, Timeline
+from sim_template import Definition
+
+from engine.backend.base import Answer, SqlValue, Statement
+from engine.backend.sqlite_connection import SqliteConnection
+from engine.backend.sqlite_store import SqliteStoreConnection
+from engine.model import ColumnMeta, TextValue
+from engine.statements.dialect import Dialect
+from engine.statements.sqlite import SQLITE
+
+T = TypeVar("T")
+
+EPOCH_NS = 1_770_000_000 * 1_000_000_000
+_LOCK_MARK = "/* skip locked */"
+_TABLE = re.compile(r"FROM `main`\.`(\w+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message as it is in the table."""
+
+    id: int
+    epoch: int
+    time_next: int | None
+    time_acked: int | None
+    priority: int
+    key: str | None
+    number: int | None
+
+
+Rows = Mapping[int, Row]
+_ROWS = "SELECT id, COALESCE(epoch, 0), time_next, time_acked, priority, k, n FROM main.q"
+
+
+class StoreView:
+    """The StoreConnection of the engine's account. What a statement says of locks is done here."""
+
+    def __init__(self, database: SimDatabase) -> None:
+        self._database = database
+        self._store = SqliteStoreConnection(database.connection)
+
+    def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
+        return self._store.query(self._locking(sql), params)
+
+    def query_text(
+        self, sql: str, params: Sequence[SqlValue], columns: Sequence[ColumnMeta]
+    ) -> list[tuple[TextValue, ...]]:
+        return self._store.query_text(self._locking(sql), params, columns)
+
+    def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
+        return self._store.execute(self._locking(sql), params)
+
+    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+        return self._store.run([replace(s, sql=self._locking(s.sql)) for s in statements], last=last)
+
+    def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
+        return self._store.describe(database, table)
+
+    def _locking(self, sql: str) -> str:
+        if not self._database.locks or not sql.endswith(_LOCK_MARK):
+            return sql
+        return _TABLE.sub(r"FROM (SELECT * FROM `main`.`\1` WHERE NOT sim_locked('\1', id))", sql)
+
+
+@dataclass(eq=False, slots=True)
+class _InLine:
+    attempt: Callable[[], bool]
+    expired: Callable[[], None]
+    over: bool = False
+
+
+class SimDatabase:
+    """See the module."""
+
+    def __init__(self, timeline: Timeline, template: bytes, comment: str, *, row_locks: bool, tick_ns: int) -> None:
+        self._timeline, self._tick_ns = timeline, tick_ns
+        self.row_locks = row_locks
+        self.locks: dict[tuple[str, int], ClientTransaction] = {}
+        self.gate: ClientTransaction | None = None
+        self.observer: Callable[[str, Rows, Rows], None] = lambda actor, before, after: None
+        self._line: list[_InLine] = []
+        self._statement_ns: int | None = None
+        self.next_id = 1
+        raw = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
+        raw.deserialize(template)
+        raw.create_function("sim_now", 0, self._now_in_sql)
+        raw.create_function("sim_locked", 2, lambda table, id_: (table, id_) in self.locks)
+        self._raw = raw
+        self.set_comment(comment)
+        self.connection = SqliteConnection(":memory:", raw)
+        self._view = StoreView(self)
+        self._changes = raw.total_changes
+        self.rows: Rows = {}
+
+    @property
+    def dialect(self) -> Dialect:
+        return replace(SQLITE, now_ns="sim_now()", skip_locked=_LOCK_MARK if self.row_locks else "")
+
+    def now_ns(self) -> int:
+        elapsed = int((self._timeline.now - START) * 1_000_000) * 1000
+        return EPOCH_NS + elapsed - elapsed % self._tick_ns
+
+    def _now_in_sql(self) -> int:
+        return self.now_ns() if self._statement_ns is None else self._statement_ns
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def set_comment(self, comment: str) -> None:
+        """The queue's options change."""
+        self._raw.execute("UPDATE queuegate_meta_tables SET comment = ? WHERE name = 'q'", (comment,))
+
+    def define(self, made: Definition) -> None:
+        """A table is made, unless it is there."""
+        for sql in made.statements:
+            with contextlib.suppress(sqlite3.OperationalError):
+                self._raw.execute(sql)
+        for table, row in made.rows:
+            self._raw.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+
+    # --- the engine's account
+
+    def read(self, work: Callable[[Any], T]) -> T:
+        return work(self._view)
+
+    def write(self, actor: str, work: Callable[[Any], T], *, undo: bool = False) -> T:
+        """Run as one transaction; `undo`: the connection breaks before the commit."""
+        self._raw.execute("BEGIN")
+        try:
+            result = work(self._view)
+        except BaseException:
+            self._raw.execute("ROLLBACK")
+            raise
+        self._raw.execute("ROLLBACK" if undo else "COMMIT")
+        self.observe(actor)
+        return result
+
+    def observe(self, actor: str) -> None:
+        """Tell the observer what has changed, if anything."""
+        if self._raw.total_changes != self._changes:
+            self._changes = self._raw.total_changes
+            before, self.rows = self.rows, {row[0]: Row(*row) for row in self._raw.execute(_ROWS)}
+            if before != self.rows:
+                self.observer(actor, before, self.rows)
+
+    # --- waiting in line
+
+    def when_free(self, attempt: Callable[[], bool], expired: Callable[[], None], wait_seconds: float) -> None:
+        """Try now, and whenever locks are freed, until the attempt returns True or the time is over."""
+        if attempt():
+            return
+        entry = _InLine(attempt, expired)
+        self._line.append(entry)
+        self._timeline.after(wait_seconds, lambda: self._expire(entry))
+
+    def _expire(self, entry: _InLine) -> None:
+        if not entry.over:
+            entry.over = True
+            self._line.remove(entry)
+            entry.expired()
+
+    def freed(self) -> None:
+        """Locks were given back: whoever waits may try again, first come first."""
+        for entry in list(self._line):
+            if entry.over:
+                continue
+            entry.over = True  # its attempt may free locks in its turn
+            if entry.attempt():
+                self._line.remove(entry)
+            else:
+                entry.over = False
+
+    def select(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._raw.execute(sql).fetchall()
+
+    def run_at(self, sql: str, now_ns: int) -> int:
+        """A client's statement with the time at which it was made; returns the rows it changed."""
+        self._statement_ns = now_ns
+        try:
+            return max(self._raw.execute(sql).rowcount, 0)
+        finally:
+            self._statement_ns = None
+
+
+@dataclass(eq=False, slots=True)
+class ClientTransaction:
+    """What one client's connection has open. `targets` of a statement: the condition on the rows that it changes."""
+
+    database: SimDatabase
+    name: str
+    open: bool = False
+    closed: bool = False
+    _locked: set[tuple[str, int]] = field(default_factory=set)
+    _done: list[tuple[str, int]] = field(default_factory=list)
+
+    def try_statement(self, sql: str, targets: str | None) -> bool:
+        """Do it, in the open transaction or as one of its own; False where it has to wait for somebody else's."""
+        database = self.database
+        if not database.row_locks:
+            if database.gate not in (None, self):
+                return False
+            database.gate = self
+        elif targets is not None and not self._lock(targets):
+            return False
+        if targets is not None:
+            ids = ", ".join(str(id_) for _, id_ in sorted(self._locked)) if database.row_locks else None
+            sql = sql if ids is None else f"{sql} AND id IN ({ids or 'NULL'})"
+        self._done.append((sql, database.now_ns()))
+        if not self.open:
+            self.commit()
+        return True
+
+    def _lock(self, targets: str) -> bool:
+        rows = {("q", row[0]) for row in self.database.select(f"SELECT id FROM main.q WHERE {targets}")}
+        if any(self.database.locks.get(row, self) is not self for row in rows):
+            return False
+        self.database.locks.update(dict.fromkeys(rows, self))
+        self._locked |= rows
+        return True
+
+    def commit(self) -> int:
+        """What was done is there for all, from now on; returns the rows changed."""
+        database = self.database
+        affected = 0
+        database._raw.execute("BEGIN")
+        for sql, now_ns in self._done:
+            affected += database.run_at(sql, now_ns)
+        database._raw.execute("COMMIT")
+        database.observe(self.name)
+        self.rollback()
+        return affected
+
+    def close(self) -> None:
+        """Its connection is gone: nothing can be done on it any more, and nothing that was begun holds."""
+        self.closed = True
+        self.rollback()
+
+    def rollback(self) -> None:
+        """Forget what was done, and free what was locked."""
+        self._done.clear()
+        self.open = False
+        for row in self._locked:
+            del self.database.locks[row]
+        self._locked.clear()
+        if self.database.gate is self:
+            self.database.gate = None
+        self.database.freed()

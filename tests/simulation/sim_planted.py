@@ -1,0 +1,208 @@
+"""Bugs planted on purpose, as patches of the code under test: the simulation has to find each of them.
+
+Each is a mistake that somebody could make. None is in a part that only the simulation uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from engine import conflicts, sender, sql_lease
+from engine.cache import MessageCache
+from engine.engine import Engine
+from engine.in_flight import InFlight
+from engine.message_manager import MessageManager
+from engine.poller import Poller
+from engine.sender import Sender
+from engine.sql_store import SqlMessageStore
+from engine.statements.queue import QueueStatements
+from engine.store import Claim
+
+Plant = Callable[[], Any]
+
+
+def lease_after_send() -> Any:
+    """The batch is handed out first, and leased as soon as that is done."""
+    claiming = SqlMessageStore._claiming
+
+    def unleased(self: SqlMessageStore, *args: Any, **options: Any) -> Callable[[Any], Claim]:
+        real = claiming(self, *args, **options)
+        pool, loop = self._pool, asyncio.get_running_loop()
+
+        def look_only(connection: Any) -> Claim:
+            connection.execute("SAVEPOINT planted")
+            claim = real(connection)
+            connection.execute("ROLLBACK TO planted")
+            loop.call_soon(lambda: loop.create_task(pool.write(real)))
+            return claim
+
+        return look_only
+
+    return patch.object(SqlMessageStore, "_claiming", unleased)
+
+
+def cache_keeps_acked() -> Any:
+    """An acked message stays in memory."""
+    return patch.object(MessageCache, "discard", lambda self, ids: 0)
+
+
+def claim_keeps_acked() -> Any:
+    """What is acked while it is being claimed is handed out all the same."""
+    return patch.object(Sender, "settled", lambda self, ids: 0)
+
+
+def _claimable_without(condition: str) -> Any:
+    made = QueueStatements.__init__
+
+    def init(self: QueueStatements, *args: Any) -> None:
+        made(self, *args)
+        changed = self._claimable.replace(condition, "1 = 1")
+        assert changed != self._claimable, "nothing was planted"
+        self._claimable = changed
+
+    return patch.object(QueueStatements, "__init__", init)
+
+
+def claim_ignores_acks() -> Any:
+    """The claim trusts the memory as to what is acked."""
+    return _claimable_without("+time_acked IS NULL")
+
+
+def claim_ignores_leases() -> Any:
+    """The claim trusts the memory as to what is due."""
+    return _claimable_without("(time_next IS NULL OR time_next <= sim_now())")
+
+
+def gives_back_renewed_leases() -> Any:
+    """A lease is given back whatever has become of it meanwhile."""
+    chunk = sql_lease._release_chunk
+
+    def careless(connection: Any, statements: Any, queue: Any, leases: Sequence[Any], *args: Any) -> int:
+        view = _SameLease(connection, {lease.id: lease for lease in leases})
+        return chunk(view, statements, queue, leases, *args)
+
+    return patch.object(sql_lease, "_release_chunk", careless)
+
+
+class _SameLease:
+    """A connection that says of every row that it still holds the lease asked for."""
+
+    def __init__(self, connection: Any, leases: Mapping[Any, Any]) -> None:
+        self._connection, self._leases = connection, leases
+
+    def query_text(self, sql: str, params: Any, columns: Any) -> list[tuple[bytes, ...]]:
+        rows = self._connection.query_text(sql, params, columns)
+        wanted = [self._leases[int(row[0])] for row in rows]
+        return [
+            (row[0], str(lease.epoch).encode(), str(lease.lease_until_ns).encode())
+            for row, lease in zip(rows, wanted, strict=True)
+        ]
+
+    def execute(self, sql: str, params: Any = ()) -> int:
+        count: int = self._connection.execute(sql, params)
+        return count
+
+
+def purges_early() -> Any:
+    """Everything acked is deleted at once."""
+    made = QueueStatements.__init__
+
+    def init(self: QueueStatements, *args: Any) -> None:
+        made(self, *args)
+        changed = self.purgeable.replace("- ?", "+ ?")
+        assert changed != self.purgeable, "nothing was planted"
+        self.purgeable = changed
+
+    return patch.object(QueueStatements, "__init__", init)
+
+
+def commit_wakes_nobody() -> Any:
+    """A commit is heard of, and nothing is done."""
+    return patch.object(MessageManager, "touched", lambda self: None)
+
+
+def neighbours_are_not_heard() -> Any:
+    """The word of another proxy is dropped."""
+    return patch.object(Engine, "heard", lambda self, report: None)
+
+
+def no_timer_for_what_falls_due() -> Any:
+    """What is scheduled waits for the safety scan."""
+    finish = Poller.finish
+
+    def forgetful(self: Poller, *args: Any, **options: Any) -> Any:
+        looked = finish(self, *args, **options)
+        self._due_at = None
+        return looked
+
+    return patch.object(Poller, "finish", forgetful)
+
+
+def leases_of_the_gone_run_out() -> Any:
+    """What a receiver leaves behind is not given back."""
+    return patch.object(InFlight, "drop_holder", lambda self, holder: [])
+
+
+def no_pause_after_conflicts() -> Any:
+    """What could not be claimed is tried again at once."""
+    return patch.multiple(conflicts, FIRST_PAUSE_SECONDS=1e-6, MOST_PAUSE_SECONDS=1e-6)
+
+
+def pause_comes_too_late() -> Any:
+    """What was being claimed as the queue was paused is handed out."""
+    return patch.object(sender, "_changed", lambda claimed, now: now.columns != claimed.columns)
+
+
+def unacked_is_purged() -> Any:
+    """The purge deletes by the age of a message, acked or not."""
+    made = QueueStatements.__init__
+
+    def init(self: QueueStatements, *args: Any) -> None:
+        made(self, *args)
+        self.purgeable = self.purgeable.replace("time_acked", "time_created")
+
+    def purge(self: QueueStatements, count: int) -> str:
+        return f"DELETE FROM {self._table} WHERE id IN ({', '.join('?' * count)})"
+
+    return patch.multiple(QueueStatements, __init__=init, purge=purge)
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """A bug: its patch, the claim that it violates, and a part without which a scenario cannot show it."""
+
+    plant: Plant
+    claim: str
+    needs: str = ""
+
+
+PLANTED: Mapping[str, Bug] = {
+    "lease after send": Bug(lease_after_send, "never sent without a lease"),
+    "an acked message stays in memory": Bug(cache_keeps_acked, "what was acked is forgotten"),
+    "acked while being claimed": Bug(claim_keeps_acked, "never sent once its ack was heard of"),
+    "claim ignores acks": Bug(claim_ignores_acks, "never leased after its ack committed"),
+    "claim ignores leases": Bug(claim_ignores_leases, "never leased while a lease stands or before it is due"),
+    "give back of a lease that is another's": Bug(
+        gives_back_renewed_leases, "only one's own lease is given back, as it was made"
+    ),
+    "early purge": Bug(purges_early, "nothing is purged early"),
+    "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),
+    "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),
+    "deaf neighbours": Bug(neighbours_are_not_heard, "what is committed wakes its receivers"),
+    "no timer": Bug(no_timer_for_what_falls_due, "what is scheduled goes out at its time"),
+    "no give back": Bug(leases_of_the_gone_run_out, "what a receiver leaves behind goes to the next"),
+    "paused while being claimed": Bug(pause_comes_too_late, "a paused queue delivers nothing", "pause"),
+    "no pause after conflicts": Bug(no_pause_after_conflicts, "no busy loop", "locker"),
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """With this bug in the code."""
+    with PLANTED[name].plant():
+        yield

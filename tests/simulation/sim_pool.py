@@ -1,0 +1,126 @@
+"""The engine's way to the simulated database: a StorePool whose calls are delayed, lost and forgotten.
+
+A caller that is cancelled does not stop a call that is on its way, as with real connections; nor does the end of its
+process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sim_database import SimDatabase
+from sim_faults import REFUSE_SECONDS, Fate, Faults, Trouble
+from sim_loop import ProcessLoop, Timeline
+
+from engine.backend.base import StoreConnection
+from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+GATE_SECONDS = 5.0  # how long the engine's write waits for its turn, as in the embedded database
+_ALIVE = (Trouble.NONE, Trouble.FORGOTTEN, Trouble.BROKEN)
+
+
+class SimPool:
+    """See the module. `called` hears of every call as it is made."""
+
+    def __init__(
+        self,
+        actor: str,
+        loop: ProcessLoop,
+        timeline: Timeline,
+        database: SimDatabase,
+        faults: Faults,
+        up: Callable[[], bool],
+        called: Callable[[], None],
+    ) -> None:
+        self._actor, self._loop, self._timeline, self._database = actor, loop, timeline, database
+        self._faults, self._up, self._called = faults, up, called
+
+    async def read(self, work: Callable[[StoreConnection], T]) -> T:
+        return await _Call(self, self._fate(), lambda _: self._database.read(work), writes=False).answer
+
+    async def write(self, work: Callable[[StoreConnection], T]) -> T:
+        return await _Call(self, self._fate(), self._transaction(work), writes=True).answer
+
+    async def read_then_write(
+        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+    ) -> tuple[R, T | None]:
+        """One request and one reply, as on one connection; others may come between the read and the transaction."""
+        if not self._database.row_locks:
+            found = await self.read(read)
+            work = then(found)
+            return found, None if work is None else await self.write(work)
+        fate = self._fate()
+        there = Fate(fate.trouble if fate.trouble is Trouble.LOST else Trouble.NONE, fate.request, 0.0)
+        found = await _Call(self, there, lambda _: self._database.read(read), writes=False).answer
+        work = then(found)
+        if work is None:
+            await _Call(self, Fate(Trouble.NONE, 0.0, fate.reply), lambda _: None, writes=False).answer
+            return found, None
+        rest = Fate(fate.trouble, fate.request / 4, fate.reply)
+        return found, await _Call(self, rest, self._transaction(work), writes=True).answer
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+    def _transaction(self, work: Callable[[StoreConnection], T]) -> Callable[[bool], T]:
+        return lambda undo: self._database.write(self._actor, work, undo=undo)
+
+    def _fate(self) -> Fate:
+        self._called()
+        fate = self._faults.draw()
+        return fate if self._up() else Fate(Trouble.LOST, REFUSE_SECONDS, 0.0)
+
+
+class _Call:
+    """One call under way; `answer` is the caller's."""
+
+    def __init__(self, pool: SimPool, fate: Fate, work: Callable[[bool], Any], *, writes: bool) -> None:
+        self._pool, self._fate, self._work, self._writes = pool, fate, work, writes
+        self.answer: asyncio.Future[Any] = pool._loop.create_future()
+        pool._timeline.after(fate.request, self._arrives)
+
+    def _arrives(self) -> None:
+        if self._fate.trouble not in _ALIVE:
+            self._reply(None, self._fate.error)
+        elif self._writes and not self._pool._database.row_locks:
+            self._pool._database.when_free(self._if_free, self._expired, GATE_SECONDS)
+        else:
+            self._done()
+
+    def _if_free(self) -> bool:
+        if self._pool._database.gate is not None:
+            return False
+        self._done()
+        return True
+
+    def _expired(self) -> None:
+        self._reply(None, LockWaitTimeout())
+
+    def _done(self) -> None:
+        if not self._pool._up():
+            self._reply(None, BackendUnavailable("the simulated database is down"))
+            return
+        try:
+            result = self._work(self._fate.trouble is Trouble.BROKEN)
+        except BackendError as error:
+            self._reply(None, error)
+        except Exception as error:  # a defect of the code under test: its caller shall meet it
+            self._reply(None, error)
+        else:
+            self._reply(result, self._fate.error)
+
+    def _reply(self, result: Any, error: Exception | None) -> None:
+        self._pool._timeline.after(self._fate.reply, lambda: self._deliver(result, error))
+
+    def _deliver(self, result: Any, error: Exception | None) -> None:
+        if self._pool._loop.dead or self.answer.done():
+            return
+        if error is None:
+            self.answer.set_result(result)
+        else:
+            self.answer.set_exception(error)

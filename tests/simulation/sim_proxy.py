@@ -1,0 +1,384 @@
+"""A simulated proxy: the real engine on a process of its own, and the sessions of its clients.
+
+A session is what proxy/executor.py makes of a statement, without packets: the real planner's plan, run in the client's
+own transaction, the real TransactionScope, and the word to the engine. A stream is what proxy/streaming.py does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from sim_database import EPOCH_NS, ClientTransaction
+from sim_faults import Faults, Trouble
+from sim_loop import START, ProcessLoop, passing
+from sim_pool import GATE_SECONDS, SimPool
+
+from engine.engine import Engine, Subscription
+from engine.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
+from engine.model import Batch, CommitReport, Message, QueueSpec
+from engine.sql_store import SqlMessageStore
+from engine.store import Claim, Look, LookAndClaim
+from proxy.transactions import TransactionScope
+from rewriter.plan import Effects, Execute, Passthrough, Plan, PlanContext, Subscribe
+from rewriter.planner import Planner
+
+if TYPE_CHECKING:
+    from sim_world import World
+
+_OPEN_AGAIN_SECONDS = 0.5  # a proxy that cannot reach its database as it starts is started again
+_CONTEXT = PlanContext(database="main", now_sql="sim_now()")
+
+
+class ClientGone(EngineError):
+    """As in proxy/streaming.py."""
+
+
+class SimClock:
+    """The clock of a process: its loop's, and a wall clock that agrees with the database's."""
+
+    def __init__(self, loop: ProcessLoop) -> None:
+        self._loop = loop
+
+    def now_ns(self) -> int:
+        return EPOCH_NS + int((self._loop.time() - START) * 1e9)
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+
+class SimStore(SqlMessageStore):
+    """The real store; the claims hear what the engine learns and what it asks for."""
+
+    def __init__(self, proxy: SimProxy, pool: SimPool, *args: Any) -> None:
+        super().__init__(pool, *args)
+        self._proxy = proxy
+
+    async def look(self, *args: Any, **options: Any) -> Look:
+        look = await super().look(*args, **options)
+        self._proxy.world.claims.looked(self._proxy.actor, [key.id for key in look.keys])  # type: ignore[misc]
+        return look
+
+    async def claim(self, queue: QueueSpec, ids: Sequence[Any], *args: Any, **options: Any) -> Claim:
+        self._proxy.world.claims.claims(self._proxy.actor, ids)
+        return await super().claim(queue, ids, *args, **options)
+
+    async def look_and_claim(self, *args: Any, **options: Any) -> LookAndClaim:
+        found = await super().look_and_claim(*args, **options)
+        self._proxy.world.claims.looked(self._proxy.actor, [key.id for key in found.look.keys])  # type: ignore[misc]
+        return found
+
+
+class _Words:
+    """The engine's Neighbours: the other proxies of the world, over lines that delay and lose."""
+
+    def __init__(self, proxy: SimProxy) -> None:
+        self._proxy = proxy
+
+    def committed(self, report: CommitReport) -> None:
+        self._proxy.world.tell_neighbours(self._proxy, report)
+
+    @property
+    def leads(self) -> bool:
+        return self._proxy.world.leads(self._proxy)
+
+    async def catalog_changed(self) -> None:
+        self._proxy.world.tell_of_catalog(self._proxy)
+
+
+class _Log(logging.Handler):
+    """What the engine logs goes into the history; an error is a defect."""
+
+    def __init__(self, proxy: SimProxy) -> None:
+        super().__init__(logging.INFO)
+        self._proxy = proxy
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info is not None:
+            text += f": {record.exc_info[1]!r}"
+        self._proxy.world.logged(self._proxy.actor, record.levelno, text)
+
+
+class SimProxy:
+    """One life of one proxy."""
+
+    def __init__(self, world: World, name: str, life: int) -> None:
+        self.world, self.name, self.actor = world, name, f"{name}/{life}"
+        self.loop = ProcessLoop(world.timeline, lambda text: world.claims.fail("no fault goes unheard", text))
+        random = Random(f"{world.scenario.seed}/{self.actor}")
+        self.random = random
+        self.faults = Faults(Random(f"{world.scenario.seed}/{self.actor}/faults"), world.rates, world.scenario.latency)
+        logger = logging.Logger(self.actor, logging.INFO)
+        logger.addHandler(_Log(self))
+        pool = SimPool(
+            self.actor,
+            self.loop,
+            world.timeline,
+            world.database,
+            self.faults,
+            lambda: world.database_up,
+            lambda: world.claims.called(self.actor),
+        )
+        self.engine = Engine(
+            SimStore(self, pool, world.database.dialect, world.define, logger),
+            clock=SimClock(self.loop),
+            jitter=lambda: 2 / 3 + random.random() * 2 / 3,
+            logger=logger,
+            neighbours=_Words(self),
+        )
+        self.serving = False
+        self.ending = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.sessions: dict[Session, None] = {}
+        self.spawn(self._open())
+
+    @property
+    def usable(self) -> bool:
+        """Takes new clients."""
+        return self.serving and not self.ending and not self.loop.dead
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _open(self) -> None:
+        while True:
+            try:
+                await self.engine.open()
+            except BackendError as error:
+                self.world.claims.note(self.actor, f"cannot open: {error.message}")
+                await passing(_OPEN_AGAIN_SECONDS)
+            else:
+                self.serving = True
+                self.world.claims.note(self.actor, "serves")
+                return
+
+    def shut_down(self, over: Callable[[], None]) -> None:
+        """As SIGTERM."""
+
+        async def close() -> None:
+            await self.engine.close(grace_seconds=3.0)
+            self.world.timeline.after(0.0, over)
+
+        self.ending = True
+        self.world.claims.note(self.actor, "shuts down")
+        self.spawn(close())
+
+    def hear(self, report: CommitReport) -> None:
+        """A neighbour's word arrives."""
+        if self.serving and not self.loop.dead:
+            self._note_told(report)
+            self.engine.heard(report)
+
+    def committed(self, report: CommitReport) -> None:
+        """A client's transaction on this proxy is committed."""
+        self._note_told(report)
+        self.engine.committed(report)
+
+    def _note_told(self, report: CommitReport) -> None:
+        for ids in report.settled.values():
+            self.world.claims.told(self.actor, ids)  # type: ignore[arg-type]
+
+
+class PlanBook:
+    """Plans by text, for a table's shape: what differs between simulations is not in them."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[str, str], Plan] = {}
+
+    def plan(self, shape: str, engine: Engine, sql: str) -> Plan:
+        plan = self._plans.get((shape, sql))
+        if plan is None:
+            plan = self._plans[shape, sql] = Planner(engine.catalog).plan(sql, _CONTEXT)
+        return plan
+
+
+PLANS = PlanBook()
+
+
+@dataclass(eq=False)
+class Session:
+    """A client's session at a proxy. Runs on the proxy's loop; `name` is the client's."""
+
+    proxy: SimProxy
+    name: str
+    broken: bool = False
+
+    def __post_init__(self) -> None:
+        self.scope = TransactionScope()
+        self.transaction = ClientTransaction(self.proxy.world.database, self.name)
+        self.proxy.sessions[self] = None
+
+    def plan(self, sql: str) -> Plan:
+        return PLANS.plan(self.proxy.world.scenario.shape, self.proxy.engine, sql)
+
+    async def execute(self, sql: str, targets: str | None) -> None:
+        """One statement. Raises BackendError; after BackendUnavailable the session is of no more use."""
+        if self.broken:
+            raise BackendUnavailable("the session's line to the database is gone")
+        plan = self.plan(sql)
+        assert isinstance(plan, Execute | Passthrough), plan
+        text = plan.sql if isinstance(plan, Execute) else sql
+        try:
+            in_transaction = await self._run(text, targets)
+        except BackendError as error:
+            if isinstance(error, BackendUnavailable):
+                self.broken = True
+            self._tell(plan.effects, ok=False, in_transaction=self.transaction.open)
+            raise
+        self._tell(plan.effects, ok=True, in_transaction=in_transaction)
+
+    def _tell(self, effects: Effects, *, ok: bool, in_transaction: bool) -> None:
+        report = self.scope.record(effects, effects.transaction, ok=ok, in_transaction=in_transaction)
+        if report is None:
+            return
+        if self.proxy.random.random() < self.proxy.world.rates.get("word_lost", 0.0):
+            self.proxy.world.claims.note(self.proxy.actor, f"a word of {self.name} is lost")
+        else:
+            self.proxy.committed(report)
+
+    async def _run(self, sql: str, targets: str | None) -> bool:
+        """Returns whether a transaction is open after it, as the server's status flags say."""
+        fate = self.proxy.faults.draw()
+        answer: asyncio.Future[bool] = self.proxy.loop.create_future()
+        timeline = self.proxy.world.timeline
+
+        def reply(error: BackendError | None) -> None:
+            open_ = self.transaction.open
+            timeline.after(fate.reply, lambda: _deliver(self.proxy, answer, open_, error))
+
+        def arrive() -> None:
+            if not self.proxy.world.database_up or fate.trouble in (Trouble.LOST, Trouble.BROKEN):
+                self.transaction.close()
+            if self.transaction.closed:
+                reply(BackendUnavailable("the simulated connection is lost"))
+            elif fate.trouble is Trouble.DEADLOCK:
+                self.transaction.rollback()
+                reply(fate.error)
+            elif fate.trouble in (Trouble.LOCKED, Trouble.READ_ONLY):
+                reply(fate.error)
+            else:
+                self._do(sql, targets, done)
+
+        def done(error: BackendError | None) -> None:
+            if fate.trouble is Trouble.FORGOTTEN:
+                self.transaction.close()
+            reply(error or fate.error)
+
+        timeline.after(fate.request, arrive)
+        return await answer
+
+    def _do(self, sql: str, targets: str | None, reply: Callable[[BackendError | None], None]) -> None:
+        match sql:
+            case "BEGIN":
+                self.transaction.open = True
+                reply(None)
+            case "COMMIT":
+                self.transaction.commit()
+                reply(None)
+            case "ROLLBACK":
+                self.transaction.rollback()
+                reply(None)
+            case _:
+                self._statement(sql, targets, reply)
+
+    def _statement(self, sql: str, targets: str | None, reply: Callable[[BackendError | None], None]) -> None:
+        def attempt() -> bool:
+            if self.transaction.closed:  # while it waited
+                reply(BackendUnavailable("the simulated connection is lost"))
+                return True
+            done = self.transaction.try_statement(sql, targets)
+            if done:
+                reply(None)
+            return done
+
+        self.proxy.world.database.when_free(attempt, lambda: reply(LockWaitTimeout()), GATE_SECONDS / 2)
+
+    def hang_up(self, database_notices: float) -> None:
+        """The client is gone, as the proxy has just noticed; the database will notice too, so much later."""
+        self.broken = True
+        self.proxy.world.timeline.after(database_notices, self.transaction.close)
+        report = self.scope.abandon()
+        if not self.proxy.loop.dead:
+            self.proxy.sessions.pop(self, None)
+            if report is not None and self.proxy.serving:
+                self.proxy.committed(report)
+
+    async def stream(self, sql: str, line: Line) -> None:
+        """A stream until it ends; see proxy/streaming.py."""
+        plan = self.plan(sql)
+        assert isinstance(plan, Subscribe), plan
+        subscription = await self.proxy.engine.subscribe(replace(plan.request, connection_id=1, user=self.name))
+        self._watch(subscription, line)
+        give_back = True
+        try:
+            async for batch in subscription:
+                line.send(batch)
+                await line.drained()
+            give_back = False
+        finally:
+            await subscription.close(give_back=give_back)
+
+    def _handed(self, line: Line, messages: Sequence[Message]) -> None:
+        proxy = self.proxy
+        spec = next(iter(proxy.engine.catalog))
+        proxy.world.claims.handed(proxy.actor, line.name, messages, paused=spec.options.paused)
+
+    def _watch(self, subscription: Subscription, line: Line) -> None:
+        """Tell the claims of each hand-out, in the moment in which it is decided."""
+        give = subscription.give
+
+        def told(messages: Sequence[Message]) -> None:
+            self._handed(line, messages)
+            give(messages)
+
+        subscription.give = told  # type: ignore[method-assign]
+        line.on_gone = lambda: subscription.end(ClientGone("client gone"))
+        if line.gone:
+            line.on_gone()
+
+
+class Line:
+    """What lies between a stream and its client. `receive` is called with each batch, at the client."""
+
+    def __init__(
+        self, proxy: SimProxy, name: str, receive: Callable[[Batch], None], delay: Callable[[], float]
+    ) -> None:
+        self._proxy, self.name, self._receive, self._delay = proxy, name, receive, delay
+        self._arrival = 0.0
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self.gone = False
+        self.on_gone: Callable[[], None] = lambda: None
+
+    def send(self, batch: Batch) -> None:
+        """In order, as on a socket."""
+        timeline = self._proxy.world.timeline
+        self._arrival = max(self._arrival + 1e-6, timeline.now + self._delay())
+        timeline.at(self._arrival, lambda: self._receive(batch))
+
+    async def drained(self) -> None:
+        await self.reading.wait()
+
+    def hang_up(self) -> None:
+        """The proxy notices that its client is gone."""
+        if not self.gone and not self._proxy.loop.dead:
+            self.gone = True
+            self.reading.set()
+            self.on_gone()
+
+
+def _deliver(proxy: SimProxy, answer: asyncio.Future[bool], open_: bool, error: BackendError | None) -> None:
+    if proxy.loop.dead or answer.done():
+        return
+    if error is None:
+        answer.set_result(open_)
+    else:
+        answer.set_exception(error)

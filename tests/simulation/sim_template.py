@@ -1,0 +1,97 @@
+"""Databases to begin with: what a real CREATE QUEUE leaves in a real embedded database, as bytes for one in memory.
+
+Made once per shape of table and process; a simulation then only writes its own options into the table's comment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.backend.sqlite import SqliteDatabase
+from engine.model import QueueCatalog
+from proxy.embedded.session import EmbeddedSession
+from rewriter.plan import Execute, Passthrough, PlanContext
+from rewriter.planner import Planner
+
+META_TABLES = ("queuegate_meta_tables", "queuegate_meta_columns")
+
+
+@cache
+def template(shape: str) -> bytes:
+    """The database file after the statements of a shape, one a line, in MySQL's words."""
+    return _in_thread(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a statement adds to a database: SQLite's own statements, and rows of the data dictionary by its table."""
+
+    statements: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Any, ...]], ...]
+
+
+@cache
+def definition(shape: str, sql: str) -> Definition:
+    """What this statement makes in a database of that shape."""
+    before, after = _opened(template(shape)), _opened(_in_thread(f"{shape}\n{' '.join(sql.split())}"))
+    listed = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%' ORDER BY rowid"
+    known = set(before.execute(listed))
+    rows = [(table, row) for table in META_TABLES for row in _added(before, after, f"SELECT * FROM {table}")]
+    return Definition(tuple(row[0] for row in after.execute(listed) if row not in known), tuple(rows))
+
+
+def _added(before: sqlite3.Connection, after: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
+    known = set(before.execute(sql))
+    return [row for row in after.execute(sql) if row not in known]
+
+
+def _opened(data: bytes) -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:")
+    database.deserialize(data)
+    return database
+
+
+def _in_thread(shape: str) -> bytes:
+    """In a thread, because the caller may be on a simulated loop, and this needs a real one."""
+    made: list[bytes] = []
+    thread = threading.Thread(target=lambda: made.append(_make(shape)))
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+def _make(shape: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="queuegate-simulation-") as folder:
+        path = str(Path(folder) / "template.db")
+        asyncio.run(_create(path, shape.splitlines()))
+        database = sqlite3.connect(path)
+        database.execute("PRAGMA journal_mode = DELETE").close()  # a database in memory has no other
+        data = database.serialize()
+        database.close()
+    return data
+
+
+async def _create(path: str, statements: list[str]) -> None:
+    database = await SqliteDatabase.open(path)
+    session = EmbeddedSession(
+        database,
+        connection_id=1,
+        user="root",
+        host="127.0.0.1:5000",
+        found_rows=False,
+        server_version="8.0.40-simulation",
+        process_list=lambda: (),
+    )
+    for sql in statements:
+        plan = Planner(QueueCatalog()).plan(sql, PlanContext(database="main"))
+        assert isinstance(plan, Execute | Passthrough), plan
+        await session.execute(plan.sql if isinstance(plan, Execute) else sql, None)
+    await session.close()
+    await database.close()

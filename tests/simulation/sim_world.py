@@ -1,0 +1,302 @@
+"""A world: one database, some proxies, some clients, and what goes wrong between them; then calm, and the last claims.
+
+First chaos: faults, kills, outages, clients with weaknesses. Then calm: all that ends, every proxy runs, and a receiver
+that acks takes what is left. By then everything committed has to be delivered and settled within a bound that follows
+from the queue's options, and what is committed from now on has to arrive without waiting for any scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import replace
+from random import Random
+
+from sim_claims import Claims, Violation
+from sim_clients import Client, Connection, Drain, Locker, Producer, Quitter, Receiver
+from sim_database import SimDatabase
+from sim_faults import STUCK_SECONDS_MAX
+from sim_loop import BusyLoop, ProcessLoop, Timeline
+from sim_proxy import SimProxy
+from sim_scenario import Scenario, retuned
+from sim_template import definition, template
+
+from engine.clock import NS_PER_SECOND
+from engine.errors import BackendError
+from engine.model import CommitReport
+from engine.options import QueueOptions, to_comment
+
+RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
+PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
+_WORD_SECONDS = 0.003
+
+
+class World:
+    """See the module. `run` once."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.random = Random(f"{scenario.seed}/world")
+        self.timeline = Timeline(Random(f"{scenario.seed}/timeline"))
+        self.rates = dict(scenario.rates)
+        self.options = scenario.options
+        self.database_up = True
+        self.calm = False
+        comment = to_comment(scenario.options)
+        self.database = SimDatabase(
+            self.timeline, template(scenario.shape), comment, row_locks=scenario.row_locks, tick_ns=scenario.tick_ns
+        )
+        self.claims = Claims(lambda: self.timeline.now, self.database.now_ns, lambda: self.options.purge_after_ns)
+        self.database.observer = self.claims.changed
+        self.connections: dict[Connection, None] = {}
+        self._clients = ProcessLoop(
+            self.timeline, lambda text: self.claims.fail("the simulation itself is sound", text)
+        )
+        self._lives: dict[str, int] = {}
+        self.proxies: list[SimProxy] = []
+        self._graveyard: list[SimProxy] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # --- the course of things
+
+    def run(self) -> Violation | None:
+        """What was violated, if anything."""
+        try:
+            self._chaos()
+            self._end_chaos()
+            self._drain()
+            self._prompt()
+            self._hand_over()
+        except Violation:
+            pass  # the claims have it
+        except BusyLoop as busy:
+            self.claims.violation = self.claims.violation or Violation("no busy loop", str(busy))
+        finally:
+            self._dispose()
+        return self.claims.violation
+
+    def _pass(self, seconds: float) -> None:
+        self.timeline.run(self.timeline.now + seconds, lambda: self.claims.violation is not None)
+        if self.claims.violation is not None:
+            raise self.claims.violation
+
+    def _chaos(self) -> None:
+        for number in range(self.scenario.proxies):
+            self.start_proxy(f"proxy{number}")
+        clients: list[Client] = [Producer(self, name, count) for name, count in self.scenario.producers.items()]
+        clients += [Receiver(self, name) for name in self.scenario.receivers]
+        clients += [Locker(self, name) for name in self.scenario.lockers]
+        for client in clients:
+            self._start_client(client)
+        for event, count in self.scenario.events.items():
+            for _ in range(count):
+                when = self.random.random() * self.scenario.chaos_seconds
+                self.timeline.after(when, getattr(self, f"_event_{event}"))
+        self._pass(self.scenario.chaos_seconds)
+
+    def _start_client(self, client: Client) -> None:
+        self._tasks.append(self._clients.create_task(client.live()))
+
+    def _stop_clients(self) -> None:
+        """Every client drops what it does, in the order in which it was begun."""
+        for task in sorted(asyncio.all_tasks(self._clients), key=lambda task: int(task.get_name().split("-")[1])):
+            task.cancel()
+
+    def _end_chaos(self) -> None:
+        self.calm = True
+        self.claims.note("world", "faults end, clients leave")
+        self.rates.clear()
+        self._stop_clients()
+        self._pass(1.0)
+        for connection in list(self.connections):
+            connection.hang_up(noticed_after=0.0)
+        # Calls that are stuck come back, half-open connections are noticed, proxies are up again.
+        self._pass(STUCK_SECONDS_MAX * 2 if "stuck" in self.scenario.rates else 12.0)
+        self.database_up = True
+        for session in [session for proxy in self.proxies for session in proxy.sessions]:
+            session.transaction.close()
+        for proxy in self.proxies:
+            proxy.spawn(_refresh(proxy))
+
+    def _drain(self) -> None:
+        self._start_client(Drain(self, "drain"))
+        deadline = self.timeline.now + self._patience()
+        stop = lambda: self.claims.violation is not None or self._all_settled()  # noqa: E731
+        self.timeline.run(deadline, stop)
+        if self.claims.violation is not None:
+            raise self.claims.violation
+        left = [row for row in self.database.rows.values() if row.time_acked is None]
+        if left:
+            self.claims.fail("what is committed is delivered until it is acked", f"left after the drain: {left}")
+        lost = self.claims.committed - self.claims.delivered.keys() - self.claims.acked_at.keys()
+        if lost:
+            self.claims.fail("what is committed is delivered", f"never delivered: {sorted(lost)}")
+
+    def _patience(self) -> float:
+        """By when everything has to be settled: the last due time, one scan, one lease that was lost with its reply."""
+        now_ns = self.database.now_ns()
+        waits = [max(0, (row.time_next or 0) - now_ns) for row in self.database.rows.values() if row.time_acked is None]
+        lease_ns = self.options.ack_wait_ns + max(self.options.max_backoff_ns, self.options.effective_min_backoff_ns)
+        return (max(waits, default=0) + self.options.poll_interval_ns + lease_ns) / NS_PER_SECOND + 5.0
+
+    def _all_settled(self) -> bool:
+        return all(row.time_acked is not None for row in self.database.rows.values())
+
+    # --- the last claims, about time: nothing goes wrong any more
+
+    def _prompt(self) -> None:
+        """What is committed arrives at once, whichever proxy heard of it; what is scheduled, at its time."""
+        inserts = ["0", "0", "2000000000"]
+        self.random.shuffle(inserts)
+        first = self._commit(inserts)
+        self._pass(0.3)
+        self._expect(first, "what is committed wakes its receivers")
+        self._pass(2.0)
+        self._expect(first, "what is scheduled goes out at its time")
+
+    def _hand_over(self) -> None:
+        """What a receiver that is gone had not acked goes to the next at once."""
+        self._stop_clients()
+        self._pass(1.0)
+        quitter = Quitter(self, "quitter")
+        self._start_client(quitter)
+        self._pass(0.5)
+        first = self._commit(["0", "0"])
+        self._pass(PROMPT_SECONDS)
+        self._expect(first, "what is committed wakes its receivers")
+        epochs = {id_: row.epoch for id_, row in self.database.rows.items() if id_ >= first}
+        self._start_client(Drain(self, "heir"))
+        self._pass(0.5)
+        quitter.quit()
+        self._pass(PROMPT_SECONDS)
+        for id_, epoch in epochs.items():
+            row = self.database.rows.get(id_)
+            if row is not None and row.time_acked is None and row.epoch == epoch:
+                self.claims.fail("what a receiver leaves behind goes to the next", f"still waiting: {row}")
+
+    def _commit(self, delays_ns: list[str]) -> int:
+        """A client commits messages, each for itself, due after these delays; returns the first id."""
+        producer = Producer(self, "late producer", 0)
+        first = self.database.next_id
+
+        async def produce() -> None:
+            connection = await producer.connect()
+            for delay in delays_ns:
+                await connection.execute(producer.insert_at(f"sim_now() + {delay}"))
+
+        self._tasks.append(self._clients.create_task(produce()))
+        return first
+
+    def _expect(self, first: int, claim: str) -> None:
+        """Of the messages since `first`, all that are due have been leased, with the time it may take."""
+        self._pass(PROMPT_SECONDS)
+        latest_ns = self.database.now_ns() - int(PROMPT_SECONDS * NS_PER_SECOND)
+        rows = [row for id_, row in self.database.rows.items() if id_ >= first and row.time_acked is None]
+        late = [row for row in rows if row.epoch == 0 and (row.time_next or 0) < latest_ns]
+        if late:
+            self.claims.fail(claim, f"still waiting: {late}")
+
+    def _dispose(self) -> None:
+        loops = [*(proxy.loop for proxy in [*self._graveyard, *self.proxies]), self._clients]
+        for loop in loops:
+            if not loop.dead:
+                loop.kill()
+        for loop in loops:
+            loop.dispose()
+        self.database.close()
+
+    # --- proxies
+
+    def start_proxy(self, name: str) -> None:
+        self._lives[name] = self._lives.get(name, 0) + 1
+        self.proxies.append(SimProxy(self, name, self._lives[name]))
+
+    def _remove(self, proxy: SimProxy) -> None:
+        """It is dead; another life begins soon."""
+        proxy.loop.kill()
+        self.proxies.remove(proxy)
+        self._graveyard.append(proxy)
+        self.claims.gone(proxy.actor)
+        for connection in [c for c in self.connections if c.proxy is proxy]:
+            connection.proxy_died()
+        for session in proxy.sessions:
+            self.timeline.after(self.random.random() * 0.5, session.transaction.close)
+        self.timeline.after(self.random.random() * RESTART_SECONDS, lambda: self.start_proxy(proxy.name))
+
+    def _event_kill(self) -> None:
+        if self.calm or not self.proxies:
+            return
+        proxy = self.random.choice(self.proxies)
+        self.claims.note(proxy.actor, "is killed")
+        self._remove(proxy)
+
+    def _event_shutdown(self) -> None:
+        usable = [proxy for proxy in self.proxies if proxy.usable]
+        if self.calm or not usable:
+            return
+        proxy = self.random.choice(usable)
+        proxy.shut_down(lambda: self._remove(proxy) if not proxy.loop.dead else None)
+
+    def _event_outage(self) -> None:
+        self.database_up = False
+        self.claims.note("database", "is down")
+        for session in [session for proxy in self.proxies for session in proxy.sessions]:
+            session.transaction.close()
+        self.timeline.after(self.random.random() * 6.0, self._outage_over)
+
+    def _outage_over(self) -> None:
+        self.database_up = True
+        self.claims.note("database", "is up again")
+
+    def _event_retune(self) -> None:
+        self._alter(retuned(self.options, self.random))
+
+    def _event_pause(self) -> None:
+        self._alter(replace(self.options, paused=True))
+        self.timeline.after(self.random.random() * 10.0, lambda: self._alter(replace(self.options, paused=False)))
+
+    def _alter(self, options: QueueOptions) -> None:
+        """ALTER QUEUE by somebody, through a proxy, or around all of them."""
+        self.options = options
+        self.database.set_comment(to_comment(options))
+        self.claims.note("world", f"options {options}")
+        usable = [proxy for proxy in self.proxies if proxy.usable]
+        if usable and self.random.random() < 0.7:
+            proxy = self.random.choice(usable)
+            proxy.spawn(_refresh(proxy))
+            self.tell_of_catalog(proxy)
+
+    # --- words
+
+    def tell_neighbours(self, proxy: SimProxy, report: CommitReport) -> None:
+        for other in self.proxies:
+            if other is not proxy and not self._lost("neighbour_lost"):
+                delay = self.random.random() * (2.0 if self._lost("neighbour_slow") else _WORD_SECONDS)
+                self.timeline.after(delay, lambda other=other: other.hear(report))  # type: ignore[misc]
+
+    def leads(self, proxy: SimProxy) -> bool:
+        """As the proxies see it: mostly one, sometimes none or two."""
+        return proxy is self.proxies[0] or self._lost("neighbour_lost")
+
+    async def define(self, sql: str) -> None:
+        """A table of the engine's own."""
+        self.database.define(definition(self.scenario.shape, sql))
+
+    def tell_of_catalog(self, proxy: SimProxy) -> None:
+        for other in self.proxies:
+            if other is not proxy and other.serving and not other.loop.dead:
+                other.spawn(_refresh(other))
+
+    def _lost(self, rate: str) -> bool:
+        return rate in self.rates and self.random.random() < self.rates[rate]
+
+    def logged(self, actor: str, level: int, text: str) -> None:
+        self.claims.note(actor, f"logs: {text}")
+        if level >= logging.ERROR:
+            self.claims.fail("no defect is met", f"{actor}: {text}")
+
+
+async def _refresh(proxy: SimProxy) -> None:
+    with contextlib.suppress(BackendError):
+        await proxy.engine.refresh_catalog()

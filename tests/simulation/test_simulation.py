@@ -1,0 +1,91 @@
+"""A share of the simulation in every run of the tests, and its own tests: it repeats itself, and it finds bugs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from random import SystemRandom
+
+import pytest
+from sim_planted import PLANTED, planted
+from sim_run import Outcome, report, run_chunk, simulate, smallest
+from sim_scenario import scenario
+
+FIXED = 200  # seeds of each part: the same in every run
+FRESH = 200  # and so many that were never run before
+PLANTED_SEEDS_MAX = 400
+
+
+def hold(seeds: range) -> None:
+    tally = run_chunk(seeds)
+    assert tally.counts["handed"] > len(seeds), "hardly anything happened"
+    assert not tally.failed, report(simulate(scenario(tally.failed[0])))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_all_claims_hold(part):
+    hold(range(1 + part * FIXED, 1 + (part + 1) * FIXED))
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_all_claims_hold_with_fresh_seeds(part):
+    """SIMULATION_SEED=n repeats a run; a failure tells the seed that failed."""
+    first = int(os.environ.get("SIMULATION_SEED", SystemRandom().randrange(10**6, 10**9))) + part * FRESH
+    hold(range(first, first + FRESH))
+
+
+def test_a_seed_gives_the_same_history_in_any_process():
+    """Whatever the hashes of the process are, and whatever it has simulated before."""
+    script = "; ".join(
+        (
+            "from sim_run import simulate",
+            "from sim_scenario import scenario",
+            "[print(simulate(scenario(seed)).history) for seed in range(int(__import__('sys').argv[1]), 30)]",
+        )
+    )
+    histories = []
+    for hash_seed, first in (("1", 20), ("2", 15)):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(first)],
+            cwd=Path(__file__).parent,
+            env={**environment, "PYTHONPATH": os.pathsep.join((".", "../.."))},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        histories.append(done.stdout)
+    assert len(histories[0]) > 10_000
+    assert histories[1].endswith(histories[0])
+
+
+def found(name: str) -> Outcome:
+    """The first simulation that finds the bug."""
+    bug = PLANTED[name]
+    able = (one for one in map(scenario, range(1, 10**6)) if not bug.needs or bug.needs in one.parts)
+    for told in islice(able, PLANTED_SEEDS_MAX):
+        outcome = simulate(told)
+        if outcome.violation is not None and outcome.violation.claim == bug.claim:
+            return outcome
+    pytest.fail(f"not found in {PLANTED_SEEDS_MAX} seeds")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name):
+    with planted(name):
+        outcome = found(name)
+    assert simulate(outcome.scenario).violation is None, "without the bug the same seed is clean"
+
+
+def test_a_failure_is_made_small_and_still_the_same():
+    with planted("claim ignores leases"):
+        outcome = found("claim ignores leases")
+        small, dropped = smallest(outcome)
+        assert dropped, "nothing could be left out"
+        assert small.violation is not None and small.violation.claim == PLANTED["claim ignores leases"].claim
+        again = simulate(outcome.scenario.without(dropped))
+    assert again.history == small.history
+    assert "--replay" in report(outcome)
