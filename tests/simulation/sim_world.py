@@ -29,6 +29,7 @@ from engine.options import QueueOptions, to_comment
 
 RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
 PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
+_WATCHDOG = "deliveries stand still"  # what it says where calls are stuck is true
 _WORD_SECONDS = 0.003
 
 
@@ -293,7 +294,7 @@ class World:
 
     def logged(self, actor: str, level: int, text: str) -> None:
         self.claims.note(actor, f"logs: {text}")
-        if level >= logging.ERROR:
+        if level >= logging.ERROR and (self.calm or _WATCHDOG not in text):
             self.claims.fail("no defect is met", f"{actor}: {text}")
 
 
