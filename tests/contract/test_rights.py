@@ -17,6 +17,8 @@ USERS: list[dict[str, Any]] = [
     {"name": "reader", "password": "pw", "queues": {"orders": ["receive"]}},
     {"name": "writer", "password": "pw", "queues": {"orders": "enqueue"}},
     {"name": "settler", "password": "pw", "queues": {"orders": ["settle"]}},
+    {"name": "grouper", "password": "pw", "queues": {"grouped": ["enqueue", "settle"], "follow*": ["enqueue"]}},
+    {"name": "ender", "password": "pw", "queues": {"grouped": ["settle"]}},
     {"name": "boss", "password": "pw", "queues": {"orders": ["receive"]}, "admin": True},
 ]
 
@@ -498,3 +500,28 @@ def test_several_statements_at_once_are_judged_one_by_one(limited, kept):
     kept("DELETE FROM orders WHERE id <> 1")
     client.close()
     nothing_happened(kept)
+
+
+def test_groups_of_an_account_with_limits(limited, root):
+    """Who may settle sends what follows, whatever he may do there; who may not enqueue registers nothing."""
+    root("CREATE QUEUE grouped (n INT) WITH (group_key = 'n')")
+    root("CREATE QUEUE follow_up (n INT)")
+    grouper, ender = login(limited, "grouper"), login(limited, "ender")
+    try:
+        assert grouper("INSERT INTO grouped (n) VALUES (1), (1), (2)") == 3
+        assert grouper("INSERT INTO follow_up (n) VALUES (1) AFTER GROUP 1 OF grouped") == 1
+        assert ender.error("INSERT INTO follow_up (n) VALUES (2) AFTER GROUP 2 OF grouped")[0] in (1142, 1146)
+        assert grouper.error("INSERT INTO follow_up (n) VALUES (1) AFTER GROUP 1 OF orders")[0] in (1142, 1146)
+        hidden = "(SELECT id FROM secret)"
+        assert grouper.error(f"INSERT INTO follow_up (n) VALUES ({hidden}) AFTER GROUP 1 OF grouped")[0] == 1142
+        assert ender.error(f"ACK grouped WHERE id = {hidden}")[0] == 1142
+        assert ender.error(f"DELETE FROM grouped WHERE id = {hidden}")[0] == 1142
+        assert ender("ACK grouped 1") == 1
+        assert ender.error("SELECT * FROM queuegate_groups")[0] == 1142
+        assert ender("UPDATE grouped SET state = 'acked' WHERE id = 2") == 1
+        assert root.column("SELECT n FROM STREAM follow_up LIMIT 2 NOWAIT") == [1]
+    finally:
+        grouper.close()
+        ender.close()
+        root("DROP QUEUE grouped")
+        root("DROP QUEUE follow_up")
