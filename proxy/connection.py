@@ -35,7 +35,16 @@ from proxy.relay import NO, TELL, YES, Verdict
 from proxy.stream import PacketStream
 from proxy.upstream import Outcome
 from rewriter.large_text import LargeText
-from rewriter.plan import NO_EFFECTS, Effects, Execute, Passthrough, TransactionVerb, UseDatabase
+from rewriter.plan import (
+    NO_EFFECTS,
+    Effects,
+    EndInGroup,
+    Execute,
+    InsertAfterGroup,
+    Passthrough,
+    TransactionVerb,
+    UseDatabase,
+)
 from rewriter.scanner import Concern, transaction_verb
 
 log = logging.getLogger(__name__)
@@ -400,6 +409,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
                 await self._prepare_upstream(payload, _NOT_FAST)
                 if self._last_prepared is not None:
                     self._uses[self._last_prepared] = database
+            case EndInGroup() | InsertAfterGroup():
+                self._last_prepared = await self._local.prepare(self.executor.rebind(text))
             case plan:
                 self._last_prepared = await self._local.prepare(plan)
 

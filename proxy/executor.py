@@ -46,7 +46,7 @@ from proxy.show import (
 from proxy.status_tables import EXPLANATIONS, QUEUES, SUBSCRIPTIONS, columns, shown
 from proxy.streaming import stream_rows
 from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
-from rewriter.binding import bound_text
+from rewriter.binding import bound_text, parameter_places
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.lexical import leading_verb
 from rewriter.names import UNKNOWN_DATABASE
@@ -289,6 +289,11 @@ class Executor:
             if not outcome.ok:
                 raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
         return outcome, (b"%d" % outcome.affected_rows,)
+
+    def rebind(self, text: bytes) -> Rebind:
+        """What is kept of a statement that becomes several: they are made when its values are known."""
+        sql = self.decode(text)
+        return Rebind(sql, len(parameter_places(sql, self._sql_modes())), None)
 
     async def rebound(self, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
         """The plan of the statement with these values. Raises as `planned`."""

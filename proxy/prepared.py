@@ -22,10 +22,20 @@ from proxy.param_values import ParameterType
 from proxy.rows import RowForm
 from proxy.show import number_column
 from proxy.streaming import SubscriptionCursor
-from rewriter.plan import EndInGroup, Execute, ExecuteCounting, Kill, Plan, Rebind, ShowProcessList, Subscribe
+from rewriter.plan import (
+    EndInGroup,
+    Execute,
+    ExecuteCounting,
+    InsertAfterGroup,
+    Kill,
+    Plan,
+    Rebind,
+    ShowProcessList,
+    Subscribe,
+)
 
 FIRST_LOCAL_ID = 1 << 31
-LONG_DATA_MAX_BYTES = 1024 * 1024  # a reason keeps a thousand characters
+LONG_DATA_MAX_BYTES = 1024 * 1024  # of a parameter; a reason keeps a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
 
 
@@ -105,17 +115,20 @@ class LocalStatements:
             await self._executor.session.writer.ok()
 
     def _keep_long_data(self, body: bytes) -> None:
-        """A piece of a parameter, sent ahead; there is no answer. What is too long for any of ours is cut, so that
-        execution finds it wrong."""
+        """A piece of a parameter, sent ahead; there is no answer. Of what is too long one byte more is kept, so that
+        execution refuses it."""
         number, parameter, data = params.parse_long_data(body)
         statement = self._statements.get(number)
         if statement is not None and parameter < statement.parameters:
             kept = statement.long_data.get(parameter, b"")
-            statement.long_data[parameter] = kept + data[: LONG_DATA_MAX_BYTES - len(kept)]
+            statement.long_data[parameter] = kept + data[: LONG_DATA_MAX_BYTES + 1 - len(kept)]
 
     async def _execute(self, statement: LocalStatement, body: bytes) -> None:
         session = self._executor.session
         await self._close_cursor(statement)
+        if any(len(data) > LONG_DATA_MAX_BYTES for data in statement.long_data.values()):
+            statement.long_data.clear()
+            raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({LONG_DATA_MAX_BYTES})")
         request = params.parse_execute(
             body,
             statement.parameters,
@@ -129,7 +142,7 @@ class LocalStatements:
         plan = statement.plan
         if isinstance(plan, Rebind):
             plan = await self._executor.rebound(plan, request.values)
-            if isinstance(plan, EndInGroup):
+            if isinstance(plan, EndInGroup | InsertAfterGroup):
                 await self._executor.run_grouped(plan)
                 return
         if not isinstance(plan, Subscribe):

@@ -8,16 +8,21 @@ from rewriter.lexical import leading_verb
 from rewriter.tokens import Kind, tokenize
 
 
+def parameter_places(sql: str, sql_modes: Collection[str] = ()) -> list[int]:
+    """Where the `?` of a text are. Raises RewriteError: the text cannot be read."""
+    verb, end = leading_verb(sql.encode("utf-8", "surrogatepass"))
+    # The tokenizer keeps what follows CALL as one token.
+    readable = " " * end + sql[end:] if verb == b"CALL" and sql[:end].isascii() else sql
+    return [token.start for token in tokenize(readable, sql_modes) if token.kind is Kind.PARAMETER]
+
+
 def bound_text(sql: str, literals: Sequence[str], sql_modes: Collection[str] = ()) -> str:
     """The text with its `?`, in order, replaced by SQL literals, as many as there are.
 
     Raises:
         RewriteError: the text cannot be read.
     """
-    verb, end = leading_verb(sql.encode("utf-8", "surrogatepass"))
-    # The tokenizer keeps what follows CALL as one token.
-    readable = " " * end + sql[end:] if verb == b"CALL" and sql[:end].isascii() else sql
-    places = [token.start for token in tokenize(readable, sql_modes) if token.kind is Kind.PARAMETER]
+    places = parameter_places(sql, sql_modes)
     pieces: list[str] = []
     last = 0
     for place, literal in zip(places, literals, strict=True):

@@ -13,7 +13,7 @@ from engine.options import QueueOptions
 from rewriter.grammar import parse
 from rewriter.names import QueueNames
 from rewriter.passes import Passes
-from rewriter.plan import Execute, ExecuteCounting, Passthrough, Plan, PlanContext
+from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
 from rewriter.plan_cache import PlanCache
 from rewriter.scanner import Concern, StatementScanner
 from rewriter.transaction_verbs import transaction_verb
@@ -56,6 +56,6 @@ class Planner:
 
 def _comes_again(plan: Plan) -> bool:
     """A statement that names the messages it settles is run once; remembering it would push out the others."""
-    if isinstance(plan, ExecuteCounting):
+    if isinstance(plan, ExecuteCounting | EndInGroup | InsertAfterGroup):
         return False
     return not (isinstance(plan, (Execute, Passthrough)) and (plan.effects.settled or plan.effects.changed))

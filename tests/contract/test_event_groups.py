@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import mysql.connector
 import pymysql
 import pytest
 from servers import NS, Sql
@@ -241,6 +242,68 @@ def test_the_database_with_autocommit_off_keeps_the_transaction_open(connect, sq
     client(f"ACK {parts} 1, 2, 3")  # opens it
     client("ROLLBACK")
     assert sql.value(f"SELECT COUNT(*) FROM {parts} WHERE time_acked IS NULL") == 3
+
+
+PREPARED = [
+    "ACK {q} %s",
+    "UPDATE {q} SET state = 'acked' WHERE id = %s",
+    "UPDATE {q} SET time_acked = 5, time_next = NULL WHERE id IN (%s) AND time_acked IS NULL",
+    "DELETE FROM {q} WHERE id = %s",
+    "CALL queue_ack('{q}', %s)",
+]
+
+
+@pytest.mark.parametrize("ending", PREPARED)
+def test_prepared_statements(gate, sql, parts, queue, ending):
+    done = queue("order_id BIGINT, note VARCHAR(100), data VARBINARY(20)")
+    options = {"host": "127.0.0.1", "port": gate.port, "user": "root", "password": "", "database": gate.database}
+    note = "Gr\u00fc\u00dfe \\ 'quoted' ? "
+    with mysql.connector.connect(**options, use_pure=True, autocommit=True) as connection:
+        register, end = (connection.cursor(prepared=True) for _ in range(2))
+        for order in (1, 2):
+            sql(f"INSERT INTO {parts} (order_id) VALUES ({order}), ({order})")
+            statement = f"INSERT INTO {done} (order_id, note, data) VALUES (%s, %s, %s) AFTER GROUP %s OF {parts}"
+            register.execute(statement, (order, note, b"\x00\xff'", order))
+            assert (register.rowcount, register.lastrowid) == (1, order)
+        for number in (1, 2, 3, 4):
+            assert sent(sql, done) == [1] * (number > 2)
+            end.execute(ending.format(q=parts), (number,))
+            assert end.rowcount in (1, -1)  # the driver does not say it of CALL
+    assert sql.rows(f"SELECT order_id, note, data FROM STREAM {done} LIMIT 3 NOWAIT") == [
+        (1, note, b"\x00\xff'"),
+        (2, note, b"\x00\xff'"),
+    ]
+
+
+def test_a_bound_id_and_a_bound_text(gate, sql, queue):
+    parts = queue("job VARCHAR(40)", group_key="'job'")
+    done = queue("id VARCHAR(36) PRIMARY KEY, n INT")
+    sql(f"INSERT INTO {parts} (job) VALUES ('a\\'b')")
+    options = {"host": "127.0.0.1", "port": gate.port, "user": "root", "password": "", "database": gate.database}
+    with mysql.connector.connect(**options, use_pure=True, autocommit=True) as connection:
+        cursor = connection.cursor(prepared=True)
+        cursor.execute(f"INSERT INTO {done} (id, n) VALUES (%s, 1) AFTER GROUP %s OF {parts}", ("it's", "a'b"))
+        cursor.execute(f"ACK {parts} %s, %s", (7, 1))
+        assert cursor.rowcount == 1
+    assert sql.rows(f"SELECT id, n FROM STREAM {done} LIMIT 3 NOWAIT") == [("it's", 1)]
+
+
+def test_functions_end_messages_of_groups_too(sql, order):
+    parts, done = order
+    assert sql.value(f"SELECT queue_ack('{parts}', 1, 2, 99)") == 2
+    assert sent(sql, done) == []
+    assert sql(f"CALL queue_ack('{parts}', 3)") == 1
+    assert sent(sql, done) == [42]
+
+
+def test_what_is_rejected_or_given_back_is_not_done(sql, order):
+    parts, done = order
+    assert sql(f"ACK {parts} 1, 2") == 2
+    assert sql(f"REJECT {parts} 3 REASON 'never'") == 1
+    assert sent(sql, done) == []
+    sql(f"INSERT INTO {parts} (order_id) VALUES (42)")
+    assert sql(f"ACK {parts} 4") == 1
+    assert sent(sql, done) == []
 
 
 def race(gate, count, work):
