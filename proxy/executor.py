@@ -18,7 +18,7 @@ from mysql_mimic.constants import KillKind
 from engine.engine import Engine, Subscription
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound, StreamKilled
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
-from proxy import params, wire
+from proxy import params, system_values, wire
 from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
 from proxy.filters import MakeCondition, filter_sql
@@ -52,6 +52,7 @@ from rewriter.lexical import leading_verb
 from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import (
     NO_EFFECTS,
+    DescribeSystem,
     Effects,
     EndInGroup,
     Execute,
@@ -63,12 +64,14 @@ from rewriter.plan import (
     Passthrough,
     Plan,
     PlanContext,
+    ReadSystem,
     Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
+    ShowSystemTables,
     Subscribe,
     TransactionVerb,
     UseDatabase,
@@ -228,8 +231,14 @@ class Executor:
                     raise ProxyError(1064, "You have an error in your SQL syntax: ? is for prepared statements")
                 await self._stream(plan)
                 return Outcome()
+            case ReadSystem(pieces):
+                return await self.forward(self._query(self.encode(await self._looking.rendered(pieces))), more=more)
+            case DescribeSystem() | ShowSystemTables() if await self._looking.real_database():
+                return await self.forward(self._query(text), more=more)
             case (
                 NoOperation()
+                | DescribeSystem()
+                | ShowSystemTables()
                 | ShowQueues()
                 | ShowQueueStatus()
                 | ShowSubscriptions()
@@ -445,6 +454,14 @@ class Executor:
                 return columns(QUEUES), shown(await self._looking.queues(database, like))
             case ShowSubscriptions(database, like):
                 return columns(SUBSCRIPTIONS), shown(await self._looking.subscriptions(database, like))
+            case ReadSystem(pieces):
+                listed = await self._collect(await self._looking.rendered(pieces))
+                return listed.columns, listed.rows
+            case DescribeSystem(table):
+                return columns(system_values.DESCRIPTION), system_values.described(table)
+            case ShowSystemTables(like, full):
+                fields, names = system_values.listed(like, full=full)
+                return columns(fields), names
             case ExplainDelivery():
                 return columns(EXPLANATIONS), shown(await self._looking.explanations(plan))
             case ShowCreateQueue(queue):

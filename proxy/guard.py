@@ -42,6 +42,7 @@ from rewriter.limited import (
     read,
 )
 from rewriter.plan import (
+    DescribeSystem,
     EndInGroup,
     Execute,
     ExecuteCounting,
@@ -51,12 +52,14 @@ from rewriter.plan import (
     NoOperation,
     Passthrough,
     Plan,
+    ReadSystem,
     Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
+    ShowSystemTables,
     Subscribe,
     UseDatabase,
 )
@@ -115,6 +118,8 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             check_sees(session, queue)
         case NoOperation():
             raise denied(session, "Statement", _MAY)
+        case ReadSystem() | DescribeSystem() | ShowSystemTables():
+            raise denied(session, "SELECT", _MAY)
         case ExplainDelivery(queue):
             check_sees(session, queue)
         case EndInGroup(_, _, group):

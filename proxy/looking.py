@@ -23,15 +23,22 @@ from proxy.status_tables import (
     queue_values,
     subscription_values,
 )
+from proxy.system_values import derived_table
 from proxy.upstream import Collected, Outcome
 from rewriter.delivery import ids_sql
-from rewriter.plan import ExplainDelivery
+from rewriter.plan import ExplainDelivery, SystemTable
+from rewriter.system_tables import DATABASE
 
 if TYPE_CHECKING:
     from proxy.executor import Executor
 
-HELD_MAX = 1000
-"""Messages in flight that are told of one queue."""
+ROWS_MAX = 2000
+"""Rows of a system table in one statement: 130 KB of text, which a server reads in 25 ms."""
+
+ROWS_MAX_EMBEDDED = 200
+"""The same for the embedded backend, whose compiler takes 60 ms for them."""
+
+_REAL = f"SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{DATABASE}'"
 
 _VISIBLE = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
@@ -69,12 +76,12 @@ class Looking:
         return subscription_values(await self._visible_streams(streams))
 
     async def in_flight(self) -> list[Values]:
-        """What receivers hold of every queue, at most HELD_MAX messages of each."""
+        """What receivers hold of every queue; somewhat more than ROWS_MAX where there is more than that."""
         sees = await self._wanted(None, None)
         rows: list[Values] = []
         for queue in self._engine.catalog:
-            if sees(queue.name):
-                held = await self._engine.surveyor.held(queue, HELD_MAX)
+            if sees(queue.name) and len(rows) <= ROWS_MAX:
+                held = await self._engine.surveyor.held(queue, ROWS_MAX + 1)
                 holders = await self._peers.holders(queue.name, [message.id for message in held])
                 visible = await self._visible_streams(list(holders.values()))
                 told = {id_text(id_): holder for id_, holder in holders.items() if holder in visible}
@@ -95,6 +102,43 @@ class Looking:
         dead = await self._dead(queue, missing)
         told += [unknown(id_text(id_), facts, dead=id_text(id_) in dead) for id_ in missing]
         return [_explained(explanation) for explanation in told]
+
+    # --- system tables
+
+    async def rendered(self, pieces: Sequence[str | SystemTable]) -> str:
+        """The statement with the values of the moment in it, or with the names where the database has such a
+        database itself.
+
+        Raises:
+            ProxyError: a table has more rows than fit into a statement.
+        """
+        if await self.real_database():
+            return "".join(piece if isinstance(piece, str) else f"`{DATABASE}`.`{piece.value}`" for piece in pieces)
+        values = {table: await self._values(table) for table in set(pieces) if isinstance(table, SystemTable)}
+        return "".join(piece if isinstance(piece, str) else derived_table(piece, values[piece]) for piece in pieces)
+
+    async def real_database(self) -> bool:
+        """Whether the database has one called as ours: then that is meant, and we stay out of it."""
+        traits = self._executor.traits
+        return (traits.accounts or traits.lines) and bool((await self._collect(_REAL)).rows)
+
+    async def _values(self, table: SystemTable) -> list[Values]:
+        match table:
+            case SystemTable.QUEUES:
+                rows = await self.queues()
+            case SystemTable.SUBSCRIPTIONS:
+                rows = await self.subscriptions()
+            case SystemTable.IN_FLIGHT:
+                rows = await self.in_flight()
+        traits = self._executor.traits
+        most = ROWS_MAX if traits.accounts or traits.lines else ROWS_MAX_EMBEDDED
+        if len(rows) > most:
+            raise ProxyError(
+                1104,
+                f"{DATABASE}.{table.value} has {len(rows)} rows and more, and a statement takes {most} of them; "
+                "SHOW QUEUE STATUS and SHOW SUBSCRIPTIONS have no such limit",
+            )
+        return rows
 
     # --- what may be seen
 

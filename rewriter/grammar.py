@@ -29,6 +29,7 @@ from rewriter.statements import (
     TruncateQueue,
 )
 from rewriter.stream_grammar import parse_select, parse_stream
+from rewriter.system_tables import DATABASE, parse_system
 from rewriter.tokens import Kind, TokenCursor, string_value
 from rewriter.verb_grammar import parse_call, parse_release, parse_retry, parse_verb
 
@@ -75,6 +76,8 @@ def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
         raise
     while cursor.accept_symbol("("):
         pass
+    if DATABASE in sql.lower() and (system := parse_system(cursor)) is not None:
+        return system
     handler = _HANDLERS.get(cursor.word)
     if handler is None or (cursor.position and handler is not parse_select):
         return None

@@ -14,6 +14,7 @@ from rewriter.group_passes import ack_in_group, delete_in_group, insert_after_gr
 from rewriter.insert_passes import insert_plan
 from rewriter.names import QueueNames
 from rewriter.plan import (
+    DescribeSystem,
     Effects,
     EndInGroup,
     Execute,
@@ -23,12 +24,14 @@ from rewriter.plan import (
     Passthrough,
     Plan,
     PlanContext,
+    ReadSystem,
     Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
+    ShowSystemTables,
     UseDatabase,
 )
 from rewriter.schema_ddl import create_table, quoted_name
@@ -42,6 +45,7 @@ from rewriter.statements import (
     CreateQueue,
     DeleteQueue,
     DescribeQueue,
+    DescribeSystemTable,
     DropQueue,
     ExplainMessages,
     InsertQueue,
@@ -50,7 +54,9 @@ from rewriter.statements import (
     ListQueues,
     ListQueueStatus,
     ListSubscriptions,
+    ListSystemTables,
     QueueFunction,
+    ReadSystemTables,
     Retry,
     SelectStream,
     Settle,
@@ -109,6 +115,12 @@ class Passes:
                 return ShowQueueStatus(database or context.database, like)
             case ListSubscriptions(database, like):
                 return ShowSubscriptions(database or context.database, like)
+            case ReadSystemTables(pieces):
+                return ReadSystem(pieces)
+            case DescribeSystemTable(table):
+                return DescribeSystem(table)
+            case ListSystemTables(like, full):
+                return ShowSystemTables(like, full)
             case ExplainMessages(name):
                 return explain_plan(statement, self._spec(name, context), context.now_sql)
             case DescribeQueue(name):

@@ -183,6 +183,36 @@ class ExplainDelivery:
     ids: tuple[MessageId, ...] = ()
 
 
+class SystemTable(Enum):
+    """The tables that the proxy itself makes up (rewriter.system_tables)."""
+
+    QUEUES = "queues"
+    SUBSCRIPTIONS = "subscriptions"
+    IN_FLIGHT = "in_flight"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSystem:
+    """A SELECT with system tables in it: text, and in between the tables whose values are to be put there."""
+
+    pieces: tuple[str | SystemTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeSystem:
+    """The columns of a system table."""
+
+    table: SystemTable
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSystemTables:
+    """SHOW [FULL] TABLES of the database that holds the system tables."""
+
+    like: str | None
+    full: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ShowCreateQueue:
     """SHOW CREATE QUEUE q."""
@@ -225,6 +255,9 @@ Plan = (
     | ShowQueueStatus
     | ShowSubscriptions
     | ExplainDelivery
+    | ReadSystem
+    | DescribeSystem
+    | ShowSystemTables
     | ShowCreateQueue
     | ShowProcessList
     | Kill

@@ -70,6 +70,9 @@ def _words(*words: bytes) -> bytes:
 
 _FROM_STREAM = _pattern(rb"FROM" + GAP + rb"STREAM" + MAYBE_GAP + rb"[\w$`\"\x80-\xff]")
 _QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)`?" + MAYBE_GAP + rb"\(")
+_SYSTEM_TABLE = _pattern(
+    rb"queuegate[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:queues|subscriptions|in_flight)" + WORD_END
+)
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
 _UPDATE = _pattern(
     SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
@@ -92,6 +95,7 @@ _TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
 _SHOW = _pattern(
     SPACE + rb"(?:QUEUES?|SUBSCRIPTIONS|CREATE" + SPACE + rb"QUEUE|(?:FULL" + SPACE + rb")?PROCESSLIST)" + WORD_END
 )
+_SHOW_SYSTEM = _pattern(SPACE + _words(b"FULL") + rb"(?:TABLES|COLUMNS|FIELDS)" + GAP + rb"[^;]{1,200}?\bqueuegate\b")
 _DELIVERY = _pattern(SPACE + rb"DELIVERY" + WORD_END + SPACE + rb"FOR" + WORD_END)
 _ANALYZED_WRITE = _pattern(
     SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)"
@@ -209,7 +213,7 @@ class StatementScanner:
         lowered = sql.lower()
         if b"stream" in lowered and _FROM_STREAM.search(sql, end):
             return _PLAN
-        if b"queue_" in lowered and _QUEUE_FUNCTION.search(sql, end):
+        if b"queue" in lowered and (_QUEUE_FUNCTION.search(sql, end) or _SYSTEM_TABLE.search(sql, end)):
             return _PLAN
         return _NOTHING
 
@@ -222,7 +226,7 @@ class StatementScanner:
         return self._select(sql, end, database)
 
     def _show(self, sql: bytes, end: int, database: str | None) -> Glance:
-        return _PLAN if _SHOW.match(sql, end) else _NOTHING
+        return _PLAN if _SHOW.match(sql, end) or _SHOW_SYSTEM.match(sql, end) else _NOTHING
 
     def _explain(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _PLAN if _DELIVERY.match(sql, end) else self._select(sql, end, database)

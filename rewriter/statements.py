@@ -13,6 +13,7 @@ from engine.errors import EngineError
 from engine.model import WaitMode
 from engine.options import OptionValue
 from rewriter.errors import RewriteError
+from rewriter.plan import SystemTable
 from rewriter.tokens import Name, Token
 
 
@@ -280,6 +281,24 @@ class ExplainMessages:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadSystemTables:
+    """A SELECT with system tables in it, cut where their values go."""
+
+    pieces: tuple[str | SystemTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeSystemTable:
+    table: SystemTable
+
+
+@dataclass(frozen=True, slots=True)
+class ListSystemTables:
+    like: str | None
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeQueue:
     name: Name
 
@@ -317,6 +336,9 @@ Statement = (
     | ListQueues
     | ListQueueStatus
     | ListSubscriptions
+    | ReadSystemTables
+    | DescribeSystemTable
+    | ListSystemTables
     | ExplainMessages
     | DescribeQueue
     | ListProcesses

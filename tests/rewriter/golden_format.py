@@ -13,6 +13,7 @@ from engine.model import WaitMode
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,
+    DescribeSystem,
     Effects,
     EndInGroup,
     Execute,
@@ -24,12 +25,14 @@ from rewriter.plan import (
     Passthrough,
     Plan,
     PlanContext,
+    ReadSystem,
     Rebind,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
+    ShowSystemTables,
     Subscribe,
     UseDatabase,
 )
@@ -109,6 +112,13 @@ def rendered(plan: Plan) -> list[str]:
             return [f"show subscriptions of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
         case ExplainDelivery(queue, sql, ids):
             return [f"explain delivery of {queue}: {sql}"] + ([f"ids {ids}"] if ids else [])
+        case ReadSystem(pieces):
+            text = "".join(piece if isinstance(piece, str) else f"<{piece.value}>" for piece in pieces)
+            return [f"read: {text}".replace("\n", "\\n")]
+        case DescribeSystem(table):
+            return [f"describe system table {table.value}"]
+        case ShowSystemTables(like, full):
+            return [f"show {'full ' if full else ''}system tables" + (f" like {like!r}" if like else "")]
         case ShowCreateQueue(queue):
             return [f"show create queue {queue}"]
         case ShowProcessList(full):

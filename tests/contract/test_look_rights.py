@@ -1,0 +1,92 @@
+"""What an account may see of the queues: by its rights at the proxy, or by its grants in the database."""
+
+from __future__ import annotations
+
+import pytest
+from servers import Gate, Sql, Stream, wait_until
+
+
+def client(gate, user, password="pw", **options):
+    return Sql(gate.connect(user=user, password=password, **options))
+
+
+@pytest.fixture
+def limited(new_gate):
+    """Accounts of the proxy's own: root with all rights, `shop` with some."""
+    gate = new_gate(
+        auth="proxy",
+        users=[
+            {"name": "root", "password": "pw", "admin": True},
+            {"name": "shop", "password": "pw", "queues": {"orders": ["enqueue", "receive", "settle"]}},
+        ],
+    )
+    gate.start()
+    root = client(gate, "root")
+    root("CREATE QUEUE orders (n INT)")
+    root("CREATE QUEUE secret (n INT)")
+    root.close()
+    return gate
+
+
+def test_an_account_limited_to_queues_sees_those_and_its_own_streams(limited):
+    root, shop = client(limited, "root"), client(limited, "shop")
+    for one in (root, shop):
+        one("INSERT INTO orders (n) VALUES (1)")
+    assert root.column("SHOW QUEUE STATUS") == ["orders", "secret"]
+    assert shop.column("SHOW QUEUE STATUS") == ["orders"]
+    with (
+        Stream(limited, "SELECT id FROM STREAM orders", user="shop", password="pw") as own,
+        Stream(limited, "SELECT id FROM STREAM orders", user="root", password="pw"),
+        Stream(limited, "SELECT id FROM STREAM secret", user="root", password="pw"),
+    ):
+        wait_until(lambda: len(root.rows("SHOW SUBSCRIPTIONS")) == 3, what="three streams")
+        assert [(row[0], row[2]) for row in shop.rows("SHOW SUBSCRIPTIONS")] == [("orders", own.id)]
+        assert len(shop.rows("EXPLAIN DELIVERY FOR orders WHERE id IN (1, 99)")) == 2
+    assert shop.error("EXPLAIN DELIVERY FOR orders WHERE n = (SELECT MAX(n) FROM secret)")[0] == 1142
+    assert shop.error("EXPLAIN DELIVERY FOR orders")[0] == 1142
+    assert shop.error("EXPLAIN DELIVERY FOR secret WHERE id = 1")[0] in (1142, 1146)
+    assert shop.error("SELECT * FROM queuegate.queues")[0] == 1142
+    assert shop.error("DESCRIBE queuegate.queues")[0] == 1142
+    for one in (root, shop):
+        one.close()
+
+
+@pytest.fixture
+def granted(mariadb, tmp_path):
+    """The database's own accounts: `half` may read one of two queues."""
+    gate = Gate(mariadb.fresh_database("look_rights"), tmp_path, database="look_rights")
+    gate.start()
+    root = Sql(gate.connect())
+    root("CREATE QUEUE orders (n INT)")
+    root("CREATE QUEUE secret (n INT)")
+    root("CREATE USER IF NOT EXISTS half@'127.0.0.1' IDENTIFIED BY 'pw'")
+    root("GRANT SELECT, UPDATE, INSERT ON look_rights.orders TO half@'127.0.0.1'")
+    yield gate, root
+    root("DROP USER half@'127.0.0.1'")
+    root.close()
+    gate.stop()
+
+
+def test_an_account_of_the_database_sees_what_it_is_granted(granted):
+    gate, root = granted
+    half = client(gate, "half")
+    assert root.column("SHOW QUEUE STATUS") == ["orders", "secret"]
+    assert half.column("SHOW QUEUE STATUS") == ["orders"]
+    assert half.column("SELECT queue FROM queuegate.queues") == ["orders"]
+    root("INSERT INTO orders (n) VALUES (1)")
+    root("INSERT INTO secret (n) VALUES (1)")
+    with (
+        Stream(gate, "SELECT id FROM STREAM orders", user="half", password="pw") as own,
+        Stream(gate, "SELECT id FROM STREAM orders") as other,
+        Stream(gate, "SELECT id FROM STREAM secret") as hidden,
+    ):
+        hidden.wait(1)
+        wait_until(lambda: len(root.rows("SHOW SUBSCRIPTIONS")) == 3, what="three streams")
+        assert half.column("SELECT connection_id FROM queuegate.subscriptions") == [own.id]
+        assert {other.id, own.id, hidden.id} == set(root.column("SELECT connection_id FROM queuegate.subscriptions"))
+        assert half.column("SELECT queue FROM queuegate.in_flight") == ["orders"]
+        assert sorted(root.column("SELECT queue FROM queuegate.in_flight")) == ["orders", "secret"]
+    assert half.error("EXPLAIN DELIVERY FOR secret WHERE id = 1")[0] == 1142
+    assert half.error("EXPLAIN DELIVERY FOR orders WHERE n IN (SELECT n FROM secret)")[0] == 1142
+    assert half.rows("EXPLAIN DELIVERY FOR orders WHERE id = 1")[0][0] == "1"
+    half.close()

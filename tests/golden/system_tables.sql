@@ -1,0 +1,79 @@
+-- one table
+SELECT * FROM queuegate.queues
+--> read: SELECT * FROM <queues> AS `queues`
+
+-- a condition and an order
+SELECT queue, ready FROM queuegate.queues WHERE ready > 0 ORDER BY ready DESC LIMIT 3;
+--> read: SELECT queue, ready FROM <queues> AS `queues` WHERE ready > 0 ORDER BY ready DESC LIMIT 3;
+
+-- aliases
+SELECT a.queue, b.user FROM queuegate.queues AS a JOIN queuegate.subscriptions b ON a.queue = b.queue
+--> read: SELECT a.queue, b.user FROM <queues> AS a JOIN <subscriptions> b ON a.queue = b.queue
+
+-- quoted names
+SELECT `queues`.ready FROM `queuegate`.`queues` WHERE 1
+--> read: SELECT `queues`.ready FROM <queues> AS `queues` WHERE 1
+
+-- columns by their full name
+SELECT queuegate.queues.ready FROM queuegate . queues GROUP BY queuegate.queues.ready
+--> read: SELECT `queues`.ready FROM <queues> AS `queues` GROUP BY `queues`.ready
+
+-- a list of tables
+SELECT COUNT(*) FROM t, queuegate.in_flight, (queuegate.queues q JOIN u USING (queue))
+--> read: SELECT COUNT(*) FROM t, <in_flight> AS `in_flight`, (<queues> q JOIN u USING (queue))
+
+-- subqueries
+SELECT * FROM (SELECT queue FROM queuegate.queues) x WHERE queue IN (SELECT queue FROM queuegate.subscriptions)
+--> read: SELECT * FROM (SELECT queue FROM <queues> AS `queues`) x WHERE queue IN (SELECT queue FROM <subscriptions> AS `subscriptions`)
+
+-- a common table
+WITH x AS (SELECT * FROM queuegate.queues) SELECT * FROM x
+--> read: WITH x AS (SELECT * FROM <queues> AS `queues`) SELECT * FROM x
+
+-- its plan
+EXPLAIN SELECT * FROM queuegate.queues
+--> read: EXPLAIN SELECT * FROM <queues> AS `queues`
+
+-- a union
+(SELECT queue FROM queuegate.queues) UNION (SELECT queue FROM queuegate.subscriptions)
+--> read: (SELECT queue FROM <queues> AS `queues`) UNION (SELECT queue FROM <subscriptions> AS `subscriptions`)
+
+-- in a string only
+SELECT 'FROM queuegate.queues'
+--> pass through
+
+-- a column of a table called so
+SELECT queuegate.queues FROM queuegate
+--> pass through
+
+-- another table of that database
+SELECT * FROM queuegate.other
+--> pass through
+
+-- a parameter
+SELECT * FROM queuegate.queues WHERE queue = ?
+--> error 1235 (42000): a statement on the tables of queuegate takes no ?; write the value into the statement
+
+-- DESCRIBE of one
+DESCRIBE queuegate.queues;
+--> describe system table queues
+
+-- SHOW TABLES of them
+SHOW TABLES FROM queuegate
+--> show system tables
+
+-- SHOW FULL TABLES like
+SHOW FULL TABLES IN `queuegate` LIKE 'q%'
+--> show full system tables like 'q%'
+
+-- SHOW COLUMNS of one
+SHOW COLUMNS FROM queuegate.in_flight
+--> describe system table in_flight
+
+-- SHOW FULL COLUMNS, the other way
+SHOW FULL COLUMNS FROM subscriptions FROM queuegate
+--> describe system table subscriptions
+
+-- SHOW TABLES of another
+SHOW TABLES FROM other
+--> pass through
