@@ -18,7 +18,7 @@ from mysql_mimic.constants import KillKind
 from engine.engine import Engine, Subscription
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound, StreamKilled
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
-from proxy import params, system_values, wire
+from proxy import params, wire
 from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
 from proxy.filters import MakeCondition, filter_sql
@@ -43,7 +43,6 @@ from proxy.show import (
     queue_rows,
     text_column,
 )
-from proxy.status_tables import EXPLANATIONS, QUEUES, SUBSCRIPTIONS, columns, shown
 from proxy.streaming import stream_rows
 from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
 from rewriter.binding import bound_text, parameter_places
@@ -450,20 +449,11 @@ class Executor:
                 statuses = await self.peers.queue_statuses()
                 sees = None if rights is None else rights.sees
                 return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
-            case ShowQueueStatus(database, like):
-                return columns(QUEUES), shown(await self._looking.queues(database, like))
-            case ShowSubscriptions(database, like):
-                return columns(SUBSCRIPTIONS), shown(await self._looking.subscriptions(database, like))
+            case ShowQueueStatus() | ShowSubscriptions() | ExplainDelivery() | DescribeSystem() | ShowSystemTables():
+                return await self._looking.answer(plan)
             case ReadSystem(pieces):
                 listed = await self._collect(await self._looking.rendered(pieces))
                 return listed.columns, listed.rows
-            case DescribeSystem(table):
-                return columns(system_values.DESCRIPTION), system_values.described(table)
-            case ShowSystemTables(like, full):
-                fields, names = system_values.listed(like, full=full)
-                return columns(fields), names
-            case ExplainDelivery():
-                return columns(EXPLANATIONS), shown(await self._looking.explanations(plan))
             case ShowCreateQueue(queue):
                 return await self._show_create(queue)
             case ShowProcessList(full):

@@ -11,22 +11,34 @@ from typing import TYPE_CHECKING
 
 from engine.delivery import Explanation, MessageRow, QueueFacts, explain, unknown
 from engine.errors import BackendError
-from engine.model import QUEUE_MARK, QueueName, QueueSpec, SubscriptionStatus, TextValue
+from engine.model import QUEUE_MARK, ColumnMeta, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from proxy.errors import ProxyError
 from proxy.guard import denied
-from proxy.show import like_pattern
+from proxy.show import Row, like_pattern
 from proxy.status_tables import (
+    EXPLANATIONS,
+    QUEUES,
+    SUBSCRIPTIONS,
     Values,
+    columns,
     dead_letter_queue,
     id_text,
     in_flight_values,
     queue_values,
+    shown,
     subscription_values,
 )
-from proxy.system_values import derived_table
+from proxy.system_values import DESCRIPTION, derived_table, described, listed
 from proxy.upstream import Collected, Outcome
 from rewriter.delivery import ids_sql
-from rewriter.plan import ExplainDelivery, SystemTable
+from rewriter.plan import (
+    DescribeSystem,
+    ExplainDelivery,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    ShowSystemTables,
+    SystemTable,
+)
 from rewriter.system_tables import DATABASE
 
 if TYPE_CHECKING:
@@ -57,6 +69,23 @@ class Looking:
         self._session = executor.session
         self._engine = executor.engine
         self._peers = executor.peers
+
+    async def answer(
+        self, plan: ShowQueueStatus | ShowSubscriptions | ExplainDelivery | DescribeSystem | ShowSystemTables
+    ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
+        """Columns and rows of a statement that only looks."""
+        match plan:
+            case ShowQueueStatus(database, like):
+                return columns(QUEUES), shown(await self.queues(database, like))
+            case ShowSubscriptions(database, like):
+                return columns(SUBSCRIPTIONS), shown(await self.subscriptions(database, like))
+            case ExplainDelivery():
+                return columns(EXPLANATIONS), shown(await self.explanations(plan))
+            case DescribeSystem(table):
+                return columns(DESCRIPTION), described(table)
+            case ShowSystemTables(like, full):
+                fields, rows = listed(like, full=full)
+                return columns(fields), rows
 
     async def queues(self, database: str | None = None, like: str | None = None) -> list[Values]:
         """The rows of SHOW QUEUE STATUS, of one database or of all."""
@@ -166,8 +195,8 @@ class Looking:
             return list(streams) if session.admin else own
         if len(own) == len(streams):
             return own
-        listed = {self._text(row[0]) for row in (await self._collect(_PROCESSES)).rows}
-        return [stream for stream in streams if stream in own or str(stream.connection_id) in listed]
+        known = {self._text(row[0]) for row in (await self._collect(_PROCESSES)).rows}
+        return [stream for stream in streams if stream in own or str(stream.connection_id) in known]
 
     # --- why a message is not out
 
