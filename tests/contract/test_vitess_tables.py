@@ -6,7 +6,7 @@ import time
 
 import mysql.connector
 import pytest
-from servers import NS
+from servers import NS, Sql
 
 FIRST = """create table my_message(
   time_scheduled bigint,
@@ -288,3 +288,22 @@ def test_a_table_made_changed_and_dropped_around_the_proxy(gate, sql, name, plac
     assert receiver.wait_end(20) is not None
     assert sql.error(f"STREAM * FROM {name}")[0] == 1347
     sql(f"DROP TABLE {name}")
+
+
+def test_tables_are_found_at_start(new_gate):
+    gate = new_gate()
+    gate.start()
+    client = Sql(gate.connect())
+    client(FIRST.replace("my_message", "oldest"))
+    client(NEWEST.replace("my_message", "newest"))
+    client("INSERT INTO oldest (id, message) VALUES (1, 'a')")
+    client("INSERT INTO newest (id, message) VALUES (2, '{}')")
+    client.close()
+    assert gate.terminate() == 0
+    gate.start()
+    client = Sql(gate.connect())
+    assert {"oldest", "newest"} <= set(client.column("SHOW QUEUES"))
+    assert client.rows("STREAM * FROM oldest LIMIT 1") == [(1, "a")]
+    assert client.rows("STREAM * FROM newest LIMIT 1") == [(2, "{}")]
+    assert client("INSERT INTO oldest (id, message) VALUES (3, 'b')") == 1
+    client.close()

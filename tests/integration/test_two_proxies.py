@@ -150,3 +150,33 @@ def connector(gate: Gate):
     return mysql.connector.connect(
         host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
     )
+
+
+def test_the_last_acks_of_groups_through_two_proxies_at_once(pair):
+    """Each proxy acks one of the two messages of every order; what follows is sent once, and at once."""
+    orders = 40
+    setup = Sql(pair[0].connect())
+    setup("CREATE QUEUE parts (order_id BIGINT) WITH (group_key = 'order_id', poll_interval = '1h')")
+    setup("CREATE QUEUE ready (order_id BIGINT) WITH (poll_interval = '1h')")
+    receivers = [Stream(gate, "SELECT order_id FROM STREAM ready") for gate in pair]
+    for order in range(orders):
+        setup("BEGIN")
+        setup(f"INSERT INTO parts (order_id) VALUES ({order}), ({order})")
+        setup(f"INSERT INTO ready (order_id) VALUES ({order}) AFTER GROUP {order} OF parts")
+        setup("COMMIT")
+
+    def ack(gate: Gate, place: int) -> None:
+        client = Sql(gate.connect())
+        for order in range(orders):
+            client(f"ACK parts {2 * order + place + 1}")
+        client.close()
+
+    in_threads(ack, [(pair[0], 0), (pair[1], 1)])
+    wait_until(
+        lambda: sum(len(receiver.rows) for receiver in receivers) >= orders, what="what follows, long before a scan"
+    )
+    assert sorted(row[0] for receiver in receivers for row in receiver.rows) == list(range(orders))
+    assert setup.value("SELECT COUNT(*) FROM queuegate_groups") == 0
+    setup.close()
+    for receiver in receivers:
+        receiver.close()
