@@ -31,13 +31,14 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What is known of the queue: its open streams, on all workers, and who holds which message. `matching`: of a
-    message, the streams whose filter it fits; None where that is not known."""
+    """What is known of the queue: its open streams, on all workers, and who holds which message. `fitting`: the
+    messages that fit the WHERE of at least one of them; None where there is one without WHERE."""
 
     queue: QueueSpec
     subscriptions: Sequence[SubscriptionStatus] = ()
     holders: Mapping[MessageId, SubscriptionStatus] = field(default_factory=dict)
     in_flight: int | None = None
+    fitting: frozenset[str] | None = None
     dead_letter_queue: str | None = None
 
 
@@ -121,13 +122,13 @@ def _later(row: MessageRow, facts: QueueFacts) -> Reason | None:
 def _holder(row: MessageRow, facts: QueueFacts) -> str:
     holder = next((status for id_, status in facts.holders.items() if str(id_) == row.id), None)
     if holder is None:
-        return "; held by no open stream of this proxy: by a result that has ended, or through another proxy"
+        return "; held by no open stream: by a result that has ended, or a receiver that is gone"
     return f"; held by connection {holder.connection_id} ({holder.user}@{holder.host})"
 
 
 def _due(row: MessageRow, facts: QueueFacts) -> list[Reason]:
     """Due: everything that keeps it from going out; if nothing does, it is about to."""
-    reasons = [*_held_back(row, facts), *_no_taker(facts)]
+    reasons = [*_held_back(row, facts), *_no_taker(row, facts)]
     if reasons:
         return reasons
     since = "" if not row.time_next_ns else f" since {moment(row.time_next_ns)} UTC"
@@ -143,15 +144,23 @@ def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
         yield "exhausted", text + _error(row)
     if row.held is not None:
         yield "blocked", f"key blocked by {row.held}, which is in flight"
-    elif row.earlier is not None and options.on_failure == "block":
+    elif row.earlier is not None and options.on_failure != "skip":
         yield "blocked", f"key blocked by {row.earlier}, which comes first and is not acked"
     if options.max_concurrency is not None and (facts.in_flight or 0) >= options.max_concurrency:
         yield "concurrency_limit", f"the queue has its max_concurrency of {options.max_concurrency} in flight"
+    if options.max_rate is not None and (waits := _rate_waits(facts)) > 0:
+        yield "rate_limited", f"max_rate of {options.max_rate:f} a second: the next may go in {waits:.2g} s"
 
 
-def _no_taker(facts: QueueFacts) -> Iterator[Reason]:
+def _rate_waits(facts: QueueFacts) -> float:
+    return max((stream.held_back for stream in facts.subscriptions), default=0.0)
+
+
+def _no_taker(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     if not facts.subscriptions:
-        yield "no_subscriber", "no stream of this proxy is open on the queue"
+        yield "no_subscriber", "no stream is open on the queue"
+    elif facts.fitting is not None and row.id not in facts.fitting:
+        yield "filtered", f"it fits the WHERE of none of the {len(facts.subscriptions)} open streams"
     elif all(stream.window_full for stream in facts.subscriptions):
         yield "windows_full", "every open stream holds as many unacked messages as its prefetch allows"
     elif not any(stream.waiting for stream in facts.subscriptions):

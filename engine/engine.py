@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -274,7 +274,14 @@ class Engine:
 
     def subscriptions(self) -> list[SubscriptionStatus]:
         """Every open stream, by queue and then in the order in which they were opened."""
-        return [s.status() for name in sorted(self._served) for s in self._served[name].manager.subscriptions]
+        return [status for name in sorted(self._served) for status in self._served[name].manager.streams()]
+
+    async def fitting(self, name: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
+        """Which of these messages fit the WHERE of a stream of this engine."""
+        served = self._served.get(name)
+        if served is None or not ids:
+            return set()
+        return await self.surveyor.fitting(served.manager.queue, served.manager.conditions, ids)
 
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
         """Which of these messages a stream of this engine holds, and which stream."""

@@ -44,6 +44,12 @@ class Gate:
         return self._opens_at
 
     @property
+    def held_back_seconds(self) -> float:
+        """For how long the rate still lets nothing go."""
+        opens_at = self.opens_at
+        return 0.0 if opens_at is None or self._for_places else opens_at - self._clock.monotonic()
+
+    @property
     def is_shut(self) -> bool:
         return self.opens_at is not None
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.errors import (
@@ -40,7 +41,7 @@ from engine.identity import IdKind, id_kind, normalise
 from engine.in_flight import InFlight
 from engine.lane import Lane, Mode, Pass, Surroundings
 from engine.metrics import QueueMetrics
-from engine.model import Condition, Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest
+from engine.model import Condition, Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest, SubscriptionStatus
 from engine.outage import Outage
 from engine.rechecker import Rechecker
 from engine.service import Service
@@ -106,6 +107,11 @@ class MessageManager(Service):
     def subscriptions(self) -> Iterable[Subscription]:
         """The open ones."""
         return tuple(self._subscriptions)
+
+    def streams(self) -> list[SubscriptionStatus]:
+        """The open ones, as others are told of them."""
+        held_back = self._around.gate.held_back_seconds
+        return [replace(subscription.status(), held_back=held_back) for subscription in self._subscriptions]
 
     def holder(self, id_: MessageId) -> Subscription | None:
         """Who was sent that message by this engine and has not settled it."""

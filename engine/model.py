@@ -258,6 +258,8 @@ class SubscriptionStatus:
     waiting: bool
     window_full: bool
     since_ns: int
+    held_back: float = 0.0
+    """Seconds for which the queue's max_rate lets nothing go to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ SURVEY_SECONDS makes a survey without numbers, which says why.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.census import Census
 from engine.clock import Clock
 from engine.errors import BackendError
-from engine.model import QueueName, QueueSpec
+from engine.model import Condition, MessageId, QueueName, QueueSpec
 from engine.store import Held, MessageStore
 from engine.work import DatabaseWork
 
@@ -53,6 +53,19 @@ class Surveyor:
                 return await self._work.run(self._store.held(queue, limit))
         except (BackendError, TimeoutError):
             return []
+
+    async def fitting(
+        self, queue: QueueSpec, conditions: Iterable[Condition], ids: Sequence[MessageId]
+    ) -> set[MessageId]:
+        """Which of these messages one of the conditions is true for, as far as the database tells in time."""
+        found: set[MessageId] = set()
+        try:
+            async with self._turns, asyncio.timeout(SURVEY_SECONDS):
+                for condition in conditions:
+                    found |= await self._work.run(self._store.fitting(queue, condition, ids))
+        except (BackendError, TimeoutError):
+            pass
+        return found
 
     async def reachable(self, seconds: float) -> str | None:
         """None if the database answers within that time, else what is wrong."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.delivery import Explanation, MessageRow, QueueFacts, explain, unknown
 from engine.errors import BackendError
-from engine.model import QUEUE_MARK, ColumnMeta, QueueName, QueueSpec, SubscriptionStatus, TextValue
+from engine.model import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from proxy.errors import ProxyError
 from proxy.guard import denied
 from proxy.show import Row, like_pattern
@@ -215,13 +215,17 @@ class Looking:
     async def _facts(self, queue: QueueSpec, rows: Sequence[MessageRow]) -> QueueFacts:
         streams = [stream for stream in await self._peers.subscriptions() if stream.queue == queue.name]
         integers = queue.column("id") is not None and all(row.id.lstrip("-").isdecimal() for row in rows)
-        holders = await self._peers.holders(queue.name, [int(row.id) if integers else row.id for row in rows])
+        ids: list[MessageId] = [int(row.id) if integers else row.id for row in rows]
+        holders = await self._peers.holders(queue.name, ids)
         in_flight = None
         if queue.options.max_concurrency is not None:
             census = (await self._engine.surveyor.survey([queue]))[queue.name].census
             in_flight = None if census is None else census.in_flight
+        fitting = None
+        if streams and all(stream.filter for stream in streams):
+            fitting = frozenset(map(id_text, await self._peers.fitting(queue.name, ids)))
         target = dead_letter_queue(queue, self._engine.catalog)
-        return QueueFacts(queue, streams, holders, in_flight, None if target is None else str(target.name))
+        return QueueFacts(queue, streams, holders, in_flight, fitting, None if target is None else str(target.name))
 
     async def _dead(self, queue: QueueSpec, ids: Sequence[int | str | bytes]) -> set[str]:
         """Which of these ids are in the dead-letter queue, if the account may know."""

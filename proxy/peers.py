@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 # What is asked.
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
-_SUBSCRIPTIONS, _HOLDERS, _REPORT = "subscriptions", "holders", "report"
+_SUBSCRIPTIONS, _HOLDERS, _REPORT, _FITTING = "subscriptions", "holders", "report", "fitting"
 _IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
 
 
@@ -177,6 +177,17 @@ class Peers:
                     found[ids[start + number]] = held
         return found
 
+    async def fitting(self, queue: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
+        """Which of these messages fit the WHERE of an open stream, wherever it is."""
+        assert self._engine is not None
+        found = await self._engine.fitting(queue, ids)
+        for start in range(0, len(ids), _IDS_ASKED_MAX):
+            asked = [id_body(id_) for id_ in ids[start : start + _IDS_ASKED_MAX]]
+            for number, *_ in await self._ask(_FITTING, [queue.database, queue.table, asked]):
+                if isinstance(number, int) and 0 <= number < len(asked):
+                    found.add(ids[start + number])
+        return found
+
     async def reports(self) -> tuple[list[WorkerReport], int]:
         """What every worker of this proxy says of itself, and how many did not answer in time."""
         reports = [self._own_report()]
@@ -235,6 +246,11 @@ class Peers:
             ids = [id_of(body) for body in bodies]
             holders = self._engine.holders(QueueName(database, table), ids)
             return [[n, *_subscription_item(holders[id_])] for n, id_ in enumerate(ids) if id_ in holders]
+        if question == _FITTING:
+            database, table, bodies = value
+            ids = [id_of(body) for body in bodies]
+            fitting = await self._engine.fitting(QueueName(database, table), ids)
+            return [[n] for n, id_ in enumerate(ids) if id_ in fitting]
         if question == _CATALOG:
             await self._refresh(self._engine)
         return []

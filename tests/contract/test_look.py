@@ -207,3 +207,65 @@ def test_times_are_the_databases(sql, queue):
     sql(f"INSERT INTO {q} (n, time_next) VALUES (1, {(time.time_ns() - 100 * NS) // 1000 * 1000})")
     row = eventually(sql, q, Ready=1)
     assert 95 <= row["Oldest_ready_age"] <= 200
+
+
+def state_of(sql, q, condition, wanted):
+    """The explanation of the one message, once it has that state."""
+
+    def there():
+        ((_, state, text),) = explained(sql, q, condition)
+        return text if state == wanted else None
+
+    return wait_until(there, what=f"{condition} to be {wanted}")
+
+
+def test_explain_delivery_says_that_no_filter_fits(sql, queue, stream):
+    q = queue("n INT")
+    stream(f"SELECT n FROM STREAM {q} WHERE n > 10")
+    stream(f"SELECT n FROM STREAM {q} WHERE n > 20")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    assert "WHERE of none of the 2 open streams" in state_of(sql, q, "n = 1", "filtered")
+    assert sorted(row[6] for row in sql.rows(f"SHOW SUBSCRIPTIONS LIKE '{q}'")) == ["n > 10", "n > 20"]
+    stream(f"SELECT n FROM STREAM {q} WHERE n < 5").wait(1)
+    assert explained(sql, q, "n = 1")[0][1] == "in_flight"
+
+
+def test_explain_delivery_of_a_paused_queue(sql, queue, stream):
+    q = queue("n INT")
+    sql(f"ALTER QUEUE {q} PAUSE")
+    stream(f"SELECT n FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    assert "RESUME" in state_of(sql, q, "n = 1", "paused")
+    assert status(sql, q)["Paused"] == 1
+
+
+def test_explain_delivery_of_messages_that_limits_hold_back(sql, queue, stream):
+    q = queue("n INT", max_concurrency=1)
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    stream(f"SELECT n FROM STREAM {q}").wait(1)
+    assert "max_concurrency of 1" in state_of(sql, q, "n = 2", "concurrency_limit")
+    q = queue("n INT", max_rate="'0.01'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    stream(f"SELECT n FROM STREAM {q}").wait(1)
+    assert "max_rate of 0.01 a second: the next may go in" in state_of(sql, q, "n = 2", "rate_limited")
+
+
+def test_explain_delivery_names_what_blocks_a_key(sql, queue, stream):
+    q = queue("k INT, n INT", order_key="'k'")
+    sql(f"INSERT INTO {q} (k, n) VALUES (7, 1), (7, 2), (8, 3)")
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    first = sorted(row[0] for row in receiver.wait(2))[0]
+    assert f"key blocked by {first}, which is in flight" in state_of(sql, q, "n = 2", "blocked")
+    assert explained(sql, q, "n = 3")[0][1] == "in_flight"
+    sql(f"NACK {q} {first} DELAY 3600")
+    assert f"key blocked by {first}, which comes first" in state_of(sql, q, "n = 2", "blocked")
+
+
+def test_explain_delivery_tells_the_reason_of_a_nack_and_counts_it(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'3h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    ((id_,),) = stream(f"SELECT id FROM STREAM {q}").wait(1)
+    sql(f"NACK {q} {id_} DELAY 3600 REASON 'HTTP 429'")
+    ((_, state, text),) = explained(sql, q, f"id = {id_}")
+    assert state == "retrying" and text.endswith("last error: HTTP 429")
+    assert status(sql, q)["Nacked_total"] == 1
