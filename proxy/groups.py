@@ -181,8 +181,7 @@ class GroupedStatements:
         sent: set[QueueName] = set()
         done = {value: await self._is_done(group, value) for value in sorted({one.group for one in held})}
         for one in sorted(set(held)):
-            if done[one.group]:
-                await self._send(one)
+            if done[one.group] and await self._send(one):
                 await self._do(f"DELETE FROM {_groups(group)} WHERE {_key(one.queue, one.id)}")
                 sent.add(one.queue)
         return sent
@@ -205,8 +204,11 @@ class GroupedStatements:
         )
         return bool(await self._rows(f"{sql} SKIP LOCKED") or await self._rows(sql))
 
-    async def _send(self, held: _Held) -> None:
-        """Make a held message due. One that its queue has lost, or that somebody has rescheduled, is left alone."""
+    async def _send(self, held: _Held) -> bool:
+        """Make a held message due. One that is gone, or that somebody has rescheduled, is left alone.
+
+        False: there is no such table; it may have been renamed, and be back one day.
+        """
         spec = self._find(held.queue)
         due = _NOW if spec is None else due_sql(_NOW, spec)
         try:
@@ -217,6 +219,8 @@ class GroupedStatements:
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
+            return False
+        return True
 
     async def _write_first(self, group: GroupKey) -> None:
         """Become a writer, where the database has room for one: what is looked at from here on stays so."""

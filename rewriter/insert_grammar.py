@@ -10,7 +10,6 @@ is the database's as it stands.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.settle_grammar import skip_group
@@ -52,7 +51,9 @@ def parse_insert(cursor: TokenCursor) -> InsertQueue | None:
 
 
 def _has_after_group(tokens: list[Token]) -> bool:
-    return any(one.word == "AFTER" and two.word == "GROUP" for one, two in pairwise(tokens))
+    """Not `FROM t after GROUP BY`, where it is an alias."""
+    words = [token.word for token in tokens]
+    return any(words[i : i + 2] == ["AFTER", "GROUP"] and words[i + 2 : i + 3] != ["BY"] for i in range(len(words)))
 
 
 def _take_insert(cursor: TokenCursor) -> InsertQueue | None:

@@ -255,7 +255,8 @@ class StatementScanner:
         queue = self._target(_INSERT.match(sql, end), database)
         if queue is None:
             return _NOTHING
-        grouped = _AFTER_GROUP.search(sql[-_SEARCH_MAX:])
+        lowered = sql[-_SEARCH_MAX:].lower()
+        grouped = b"after" in lowered and _AFTER_GROUP.search(lowered)
         return Glance(Concern.PLAN if grouped else self._inserts[queue].concern, self._changes[queue])
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Glance:

@@ -244,6 +244,18 @@ def test_the_database_with_autocommit_off_keeps_the_transaction_open(connect, sq
     assert sql.value(f"SELECT COUNT(*) FROM {parts} WHERE time_acked IS NULL") == 3
 
 
+def test_what_follows_in_a_queue_that_was_renamed_is_kept(sql, order):
+    parts, done = order
+    sql(f"RENAME TABLE {done} TO {done}_away")
+    assert sql(f"ACK {parts} 1, 2, 3") == 3
+    assert sql.value(f"SELECT COUNT(*) FROM queuegate_groups WHERE queue_name = '{parts}'") == 1
+    sql(f"RENAME TABLE {done}_away TO {done}")
+    sql(f"ALTER QUEUE {parts} SET (poll_interval = '1s')")
+    sql(f"INSERT INTO {parts} (order_id) VALUES (42)")
+    assert sql(f"ACK {parts} 4") == 1  # the next that is done sends it; so would the scan
+    assert sql.rows(f"SELECT order_id FROM STREAM {done} LIMIT 1 WAIT 10") == [(42,)]
+
+
 PREPARED = [
     "ACK {q} %s",
     "UPDATE {q} SET state = 'acked' WHERE id = %s",

@@ -172,6 +172,17 @@ def test_the_documented_ack_and_reschedule(sql, request, stream, layout):
     assert sql.rows("SELECT id, epoch FROM my_message ORDER BY id") == [(1, 1), (2, 1), (3, 1)]
 
 
+def test_columns_are_described_as_an_ordinary_select_describes_them(sql, newest):
+    sql("ALTER TABLE my_message COMMENT = 'vitess_message," + KEYS + "'")
+    described = []
+    for text in ("STREAM * FROM my_message NOWAIT", "SELECT id, tenant_id, message FROM my_message"):
+        with sql.connection.cursor() as cursor:
+            cursor.execute(text)
+            described.append([(column[0], column[1]) for column in cursor.description])
+    assert described[0] == described[1]
+    assert [name for name, _ in described[0]] == ["id", "tenant_id", "message"]
+
+
 def test_the_newest_layout_as_documented(sql, newest, stream):
     receiver = stream("stream * from my_message")
     assert receiver.columns == ["id", "message"]

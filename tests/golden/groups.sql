@@ -162,3 +162,8 @@ INSERT INTO parts (order_id) VALUES (1) AFTER GROUP 1 + 1 OF parts
 -- an id that cannot be told
 INSERT INTO parts (id, order_id) VALUES (1 + 1, 1) AFTER GROUP 1 OF parts
 --> error 1235 (42000): INSERT ... AFTER GROUP takes an id that is a whole number or a quoted string, or none
+
+-- an alias that is called after
+INSERT INTO parts (order_id) SELECT COUNT(*) FROM log after GROUP BY day
+--> pass through
+--> touched shop.parts
