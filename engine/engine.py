@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
@@ -78,6 +78,11 @@ class _Served:
 
     manager: MessageManager
     purger: Purger | None
+
+    @property
+    def parts(self) -> list[Service]:
+        """All that runs."""
+        return [part for part in (getattr(self, field.name) for field in fields(self)) if part is not None]
 
 
 class Engine:
@@ -300,8 +305,12 @@ class Engine:
         return [served.manager for served in self._served.values()]
 
     def _other_services(self) -> list[Service]:
-        purgers = [served.purger for served in self._served.values() if served.purger is not None]
-        return [self._watcher, *purgers]
+        of_queues = [part for served in self._served.values() for part in served.parts]
+        return [
+            self._watcher,
+            *self._scans.values(),
+            *(part for part in of_queues if not isinstance(part, MessageManager)),
+        ]
 
     @property
     def is_watched(self) -> bool:

@@ -430,6 +430,8 @@ class Lane:
         at = self.next_time()
         if at is None or at <= now:
             return at is not None
+        if self.condition is not None:
+            return False  # between two pages it rests, whatever it has found
         return (bool(self._cache) or self.mode is Mode.PENDING) and at == self._poller.next_look(self.queue)
 
     def describe(self, now: float) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from decimal import Decimal
 
-from memory_store import Row
+from memory_store import Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
 from engine.errors import BackendError
+from engine.model import Condition
 from engine.watchdog import LOOK_SECONDS, STAND_SECONDS, STAND_SECONDS_IN_TROUBLE
 
 SOON = STAND_SECONDS + 3 * LOOK_SECONDS
@@ -208,12 +210,39 @@ def test_an_outage_is_known_trouble(caplog):
 
 def test_a_paused_queue_is_no_stand(caplog):
     async def story():
-        from memory_store import make_spec
-
         async with world(make_spec(paused=True)) as w:
             receiver = await w.receive()
             await w.commit(Row(1))
             await pass_time(600.0)
             assert receiver.ids == []
+
+    quiet(caplog, story)
+
+
+def test_messages_that_fit_no_stream_are_no_stand(caplog):
+    async def story():
+        async with world() as w:
+            receiver = await w.receive(condition=Condition("payload == 'y'"))
+            await w.commit(*(Row(n) for n in range(1, 3000)))
+            for n in range(60):
+                await w.commit(Row(10_000 + n, payload="y" if n % 7 == 0 else "x"))
+                await pass_time(10.0)
+            assert len(set(receiver.ids)) == 9
+
+    quiet(caplog, story)
+
+
+def test_limits_that_hold_messages_back_are_no_stand(caplog):
+    async def story():
+        async with world(make_spec(max_rate=Decimal("0.01"))) as slow:
+            receiver = await slow.receive(ack_wait_ns=10**15)
+            await slow.commit(*(Row(n) for n in range(1, 10)))
+            await pass_time(450.0)
+            assert len(receiver.ids) == 5
+        async with world(make_spec(max_concurrency=1)) as narrow:
+            receiver = await narrow.receive(ack_wait_ns=10**15)
+            await narrow.commit(*(Row(n) for n in range(1, 10)))
+            await pass_time(450.0)
+            assert len(receiver.ids) == 1
 
     quiet(caplog, story)

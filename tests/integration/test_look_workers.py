@@ -1,0 +1,56 @@
+"""What SHOW SUBSCRIPTIONS, EXPLAIN DELIVERY and the system tables tell is of all workers."""
+
+from __future__ import annotations
+
+import pytest
+from servers import Gate, Sql, Stream, wait_until
+
+
+@pytest.fixture
+def two_workers(mariadb, tmp_path):
+    gate = Gate(mariadb.fresh_database("look_workers"), tmp_path, database="look_workers", workers=2)
+    gate.start()
+    yield gate
+    gate.stop()
+
+
+def test_streams_holders_and_counters_of_every_worker(two_workers):
+    gate = two_workers
+    clients = [Sql(gate.connect()) for _ in range(4)]  # spread over both
+    clients[0]("CREATE QUEUE jobs (n INT) WITH (ack_wait = '1h', max_backoff = '3h')")
+    streams = [Stream(gate, "SELECT id FROM STREAM jobs WITH (prefetch = 1)") for _ in range(4)]
+    try:
+        for n, client in enumerate(clients):
+            client("INSERT INTO jobs (n) VALUES (%s)", n)
+        held = {}
+        for stream in streams:
+            held[stream.id] = stream.wait(1)[0][0]
+        for client in clients:
+            rows = client.rows("SHOW SUBSCRIPTIONS")
+            assert {row[2] for row in rows} == set(held)
+            in_flight = client.rows("SELECT connection_id, id FROM queuegate.in_flight")
+            assert dict(in_flight) == {connection: str(id_) for connection, id_ in held.items()}
+            for connection, id_ in held.items():
+                ((_, state, text),) = client.rows(f"EXPLAIN DELIVERY FOR jobs WHERE id = {id_}")
+                assert state == "in_flight" and f"held by connection {connection} " in text
+            wait_until(
+                lambda client=client: (
+                    client.row("SELECT enqueued_total, sent_total, subscribers FROM queuegate.queues") == (4, 4, 4)
+                ),
+                what="the counters of both workers",
+            )
+        clients[0]("INSERT INTO jobs (n) VALUES (9)")
+        assert {c.row("EXPLAIN DELIVERY FOR jobs WHERE n = 9")[1] for c in clients} == {"windows_full"}
+        streams.append(Stream(gate, "SELECT id FROM STREAM jobs WHERE n > 100"))
+        for stream in streams[:4]:
+            stream.close()
+        clients[0]("UPDATE jobs SET time_next = 0 WHERE n < 9")
+        wait_until(
+            lambda: {c.row("EXPLAIN DELIVERY FOR jobs WHERE n = 9")[1] for c in clients} == {"filtered"},
+            what="the filter of one worker to be known to both",
+        )
+    finally:
+        for stream in streams:
+            stream.close()
+        for client in clients:
+            client.close()
