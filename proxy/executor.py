@@ -21,7 +21,7 @@ from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
 from proxy.capabilities import encoding_named
 from proxy.errors import ProxyError
-from proxy.filters import MakeCondition, filter_sql
+from proxy.filters import MakeCondition
 from proxy.groups import Done, GroupedStatements
 from proxy.guard import check_plan, check_right, check_sees, judge_grouped
 from proxy.large_command import LargeCommand
@@ -375,8 +375,7 @@ class Executor:
             await self._check_rights(request)
         if plan.filter is not None:
             given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
-            sql = filter_sql(plan.filter, given)
-            condition = await self.traits.condition(self.session, request.queue, sql, plan.filter.text)
+            condition = await self.traits.condition(self.session, request.queue, plan.filter, given)
             request = replace(request, condition=condition)
         return await self.engine.subscribe(request)
 

@@ -17,11 +17,14 @@ from rewriter.literals import literal
 from rewriter.plan import StreamFilter
 from rewriter.session_variables import modes_without_reading_otherwise
 
-MakeCondition = Callable[[ClientSession, QueueName, str, str], Awaitable[Condition]]
-"""From the SQL of a filter, with its values in it, and its text to what the engine is asked for.
+MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object]], Awaitable[Condition]]
+"""From a filter and its values to what the engine is asked for.
 
 Raises ClientFault kinds: the database or the account does not allow it.
 """
+
+SECONDS_MAX = 10
+"""What a look or a claim with a condition may take."""
 
 SETTINGS = (
     "sql_mode",
@@ -34,34 +37,42 @@ SETTINGS = (
 """What of a session changes the value of an expression on a row. How text is cut into words is none of it: a filter
 comes in words that read alike."""
 
-_ASK = "SELECT " + ", ".join(f"@@{name}" for name in SETTINGS)
+_ASK = "SELECT " + ", ".join(f"@@{name}" for name in ("version", *SETTINGS))
 
 
-def filter_sql(chosen: StreamFilter, values: Sequence[object]) -> str:
+def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
     """The filter with its values put in. Raises UnsupportedSql where one cannot be written."""
-    parts = [chosen.parts[0]]
-    for value, part in zip(values, chosen.parts[1:], strict=True):
-        parts += (literal(value), part)
-    return "".join(parts)
+    pieces = [parts[0]]
+    for value, part in zip(values, parts[1:], strict=True):
+        pieces += (literal(value), part)
+    return "".join(pieces)
 
 
-def check_sql(queue: QueueName, sql: str) -> str:
+def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) -> str:
     """What the database is asked on the client's line: it reads the condition as for any SELECT, and no row."""
     name = ".".join(f"`{part.replace('`', '``')}`" for part in (queue.database, queue.table))
+    sql = filter_sql(chosen.parts if chosen.own_parts is None else chosen.own_parts, values)
     return f"SELECT 1 FROM {name} WHERE ({sql}) LIMIT 0"
 
 
-async def server_condition(session: ClientSession, queue: QueueName, sql: str, text: str) -> Condition:
+async def server_condition(
+    session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
+) -> Condition:
     """See MakeCondition; for MySQL and MariaDB."""
-    values = [
-        (value or b"").decode("utf-8", "replace") for value in (await _collected(session, _ASK)).row(len(SETTINGS))
-    ]
-    modes = values[0]
+    asked = (await _collected(session, _ASK)).row(len(SETTINGS) + 1)
+    version, modes, *others = ((value or b"").decode("utf-8", "replace") for value in asked)
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
-    values[0] = modes_without_reading_otherwise(modes)
-    await _collected(session, check_sql(queue, sql))
-    return Condition(sql, tuple(zip(SETTINGS, values, strict=True)), text)
+    await _collected(session, check_sql(queue, chosen, values))
+    settings = tuple(zip(SETTINGS, (modes_without_reading_otherwise(modes), *others), strict=True))
+    return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
+
+
+def _time_limit(version: str) -> tuple[str, str]:
+    """A condition that takes far longer than a page should ends its own streams, and holds up no others for long."""
+    if "MariaDB" in version:
+        return "max_statement_time", str(SECONDS_MAX)
+    return "max_execution_time", str(SECONDS_MAX * 1000)
 
 
 async def _collected(session: ClientSession, sql: str) -> Collected:

@@ -71,8 +71,10 @@ def stream_filter(tokens: Sequence[Token], text: str, spec: QueueSpec, modes: Co
         raise UnsupportedSql(
             "A stream's WHERE with bytes that are no characters is not supported; write them as x'...'"
         )
-    words = _Reader(tokens, spec, "NO_BACKSLASH_ESCAPES" in modes).read()
-    return StreamFilter(tuple(words.split(_PLACE)), text)
+    raw = "NO_BACKSLASH_ESCAPES" in modes
+    parts = _Reader(tokens, spec, raw, say_escape=raw).parts()
+    # In that mode ESCAPE '' is an error, and what it says holds anyway.
+    return StreamFilter(parts, text, _Reader(tokens, spec, raw).parts() if raw else None)
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class _Reader:
     tokens: Sequence[Token]
     spec: QueueSpec
     raw_strings: bool
+    say_escape: bool = False
     position: int = 0
     out: list[str] = field(default_factory=list)
     frames: list[_Frame] = field(default_factory=lambda: [_Frame()])
@@ -91,7 +94,11 @@ class _Reader:
     def frame(self) -> _Frame:
         return self.frames[-1]
 
-    def read(self) -> str:
+    def parts(self) -> tuple[str, ...]:
+        """The text, cut where values go."""
+        return tuple(self._read().split(_PLACE))
+
+    def _read(self) -> str:
         while self.position < len(self.tokens):
             self._token(self.tokens[self.position])
             self.position += 1
@@ -174,7 +181,7 @@ class _Reader:
 
     def _end_like(self) -> None:
         """With NO_BACKSLASH_ESCAPES a LIKE has no escape character; where backslashes escape, that has to be said."""
-        if self.raw_strings and self.like_pending == len(self.frames):
+        if self.say_escape and self.like_pending == len(self.frames):
             self.out.append("ESCAPE ''")
             self.like_pending = 0
 

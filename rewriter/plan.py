@@ -133,10 +133,14 @@ class NoOperation:
 
 @dataclass(frozen=True, slots=True)
 class StreamFilter:
-    """The WHERE of a stream in the database's words, cut where the values of `?` go; `text` is as it was written."""
+    """The WHERE of a stream in the database's words, cut where the values of `?` go; `text` is as it was written.
+
+    `parts` are read with backslash escapes. `own_parts` are for the client's session, where that reads otherwise.
+    """
 
     parts: tuple[str, ...]
     text: str
+    own_parts: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,7 @@ class MySQLStoreConnection:
 
 
 _SETTING_NAME = re.compile(r"[a-z_]+", re.ASCII)
+_SETTING_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _SETTING_VALUE = re.compile(r"[\w ,:/+.-]*", re.ASCII)
 
 
@@ -224,7 +225,7 @@ def _set(settings: Mapping[str, str]) -> str:
 def _setting_value(value: str) -> str:
     if not _SETTING_VALUE.fullmatch(value):
         raise BackendError(f"a setting cannot be '{value}'", 1231, "42000")
-    return value if value.isdecimal() else f"'{value}'"
+    return value if _SETTING_NUMBER.fullmatch(value) else f"'{value}'"
 
 
 def _connect(url: BackendUrl) -> Any:

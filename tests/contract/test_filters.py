@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 
+import pymysql
 import pytest
 from servers import wait_until
 
@@ -300,3 +303,106 @@ def test_show_subscriptions_tells_the_condition(sql, queue, stream):
     q = queue("n INT")
     stream(f"SELECT n FROM STREAM {q} WHERE n IN (1, 2)")
     wait_until(lambda: "n IN (1, 2)" in str(sql.rows(f"SHOW SUBSCRIPTIONS LIKE '{q}'")), what="the stream")
+
+
+SETTINGS = (
+    ("SET sql_mode = 'PIPES_AS_CONCAT'", "name || code = 'AnnAnn' OR n = 7"),
+    ("SET sql_mode = ''", "name || code = 'AnnAnn' OR n = 7"),
+    ("SET sql_mode = 'HIGH_NOT_PRECEDENCE'", "NOT n BETWEEN -5 AND 5"),
+    ("SET sql_mode = ''", "NOT n BETWEEN -5 AND 5"),
+    ("SET sql_mode = 'ANSI_QUOTES'", "\"name\" = 'ann'"),
+    ("SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "code LIKE 'a_b' AND n > 1"),
+    ("SET sql_mode = 'NO_UNSIGNED_SUBTRACTION'", "CAST(1 AS UNSIGNED) - 2 < n"),
+    ("SET sql_mode = 'IGNORE_SPACE'", "UPPER (name) = 'ANN'"),
+    ("SET time_zone = '+05:00'", "FROM_UNIXTIME(86399) < born OR UNIX_TIMESTAMP(at) = 946684801 - 5 * 3600"),
+    ("SET time_zone = '-03:00'", "stamp > '2020-06-01 20:30:00'"),
+    ("SET time_zone = '+00:00'", "stamp > '2020-06-01 20:30:00'"),
+    ("SET collation_connection = 'utf8mb4_bin'", "CAST(n AS CHAR) = '7' OR CONCAT(n, 'x') = '10X'"),
+    ("SET collation_connection = 'utf8mb4_general_ci'", "CONCAT(n, 'x') = '10X'"),
+    ("SET NAMES latin1", "name = '\u00dcnal%' OR CONCAT(n, '\u00dc') = '10\u00fc'"),
+    ("SET NAMES latin1 COLLATE latin1_bin", "CONCAT(n, 'x') = '10X' OR name LIKE '\u00dc%'"),
+    ("SET div_precision_increment = 0", "n / 3 = 2"),
+    ("SET lc_time_names = 'de_DE'", "DAYNAME(born) = 'Samstag'"),
+    ("SET default_week_format = 3", "WEEK(born) = 52"),
+    ("SET sql_auto_is_null = 1", "n IS NULL"),
+)
+
+
+@pytest.mark.parametrize(("setting", "condition"), SETTINGS)
+def test_a_condition_means_what_it_means_to_the_session(place, connect, sql, queue, setting, condition):
+    q = queue(COLUMNS + ", stamp TIMESTAMP NULL")
+    fill(sql, q)
+    sql(f"UPDATE {q} SET stamp = '2020-06-01 22:00:00' WHERE n > 5")
+    client = connect(charset="latin1") if "latin1" in setting else connect()
+    try:
+        client(setting)
+        found = sorted(client.column(f"SELECT id FROM {q} WHERE {condition}"))
+    except pymysql.err.MySQLError as error:
+        assert place == "embedded", error
+        pytest.skip(f"the embedded backend has no such setting: {error}")
+    assert received(client, q, condition) == found
+    # Whoever has other settings is not disturbed, and the engine goes on reading as before.
+    assert received(sql, q, "name = 'ann'") == sorted(sql.column(f"SELECT id FROM {q} WHERE name = 'ann'"))
+    assert sql(f"INSERT INTO {q} (n) VALUES (77)") == 1
+    assert len(sql.column(f"SELECT id FROM STREAM {q} LIMIT 100 NOWAIT")) == len(ROWS) + 1
+
+
+def test_text_ids_survive_a_session_whose_charset_cannot_hold_them(place, connect, sql, queue):
+    q = queue("id VARCHAR(40) COLLATE utf8mb4_bin PRIMARY KEY, n INT")
+    for id_ in ("\u2603 snow", "a\\b'c", "\u00dc", "?"):
+        sql(f"INSERT INTO {q} (id, n) VALUES (%s, 1)", id_)
+    client = connect(charset="latin1")
+    assert len(client.column(f"SELECT id FROM STREAM {q} WHERE n = 1 LIMIT 10 NOWAIT")) == 4
+    assert sql.value(f"SELECT SUM(epoch) FROM {q}") == 4
+
+
+@pytest.fixture
+def prepare(gate):
+    """Executes a prepared statement with values, and gives its rows."""
+    connector = pytest.importorskip("mysql.connector")
+    client = connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+
+    def execute(statement, *values):
+        cursor = client.cursor(prepared=True)
+        cursor.execute(statement, values)
+        rows = cursor.fetchall()
+        cursor.close()
+        return rows
+
+    yield execute
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("n = ?", (1,)),
+        ("n > ?", (-4,)),
+        ("n IN (?, ?)", (1, 2)),
+        ("n <=> ?", (None,)),
+        ("name = ?", ("ann",)),
+        ("name = ?", ("O'Neil\\s",)),
+        ("name LIKE CONCAT(?, '%')", ("\u00dc",)),
+        ("name = ?", ("\u2603",)),
+        ("real_n > ?", (0.45,)),
+        ("big = ?", (Decimal("1.00001"),)),
+        ("big > ?", (Decimal("7"),)),
+        ("born = ?", (date(2020, 2, 29),)),
+        ("at > ?", (datetime(2020, 2, 29, 10, 0, 0, 122000),)),
+        ("TIME(at) = ?", (timedelta(hours=5, minutes=5, seconds=5),)),
+        ("JSON_UNQUOTE(JSON_EXTRACT(doc, ?)) = ?", ("$.b", "x")),
+        ("n < ? AND name LIKE ?", (3, "a%")),
+    ],
+)
+def test_bound_values(prepare, filled, sql, condition, values):
+    found = sorted(prepare(f"SELECT id FROM {filled} WHERE {condition}", *values))
+    got = prepare(f"SELECT id FROM STREAM {filled} WHERE {condition} LIMIT ? NOWAIT", *values, 50)
+    assert sorted(got) == found
+
+
+def test_bound_bytes(prepare, filled):
+    for value in (b"A", b"\x00\xff", b"'", b""):
+        found = prepare(f"SELECT id FROM {filled} WHERE body = ?", value)
+        assert sorted(prepare(f"SELECT id FROM STREAM {filled} WHERE body = ? NOWAIT", value)) == sorted(found)
