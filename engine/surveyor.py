@@ -54,6 +54,15 @@ class Surveyor:
         except (BackendError, TimeoutError):
             return []
 
+    async def ready(self, queue: QueueSpec, limit: int) -> list[MessageId]:
+        """The first ready messages, up to a limit, in the order of delivery; none where the database does not tell."""
+        try:
+            async with self._turns, asyncio.timeout(SURVEY_SECONDS):
+                look = await self._work.run(self._store.look(queue, limit))
+        except (BackendError, TimeoutError):
+            return []
+        return [key.id for key in look.keys]
+
     async def fitting(
         self, queue: QueueSpec, conditions: Iterable[Condition], ids: Sequence[MessageId]
     ) -> set[MessageId]:

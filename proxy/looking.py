@@ -44,6 +44,9 @@ from rewriter.system_tables import DATABASE
 if TYPE_CHECKING:
     from proxy.executor import Executor
 
+UNMATCHED_MAX = 500
+"""Ready messages of a queue that are looked at for whether they fit a stream."""
+
 ROWS_MAX = 2000
 """Rows of a system table in one statement: 130 KB of text, which a server reads in 25 ms."""
 
@@ -96,7 +99,19 @@ class Looking:
         surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*queues, *dead)}.values())
         statuses = [status for status in await self._peers.queue_statuses() if wanted(status.name)]
         rejected = {name: reason for name, reason in catalog.rejected.items() if wanted(name)}
-        return queue_values(statuses, surveys, catalog, rejected)
+        return queue_values(statuses, surveys, catalog, rejected, await self._unmatched(queues))
+
+    async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
+        """Of the queues whose streams all have a WHERE: how many of the first ready messages fit none of them."""
+        streams: dict[QueueName, list[bool]] = {}
+        for stream in await self._peers.subscriptions():
+            streams.setdefault(stream.queue, []).append(bool(stream.filter))
+        counts = {}
+        for queue in queues:
+            if all(streams.get(queue.name, (False,))):
+                ids = await self._engine.surveyor.ready(queue, UNMATCHED_MAX)
+                counts[queue.name] = len(ids) - len(await self._peers.fitting(queue.name, ids))
+        return counts
 
     async def subscriptions(self, database: str | None = None, like: str | None = None) -> list[Values]:
         """The rows of SHOW SUBSCRIPTIONS."""

@@ -68,7 +68,8 @@ def _numbers(*names: str) -> tuple[Field, ...]:
 
 QUEUES = (
     *_texts("queue", "db", length=64),
-    *_numbers("paused", "subscribers", "ready", "scheduled", "retrying", "in_flight", "parked", "acked", "dead"),
+    *_numbers("paused", "subscribers", "ready", "scheduled", "retrying", "in_flight", "parked"),
+    *_numbers("unmatched", "acked", "dead"),
     Field("oldest_ready_age", Kind.DECIMAL),
     *_texts("counted", length=32),
     *_numbers(*(f"{name}_total" for name in _TOTALS)),
@@ -129,28 +130,35 @@ def queue_values(
     surveys: Mapping[QueueName, Survey],
     catalog: QueueCatalog,
     rejected: Mapping[QueueName, str],
+    unmatched: Mapping[QueueName, int],
 ) -> list[Values]:
-    """The rows of QUEUES, in the order of their names."""
-    rows = {status.name: _queue_row(status, surveys, catalog) for status in statuses if catalog.get(status.name)}
+    """The rows of QUEUES, in the order of their names. `unmatched`: of queues whose streams all have a WHERE."""
+    rows = {
+        status.name: _queue_row(status, surveys, catalog, unmatched.get(status.name, 0))
+        for status in statuses
+        if catalog.get(status.name)
+    }
     blank: Values = (None,) * (len(QUEUES) - 3)
     rows |= {name: (name.table, name.database, *blank, reason) for name, reason in rejected.items()}
     return [rows[name] for name in sorted(rows)]
 
 
-def _queue_row(status: QueueStatus, surveys: Mapping[QueueName, Survey], catalog: QueueCatalog) -> Values:
+def _queue_row(
+    status: QueueStatus, surveys: Mapping[QueueName, Survey], catalog: QueueCatalog, unmatched: int
+) -> Values:
     queue = catalog.queues[status.name]
     survey = surveys.get(status.name, Survey(None, "not counted"))
     totals = tuple(status.counters.get(name, 0) for name in _TOTALS)
     first = (queue.name.table, queue.name.database, int(queue.options.paused), status.subscribers)
     census = survey.census
     if census is None:
-        return (*first, *(None,) * 9, *totals, survey.problem)
+        return (*first, *(None,) * 10, *totals, survey.problem)
     target = dead_letter_queue(queue, catalog)
     dead = Survey(None) if target is None else surveys.get(target.name, Survey(None))
-    states = (census.ready, census.scheduled, census.retrying, census.in_flight, census.parked, census.acked)
+    states = (census.ready, census.scheduled, census.retrying, census.in_flight, census.parked)
     buried = 0 if target is None else dead.census.unacked if dead.census else None
     counted = "at least" if census.bounded else "exact"
-    return (*first, *states, buried, census.oldest_ready_age, counted, *totals, None)
+    return (*first, *states, unmatched, census.acked, buried, census.oldest_ready_age, counted, *totals, None)
 
 
 def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:

@@ -35,7 +35,7 @@ def test_an_empty_queue(sql, queue):
     q = queue()
     row = status(sql, q)
     assert row["Queue"] == q
-    states = ("Paused", "Ready", "Scheduled", "Retrying", "In_flight", "Parked", "Acked", "Dead", "Subscribers")
+    states = ("Paused", "Ready", "Scheduled", "Retrying", "In_flight", "Parked", "Unmatched", "Acked", "Dead")
     assert [row[name] for name in states] == [0] * len(states)
     assert (row["Oldest_ready_age"], row["Counted"], row["Problem"]) == (None, "exact", None)
     assert all(value == 0 for name, value in row.items() if name.endswith("_total"))
@@ -226,8 +226,21 @@ def test_explain_delivery_says_that_no_filter_fits(sql, queue, stream):
     sql(f"INSERT INTO {q} (n) VALUES (1)")
     assert "WHERE of none of the 2 open streams" in state_of(sql, q, "n = 1", "filtered")
     assert sorted(row[6] for row in sql.rows(f"SHOW SUBSCRIPTIONS LIKE '{q}'")) == ["n > 10", "n > 20"]
+    eventually(sql, q, Unmatched=1, Ready=1)
     stream(f"SELECT n FROM STREAM {q} WHERE n < 5").wait(1)
     assert explained(sql, q, "n = 1")[0][1] == "in_flight"
+    eventually(sql, q, Unmatched=0, Ready=0)
+
+
+def test_functions_count_as_well(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'3h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    ids = [row[0] for row in stream(f"SELECT id FROM STREAM {q}").wait(3)]
+    assert sql.value(f"SELECT queue_ack('{q}', {ids[0]})") == 1
+    sql(f"CALL queue_nack('{q}', {ids[1]}, 3600)")
+    sql(f"RENEW {q} {ids[2]} FOR '2h'")
+    row = status(sql, q)
+    assert (row["Acked_total"], row["Nacked_total"]) == (1, 1)
 
 
 def test_explain_delivery_of_a_paused_queue(sql, queue, stream):
