@@ -6,6 +6,12 @@ them on without a second table.
 
 from __future__ import annotations
 
+READ_ONLY = frozenset((1290, 1836, 3100))
+"""A server that lets itself be read only: for a moment, or because another one writes by now (failover)."""
+
+TRANSIENT = frozenset((1020, 1213))
+"""A transaction was rolled back because of another one (deadlock, changed row): the same again may well succeed."""
+
 
 class EngineError(Exception):
     """Something the engine refuses or cannot do."""
@@ -88,6 +94,14 @@ class BackendUnavailable(BackendError):
 
     def __init__(self, message: str, errno: int = 1105, sqlstate: str = "08S01") -> None:
         super().__init__(message, errno, sqlstate)
+
+
+class CommitUnknown(BackendUnavailable):
+    """The connection broke in a COMMIT; `result` is what the transaction came to, if it was committed."""
+
+    def __init__(self, error: BackendUnavailable, result: object) -> None:
+        super().__init__(error.message, error.errno, error.sqlstate)
+        self.result = result
 
 
 class LockWaitTimeout(BackendError):

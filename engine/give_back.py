@@ -1,7 +1,8 @@
 """GiveBacks: leases whose receiver is gone, made due again so that others get the messages at once.
 
 A row that its dead client's open transaction still locks cannot be given back yet, so a release that fell short is
-tried again a few times; after that, or when the database fails all the time, the lease simply runs out.
+tried again a few times; after that the lease simply runs out. While the database is away, or only lets itself be read,
+tries do not count: what was held when it went is given back when it returns, unless the lease has run out by then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 from engine.backoff import Doubling
 from engine.clock import Clock
-from engine.errors import BackendError
+from engine.errors import READ_ONLY, BackendError, BackendUnavailable
 from engine.metrics import QueueMetrics
 from engine.model import QueueSpec
 from engine.store import MessageStore, Release
@@ -26,11 +27,15 @@ _FIRST_PAUSE, _MOST_PAUSE = 0.1, 1.0  # with six tries: 2.5 s for a dead client'
 
 @dataclass(slots=True, eq=False)
 class _GiveBack:
-    """Leases of one receiver. `done` is set after the first try, whatever came of it."""
+    """Leases of one receiver. `done` is set after the first try, whatever came of it.
+
+    `doubtful`: perhaps they were never made.
+    """
 
     leases: Sequence[Release]
     counted: bool
     done: asyncio.Future[None]
+    doubtful: bool = False
     due: float = 0.0
     tries: int = 0
     released: int = 0
@@ -56,7 +61,7 @@ class GiveBacks:
     def __len__(self) -> int:
         return sum(len(entry.leases) for entry in self._pending)
 
-    def add(self, leases: Sequence[Release], *, counted: bool) -> asyncio.Future[None]:
+    def add(self, leases: Sequence[Release], *, counted: bool, doubtful: bool = False) -> asyncio.Future[None]:
         """Take leases to give back; the future is done once the first try is over."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not leases:
@@ -64,7 +69,7 @@ class GiveBacks:
         for start in range(0, len(leases), RELEASE_MAX):
             last = start + RELEASE_MAX >= len(leases)
             part_done = done if last else asyncio.get_running_loop().create_future()
-            self._pending.append(_GiveBack(leases[start : start + RELEASE_MAX], counted, part_done))
+            self._pending.append(_GiveBack(leases[start : start + RELEASE_MAX], counted, part_done, doubtful))
         return done
 
     def next_try(self) -> float | None:
@@ -95,7 +100,9 @@ class GiveBacks:
                 self._on_released()
             over = await self._nothing_left(queue, entry)
         except BackendError as error:
-            self._drop_if(entry.tries >= _TRIES_MAX, queue, entry, error.message)
+            if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:
+                entry.tries -= 1
+            self._drop_if(entry.tries >= _TRIES_MAX or self._ran_out(entry), queue, entry, error.message)
             raise
         finally:
             _finish(entry.done)
@@ -111,11 +118,15 @@ class GiveBacks:
         left = await self._work.run(self._store.unsettled(queue, [lease.id for lease in entry.leases]))
         return not any(left.get(lease.id) == (lease.epoch, lease.lease_until_ns) for lease in entry.leases)
 
+    def _ran_out(self, entry: _GiveBack) -> bool:
+        return all(lease.lease_until_ns <= self._clock.now_ns() for lease in entry.leases)
+
     def _drop_if(self, hopeless: bool, queue: QueueSpec, entry: _GiveBack, reason: str) -> None:
         if hopeless:
             self._pending.remove(entry)
             left = len(entry.leases) - entry.released
-            self._logger.warning("%s: could not give back %d leases, they run out: %s", queue.name, left, reason)
+            if not entry.doubtful:
+                self._logger.warning("%s: could not give back %d leases, they run out: %s", queue.name, left, reason)
 
 
 def _finish(done: asyncio.Future[None]) -> None:

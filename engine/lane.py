@@ -32,7 +32,7 @@ from engine.model import Condition, Message, MessageId, QueueSpec, WaitMode
 from engine.poller import Looked, Poller
 from engine.scanner import Scanner
 from engine.sender import CLAIM_MAX, Sender, Sent, Taker
-from engine.store import MessageStore
+from engine.store import MessageStore, Release
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
 
@@ -97,7 +97,7 @@ class Pass:
 class Surroundings:
     """What all lanes of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for a
     receiver that can no longer take them. `leased`: these were, so no other lane need try. `note_due`: then a lease
-    runs out."""
+    runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened."""
 
     store: MessageStore
     work: DatabaseWork
@@ -110,6 +110,7 @@ class Surroundings:
     orphaned: Callable[[Sequence[Message]], None]
     leased: Callable[[Collection[MessageId]], None]
     note_due: Callable[[float], None]
+    unheard: Callable[[Sequence[Release]], None]
 
 
 class Lane:
@@ -130,7 +131,7 @@ class Lane:
         else:
             self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics)
         shared = (cache, around.in_flight, conflicts, around.gate, metrics, around.note_due)
-        self._sender = Sender(store, work, clock, around.jitter, *shared, around.leased, condition)
+        self._sender = Sender(store, work, clock, around.jitter, *shared, around.leased, condition, around.unheard)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when

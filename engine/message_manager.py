@@ -45,7 +45,7 @@ from engine.model import Condition, Message, MessageId, QueueSpec, QueueStatus, 
 from engine.outage import Outage
 from engine.rechecker import Rechecker
 from engine.service import Service
-from engine.store import MessageStore, Release
+from engine.store import LeaseUnknown, MessageStore, Release, release_of
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
 
@@ -84,7 +84,8 @@ class MessageManager(Service):
         self._subscriptions: dict[Subscription, Lane] = {}
         self._wakeup = asyncio.Event()
         shared = (store, work, clock, jitter, metrics, self._in_flight, Gate(clock))
-        self._around = Surroundings(*shared, self._wake, self._orphaned, self._leased, self._note_due)
+        told = (self._wake, self._orphaned, self._leased, self._note_due, self._unheard)
+        self._around = Surroundings(*shared, *told)
         self._lane = Lane(queue, self._around)
         self._filtered: dict[Condition, Lane] = {}  # those that have receivers
         self._filters_max = filters_max
@@ -312,7 +313,12 @@ class MessageManager(Service):
 
     def _orphaned(self, messages: Sequence[Message]) -> None:
         """Leased, but their receiver ended, or the table changed, meanwhile."""
-        self._give_backs.add([_release_of(message) for message in messages], counted=False)
+        self._give_backs.add([release_of(message) for message in messages], counted=False)
+
+    def _unheard(self, leases: Sequence[Release]) -> None:
+        """Perhaps leased, and whoever was to hand them out no longer listened."""
+        self._give_backs.add(leases, counted=False, doubtful=True)
+        self._wake()
 
     def _leased(self, ids: Collection[MessageId]) -> None:
         if self._filtered:
@@ -413,6 +419,8 @@ class MessageManager(Service):
         self.metrics.backend_errors += 1
         for lane in self._lanes():
             lane.failed()
+        if isinstance(error, LeaseUnknown):
+            self._unheard(error.leases)
         self._outage.failed(error)
         self._end_drained_by_outage()
         if error.errno in _DOUBTFUL_ERRNOS:
@@ -457,7 +465,3 @@ class MessageManager(Service):
 
 def _id_position(queue: QueueSpec) -> int:
     return next(index for index, column in enumerate(queue.columns) if column.name.lower() == "id")
-
-
-def _release_of(message: Message) -> Release:
-    return Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)

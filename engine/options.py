@@ -51,6 +51,7 @@ class QueueOptions:
     order_key: str | None = None
     on_failure: str = "block"
     paused: bool = False
+    archive: bool = False
     group_key: str | None = None
 
     @property
@@ -222,6 +223,7 @@ OPTIONS: Mapping[str, _Option] = {
     "order_key": _Option("order_key", "order_key", _order_key, str),
     "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
     "paused": _Option("paused", "paused", _flag, _digit),
+    "archive": _Option("archive", "archive", _flag, _digit),
     "group_key": _Option("group_key", "group_key", _name, str),
 }
 
@@ -229,14 +231,23 @@ DEFERRED = ("max_attempts", "dead_letter")
 """Read, checked and kept, but not acted upon by this version: CREATE QUEUE warns of each."""
 
 _ONLY_IF_SET = (
-    "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused"
+    "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive"
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
 INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_order_held", GROUP_INDEX)
 """The names of the indexes that CREATE QUEUE and ALTER QUEUE make."""
 
-OF_ONE_QUEUE = ("message_cols", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "group_key")
+OF_ONE_QUEUE = (
+    "message_cols",
+    "max_rate",
+    "max_concurrency",
+    "order_key",
+    "on_failure",
+    "paused",
+    "archive",
+    "group_key",
+)
 """Options that make no sense as defaults of all queues."""
 
 REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval")

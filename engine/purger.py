@@ -1,13 +1,18 @@
 """Purger: deletes acked messages older than purge_after, with or without receivers, in small batches.
 
-One pass deletes batch after batch until one is not full, at most for one poll_interval; between batches the database's
-other work has its turn. Passes repeat every poll_interval; the first comes after a random part of it, so that many
-queues do not purge in the same moment.
+One pass deletes batch after batch until one is not full, at most for one poll_interval. After each batch it rests, in
+proportion to the time that the batch took: so purging takes a third of one connection's time, and less of a database
+that is busy, for there a batch takes longer. Where that does not keep up (a pass did not come to its end), it rests
+less, and deletes for two thirds of the time. A batch that takes long is followed by smaller ones, so that what it locks
+is never locked for long. Passes repeat every poll_interval, at once where one did not come to its end; the first comes
+after a random part of it, so that many queues do not purge in the same moment.
+
+Of several proxies on one database that know each other one purges (`leads`). Two that do not, or both believe that they
+lead, do not wait for each other: a batch passes over rows that are locked.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +26,10 @@ from engine.store import MessageStore
 from engine.work import DatabaseWork
 
 PURGE_BATCH = 500  # Vitess's: short locks, and the cost per row no longer falls beyond it
+BATCH_MIN = 20  # even there a batch is mostly the cost of its commit
+BATCH_SECONDS = 0.2  # a batch that takes longer is too large for this database, at this hour
+REST, REST_BEHIND = 2.0, 0.5  # seconds of rest for each of deleting; where the last pass did not come to its end
+REST_SECONDS_MAX = 5.0
 _PERIOD_SECONDS_MIN = 1.0  # a poll_interval of milliseconds is meant for the safety scan, not for deleting
 
 
@@ -52,6 +61,8 @@ class Purger(Service):
         self._store, self._work, self._clock, self._jitter, self._metrics = store, work, clock, jitter, metrics
         self._leads = leads
         self._failing = False
+        self._batch = PURGE_BATCH
+        self._behind = False
 
     @property
     def _period(self) -> float:
@@ -62,15 +73,23 @@ class Purger(Service):
         deadline = self._clock.monotonic() + self._period
         messages = batches = 0
         while not self._stopping.is_set():
-            count = await self._work.run(self._store.purge(self.queue, PURGE_BATCH))
+            limit, began = self._batch, self._clock.monotonic()
+            count = await self._work.run(self._store.purge(self.queue, limit))
             messages, batches = messages + count, batches + 1
             self._metrics.purged += count
-            if count < PURGE_BATCH:
+            if count < limit:
+                self._behind = False
                 return Purged(messages, batches, more=False)
             if self._clock.monotonic() >= deadline:
                 break
-            await asyncio.sleep(0)
+            await self._rest(self._clock.monotonic() - began)
+        self._behind = True
         return Purged(messages, batches, more=True)
+
+    async def _rest(self, seconds: float) -> None:
+        """After a full batch that took so long, waiting for its turn included."""
+        self._batch = max(self._batch // 2, BATCH_MIN) if seconds > BATCH_SECONDS else min(self._batch * 2, PURGE_BATCH)
+        await self._pause(min(seconds * (REST_BEHIND if self._behind else REST), REST_SECONDS_MAX))
 
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period.
@@ -78,7 +97,8 @@ class Purger(Service):
         while not self._stopping.is_set():
             if self._leads():
                 await self._pass()
-            await self._pause(self._period)
+            if not (self._behind and self._leads()):
+                await self._pause(self._period)
 
     async def _pass(self) -> None:
         try:
@@ -87,7 +107,7 @@ class Purger(Service):
             self._metrics.backend_errors += 1
             if not self._failing:  # once per outage
                 self._logger.warning("purge of %s failed: %s", self.queue.name, error.message)
-            self._failing = True
+            self._failing, self._behind = True, False
             return
         self._failing = False
         if purged.messages:

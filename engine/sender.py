@@ -12,9 +12,11 @@ follows at once (`look_and_claim`, then `hand_out`): that is the short way of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any, TypeVar
 
 from engine.backoff import lease_delays_ns
 from engine.cache import MessageCache, delivery_order
@@ -24,9 +26,11 @@ from engine.gate import Gate
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
 from engine.model import Condition, Message, MessageId, MessageKey, QueueSpec
-from engine.store import Claim, Look, MessageStore
+from engine.store import Claim, LeaseUnknown, Look, MessageStore, Release, release_of
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
+
+T = TypeVar("T")
 
 CLAIM_MAX = 1000
 """Ids in one claim: the cost per message no longer falls beyond it, and its locks are held for about 30 ms."""
@@ -120,10 +124,12 @@ class Sender:
         note_due: Callable[[float], None],
         leased: Callable[[Collection[MessageId]], None] = lambda ids: None,
         condition: Condition | None = None,
+        unheard: Callable[[Sequence[Release]], None] = lambda leases: None,
     ) -> None:
         self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
         self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
         self._gate, self._note_due, self._told_leased, self._condition = gate, note_due, leased, condition
+        self._unheard = unheard
         self._claiming: _Claiming | None = None
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
 
@@ -167,7 +173,8 @@ class Sender:
         blocked = self._conflicts.blocked(self._clock.monotonic())
         self._claiming = claiming = _Claiming(None)
         try:
-            found = await self._work.run(self._store.look_and_claim(queue, limit, count, blocked, delays_ns))
+            call = self._store.look_and_claim(queue, limit, count, blocked, delays_ns)
+            found = await self._hear(call, lambda found: found.claim)
             claiming.ids = frozenset(found.asked)
             if found.claim is None:
                 return Found(found.look, claiming.settled, {})
@@ -202,7 +209,8 @@ class Sender:
         delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))
         try:
-            claim = await self._work.run(self._store.claim(queue, ids, delays_ns, condition=self._condition))
+            call = self._store.claim(queue, ids, delays_ns, condition=self._condition)
+            claim = await self._hear(call, lambda claim: claim)
             self._count(ids, claim)
             await self._recheck(queue, claiming)
         finally:
@@ -210,6 +218,24 @@ class Sender:
         back = set(claim.held_back) - claiming.settled
         self._cache.put_back(key for grant in grants for key in grant.keys if key.id in back)
         return self._leased(claim, claiming), bool(claim.held_back)
+
+    async def _hear(self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None]) -> T:
+        """Await a claim. It goes on when we are cancelled meanwhile: what it leases then, nobody has."""
+        claiming = asyncio.ensure_future(self._work.run(call))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claiming.add_done_callback(lambda done: self._heard_late(done, claim_of))
+            raise
+
+    def _heard_late(self, done: asyncio.Future[T], claim_of: Callable[[T], Claim | None]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if isinstance(error, LeaseUnknown):
+            self._unheard(error.leases)
+        elif error is None and (claim := claim_of(done.result())) is not None:
+            self._unheard([release_of(message) for message in claim.messages])
 
     def _leased(self, claim: Claim, claiming: _Claiming) -> Leased:
         now = self._clock.monotonic()

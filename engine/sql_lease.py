@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.backend.base import Statement, StoreConnection
+from engine.errors import BackendUnavailable
 from engine.identity import from_text, id_kind
 from engine.model import Message, MessageId, QueueSpec, TextValue
 from engine.sql_look import INTEGER, id_column, not_null
 from engine.statements.queue import QueueStatements
 from engine.states import lease_end
-from engine.store import Claim, Release
+from engine.store import Claim, LeaseUnknown, Release
 
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
 
@@ -51,7 +52,11 @@ def claim(
     locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
     last = max(delays_ns)
     until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in locked}}
-    values = _lease(connection, statements, queue, [row.id for row in locked], until_ns, commits)
+    try:
+        values = _lease(connection, statements, queue, [row.id for row in locked], until_ns, commits)
+    except BackendUnavailable as error:
+        leases = [Release(row.id, row.due_ns, until_ns[row.epoch], row.epoch + 1) for row in locked]
+        raise LeaseUnknown(error, leases) from error
     messages = (
         Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
         for row in locked
@@ -113,6 +118,10 @@ def _release_chunk(
 def purge(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> int:
     """MessageStore.purge."""
     id_ = id_column(queue)
-    rows = connection.query_text(statements.purgeable, (queue.options.purge_after_ns, limit), (id_,))
+    if queue.options.archive:
+        params = (queue.options.purge_after_ns, queue.name.table, limit)
+        rows = connection.query_text(statements.purgeable_archived, params, (id_,))
+    else:
+        rows = connection.query_text(statements.purgeable, (queue.options.purge_after_ns, limit), (id_,))
     ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
     return connection.execute(statements.purge(len(ids)), ids) if ids else 0

@@ -19,13 +19,14 @@ from engine import sql_groups, sql_lease, sql_limits, sql_look, sql_order, sql_s
 from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
 from engine.census import Census, take_census
-from engine.errors import BackendError
+from engine.errors import BackendError, CommitUnknown
 from engine.groups import FindQueue, GroupKey, GroupPage
 from engine.identity import from_text, id_kind
 from engine.model import Condition, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.sql_limits import LimitedStatements
 from engine.sql_look import LevelGuess
 from engine.sql_order import OrderMemory
+from engine.statements.archive import make_table
 from engine.statements.census import CensusStatements
 from engine.statements.dialect import Dialect
 from engine.statements.groups import GroupStatements, create_groups
@@ -35,7 +36,21 @@ from engine.statements.order import OrderStatements
 from engine.statements.queue import QueueStatements
 from engine.statements.scan import ScanStatements
 from engine.statements.sqlite import SQLITE
-from engine.store import Claim, Held, Look, LookAndClaim, Page, Release, Scanned, Standing, first_free
+from engine.store import (
+    Claim,
+    Held,
+    LeaseUnknown,
+    Look,
+    LookAndClaim,
+    Page,
+    Release,
+    Scanned,
+    Standing,
+    first_free,
+    release_of,
+)
+
+NO_SUCH_TABLE = 1146
 
 Define = Callable[[str], Awaitable[None]]
 """Runs a definition (CREATE TABLE ...) in MySQL's words, with the engine's own rights. Raises BackendError."""
@@ -186,11 +201,16 @@ class SqlMessageStore:
 
     @contextlib.contextmanager
     def _unprepared_by_error(self, queue: QueueSpec) -> Iterator[None]:
-        """Whatever failed, perhaps somebody dropped the table of limits: the next claim begins with making it."""
+        """Whatever failed, perhaps somebody dropped the table of limits: the next claim begins with making it.
+
+        A claim whose COMMIT went unanswered may hold: LeaseUnknown says what it would have leased.
+        """
         try:
             yield
-        except BackendError:
+        except BackendError as error:
             self._prepared.discard(queue.name)
+            if isinstance(error, CommitUnknown) and isinstance(error.result, Claim):
+                raise LeaseUnknown(error, [release_of(message) for message in error.result.messages]) from error
             raise
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
@@ -230,7 +250,13 @@ class SqlMessageStore:
 
     async def purge(self, queue: QueueSpec, limit: int) -> int:
         statements = self._statements(queue)
-        return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
+        try:
+            return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
+        except BackendError as error:
+            if error.errno != NO_SUCH_TABLE or not queue.options.archive:
+                raise
+        await self._define(make_table(queue.name.database))
+        return 0
 
     async def census(self, queue: QueueSpec) -> Census:
         statements = CensusStatements(self._dialect, queue)

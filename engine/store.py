@@ -1,8 +1,8 @@
 """MessageStore: what the engine asks of a database, in the engine's words. Implemented by sql_store.
 
 Every method is one transaction or one read, `look_and_claim` a read and then a transaction. A method that raises
-BackendUnavailable leaves the outcome unknown; the caller must then treat a claim as not made and a settlement as not
-counted, and look at the table again.
+BackendUnavailable leaves the outcome unknown; the caller must then treat a settlement as not counted and a claim as not
+made, give back the leases that it may have made (LeaseUnknown), and look at the table again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from engine.census import Census
+from engine.errors import BackendUnavailable
 from engine.groups import FindQueue, GroupKey, GroupPage
 from engine.model import Condition, Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
 
@@ -104,6 +105,11 @@ class Release:
     epoch: int
 
 
+def release_of(message: Message) -> Release:
+    """What undoes a message's lease."""
+    return Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A message in flight, as its row says; `seconds_left`: until its lease runs out, when it was read."""
@@ -120,6 +126,14 @@ class Standing(NamedTuple):
 
     epoch: int
     time_next_ns: int | None
+
+
+class LeaseUnknown(BackendUnavailable):
+    """The connection was lost while `leases` were written and committed: they may hold, and nobody has the messages."""
+
+    def __init__(self, error: BackendUnavailable, leases: Sequence[Release]) -> None:
+        super().__init__(error.message, error.errno, error.sqlstate)
+        self.leases = tuple(leases)
 
 
 class MessageStore(Protocol):

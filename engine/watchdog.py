@@ -6,9 +6,9 @@ does not matter why: a task that was cancelled by mistake, a wake-up that got lo
 
 What is done: the state is logged as an error, the manager forgets what it believes of the table and looks again, with a
 new task; the old one is cancelled. What the database still does for it can do no harm: a claim that is committed after
-all leases messages that nobody was sent, and they come again when their leases run out. A queue that stands still again
-and again is begun anew ever more slowly. While the database is known to fail, a manager waits on purpose, and longer.
-Services that have ended without being closed are started again.
+all leases messages that nobody was sent, and they are given back when its answer, or its failure, arrives. A queue that
+stands still again and again is begun anew ever more slowly. While the database is known to fail, a manager waits on
+purpose, and longer. Services that have ended without being closed are started again.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import enum
 import re
 import ssl
 import struct
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,14 +22,18 @@ from pymysql.protocol import FieldDescriptorPacket
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.mysql_rows import RowConnection
-from engine.backend.pool import ThreadPool
+from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.url import BackendUrl, SslMode
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model import ColumnMeta, TextValue
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
-_ANSWER_TIMEOUT_SECONDS = 60  # far above any statement of ours; ends the wait for a server that vanished silently
-_LOCK_WAIT_SECONDS = 5  # ours pass over locked rows, so only DDL makes them wait
+_ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
+"""How long an answer is waited for: above every lock wait, and above any statement of ours on a database that is well.
+A server that vanished silently stops a queue for no longer; for one that is only slow it doubles."""
+
+_SLOW_SECONDS = 600.0  # for how long a server that was slow is granted more
+_LOCK_WAIT_SECONDS = 3  # ours pass over locked rows, so only DDL makes them wait
 _SESSION = (
     f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
     f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
@@ -51,18 +56,43 @@ class _Transaction(enum.Enum):
     OPEN = "open"
 
 
+_SELF = "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
+_LIVES = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?"
+"""By number and by its end's address: a server that was restarted counts from 1 again."""
+
+
+class Patience:
+    """How long answers are waited for, by all connections to one server. Many threads use it; a lost update is none."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._seconds = _ANSWER_SECONDS
+        self._until = float("-inf")
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds if self._monotonic() < self._until else _ANSWER_SECONDS
+
+    def ran_out(self) -> None:
+        """An answer did not come in time."""
+        self._seconds = min(self.seconds * 2, _ANSWER_SECONDS_MAX)
+        self._until = self._monotonic() + _SLOW_SECONDS
+
+
 class MySQLPool(ThreadPool):
     """The engine's pool for a MySQL backend; opens its first connection with the first work."""
 
     def __init__(self, url: BackendUrl, *, size: int) -> None:
         assert not url.embedded
-        super().__init__(lambda: MySQLStoreConnection(url), size=size)
+        patience = Patience()
+        super().__init__(lambda: MySQLStoreConnection(url, patience), size=size)
 
 
 class MySQLStoreConnection:
     """StoreConnection over one PyMySQL connection. Raises BackendUnavailable where it cannot be opened."""
 
-    def __init__(self, url: BackendUrl) -> None:
+    def __init__(self, url: BackendUrl, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience()
         try:
             self._connection: Any = _connect(url)  # its result and socket are attributes that the stubs do not know
         except (pymysql.err.Error, OSError, RuntimeError) as error:
@@ -76,6 +106,7 @@ class MySQLStoreConnection:
         try:
             for statement in _SESSION:
                 self.execute(statement)
+            self._here = (self._connection.thread_id(), self._host())
         except BackendError:
             self.close()
             raise
@@ -146,6 +177,17 @@ class MySQLStoreConnection:
             self._send(["ROLLBACK"])
         self._transaction = _Transaction.NONE
 
+    def end_lost(self, other: PooledConnection) -> None:
+        assert isinstance(other, MySQLStoreConnection)
+        with contextlib.suppress(BackendError):  # it may end in the same moment
+            if other._here[1] and self.query(_LIVES, other._here):
+                self.execute(f"KILL {other._here[0]}")
+
+    def _host(self) -> str:
+        """Our end's address as the server sees it; empty where it does not tell."""
+        rows = self.query(_SELF)
+        return str(rows[0][0]) if rows else ""
+
     def ping(self) -> None:
         with self._errors():
             self._connection.ping(reconnect=False)
@@ -195,9 +237,12 @@ class MySQLStoreConnection:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
+        self._connection._read_timeout = self._patience.seconds
         try:
             yield
         except pymysql.err.Error as error:
+            if isinstance(error.__context__, TimeoutError):
+                self._patience.ran_out()
             raise _translated(error, self._connection.open) from error
 
 
@@ -241,8 +286,8 @@ def _connect(url: BackendUrl) -> Any:
         autocommit=True,
         binary_prefix=True,
         connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-        read_timeout=_ANSWER_TIMEOUT_SECONDS,
-        write_timeout=_ANSWER_TIMEOUT_SECONDS,
+        read_timeout=_ANSWER_SECONDS,
+        write_timeout=_ANSWER_SECONDS,
         program_name="queuegate",
         **_ssl_arguments(url),
     )

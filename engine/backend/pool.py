@@ -5,6 +5,10 @@ Rules
 - A connection that broke is discarded, and with it all idle ones: a server that went away took them along.
 - A connection idle for long is tried before use, so that a server's or firewall's idle timeout is not noticed by work.
 - A read that finds its idle connection cut is made again on a new one: a server that restarted is no outage any more.
+- A transaction that another one made impossible (deadlock) is rolled back and made again, a few times.
+- A server that only lets itself be read may have become a replica: all connections to it are discarded, so that the
+  next ones lead to where its name leads by then.
+- A connection that was lost may live on at the server, with its locks: the next one that is opened ends it there.
 - Work that has begun runs to its end even if its caller is cancelled: the connection is never left in mid-statement.
 """
 
@@ -14,17 +18,22 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from engine.backend.base import StoreConnection
-from engine.errors import BackendError, BackendUnavailable
+from engine.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, CommitUnknown
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 IDLE_SECONDS_UNTRIED = 30.0  # well below the shortest idle timeouts in use (MySQL 8 h, firewalls from 60 s)
+
+TRIES_MAX = 4  # of one transaction: who loses four deadlocks in a row waits better than he repeats
+
+_LOST_MAX = 32  # connections to be ended at the server; a pool has no more, or few
 
 CUT_SECONDS = 1.0  # a connection that was cut while idle says so at once
 
@@ -37,6 +46,10 @@ class PooledConnection(StoreConnection, Protocol):
     def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
+
+    def end_lost(self, other: PooledConnection) -> None:
+        """Have the server end what was `other`, closed by now, if it still has it. Never raises."""
+        ...
 
     def ping(self) -> None:
         """Raise BackendUnavailable where the server does not answer."""
@@ -63,6 +76,7 @@ class ThreadPool:
         self._executor = ThreadPoolExecutor(size, thread_name_prefix="store")
         self._lock = threading.Lock()
         self._idle: list[tuple[PooledConnection, float]] = []  # with the time of last use
+        self._lost: deque[PooledConnection] = deque(maxlen=_LOST_MAX)
         self._closed = False
         self._opened = 0  # attempts, by all threads: a guess at whether a read had a new connection is good enough
 
@@ -123,9 +137,14 @@ class ThreadPool:
             yield connection
         except BackendUnavailable:
             connection.close()
+            self._lost.append(connection)
             self._discard_idle()
             raise
-        except BackendError:
+        except BackendError as error:
+            if error.errno in READ_ONLY:
+                connection.close()
+                self._discard_idle()
+                raise
             self._put(connection)  # the database refused a statement; the connection is sound
             raise
         except BaseException:
@@ -148,7 +167,11 @@ class ThreadPool:
             else:
                 return connection
         self._opened += 1
-        return self._connect()
+        connection = self._connect()
+        while self._lost:
+            with contextlib.suppress(IndexError):  # another thread took the last
+                connection.end_lost(self._lost.popleft())
+        return connection
 
     def _put(self, connection: PooledConnection) -> None:
         with self._lock:
@@ -165,11 +188,24 @@ class ThreadPool:
 
 
 def _transaction(connection: PooledConnection, work: Callable[[StoreConnection], T]) -> T:
+    for _ in range(TRIES_MAX - 1):
+        try:
+            return _once(connection, work)
+        except BackendError as error:
+            if error.errno not in TRANSIENT:
+                raise
+    return _once(connection, work)
+
+
+def _once(connection: PooledConnection, work: Callable[[StoreConnection], T]) -> T:
     connection.begin()
     try:
         result = work(connection)
     except BaseException:
         connection.rollback()
         raise
-    connection.commit()
+    try:
+        connection.commit()
+    except BackendUnavailable as error:
+        raise CommitUnknown(error, result) from error
     return result

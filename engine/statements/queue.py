@@ -10,6 +10,7 @@ MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where 
 from __future__ import annotations
 
 from engine.model import Layout, QueueSpec
+from engine.statements.archive import table_of
 from engine.statements.dialect import Dialect, quote
 from engine.states import not_set_aside
 
@@ -61,6 +62,13 @@ class QueueStatements:
             f"SELECT id FROM {table} WHERE time_acked < {now_ns} - ? ORDER BY time_acked LIMIT ?{self._lock}"
         )
         """Messages acked long enough ago, oldest first."""
+
+        archived = f"(SELECT archived_until FROM {table_of(queue.name.database)} WHERE queue = ?)"
+        self.purgeable_archived = (
+            f"SELECT id FROM {table} WHERE time_acked < {now_ns} - ? AND time_acked <= {archived}"
+            f" ORDER BY time_acked LIMIT ?{self._lock}"
+        )
+        """Those of them that are archived; none where the archive does not know the queue."""
 
         self._claimable = (
             f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0)"

@@ -16,7 +16,7 @@ from virtual_time import pass_time
 
 from engine.census import Census
 from engine.clock import Clock
-from engine.errors import BackendError
+from engine.errors import BackendError, BackendUnavailable
 from engine.limits import Rate
 from engine.model import (
     ColumnMeta,
@@ -31,7 +31,20 @@ from engine.model import (
 )
 from engine.options import QueueOptions
 from engine.states import REJECTED_NS, is_lease_end, lease_end
-from engine.store import Claim, Held, Hold, Look, LookAndClaim, Page, Position, Release, Scanned, Standing, first_free
+from engine.store import (
+    Claim,
+    Held,
+    Hold,
+    LeaseUnknown,
+    Look,
+    LookAndClaim,
+    Page,
+    Position,
+    Release,
+    Scanned,
+    Standing,
+    first_free,
+)
 
 T = TypeVar("T")
 
@@ -189,9 +202,10 @@ class MemoryStore:
         delays_ns: Mapping[int, int],
         condition: Condition | None = None,
     ) -> Claim:
+        messages: list[Message] = []
+
         async def work() -> Claim:
             now, last = self._now_ns(), max(delays_ns)
-            messages = []
             allowed, held_back = self._chosen(queue, ids, now)
             for row in self._rows(queue, allowed):
                 if row.id in self.locked or (row.time_next is not None and row.time_next > now):
@@ -204,7 +218,11 @@ class MemoryStore:
             self._charge(queue, len(messages), now)
             return Claim(now, tuple(messages), tuple(held_back), self._hold(queue, now) if held_back else None)
 
-        return await self._call("claim", work)
+        try:
+            return await self._call("claim", work)
+        except BackendUnavailable as error:
+            leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in messages]
+            raise LeaseUnknown(error, leases) from error
 
     async def look_and_claim(
         self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]

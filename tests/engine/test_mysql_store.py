@@ -59,7 +59,7 @@ async def test_the_catalog_is_read_past_lock_tables(bench):
     finally:
         holder.close()
     waits = await bench.store._pool.read(lambda c: c.query("SELECT @@lock_wait_timeout, @@innodb_lock_wait_timeout"))
-    assert waits == [(5, 5)]
+    assert waits == [(3, 3)]
     pool = MySQLPool(bench.url, size=1)
     selected = await pool.read(lambda c: (c.query("SELECT * FROM locked LIMIT 0"), c._connection._result.fields)[1])
     assert [(c.name, c.type_code, c.flags, c.charsetnr, c.scale) for c in selected] == [

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from memory_store import Row
+from store_benches import MemoryBench, SqliteBench
 
 from engine.census import Census
 from engine.clock import NS_PER_SECOND as SECOND
+from engine.errors import BackendError
 from engine.model import MessageKey, QueueCatalog
+from engine.statements.archive import make_table
 from engine.states import PARKED_NS, REJECTED_NS, lease_end
 from engine.store import Release
 
@@ -340,6 +345,30 @@ async def test_purge_passes_over_locked_rows(bench):
     await bench.lock(1)
     assert await bench.store.purge(bench.spec, 10) == 1
     assert await bench.row(2) is None
+
+
+async def test_what_is_not_archived_is_not_purged(bench):
+    if isinstance(bench, MemoryBench):
+        pytest.skip("the fake knows no archive")
+    now = await bench.now_ns()
+    kept = dataclasses.replace(bench.spec, options=dataclasses.replace(bench.spec.options, archive=True))
+    times = {id_: now - (10 - id_) * 86400 * SECOND for id_ in range(1, 9)}
+    await bench.add(*(Row(id_) for id_ in times))
+    for id_, at_ns in times.items():
+        await bench.ack(id_, at_ns=at_ns)
+    if isinstance(bench, SqliteBench):  # the table is made by the sessions' side of the embedded backend
+        with pytest.raises(BackendError):
+            await bench.store.purge(kept, 100)
+        await bench.run(make_table(kept.name.database))
+    assert await bench.store.purge(kept, 100) == 0, "no archive knows the queue"
+    assert await bench.store.purge(kept, 100) == 0
+    for until, left in ((times[3], [4, 5, 6, 7, 8]), (times[3] + 1, [4, 5, 6, 7, 8]), (now, [])):
+        await bench.run(f"REPLACE INTO queuegate_archive VALUES ('{kept.name.table}', {until})")
+        await bench.store.purge(kept, 100)
+        assert [id_ for id_ in times if await bench.row(id_)] == left
+    await bench.add(Row(9))
+    await bench.ack(9, at_ns=now - 3600 * SECOND)
+    assert await bench.store.purge(kept, 100) == 0, "archived, and not old enough"
 
 
 async def test_close_twice(bench):

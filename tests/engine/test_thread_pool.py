@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from engine.backend.pool import IDLE_SECONDS_UNTRIED, ThreadPool
+from engine.backend.pool import IDLE_SECONDS_UNTRIED, TRIES_MAX, ThreadPool
 from engine.errors import BackendError, BackendUnavailable
 
 
@@ -33,6 +33,10 @@ class FakeConnection:
     def ping(self):
         self._do("ping")
 
+    def end_lost(self, other):
+        assert other.closed
+        self.server.ended.append(other)
+
     def close(self):
         self.closed = True
 
@@ -47,6 +51,7 @@ class Server:
     def __init__(self):
         self.connections = []
         self.failing = {}
+        self.ended = []
         self.time = 0.0
 
     def connect(self):
@@ -243,3 +248,47 @@ async def test_a_read_is_not_made_again_on_a_new_connection_or_after_a_long_wait
     with pytest.raises(BackendUnavailable):
         await pool.read(work)
     assert calls == 1
+
+
+async def test_a_transaction_that_lost_a_deadlock_is_made_again(pool, server):
+    tries = []
+
+    def work(connection):
+        tries.append(connection)
+        if len(tries) < 3:
+            raise BackendError("Deadlock found", 1213, "40001")
+        return "done"
+
+    assert await pool.write(work) == "done"
+    assert [connection.log for connection in server.connections] == [["begin", "rollback"] * 2 + ["begin", "commit"]]
+
+
+async def test_who_loses_every_deadlock_gives_up(pool, server):
+    with pytest.raises(BackendError) as refused:
+        await pool.write(fail(BackendError("Deadlock found", 1213, "40001")))
+    assert refused.value.errno == 1213
+    assert server.connections[0].log == ["begin", "rollback"] * TRIES_MAX
+
+
+@pytest.mark.parametrize("errno", [1205, 1062, 1290])
+async def test_nothing_else_is_made_again(pool, server, errno):
+    with pytest.raises(BackendError):
+        await pool.write(fail(BackendError("no", errno)))
+    assert server.connections[0].log == ["begin", "rollback"]
+
+
+async def test_connections_to_a_server_that_became_a_replica_are_discarded(pool, server):
+    with pytest.raises(BackendError):
+        await pool.write(fail(BackendError("read-only", 1290)))
+    assert server.connections[0].closed
+    await pool.write(lambda connection: None)
+    assert len(server.connections) == 2
+
+
+async def test_a_connection_that_was_lost_is_ended_at_the_server_by_the_next(pool, server):
+    with pytest.raises(BackendUnavailable):
+        await pool.write(fail(GONE))
+    assert server.ended == []
+    await pool.write(lambda connection: None)
+    await pool.write(lambda connection: None)
+    assert server.ended == [server.connections[0]]

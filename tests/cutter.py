@@ -1,0 +1,125 @@
+"""A TCP proxy between queuegate and its database that fails at chosen moments: cuts, or goes on holding a dead line."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from enum import Enum
+
+
+class Moment(Enum):
+    """What becomes of the line on which a request appears that the rule picks."""
+
+    CUT_BEFORE = "the server never gets it; both ends see the line end"
+    CUT_AFTER = "the server gets it; nobody gets the answer"
+    STALL_BEFORE = "the server never gets it; both ends see an open line on which nothing comes"
+    STALL_AFTER = "the server gets it; its answer never comes"
+
+    @property
+    def passes(self) -> bool:
+        return self in (Moment.CUT_AFTER, Moment.STALL_AFTER)
+
+    @property
+    def cuts(self) -> bool:
+        return self in (Moment.CUT_BEFORE, Moment.CUT_AFTER)
+
+
+class _Line:
+    """One client's connection and its own to the server."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client, self.server = client, server
+        self.stalled = False
+
+    def end(self) -> None:
+        for end in (self.client, self.server):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+class Cutter:
+    """See the module. Everything passes until told otherwise."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._lines: list[_Line] = []
+        self._picks: Callable[[bytes], bool] = lambda _: False
+        self._moment = Moment.CUT_BEFORE
+        self._left = 0
+        self._lock = threading.Lock()
+        self.fell = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def arm(self, moment: Moment, text: bytes, *, without: bytes = b"\0\0\0", times: int = 1) -> None:
+        """The next `times` requests that contain one text and not the other meet that moment."""
+        with self._lock:
+            self._picks = lambda data: text in data and without not in data
+            self._moment, self._left = moment, times
+            self.fell.clear()
+
+    def stall(self) -> None:
+        """From now on nothing passes on the lines that there are; new ones work."""
+        for line in self._lines:
+            line.stalled = True
+
+    def cut(self) -> None:
+        """End all lines."""
+        for line in self._lines:
+            line.end()
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:
+                if self._listener.fileno() < 0:
+                    return
+                client.close()
+                continue
+            line = _Line(client, server)
+            self._lines.append(line)
+            threading.Thread(target=self._pump, args=(line, client, server, True), daemon=True).start()
+            threading.Thread(target=self._pump, args=(line, server, client, False), daemon=True).start()
+
+    def _falls(self, data: bytes) -> Moment | None:
+        with self._lock:
+            if self._left and self._picks(data):
+                self._left -= 1
+                return self._moment
+        return None
+
+    def _pump(self, line: _Line, source: socket.socket, target: socket.socket, requests: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                moment = self._falls(data) if requests and not line.stalled else None
+                if moment is not None:
+                    line.stalled = True  # before the server can answer
+                    if moment.passes:
+                        target.sendall(data)
+                    self.fell.set()
+                    if moment.cuts:
+                        if moment.passes:
+                            _await_answer(line.server)
+                        break
+                elif not line.stalled:
+                    target.sendall(data)
+        except OSError:
+            pass
+        if not line.stalled or requests:
+            line.end()
+
+
+def _await_answer(server: socket.socket) -> None:
+    """Until the server has answered: what it was asked is done, then."""
+    server.settimeout(5)
+    server.recv(1, socket.MSG_PEEK)
