@@ -1,0 +1,85 @@
+"""The page at /metrics, and rows of the system tables as SQL: pure, from values."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from engine.census import Census
+from engine.delays import DELAY_BOUNDS, Delays
+from engine.model import Message, QueueCatalog, QueueName, QueueSpec, QueueStatus
+from engine.options import QueueOptions
+from engine.surveyor import Survey
+from proxy.exposition import Facts, page
+from proxy.reports import WorkerReport, report_items, reports_of, summed
+from proxy.system_values import FIELDS, derived_table
+from rewriter.plan import SystemTable
+
+NAME, DEAD, ODD = QueueName("shop", "orders"), QueueName("shop", "orders_dead"), QueueName("shop", 'o"d\\d')
+CATALOG = QueueCatalog(1, {name: QueueSpec(name, QueueOptions(), (), ("id",)) for name in (NAME, DEAD, ODD)})
+COUNTS = tuple([3, 2] + [0] * (len(DELAY_BOUNDS) - 2) + [1])
+
+
+def report(worker: int, sent: int) -> WorkerReport:
+    return WorkerReport(worker, 2, 1, 1 << 20, 0.5, [QueueStatus(NAME, 1, 0, 0, {"sent": sent}, COUNTS, 1.25)])
+
+
+def samples(facts: Facts) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = text_string_to_metric_families(page(facts).decode())
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def labels(**given: str) -> frozenset[tuple[str, str]]:
+    return frozenset({"database": "shop", "queue": "orders", **given}.items())
+
+
+def test_workers_have_series_of_their_own_and_tables_one() -> None:
+    surveys = {
+        NAME: Survey(Census(ready=4, acked=2, oldest_ready_age=1.5, bounded=True)),
+        DEAD: Survey(Census(ready=7)),
+    }
+    told = samples(Facts([report(0, 5), report(1, 6)], surveys, CATALOG, "1.2", missing=1))
+    assert told["queuegate_queue_sent_total", labels(worker="0")] == 5
+    assert told["queuegate_queue_sent_total", labels(worker="1")] == 6
+    assert told["queuegate_queue_messages", labels(state="ready")] == 4
+    assert told["queuegate_queue_messages", labels(state="dead")] == 7
+    assert told["queuegate_queue_oldest_ready_age_seconds", labels()] == 1.5
+    assert told["queuegate_queue_counted", labels()] == 0
+    assert told["queuegate_workers_missing", frozenset()] == 1
+    assert told["queuegate_queue_counted", frozenset({("database", "shop"), ("queue", 'o"d\\d')})] == -1
+
+
+def test_buckets_are_cumulative() -> None:
+    told = samples(Facts([report(0, 6)], {}, CATALOG, "1.2"))
+    name = "queuegate_queue_delivery_delay_seconds"
+    assert told[f"{name}_bucket", labels(worker="0", le="0.001")] == 3
+    assert told[f"{name}_bucket", labels(worker="0", le="0.0025")] == 5
+    assert told[f"{name}_bucket", labels(worker="0", le="+Inf")] == told[f"{name}_count", labels(worker="0")] == 6
+    assert told[f"{name}_sum", labels(worker="0")] == 1.25
+
+
+def test_delays_are_those_of_first_deliveries_with_a_time() -> None:
+    delays, now = Delays(), 1_700_000_000_000_000_000
+    waited = {1: (1, 0), 2: (1, 2_000_000), 3: (2, 9_000_000), 4: (1, now)}
+    delays.leased(
+        [Message(id_, epoch, 0, now - ago, now + 1, ()) for id_, (epoch, ago) in waited.items()], now
+    )  # the third is a repeated one, the fourth was made due "for ever"
+    assert sum(delays.counts) == 2 and delays.counts[:2] == [1, 1]
+    assert delays.total_ns == 2_000_000
+
+
+def test_reports_travel_and_add_up() -> None:
+    one, other = report(0, 5), report(1, 6)
+    assert reports_of([*report_items(one), *report_items(other)]) == [one, other]
+    both = summed(one.queues[0], other.queues[0])
+    assert (both.subscribers, both.counters["sent"], both.delay_seconds) == (2, 11, 2.5)
+    assert both.delays == tuple(2 * n for n in COUNTS)
+
+
+def test_values_are_written_so_that_no_mode_reads_them_otherwise() -> None:
+    fields = FIELDS[SystemTable.SUBSCRIPTIONS]
+    row = ("it's", "back\\slash", 7, "größe", "plain text", *(None,) * (len(fields) - 5))
+    sql = derived_table(SystemTable.SUBSCRIPTIONS, [row])
+    assert "'it" not in sql and "\\" not in sql and sql.isascii()
+    assert "CONVERT(X'69742773' USING utf8mb4)" in sql
+    assert "'plain text'" in sql
+    assert "NULL" in sql and " 7 " in sql
