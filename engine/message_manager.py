@@ -306,7 +306,8 @@ class MessageManager(Service):
         # What never reached the consumer is no attempt.
         futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]
         if give_back:
-            futures.append(self._give_backs.add([x for x in leases if x.id not in untaken], counted=True))
+            counted = not self.queue.options.fails_at_once  # a receiver that restarts must not empty the queue
+            futures.append(self._give_backs.add([x for x in leases if x.id not in untaken], counted=counted))
         self._wake()
         if self.running and self._outage.error is None:
             await asyncio.wait(futures, timeout=_CLOSE_WAIT_SECONDS)

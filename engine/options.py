@@ -67,6 +67,11 @@ class QueueOptions:
         return self.max_rate is not None or self.max_concurrency is not None or self.order_key is not None
 
     @property
+    def fails_at_once(self) -> bool:
+        """Whether the first failure of a message sends it to the dead-letter queue."""
+        return self.order_key is not None and self.on_failure == "dead_letter"
+
+    @property
     def waits_for_settlement(self) -> bool:
         """Whether the end of one message can let another go."""
         return self.max_concurrency is not None or self.order_key is not None

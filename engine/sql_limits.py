@@ -21,6 +21,7 @@ from engine.statements.order import OrderStatements
 from engine.statements.queue import QueueStatements
 from engine.store import Claim, Hold
 
+_NO_SUCH_TABLE = 1146
 _ASK_MIN = 50  # messages asked about at once, whether they may go by their keys
 
 
@@ -34,9 +35,14 @@ class LimitedStatements:
 
 
 def prepare(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> None:
-    """Make the queue's row, and the table that holds it, where they are not."""
-    connection.execute(statements.make)
-    connection.execute(statements.add, (queue.name.table,))
+    """Make the queue's row, and the table that holds it, where they are not. Who made the table does not matter."""
+    try:
+        connection.execute(statements.add, (queue.name.table,))
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        connection.execute(statements.make)
+        connection.execute(statements.add, (queue.name.table,))
 
 
 def claim(
@@ -74,14 +80,17 @@ class _Claiming:
     def claim(self, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
         count = self._allowed(len(ids))
         chosen, held_back = self._choose(ids, count) if count else ([], list(ids))
-        if not chosen:
-            return Claim(self._now_ns, (), tuple(held_back), self._hold() if held_back else None)
-        rate = self._rate
-        claimed = sql_lease.claim(
-            self._connection, self._statements.queue, self._queue, chosen, delays_ns, commits=rate is None
-        )
-        self._charge(len(claimed.messages))
-        return replace(claimed, held_back=tuple(held_back), hold=self._hold() if held_back else None)
+        first_end_ns = self._first_end_ns() if held_back else None  # now: nothing may follow the commit
+        claimed = Claim(self._now_ns, ())
+        if chosen:
+            statements, commits = self._statements.queue, self._rate is None
+            claimed = sql_lease.claim(self._connection, statements, self._queue, chosen, delays_ns, commits=commits)
+            self._charge(len(claimed.messages))
+        if not held_back:
+            return claimed
+        ends = [message.lease_until_ns for message in claimed.messages]
+        hold = self._hold(min((end for end in (*ends, first_end_ns) if end is not None), default=self._now_ns))
+        return replace(claimed, held_back=tuple(held_back), hold=hold)
 
     def _free_places(self) -> int | None:
         most = self._queue.options.max_concurrency
@@ -118,14 +127,17 @@ class _Claiming:
             self._arrival_ns = self._rate.after(self._now_ns, self._arrival_ns, count)
             self._connection.execute(self._statements.limits.charge, (self._arrival_ns, self._queue.name.table))
 
-    def _hold(self) -> Hold | None:
+    def _hold(self, first_end_ns: int) -> Hold | None:
         """Why nothing more may go now; None where something may."""
         if self._places is not None and self._places <= 0:
-            return Hold(self._first_end_ns() - self._now_ns, for_places=True)
+            return Hold(max(0, first_end_ns - self._now_ns), for_places=True)
         if self._rate is not None and not self._rate.allowed(self._now_ns, self._arrival_ns):
             return Hold(self._rate.wait_ns(self._now_ns, self._arrival_ns), for_places=False)
         return None
 
-    def _first_end_ns(self) -> int:
-        ends = self._connection.query(self._statements.limits.first_end)[0][0]
-        return self._now_ns if ends is None else int(ends)
+    def _first_end_ns(self) -> int | None:
+        """When the first lease ends of those that are out already."""
+        if self._places is None:
+            return None
+        end = self._connection.query(self._statements.limits.first_end)[0][0]
+        return None if end is None else int(end)

@@ -10,10 +10,10 @@ Rules
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from engine import sql_groups, sql_lease, sql_limits, sql_look, sql_order, sql_scan
 from engine.backend.base import StoreConnection, StorePool
@@ -52,6 +52,8 @@ from engine.store import (
 
 NO_SUCH_TABLE = 1146
 
+T = TypeVar("T")
+
 Define = Callable[[str], Awaitable[None]]
 """Runs a definition (CREATE TABLE ...) in MySQL's words, with the engine's own rights. Raises BackendError."""
 
@@ -77,7 +79,7 @@ class SqlMessageStore:
         self._logger = logger or logging.getLogger("queuegate.store")
         self._texts: dict[QueueName, _Texts] = {}
         self._warned: set[tuple[QueueName, str]] = set()
-        self._prepared: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
+        self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
 
     @classmethod
     def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
@@ -141,11 +143,10 @@ class SqlMessageStore:
         condition: Condition | None = None,
     ) -> Claim:
         assert ids and delays_ns
-        await self._prepare(queue)
-        with self._unprepared_by_error(queue):
-            if condition is None:
-                return await self._pool.write(self._claiming(queue, ids, delays_ns))
-            return await self._pool.write(self._claiming_fitting(queue, ids, delays_ns, condition))
+        if condition is None:
+            return await self._prepared(queue, lambda: self._pool.write(self._claiming(queue, ids, delays_ns)))
+        work = self._claiming_fitting(queue, ids, delays_ns, condition)
+        return await self._prepared(queue, lambda: self._pool.write(work))
 
     def _claiming_fitting(
         self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int], condition: Condition
@@ -172,9 +173,8 @@ class SqlMessageStore:
             ids = first_free(look, count, blocked)
             return self._claiming(queue, ids, delays_ns) if ids else None
 
-        await self._prepare(queue)
-        with self._unprepared_by_error(queue):
-            look, claim = await self._pool.read_then_write(self._looking(queue, limit), then)
+        looking = self._looking(queue, limit)
+        look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
         return LookAndClaim(look, first_free(look, count, blocked), claim)
 
     def _looking(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], Look]:
@@ -192,23 +192,20 @@ class SqlMessageStore:
             return lambda connection: sql_limits.claim(connection, limited, queue, ids, delays_ns)
         return lambda connection: sql_lease.claim(connection, texts.statements, queue, ids, delays_ns)
 
-    async def _prepare(self, queue: QueueSpec) -> None:
-        """Before the first claim of a queue with limits: the row that its claims lock."""
-        limited = self._texts_of(queue).limited
-        if limited is not None and queue.name not in self._prepared:
-            await self._pool.write(lambda connection: sql_limits.prepare(connection, limited.limits, queue))
-            self._prepared.add(queue.name)
+    async def _prepared(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
+        """Claim; of a queue with limits, once the row that its claims lock is there.
 
-    @contextlib.contextmanager
-    def _unprepared_by_error(self, queue: QueueSpec) -> Iterator[None]:
-        """Whatever failed, perhaps somebody dropped the table of limits: the next claim begins with making it.
-
-        A claim whose COMMIT went unanswered may hold: LeaseUnknown says what it would have leased.
+        Whatever fails, perhaps somebody dropped the table of limits: the next claim begins with making it. A claim
+        whose COMMIT went unanswered may hold: LeaseUnknown says what it would have leased.
         """
+        limited = self._texts_of(queue).limited
+        if limited is not None and queue.name not in self._has_row:
+            await self._pool.write(lambda connection: sql_limits.prepare(connection, limited.limits, queue))
+            self._has_row.add(queue.name)
         try:
-            yield
+            return await work()
         except BackendError as error:
-            self._prepared.discard(queue.name)
+            self._has_row.discard(queue.name)
             if isinstance(error, CommitUnknown) and isinstance(error.result, Claim):
                 raise LeaseUnknown(error, [release_of(message) for message in error.result.messages]) from error
             raise

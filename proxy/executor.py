@@ -47,7 +47,7 @@ from proxy.streaming import stream_rows
 from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
 from rewriter.binding import bound_text, parameter_places
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
-from rewriter.lexical import leading_verb
+from rewriter.lexical import begins_alter_queue, leading_verb
 from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import (
     NO_EFFECTS,
@@ -87,7 +87,6 @@ LIMIT_MAX = (1 << 63) - 1
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
-_QUEUE_NEXT = re.compile(rb"\s*queue\b", re.IGNORECASE)
 ClientFault = (EngineError, RewriteError, ProxyError)
 
 
@@ -141,10 +140,9 @@ class Executor:
         return plan
 
     async def _found(self, text: bytes) -> Plan:
-        verb, end = leading_verb(text)
-        if verb not in _UNSETTLING:
+        if leading_verb(text)[0] not in _UNSETTLING:
             await self.settle(text)
-        if verb == b"ALTER" and _QUEUE_NEXT.match(text, end) is not None:
+        if begins_alter_queue(text):
             await self.engine.refresh_catalog()  # it changes what another proxy may have changed a moment ago
         try:
             return self.plan(text)

@@ -59,6 +59,12 @@ _STATEMENT = re.compile(rb"(?>(?:" + _BACKSLASH_STRINGS + _REST, re.DOTALL)
 _STATEMENT_NO_BACKSLASH = re.compile(rb"(?>(?:" + _PLAIN_STRINGS + _REST, re.DOTALL)
 
 
+def begins_alter_queue(sql: bytes) -> bool:
+    """Whether the statement is ALTER QUEUE, as it is mostly written."""
+    verb, end = leading_verb(sql)
+    return verb == b"ALTER" and sql[end:].lstrip()[:6].upper().rstrip() == b"QUEUE"
+
+
 def leading_verb(sql: bytes) -> tuple[bytes, int]:
     """The first word in upper case (empty when there is none) and where it ends; parentheses are passed over."""
     match = _LEADING.match(sql)

@@ -195,6 +195,18 @@ async def test_receivers_take_turns_at_few_places_and_none_starves():
         assert all(len(receiver.ids) == 10 for receiver in receivers)
 
 
+@pytest.mark.parametrize(("on_failure", "epoch"), [("block", 2), ("dead_letter", 1)])
+@in_virtual_time
+async def test_a_receiver_that_leaves_is_no_failure_where_one_is_fatal(on_failure, epoch):
+    async with world(make_spec(order_key="*", on_failure=on_failure)) as w:
+        first = await w.receive()
+        await w.commit(Row(1))
+        second = await w.receive()
+        await first.close()
+        await settle()
+        assert (second.ids, second.epochs) == ([1], [epoch])
+
+
 @in_virtual_time
 async def test_priorities_hold_between_keys():
     async with world(make_spec(order_key="payload", max_concurrency=1)) as w:
