@@ -41,10 +41,12 @@ class Surveyor:
         self._taken: dict[QueueName, tuple[float, Survey]] = {}
 
     async def survey(self, queues: Iterable[QueueSpec]) -> dict[QueueName, Survey]:
-        """The surveys of these queues, by name."""
-        wanted = list(queues)
-        surveys = await asyncio.gather(*(self._one(queue) for queue in wanted))
-        return {queue.name: survey for queue, survey in zip(wanted, surveys, strict=True)}
+        """The surveys of these queues, by name, within SURVEY_SECONDS: who was not counted by then is told as such."""
+        tasks = {queue.name: self._one(queue) for queue in queues}
+        running = [task for task in tasks.values() if isinstance(task, asyncio.Task)]
+        if running:
+            await asyncio.wait(running, timeout=SURVEY_SECONDS)
+        return {name: _result(task) for name, task in tasks.items()}
 
     async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
         """What is in flight of one queue; nothing where the database does not tell."""
@@ -93,14 +95,14 @@ class Surveyor:
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    async def _one(self, queue: QueueSpec) -> Survey:
+    def _one(self, queue: QueueSpec) -> asyncio.Task[Survey] | Survey:
         at, survey = self._taken.get(queue.name, (float("-inf"), None))
         if survey is not None and self._clock.monotonic() - at < FRESH_SECONDS:
             return survey
         task = self._running.get(queue.name)
         if task is None:
             task = self._running[queue.name] = asyncio.create_task(self._take(queue))
-        return await asyncio.shield(task)
+        return task
 
     async def _take(self, queue: QueueSpec) -> Survey:
         try:
@@ -118,4 +120,13 @@ class Surveyor:
         except BackendError as error:
             return Survey(None, error.message)
         except TimeoutError:
-            return Survey(None, f"not counted within {SURVEY_SECONDS:g} s")
+            return _LATE
+
+
+_LATE = Survey(None, f"not counted within {SURVEY_SECONDS:g} s")
+
+
+def _result(task: asyncio.Task[Survey] | Survey) -> Survey:
+    if isinstance(task, Survey):
+        return task
+    return task.result() if task.done() and not task.cancelled() else _LATE

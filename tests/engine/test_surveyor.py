@@ -55,6 +55,19 @@ async def test_a_database_that_does_not_answer_makes_a_survey_that_says_so():
 
 
 @in_virtual_time
+async def test_many_queues_of_a_database_that_hangs_are_told_of_in_time():
+    specs = [make_spec(QueueName("main", f"q{n}")) for n in range(50)]
+    async with world(*specs) as w:
+        w.store.latency, began = SURVEY_SECONDS * 0.4, w.time
+        surveys = await w.engine.surveyor.survey(specs)
+        assert w.time - began <= SURVEY_SECONDS
+        counted = [survey for survey in surveys.values() if survey.census is not None]
+        assert len(surveys) == 50 and 0 < len(counted) < 10
+        w.store.latency = 0.0
+        await pass_time(SURVEY_SECONDS)
+
+
+@in_virtual_time
 async def test_subscriptions_and_holders_are_told():
     async with world() as w:
         await w.receive(connection_id=7, user="ann", host="10.0.0.1", prefetch=2)
