@@ -59,9 +59,9 @@ def test_a_full_window_passes_the_turn(sql, queue, stream):
 
 
 def test_ten_thousand_messages_each_exactly_once(gate, queue):
-    """Eight producers, three receivers that ack at once: nothing twice, nothing missing."""
+    """Eight producers, three receivers that ack at once, a scan ten times a second: nothing twice, nothing missing."""
     producers, receivers, total = 8, 3, 10_000
-    q = queue("producer INT, n INT", ack_wait="'60s'", max_backoff="'2h'")
+    q = queue("producer INT, n INT", ack_wait="'60s'", max_backoff="'2h'", poll_interval="'100ms'")
     lock, seen, done = threading.Lock(), [], threading.Event()
 
     def produce(producer: int) -> None:

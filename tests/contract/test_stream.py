@@ -49,29 +49,6 @@ def test_an_unknown_column_is_1054(sql, queue):
     assert (errno, "nope" in text) == (1054, True)
 
 
-@pytest.mark.parametrize(
-    "tail",
-    [
-        "ORDER BY id",
-        "GROUP BY id",
-        "JOIN other ON 1 = 1",
-        "LIMIT 5, 5",
-        "FOR UPDATE",
-        "WHERE id IN (SELECT 1)",
-        "UNION SELECT 1",
-    ],
-)
-def test_what_a_stream_cannot_do_is_refused(sql, queue, tail):
-    q = queue()
-    assert sql.error(f"SELECT * FROM STREAM {q} {tail}")[0] in (1235, 1064)
-
-
-@pytest.mark.parametrize("expressions", ["COUNT(*)", "id + 1", "DISTINCT id", "MAX(id)", "(SELECT 1)"])
-def test_expressions_over_a_stream_are_refused(sql, queue, expressions):
-    q = queue()
-    assert sql.error(f"SELECT {expressions} FROM STREAM {q} NOWAIT")[0] in (1235, 1064)
-
-
 def test_limit_ends_the_result(sql, queue):
     q = queue("n INT")
     sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")

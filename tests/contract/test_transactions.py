@@ -25,6 +25,7 @@ def test_invisible_until_commit(sql, other, queue, stream, begin):
     sql(begin)
     sql(f"INSERT INTO {q} (payload) VALUES ('held')")
     assert due(other, q) == []
+    assert receiver.rows == []
     sql("COMMIT")
     assert receiver.wait(1) == [("held",)]
     sql("SET autocommit = 1")
