@@ -7,6 +7,8 @@ less, and deletes for two thirds of the time. A batch that takes long is followe
 is never locked for long. Passes repeat every poll_interval, at once where one did not come to its end; the first comes
 after a random part of it, so that many queues do not purge in the same moment.
 
+What is partitioned by id goes by whole partitions where possible (sql_partitions).
+
 Of several proxies on one database that know each other one purges (`leads`). Two that do not, or both believe that they
 lead, do not wait for each other: a batch passes over rows that are locked.
 """
@@ -22,7 +24,7 @@ from engine.errors import BackendError
 from engine.metrics import QueueMetrics
 from engine.model import QueueSpec
 from engine.service import Service
-from engine.store import MessageStore
+from engine.store import MessageStore, PartitionPurge
 from engine.work import DatabaseWork
 
 PURGE_BATCH = 500  # Vitess's: short locks, and the cost per row no longer falls beyond it
@@ -63,6 +65,7 @@ class Purger(Service):
         self._failing = False
         self._batch = PURGE_BATCH
         self._behind = False
+        self._refused = ""
 
     @property
     def _period(self) -> float:
@@ -71,10 +74,14 @@ class Purger(Service):
     async def run_once(self) -> Purged:
         """Delete what is old enough. Raises BackendError; what was deleted before stays deleted."""
         deadline = self._clock.monotonic() + self._period
-        messages = batches = 0
+        whole = await self._work.run(self._store.purge_partitions(self.queue))
+        messages, batches = 0 if whole is None else self._dropped(whole), 0
+        if whole is not None and not whole.kept:
+            self._behind = False
+            return Purged(messages, batches, more=False)
         while not self._stopping.is_set():
             limit, began = self._batch, self._clock.monotonic()
-            count = await self._work.run(self._store.purge(self.queue, limit))
+            count = await self._work.run(self._store.purge(self.queue, limit, whole))
             messages, batches = messages + count, batches + 1
             self._metrics.purged += count
             if count < limit:
@@ -85,6 +92,17 @@ class Purger(Service):
             await self._rest(self._clock.monotonic() - began)
         self._behind = True
         return Purged(messages, batches, more=True)
+
+    def _dropped(self, whole: PartitionPurge) -> int:
+        self._metrics.purged += whole.messages
+        if whole.refused and whole.refused != self._refused:
+            self._logger.warning(
+                "%s: partitions cannot be dropped, their messages go one by one: %s",
+                self.queue.name,
+                whole.refused,
+            )
+        self._refused = whole.refused
+        return whole.messages
 
     async def _rest(self, seconds: float) -> None:
         """After a full batch that took so long, waiting for its turn included."""

@@ -10,12 +10,13 @@ Rules
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from engine import sql_groups, sql_lease, sql_limits, sql_look, sql_order, sql_scan
+from engine import sql_groups, sql_lease, sql_limits, sql_look, sql_order, sql_partitions, sql_scan
 from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
 from engine.census import Census, take_census
@@ -33,6 +34,7 @@ from engine.statements.groups import GroupStatements, create_groups
 from engine.statements.limits import LimitStatements
 from engine.statements.mysql import MYSQL
 from engine.statements.order import OrderStatements
+from engine.statements.partitions import PartitionStatements
 from engine.statements.queue import QueueStatements
 from engine.statements.scan import ScanStatements
 from engine.statements.sqlite import SQLITE
@@ -43,6 +45,7 @@ from engine.store import (
     Look,
     LookAndClaim,
     Page,
+    PartitionPurge,
     Release,
     Scanned,
     Standing,
@@ -245,15 +248,34 @@ class SqlMessageStore:
         statements = self._groups(group)
         return await self._pool.write(lambda c: sql_groups.complete(c, statements, group, value, find))
 
-    async def purge(self, queue: QueueSpec, limit: int) -> int:
+    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
         statements = self._statements(queue)
-        try:
+        if found is not None:
+            texts = PartitionStatements(self._dialect.now_ns, queue)
+            return await self._pool.write(
+                lambda c: sql_partitions.purge_rows(c, texts, statements, queue, found, limit)
+            )
+        async with self._archive_made(queue):
             return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
+        return 0
+
+    async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
+        if not self._dialect.partitions:
+            return None
+        texts = PartitionStatements(self._dialect.now_ns, queue)
+        async with self._archive_made(queue):
+            return await self._pool.read(lambda connection: sql_partitions.purge_partitions(connection, texts, queue))
+        return PartitionPurge(0, (), 0)
+
+    @contextlib.asynccontextmanager
+    async def _archive_made(self, queue: QueueSpec) -> AsyncIterator[None]:
+        """Where the table of what is archived does not exist, make it; what was to be done with it is not done."""
+        try:
+            yield
         except BackendError as error:
             if error.errno != NO_SUCH_TABLE or not queue.options.archive:
                 raise
-        await self._define(make_table(queue.name.database))
-        return 0
+            await self._define(make_table(queue.name.database))
 
     async def census(self, queue: QueueSpec) -> Census:
         statements = CensusStatements(self._dialect, queue)

@@ -136,6 +136,17 @@ class LeaseUnknown(BackendUnavailable):
         self.leases = tuple(leases)
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionPurge:
+    """What a purge by partitions came to: about how many messages went with those that were dropped; those that hold
+    messages old enough and could not be; until which time_acked it goes; and why the database refused, if it did."""
+
+    messages: int
+    kept: tuple[str, ...]
+    cutoff_ns: int
+    refused: str = ""
+
+
 class MessageStore(Protocol):
     """The database as the engine sees it."""
 
@@ -208,8 +219,15 @@ class MessageStore(Protocol):
         """Make due what is held for a group, if it is done. Returns the queues it went to."""
         ...
 
-    async def purge(self, queue: QueueSpec, limit: int) -> int:
-        """Delete up to `limit` messages acked longer than purge_after ago; returns how many went."""
+    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
+        """Delete up to `limit` messages acked longer than purge_after ago; returns how many went.
+
+        After `purge_partitions` has `found` something: only in the partitions that it kept.
+        """
+        ...
+
+    async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
+        """Drop whole partitions of messages acked longer than purge_after ago; None where there are no such."""
         ...
 
     async def census(self, queue: QueueSpec) -> Census:

@@ -24,6 +24,7 @@ class Dialect:
     `lock`: the same, waiting for them. `force_index`: what goes behind a table's name, made of `table` and `index`, to
     have a statement use that index; empty where the planner is to be trusted. `make_limits`: makes the table
     queuegate_limits of a `database` if there is none; `add_limits` the row of a queue in it, if there is none.
+    `partitions`: whether tables can have them.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Dialect:
     make_limits: str
     add_limits: str
     list_tables: ListTables
+    partitions: bool = False
 
 
 def quote(name: str) -> str:

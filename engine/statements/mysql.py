@@ -79,4 +79,5 @@ MYSQL = Dialect(
     ),
     add_limits="INSERT IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
+    partitions=True,
 )

@@ -27,6 +27,7 @@ class QueueStatements:
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         self._table = table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
         self._priority = priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
+        self.skip_locked = dialect.skip_locked
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         self._columns = ", ".join(quote(column.name) for column in queue.columns)
         # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.

@@ -39,6 +39,7 @@ from engine.store import (
     Look,
     LookAndClaim,
     Page,
+    PartitionPurge,
     Position,
     Release,
     Scanned,
@@ -252,7 +253,10 @@ class MemoryStore:
 
         return await self._call("release", work)
 
-    async def purge(self, queue: QueueSpec, limit: int) -> int:
+    async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
+        return None
+
+    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
         async def work() -> int:
             before = self.clock.now_ns() - queue.options.purge_after_ns
             table = self._table(queue)
