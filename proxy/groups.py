@@ -66,14 +66,13 @@ class GroupedStatements:
             BackendError: the database refused a part of it; then nothing of it holds.
         """
         async with self._unit():
-            groups, seen = await self._groups_of(plan.group, plan.seen)
-            held = await self._held(plan.group, groups)
+            # In this order, that of all who end messages: first the groups' rows, then the messages.
+            await self._held(plan.group, await self._groups_of(plan.group, plan.seen))
+            # The transaction's snapshot may be old. This read is of what the statement will find, and keeps it so.
+            groups = await self._groups_of(plan.group, f"{plan.seen} FOR UPDATE")
             outcome, notes = await self._run(plan.sql)
-            if plan.again is not None and outcome.affected_rows > seen:
-                groups |= (await self._groups_of(plan.group, plan.again))[0]
-            # What was registered between the two looks is seen by the second.
-            known = {one.group for one in held}
-            held += await self._held(plan.group, [group for group in groups if group not in known])
+            # Whoever registers something locks a message of its group; so it is here, or sees that the group is done.
+            held = await self._held(plan.group, groups)
             sent = await self._send_done(plan.group, held) if outcome.affected_rows else set()
         return Done(self._now(outcome), notes, frozenset(sent))
 
@@ -148,11 +147,10 @@ class GroupedStatements:
 
     # --- groups
 
-    async def _groups_of(self, group: GroupKey, sql: str) -> tuple[set[str], int]:
-        """The groups of messages, and how many messages there are; those with NULL belong to none."""
-        rows = await self._rows(sql)
-        texts = {_text(row[0]) for row in rows if row[0] is not None}
-        return (texts if group.integer else {bytes.fromhex(text).decode() for text in texts}), len(rows)
+    async def _groups_of(self, group: GroupKey, sql: str) -> set[str]:
+        """The groups of messages; those with NULL belong to none."""
+        texts = {_text(row[0]) for row in await self._rows(sql) if row[0] is not None}
+        return texts if group.integer else {bytes.fromhex(text).decode() for text in texts}
 
     async def _held(self, group: GroupKey, values: Iterable[str]) -> list[_Held]:
         """Lock, in one order for all, what is held for these groups."""

@@ -29,8 +29,7 @@ def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -
     assert isinstance(plan, Execute)
     table = f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
     condition = ack_condition(statement, spec)
-    again = f"SELECT {_value_of(group)} FROM {table} WHERE {condition} FOR UPDATE" if statement.ids else None
-    return EndInGroup(plan.sql, plan.effects, group, _seen(group, table, condition, ""), again)
+    return EndInGroup(plan.sql, plan.effects, group, _seen(group, table, condition, ""))
 
 
 def update_in_group(plan: Plan, statement: UpdateQueue, group: GroupKey) -> Plan:

@@ -76,15 +76,13 @@ class Execute:
 class EndInGroup:
     """A statement that ends messages of a queue whose messages form groups: `sql` is what the database is to do.
 
-    `seen` reads the groups of the messages that it will end, before it; `again` those of the messages it names, after
-    it, for a transaction that could not see them before (None: cannot be told).
+    `seen` reads the groups of the messages that it will end, before it; with FOR UPDATE behind it, it keeps them so.
     """
 
     sql: str
     effects: Effects
     group: GroupKey
     seen: str
-    again: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from random import Random
 
 import mysql.connector
 import pymysql
@@ -417,3 +418,50 @@ def test_a_queue_without_groups_knows_nothing_of_them(sql, queue, done):
     assert sent(sql, done) == []
     sql(f"ACK {plain} 1")
     assert sent(sql, done) == [1]
+
+
+def random_work(parts, done, rounds, seed):
+    """A client that enqueues, registers, ends and rolls back at random, within a few groups."""
+
+    def work(client, place):
+        random = Random(f"{seed} {place}")
+        client("SET SESSION TRANSACTION ISOLATION LEVEL " + ("READ COMMITTED", "REPEATABLE READ")[place % 2])
+        for _ in range(rounds):
+            statements = [step(client, random) for _ in range(random.randrange(1, 4))]
+            ends = "ROLLBACK" if random.random() < 0.2 else "COMMIT"
+            try:
+                for statement in ("BEGIN", *statements, ends) if len(statements) > 1 else statements:
+                    client(statement)
+            except pymysql.err.OperationalError as error:
+                if error.args[0] not in (1213, 1205):
+                    raise
+                client("ROLLBACK")
+
+    def step(client, random):
+        group, what = random.randrange(10), random.random()
+        if what < 0.3:
+            return f"INSERT INTO {parts} (order_id) VALUES " + ", ".join([f"({group})"] * random.randrange(1, 4))
+        if what < 0.45:
+            return f"INSERT INTO {done} (order_id) VALUES ({group}) AFTER GROUP {group} OF {parts}"
+        if what < 0.6:
+            return f"ACK {parts} WHERE order_id = {group}"
+        ids = client.column(f"SELECT id FROM {parts} WHERE time_acked IS NULL") or [0]
+        chosen = ", ".join(str(random.choice(ids)) for _ in range(2))
+        return random.choice((f"ACK {parts} {chosen}", f"DELETE FROM {parts} WHERE id IN ({chosen})"))
+
+    return work
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_random_transactions_leave_nothing_behind(gate, sql, queue, seed):
+    """Whatever happens at the same moment: nothing waits for a group that is done, and what waits is registered."""
+    parts = queue("order_id BIGINT", group_key="'order_id'", poll_interval="'1h'")
+    done = queue("order_id BIGINT", poll_interval="'1h'")
+    race(gate, 4, random_work(parts, done, 40, seed))
+    held = sql.column(f"SELECT order_id FROM {done} WHERE time_next = {PARKED} ORDER BY order_id")
+    assert set(held) <= set(sql.column(f"SELECT order_id FROM {parts} WHERE time_acked IS NULL"))
+    waiting = f"SELECT group_value FROM queuegate_groups WHERE queue_name = '{parts}' ORDER BY group_value"
+    assert [int(value) for value in sql.column(waiting)] == held
+    sql(f"ACK {parts} WHERE id > 0")
+    assert sql.column(waiting) == []
+    assert sql.value(f"SELECT COUNT(*) FROM {done} WHERE time_next = {PARKED}") == 0

@@ -2,7 +2,6 @@
 ACK parts 1, '2', ?
 --> groups of shop.parts by order_id: SELECT `order_id` FROM `shop`.`parts` WHERE (id IN (1, 2, ?)) AND time_acked IS NULL
 --> execute: UPDATE `shop`.`parts` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1, 2, ?)) AND time_acked IS NULL
---> or else groups: SELECT `order_id` FROM `shop`.`parts` WHERE id IN (1, 2, ?) FOR UPDATE
 --> settled shop.parts: 1, 2
 --> uncertain shop.parts
 
@@ -16,7 +15,6 @@ ACK shop.parts WHERE order_id = 42 OR 1
 ACK jobs 1
 --> groups of shop.jobs by job: SELECT HEX(CONVERT(`job` USING utf8mb4)) FROM `shop`.`jobs` WHERE (id IN (1)) AND time_acked IS NULL
 --> execute: UPDATE `shop`.`jobs` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id IN (1)) AND time_acked IS NULL
---> or else groups: SELECT HEX(CONVERT(`job` USING utf8mb4)) FROM `shop`.`jobs` WHERE id IN (1) FOR UPDATE
 --> settled shop.jobs: 1
 
 -- state as ack, with an alias, order and limit

@@ -88,9 +88,9 @@ def rendered(plan: Plan) -> list[str]:
         case Execute(sql, effects, warnings):
             lines = [f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
             return lines + [f"warning {text}" for text in warnings]
-        case EndInGroup(sql, effects, group, seen, again):
+        case EndInGroup(sql, effects, group, seen):
             lines = [f"groups of {group.queue} by {group.column}: {seen}", f"execute: {sql}"]
-            return [*lines, *([f"or else groups: {again}"] if again else []), *_effects(effects)]
+            return [*lines, *_effects(effects)]
         case InsertAfterGroup(held, plain, effects, group, value, follow):
             lines = [f"after group {value} of {group.queue} by {group.column}: {held}", f"or at once: {plain}"]
             own = "numbered by the database" if plan.numbered else f"id {plan.id}"
