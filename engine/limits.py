@@ -45,5 +45,11 @@ class Rate:
         return max(0, self._start(now_ns, arrival_ns) - self.tolerance_ns - now_ns)
 
     def _start(self, now_ns: int, arrival_ns: int) -> int:
-        """Where to count from. A time beyond the burst is of another rate, or of a clock that was set back."""
-        return max(now_ns, min(arrival_ns, now_ns + self.tolerance_ns + self.interval_ns))
+        """Where to count from.
+
+        A time further ahead than this rate ever runs is of another rate, or of a clock that was set back: it stands
+        for a burst that is used up. It must not be waited for, nor count as it is: it would move on with the clock.
+        """
+        if arrival_ns > now_ns + self.tolerance_ns + self.interval_ns:
+            return now_ns + self.tolerance_ns
+        return max(now_ns, arrival_ns)
