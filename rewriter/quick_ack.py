@@ -12,7 +12,7 @@ from rewriter.statements import Ack
 from rewriter.tokens import Kind, Name, Token
 
 _NAME = r"(?:([A-Za-z_]\w*+)|`([^`]++)`)"
-_NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*+)"
+_NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
 _QUICK = re.compile(
     rf"\s*+ACK\s++(?>{_NAME}\s*+\.\s*+)?{_NAME}\s*+(?:(?<=[\s`])({_NUMBERS})|\(\s*+({_NUMBERS})\s*+\))\s*+;?\s*+",
     re.ASCII | re.IGNORECASE,
