@@ -47,6 +47,15 @@ class MessageCache:
         assert len(self._ids) == len(self._keys), "an id is cached twice"
         return fits
 
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for another key."""
+        return len(self._keys) >= self.limit
+
+    def drop_last(self) -> None:
+        """Forget the key that would be handed out last."""
+        self._ids.remove(self._keys.pop().id)
+
     def add(self, keys: Sequence[MessageKey]) -> None:
         """Take in further keys. There must be room for them."""
         fresh = [key for key in keys if key.id not in self._ids]

@@ -102,7 +102,7 @@ class Scanner:
         """When to look; `hungry`: receivers could take more than the cache holds, and more may be due."""
         if not self.under_way:
             return self.next_look(queue)
-        return self._rest_until if hungry else float("inf")
+        return self._rest_until if hungry and not self._cache.full else float("inf")
 
     def look_due(self, queue: QueueSpec, *, hungry: bool) -> bool:
         """Whether to look now."""
@@ -113,7 +113,7 @@ class Scanner:
         began = self._clock.monotonic()
         if not self.under_way:
             self._begin(queue, began)
-        limit = max(1, min(self._cache.limit - len(self._cache), LOOK_LIMIT_MAX))
+        limit = min(self._cache.limit - len(self._cache), LOOK_LIMIT_MAX)
         page = Page(limit, self._span, self._position, self._floor_ns)
         try:
             scanned = await self._work.run(self._store.scan(queue, self._condition, page))
@@ -139,6 +139,9 @@ class Scanner:
             self._cache.clear()
         else:
             self._floor_ns = self._scanned_ns - OVERLAP_NS
+            if self._cache.full:  # what is fresh may come before it; the whole is scanned again, and finds it
+                self._cache.drop_last()
+                self._whole_wanted = True
 
     def _take_in(self, scanned: Scanned, began: float) -> Looked:
         look, now = scanned.look, self._clock.monotonic()

@@ -131,10 +131,13 @@ class Sender:
         self._gate, self._note_due, self._told_leased, self._condition = gate, note_due, leased, condition
         self._unheard = unheard
         self._claiming: _Claiming | None = None
+        self._gone: set[MessageId] | None = None  # what ended since the keys of a pass were taken, if one is under way
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
 
-    def settled(self, ids: Iterable[MessageId]) -> int:
+    def settled(self, ids: Collection[MessageId]) -> int:
         """These ended; returns how many of them are being claimed right now."""
+        if self._gone is not None:
+            self._gone.update(ids)
         if self._claiming is None:
             return 0
         if self._claiming.ids is None:
@@ -153,8 +156,18 @@ class Sender:
         """Serve the receivers, longest waiting first. Raises BackendError: then keys are lost, look again."""
         takers = self._takers(subscriptions, min(len(self._cache), self._most()))
         grants = _grants(takers, self._cache.take(min(self._most(), sum(capacity for _, capacity in takers))))
+        self._gone = set()
+        try:
+            return await self._serve(queue, grants)
+        finally:
+            self._gone = None
+
+    async def _serve(self, queue: QueueSpec, grants: Sequence[Grant]) -> Sent:
         sent = Sent()
         for ack_wait_ns, group in _by_ack_wait(grants).items():
+            group = _without(group, self._gone or ())
+            if not group:
+                continue
             leased, held_back = await self._claim(queue, ack_wait_ns, group)
             if held_back:  # few were to be had: dealt out anew, so that they go to all in turn
                 group = _dealt_again(group, leased)
@@ -328,6 +341,12 @@ def _grants(takers: Sequence[Taker], keys: Sequence[MessageKey]) -> list[Grant]:
         for (taker, _), share, end in zip(takers, shares, ends, strict=True)
         if share
     ]
+
+
+def _without(grants: Iterable[Grant], gone: Collection[MessageId]) -> list[Grant]:
+    """What is left of the grants."""
+    left = (Grant(g.subscription, tuple(key for key in g.keys if key.id not in gone)) for g in grants)
+    return [grant for grant in left if grant.keys]
 
 
 def _by_ack_wait(grants: Iterable[Grant]) -> dict[int | None, list[Grant]]:

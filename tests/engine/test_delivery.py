@@ -434,3 +434,18 @@ async def test_a_slow_database_still_delivers_everything_once():
         await pass_time(20)
         got = [id_ for receiver in receivers for id_ in receiver.ids]
         assert sorted(got) == list(range(1, 301))
+
+
+@in_virtual_time
+async def test_what_ends_while_another_group_is_claimed_is_not_claimed_any_more():
+    """Receivers of unequal ack_wait are served by one claim each."""
+    async with world(make_spec(batch_size=1)) as w:
+        first, second = await w.receive(), await w.receive(ack_wait_ns=10**9)
+
+        async def ack_meanwhile() -> None:
+            w.ack(2)
+
+        w.store.during["claim"] = ack_meanwhile
+        await w.commit(Row(1, time_next=1), Row(2, time_next=2))
+        assert (first.ids, second.ids) == ([1], [])
+        assert (w.counters()["claims"], w.counters()["lease_conflicts"]) == (1, 0)
