@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 
 from sim_database import Row, Rows
 
+from engine.clock import NS_PER_SECOND
 from engine.model import Message
-from engine.states import is_lease_end
+from engine.options import QueueOptions
+from engine.states import REJECTED_NS, is_lease_end
 
 HISTORY_EVENTS = 400
 CALLS_PER_SECOND_MAX = 150  # of one engine towards the database, in a second in which nothing happens
 CALLS_PER_EVENT = 12  # and so many more for each thing that does
+RATE_SLACK_SECONDS = 0.02  # a slow rate may run ahead so far
 TURNS_SECONDS = 0.02  # an answer has arrived, and has not yet gone through all the tasks that wait for it
 
 
@@ -36,6 +39,7 @@ class Lease:
     holder: str
     at_ns: int
     until_ns: int
+    number: int | None
     handed_to: str | None = None
 
 
@@ -54,7 +58,7 @@ class Claims:
 
     now: Callable[[], float]
     now_ns: Callable[[], int]
-    purge_after_ns: Callable[[], int]
+    options: Callable[[], QueueOptions]
     history: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=HISTORY_EVENTS))
     leases: dict[tuple[int, int, int], Lease] = field(default_factory=dict)
     acked_at: dict[int, float] = field(default_factory=dict)
@@ -62,6 +66,8 @@ class Claims:
     committed: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     violation: Violation | None = None
+    _revived: set[int] = field(default_factory=set)
+    _leased_at: deque[float] = field(default_factory=lambda: deque(maxlen=60))
     _told: dict[str, dict[int, float]] = field(default_factory=dict)
     _seen: dict[str, dict[int, float]] = field(default_factory=dict)
     _traffic: dict[str, Traffic] = field(default_factory=dict)
@@ -89,15 +95,32 @@ class Claims:
             self.note(actor, _difference(id_, old, new, self.now_ns()))
             if engine:
                 self._engine_changed(actor, old, new)
+                if new is not None and self._is_new_lease(old, new):
+                    self._limits_hold(before, after, new)
             else:
                 self._client_changed(old, new)
         self._happened()
 
     def _client_changed(self, old: Row | None, new: Row | None) -> None:
-        if old is None and new is not None:
+        if old is None:
+            assert new is not None
             self.committed.add(new.id)
-        elif old is not None and (new is None or new.time_acked is not None):
+        elif new is None or new.time_acked is not None:
             self.acked_at.setdefault(old.id, self.now())
+        elif old.time_next == REJECTED_NS and new.time_next != REJECTED_NS:
+            self._revived.add(new.id)  # by an UPDATE, before it was moved: it is no longer settled
+        elif new.epoch == old.epoch and new.time_next is not None and is_lease_end(new.time_next):
+            self._renewed(old, new)
+
+    def _renewed(self, old: Row, new: Row) -> None:
+        lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
+        if lease is not None:
+            assert new.time_next is not None
+            self.leases[new.id, new.epoch, new.time_next] = lease
+
+    @staticmethod
+    def _is_new_lease(old: Row | None, new: Row) -> bool:
+        return old is not None and new.epoch == old.epoch + 1
 
     def _engine_changed(self, actor: str, old: Row | None, new: Row | None) -> None:
         if old is None:
@@ -120,8 +143,41 @@ class Claims:
         assert new.time_next is not None
         if new.time_next <= now_ns:
             self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
-        self.leases[new.id, new.epoch, new.time_next] = Lease(actor, now_ns, new.time_next)
+        self.leases[new.id, new.epoch, new.time_next] = Lease(actor, now_ns, new.time_next, new.number)
         self.counts["leases"] += 1
+
+    def _limits_hold(self, before: Rows, after: Rows, leased: Row) -> None:
+        """Of a lease just made: what the queue's limits and its order say."""
+        options, now_ns = self.options(), self.now_ns()
+        in_flight = [row for row in after.values() if _in_flight(row, now_ns)]
+        if options.max_concurrency is not None and len(in_flight) > options.max_concurrency:
+            self.fail("max_concurrency holds", f"in flight after {leased}: {in_flight}")
+        if options.max_rate is not None:
+            self._rate_holds(float(options.max_rate), leased)
+        if options.order_key is not None:
+            self._order_holds(options, before, in_flight, leased)
+
+    def _rate_holds(self, rate: float, leased: Row) -> None:
+        """In any time t at most rate * t + burst; the burst is a tenth of a second's, at least one."""
+        now = self.now_ns() / NS_PER_SECOND
+        self._leased_at.append(now)
+        burst = max(1.0, rate * 0.1) + rate * RATE_SLACK_SECONDS
+        for back, at in enumerate(reversed(self._leased_at), 1):
+            if back > rate * (now - at) + burst + 1e-4:
+                self.fail("max_rate holds", f"{back} within {now - at:.4f} s, as {leased} is leased")
+
+    def _order_holds(self, options: QueueOptions, before: Rows, in_flight: Sequence[Row], leased: Row) -> None:
+        if leased.key is None and options.order_key != "*":
+            return
+        others = [row for row in in_flight if row.id != leased.id and _same_key(options, row, leased)]
+        if others:
+            self.fail("one at a time of a key", f"in flight beside {leased}: {others}")
+        now_ns = self.now_ns()
+        for row in before.values():
+            if row.id < leased.id and row.time_acked is None and _same_key(options, row, leased):
+                passed = options.on_failure == "skip" and row.epoch > 0 and (row.time_next or 0) > now_ns
+                if not passed:
+                    self.fail("messages of a key go out in the order of their ids", f"{leased} before {row}")
 
     def _given_back(self, actor: str, old: Row, new: Row) -> None:
         lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
@@ -134,25 +190,27 @@ class Claims:
     def _purged(self, actor: str, old: Row) -> None:
         if old.time_acked is None:
             self.fail("nothing unacked is deleted", f"{actor} deleted {old}")
-        elif old.time_acked > self.now_ns() - self.purge_after_ns():
+        elif old.time_acked > self.now_ns() - self.options().purge_after_ns:
             self.fail("nothing is purged early", f"{actor} deleted {old}")
         self.counts["purged"] += 1
 
     # --- hand-outs
 
-    def handed(self, actor: str, receiver: str, messages: Sequence[Message], *, paused: bool) -> None:
-        """An engine gives a receiver its batch; `paused`: what it knows of the queue."""
+    def handed(
+        self, actor: str, receiver: str, messages: Sequence[Message], *, paused: bool, below: int | None
+    ) -> None:
+        """An engine gives a receiver its batch. `paused`: what it knows of the queue. `below`: the stream's filter."""
         if paused:
             self.fail("a paused queue delivers nothing", f"{actor} gave {receiver} {messages}")
         for message in messages:
-            self._handed_one(actor, receiver, message)
+            self._handed_one(actor, receiver, message, below)
         keys = [(message.priority, message.due_ns, message.id) for message in messages]
         if keys != sorted(keys):  # type: ignore[type-var]
             self.fail("a batch is in delivery order", f"{actor} gave {receiver} {keys}")
         self.note(actor, f"gives {receiver} " + ", ".join(f"{m.id} (epoch {m.epoch})" for m in messages))
         self._happened()
 
-    def _handed_one(self, actor: str, receiver: str, message: Message) -> None:
+    def _handed_one(self, actor: str, receiver: str, message: Message, below: int | None) -> None:
         assert isinstance(message.id, int)
         lease = self.leases.get((message.id, message.epoch, message.lease_until_ns))
         what = f"{actor} gave {receiver} message {message.id}, epoch {message.epoch}, until {message.lease_until_ns}"
@@ -161,8 +219,10 @@ class Claims:
             return
         if lease.handed_to is not None:
             self.fail("a lease is handed to one receiver, once", f"{what}; {lease.handed_to} has it")
+        if below is not None and (lease.number is None or lease.number >= below):
+            self.fail("a stream gets only what its filter is true of", f"{what}; n is {lease.number}")
         told = self._told.get(actor, {}).get(message.id)
-        if told is not None:
+        if told is not None and message.id not in self._revived:
             self.fail("never sent once its ack was heard of", f"{what}; told at {told:.4f}")
         lease.handed_to = receiver
         self.delivered[message.id] += 1
@@ -212,6 +272,16 @@ class Claims:
         """A life of a proxy is over: nothing it knew matters any more."""
         for memory in (self._told, self._seen, self._traffic):
             memory.pop(actor, None)
+
+
+def _in_flight(row: Row, now_ns: int) -> bool:
+    if row.time_acked is not None or row.epoch == 0 or row.time_next is None:
+        return False
+    return row.time_next > now_ns and is_lease_end(row.time_next)
+
+
+def _same_key(options: QueueOptions, one: Row, other: Row) -> bool:
+    return options.order_key == "*" or one.key == other.key
 
 
 def _difference(id_: int, old: Row | None, new: Row | None, now_ns: int) -> str:

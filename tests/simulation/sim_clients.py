@@ -52,9 +52,9 @@ class Connection:
         """Raises Gone, after which it is not known whether it was done, or Refused."""
         await self._ask(lambda: self._session.execute(sql, targets))
 
-    async def stream(self, sql: str, receive: Callable[[Batch], None]) -> Line:
-        """Open a stream; `ended` tells its end."""
-        line = Line(self._proxy, self.name, receive, self._delay)
+    def stream(self, receive: Callable[[Batch], None], below: int | None) -> Line:
+        """A line for a stream to come; `below` is what its filter says of n."""
+        line = Line(self._proxy, self.name, receive, self._delay, below)
         self._lines.append(line)
         return line
 
@@ -191,22 +191,22 @@ class Producer(Client):
         rows = ", ".join(self._row() for _ in range(count))
         return f"INSERT INTO q ({_COLUMNS}) VALUES {rows}"
 
-    def insert_at(self, due: str) -> str:
-        """One message, due then."""
-        return f"INSERT INTO q ({_COLUMNS}) VALUES {self._message(due, 50)}"
+    def insert_at(self, due: str, number: int = 0) -> str:
+        """One message with a key of its own, due then."""
+        key = f"late{self.world.database.next_id}"
+        return f"INSERT INTO q ({_COLUMNS}) VALUES {self._message(due, 50, key, number)}"
 
     def _row(self) -> str:
         random = self.random
         priority = random.choice((50, 50, 50, 10, 90, 0))
         seconds = random.choice((0, 0, 0, 0, random.randint(1, 8), random.randint(5, 40)))
         due = f"sim_now() + {seconds}000000000" if seconds else random.choice(("sim_now()", "sim_now()", "NULL"))
-        return self._message(due, priority)
+        return self._message(due, priority, random.choice("ABC"), random.randint(0, 3))
 
-    def _message(self, due: str, priority: int) -> str:
+    def _message(self, due: str, priority: int, key: str, number: int) -> str:
         id_ = self.world.database.next_id
         self.world.database.next_id += 1
         self._mine.append(id_)
-        key, number = self.random.choice("ABC"), self.random.randint(0, 3)
         return f"({id_}, {priority}, sim_now(), {due}, 0, sim_now(), '{key}', {number})"
 
     async def _change(self, connection: Connection) -> None:
@@ -216,6 +216,8 @@ class Producer(Client):
         change = self.random.choice(
             (
                 f"UPDATE q SET time_next = sim_now() + {seconds}000000000 WHERE {target} AND time_acked IS NULL",
+                f"UPDATE q SET n = {self.random.randint(0, 3)} WHERE {target}",
+                f"RETRY q NOW WHERE {target}",
                 f"UPDATE q SET priority = {self.random.choice((5, 50, 99))} WHERE {target}",
                 f"DELETE FROM q WHERE {target}",
             )
@@ -227,7 +229,6 @@ class Producer(Client):
 class Temper:
     """What a receiver does with a message, by weight, and with its stream."""
 
-    ack: float = 1.0
     late: float = 0.0
     never: float = 0.0
     hangs_up: float = 0.0
@@ -235,15 +236,15 @@ class Temper:
     stalls: float = 0.0
     in_transactions: float = 0.0
     by_condition: float = 0.0
+    nacks: float = 0.0
+    releases: float = 0.0
+    renews: float = 0.0
+    rejects: float = 0.0
 
     @classmethod
     def draw(cls, random: Random) -> Temper:
         """Mostly of good nature, each with a weakness or two."""
-        weak = {
-            name: random.random() * 0.4
-            for name in ("late", "never", "hangs_up", "half_open", "stalls", "in_transactions", "by_condition")
-            if random.random() < 0.35
-        }
+        weak = {name: random.random() * 0.4 for name in cls.__slots__ if random.random() < 0.25}
         return cls(**weak)
 
 
@@ -260,6 +261,7 @@ class Receiver(Client):
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.temper = Temper.draw(self.random)
+        self.below: int | None = None
         self.statement = self._statement()
         self._settling: set[asyncio.Task[None]] = set()
 
@@ -268,12 +270,15 @@ class Receiver(Client):
         bounds = random.choice(
             ("", "", "", f" LIMIT {random.randint(1, 5)} WAIT {random.randint(1, 20)}", " LIMIT 3", " LIMIT 4 NOWAIT")
         )
+        if self.world.scenario.filters and random.random() < 0.6:
+            self.below = random.randint(1, 3)
         options = []
         if random.random() < 0.4:
             options.append(f"prefetch = {random.randint(1, 4)}")
         if random.random() < 0.2:
             options.append(f"ack_wait = {random.randint(1, 6)}")
-        return f"SELECT * FROM STREAM q{bounds}" + (f" WITH ({', '.join(options)})" if options else "")
+        where = "" if self.below is None else f" WHERE n < {self.below}"
+        return f"SELECT * FROM STREAM q{where}{bounds}" + (f" WITH ({', '.join(options)})" if options else "")
 
     async def live(self) -> None:
         await self.pause(self.world.scenario.chaos_seconds / 3)
@@ -293,7 +298,7 @@ class Receiver(Client):
 
     async def _receive(self, connection: Connection) -> None:
         inbox = _Inbox()
-        line = await connection.stream(self.statement, inbox.batches.put_nowait)
+        line = connection.stream(inbox.batches.put_nowait, self.below)
         stream = asyncio.create_task(connection.run_stream(self.statement, line))
         try:
             while not stream.done() or not inbox.batches.empty():
@@ -339,11 +344,26 @@ class Receiver(Client):
             await self.pause(0.8)
         connection = await self.connect()
         try:
-            await self._ack(connection, _ids(messages))
+            await self._settle(connection, _ids(messages))
         except (Gone, Refused):
             pass
         finally:
             connection.hang_up(noticed_after=self.random.random() * 0.05)
+
+    async def _settle(self, connection: Connection, ids: str) -> None:
+        temper, targets = self.temper, f"id IN ({ids})"
+        if self.chance(temper.renews):
+            await connection.execute(f"RENEW q {ids} FOR {self.random.randint(1, 5)}", targets)
+            await self.pause(4.0)
+        if self.chance(temper.nacks):
+            delay = self.random.choice(("", " DELAY 1", " DELAY 6 REASON 'later'"))
+            await connection.execute(f"NACK q {ids}{delay}", targets)
+        elif self.chance(temper.releases):
+            await connection.execute(f"RELEASE q {ids}", targets)
+        elif self.chance(temper.rejects) and self.world.may_reject:
+            await connection.execute(f"REJECT q {ids} REASON 'bad'", targets)
+        else:
+            await self._ack(connection, ids)
 
     async def _dawdle(self, lease_until_ns: int) -> None:
         """Too long; often until just when the lease runs out, which is when others ask for the message."""
@@ -399,12 +419,11 @@ class Locker(Client):
 class Drain(Receiver):
     """The receiver at the end: takes everything, and acks it at once, again and again until it holds."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, below: int | None = None) -> None:
         super().__init__(world, name)
-        self.temper = Temper()
-
-    def _statement(self) -> str:
-        return "SELECT * FROM STREAM q WITH (prefetch = 1000)"
+        self.temper, self.below = Temper(), below
+        where = "" if below is None else f" WHERE n < {below}"
+        self.statement = f"SELECT * FROM STREAM q{where} WITH (prefetch = 1000)"
 
     async def live(self) -> None:
         while True:

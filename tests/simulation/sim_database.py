@@ -14,13 +14,14 @@ import contextlib
 import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sim_loop import START, Timeline
 from sim_template import Definition
 
-from engine.backend.base import Answer, SqlValue, Statement
+from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.sqlite_connection import SqliteConnection
 from engine.backend.sqlite_store import SqliteStoreConnection
 from engine.model import ColumnMeta, TextValue
@@ -72,6 +73,9 @@ class StoreView:
     def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
         return self._store.run([replace(s, sql=self._locking(s.sql)) for s in statements], last=last)
 
+    def reading(self, settings: Settings) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()  # the filters that are simulated read the same in any session
+
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         return self._store.describe(database, table)
 
@@ -103,6 +107,7 @@ class SimDatabase:
         raw = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
         raw.deserialize(template)
         raw.create_function("sim_now", 0, self._now_in_sql)
+        raw.create_function("LEAST", 2, min, deterministic=True)
         raw.create_function("sim_locked", 2, lambda table, id_: (table, id_) in self.locks)
         self._raw = raw
         self.set_comment(comment)

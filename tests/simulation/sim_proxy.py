@@ -20,9 +20,10 @@ from sim_pool import GATE_SECONDS, SimPool
 
 from engine.engine import Engine, Subscription
 from engine.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
-from engine.model import Batch, CommitReport, Message, QueueSpec
+from engine.model import Batch, CommitReport, Condition, Message, QueueSpec
 from engine.sql_store import SqlMessageStore
-from engine.store import Claim, Look, LookAndClaim
+from engine.store import Claim, Look, LookAndClaim, Scanned
+from proxy.filters import filter_sql
 from proxy.transactions import TransactionScope
 from rewriter.plan import Effects, Execute, Passthrough, Plan, PlanContext, Subscribe
 from rewriter.planner import Planner
@@ -62,6 +63,11 @@ class SimStore(SqlMessageStore):
         look = await super().look(*args, **options)
         self._proxy.world.claims.looked(self._proxy.actor, [key.id for key in look.keys])  # type: ignore[misc]
         return look
+
+    async def scan(self, *args: Any, **options: Any) -> Scanned:
+        scanned = await super().scan(*args, **options)
+        self._proxy.world.claims.looked(self._proxy.actor, [key.id for key in scanned.look.keys])  # type: ignore[misc]
+        return scanned
 
     async def claim(self, queue: QueueSpec, ids: Sequence[Any], *args: Any, **options: Any) -> Claim:
         self._proxy.world.claims.claims(self._proxy.actor, ids)
@@ -315,7 +321,10 @@ class Session:
         """A stream until it ends; see proxy/streaming.py."""
         plan = self.plan(sql)
         assert isinstance(plan, Subscribe), plan
-        subscription = await self.proxy.engine.subscribe(replace(plan.request, connection_id=1, user=self.name))
+        request = replace(plan.request, connection_id=1, user=self.name)
+        if plan.filter is not None:
+            request = replace(request, condition=Condition(filter_sql(plan.filter, ()), (), plan.filter.text))
+        subscription = await self.proxy.engine.subscribe(request)
         self._watch(subscription, line)
         give_back = True
         try:
@@ -329,7 +338,7 @@ class Session:
     def _handed(self, line: Line, messages: Sequence[Message]) -> None:
         proxy = self.proxy
         spec = next(iter(proxy.engine.catalog))
-        proxy.world.claims.handed(proxy.actor, line.name, messages, paused=spec.options.paused)
+        proxy.world.claims.handed(proxy.actor, line.name, messages, paused=spec.options.paused, below=line.below)
 
     def _watch(self, subscription: Subscription, line: Line) -> None:
         """Tell the claims of each hand-out, in the moment in which it is decided."""
@@ -346,12 +355,18 @@ class Session:
 
 
 class Line:
-    """What lies between a stream and its client. `receive` is called with each batch, at the client."""
+    """What lies between a stream and its client. `receive` is called with each batch, at the client; `below` is what
+    the stream's filter says of n."""
 
     def __init__(
-        self, proxy: SimProxy, name: str, receive: Callable[[Batch], None], delay: Callable[[], float]
+        self,
+        proxy: SimProxy,
+        name: str,
+        receive: Callable[[Batch], None],
+        delay: Callable[[], float],
+        below: int | None,
     ) -> None:
-        self._proxy, self.name, self._receive, self._delay = proxy, name, receive, delay
+        self._proxy, self.name, self._receive, self._delay, self.below = proxy, name, receive, delay, below
         self._arrival = 0.0
         self.reading = asyncio.Event()
         self.reading.set()

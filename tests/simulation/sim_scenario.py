@@ -7,7 +7,8 @@ A scenario without a part of it is the same in all other respects, so that a fai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from random import Random
 
 from engine.clock import NS_PER_SECOND
@@ -34,6 +35,7 @@ class Scenario:
     producers: Mapping[str, int]
     receivers: tuple[str, ...]
     lockers: tuple[str, ...]
+    filters: bool
 
     @property
     def parts(self) -> list[str]:
@@ -54,7 +56,7 @@ class Scenario:
         words = [
             f"{self.proxies} proxies, {'row locks' if self.row_locks else 'one writer'}",
             f"chaos {self.chaos_seconds:.0f} s, latency {self.latency * 1000:.1f} ms",
-            f"options {self.options}",
+            f"options {_named(self.options)}",
             f"rates { {name: round(rate, 4) for name, rate in self.rates.items()} }",
             f"events {dict(self.events)}, producers {dict(self.producers)}, receivers {', '.join(self.receivers)}",
             f"lockers {', '.join(self.lockers) or 'none'}",
@@ -80,11 +82,12 @@ _RATES = {
 def scenario(seed: int) -> Scenario:
     """The scenario of a seed."""
     random = Random(seed)
+    options = _options(random)
     row_locks = random.random() < 0.75
     return Scenario(
         seed=seed,
-        shape=SHAPE,
-        options=_options(random),
+        shape=SHAPE + (f" WITH (order_key = '{options.order_key}')" if options.order_key else ""),
+        options=options,
         row_locks=row_locks,
         tick_ns=1000 if row_locks else 1_000_000,
         proxies=random.choice((1, 2, 2, 3)) if row_locks else 1,
@@ -95,10 +98,23 @@ def scenario(seed: int) -> Scenario:
         producers={f"producer{n}": random.randint(2, 7) for n in range(random.randint(1, 2))},
         receivers=tuple(f"receiver{n}" for n in range(random.randint(1, 4))),
         lockers=("locker",) if random.random() < 0.3 else (),
+        filters=random.random() < 0.25,
     )
 
 
 def _options(random: Random) -> QueueOptions:
+    options = _plain_options(random)
+    if random.random() < 0.2:
+        options = replace(options, max_concurrency=random.randint(2, 4))
+    if random.random() < 0.2:
+        options = replace(options, max_rate=Decimal(random.choice((2, 5, 20))))
+    if random.random() < 0.25:
+        failing = random.choice(("block", "skip"))
+        options = replace(options, order_key=random.choice(("k", "k", "*")), on_failure=failing)
+    return options
+
+
+def _plain_options(random: Random) -> QueueOptions:
     second = NS_PER_SECOND
     return QueueOptions(
         ack_wait_ns=int(random.choice((0.5, 2, 2, 5)) * second),
@@ -112,7 +128,13 @@ def _options(random: Random) -> QueueOptions:
     )
 
 
+def _named(options: QueueOptions) -> str:
+    """What is not the default."""
+    values = ((f.name, getattr(options, f.name)) for f in fields(options) if getattr(options, f.name) != f.default)
+    return ", ".join(f"{name}={value}" for name, value in values)
+
+
 def retuned(options: QueueOptions, random: Random) -> QueueOptions:
     """Other options, as ALTER QUEUE might set."""
-    fresh = _options(random)
+    fresh = _plain_options(random)
     return replace(options, batch_size=fresh.batch_size, prefetch=fresh.prefetch, cache_size=fresh.cache_size)
