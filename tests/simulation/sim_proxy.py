@@ -323,7 +323,7 @@ class Session:
         assert isinstance(plan, Subscribe), plan
         request = replace(plan.request, connection_id=1, user=self.name)
         if plan.filter is not None:
-            request = replace(request, condition=Condition(filter_sql(plan.filter, ()), (), plan.filter.text))
+            request = replace(request, condition=Condition(filter_sql(plan.filter.parts, ()), (), plan.filter.text))
         subscription = await self.proxy.engine.subscribe(request)
         self._watch(subscription, line)
         give_back = True
