@@ -18,12 +18,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from sim_faults import Trouble
 from sim_loop import START, Timeline
 from sim_template import Definition
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.sqlite_connection import SqliteConnection
 from engine.backend.sqlite_store import SqliteStoreConnection
+from engine.errors import BackendUnavailable
 from engine.model import ColumnMeta, TextValue
 from engine.statements.dialect import Dialect
 from engine.statements.sqlite import SQLITE
@@ -71,7 +73,10 @@ class StoreView:
         return self._store.execute(self._locking(sql), params)
 
     def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
-        return self._store.run([replace(s, sql=self._locking(s.sql)) for s in statements], last=last)
+        answers = self._store.run([replace(s, sql=self._locking(s.sql)) for s in statements], last=last)
+        if last:
+            self._database.end_early()
+        return answers
 
     def reading(self, settings: Settings) -> AbstractContextManager[None]:
         return contextlib.nullcontext()  # the filters that are simulated read the same in any session
@@ -103,6 +108,7 @@ class SimDatabase:
         self.observer: Callable[[str, Rows, Rows], None] = lambda actor, before, after: None
         self._line: list[_InLine] = []
         self._statement_ns: int | None = None
+        self._trouble = Trouble.NONE
         self.next_id = 1
         raw = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
         raw.deserialize(template)
@@ -147,17 +153,30 @@ class SimDatabase:
     def read(self, work: Callable[[Any], T]) -> T:
         return work(self._view)
 
-    def write(self, actor: str, work: Callable[[Any], T], *, undo: bool = False) -> T:
-        """Run as one transaction; `undo`: the connection breaks before the commit."""
+    def write(self, actor: str, work: Callable[[Any], T], trouble: Trouble = Trouble.NONE) -> T:
+        """Run as one transaction. With trouble the connection is lost with the commit, which is done or not; where the
+        commit travels with the last statements, these fail."""
         self._raw.execute("BEGIN")
+        self._trouble = trouble
         try:
             result = work(self._view)
+            self.end_early()
+            if self._raw.in_transaction:
+                self._raw.execute("COMMIT")
         except BaseException:
-            self._raw.execute("ROLLBACK")
+            if self._raw.in_transaction:
+                self._raw.execute("ROLLBACK")
             raise
-        self._raw.execute("ROLLBACK" if undo else "COMMIT")
-        self.observe(actor)
+        finally:
+            self._trouble = Trouble.NONE
+            self.observe(actor)
         return result
+
+    def end_early(self) -> None:
+        """The transaction's commit, if that is where its connection is lost."""
+        if self._trouble is not Trouble.NONE:
+            self._raw.execute("COMMIT" if self._trouble is Trouble.FORGOTTEN else "ROLLBACK")
+            raise BackendUnavailable(f"the simulated connection is {self._trouble.value}")
 
     def observe(self, actor: str) -> None:
         """Tell the observer what has changed, if anything."""

@@ -67,8 +67,8 @@ class SimPool:
     async def close(self) -> None:
         """Nothing is kept."""
 
-    def _transaction(self, work: Callable[[StoreConnection], T]) -> Callable[[bool], T]:
-        return lambda undo: self._database.write(self._actor, work, undo=undo)
+    def _transaction(self, work: Callable[[StoreConnection], T]) -> Callable[[Trouble], T]:
+        return lambda trouble: self._database.write(self._actor, work, trouble)
 
     def _fate(self) -> Fate:
         self._called()
@@ -79,7 +79,7 @@ class SimPool:
 class _Call:
     """One call under way; `answer` is the caller's."""
 
-    def __init__(self, pool: SimPool, fate: Fate, work: Callable[[bool], Any], *, writes: bool) -> None:
+    def __init__(self, pool: SimPool, fate: Fate, work: Callable[[Trouble], Any], *, writes: bool) -> None:
         self._pool, self._fate, self._work, self._writes = pool, fate, work, writes
         self.answer: asyncio.Future[Any] = pool._loop.create_future()
         pool._timeline.after(fate.request, self._arrives)
@@ -106,7 +106,7 @@ class _Call:
             self._reply(None, BackendUnavailable("the simulated database is down"))
             return
         try:
-            result = self._work(self._fate.trouble is Trouble.BROKEN)
+            result = self._work(self._fate.trouble)
         except BackendError as error:
             self._reply(None, error)
         except Exception as error:  # a defect of the code under test: its caller shall meet it
