@@ -1,7 +1,7 @@
 """NACK, RELEASE, RENEW, REJECT and RETRY on a known queue, each a single UPDATE in the table's terms.
 
 What each changes can be read off the rows (engine.states), so a second one, or one that comes too late, counts none:
-    NACK      delivered, not acked: due after the delay, with no lease
+    NACK      delivered, not acked: due after the delay, with no lease; a REJECT with on_failure = 'dead_letter'
     RELEASE   in flight: due at once and first in line, the delivery not counted
     RENEW     delivered, not acked: leased for that long from now
     REJECT    not acked: set aside, to be moved to the dead-letter queue
@@ -35,14 +35,16 @@ _STEP_NS = 1000  # of the databases' clocks
 def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execute:
     """A verb by ids or by condition."""
     condition = ids_condition(statement.ids, spec) if statement.ids else statement.condition
-    assignments = [_time_next(statement, spec, now_sql), *_errors(statement, spec)]
+    fatal = statement.verb is Verb.NACK and spec.options.fails_at_once
+    outcome = replace(statement, verb=Verb.REJECT) if fatal else statement  # what is delivered, and fails, is rejected
+    assignments = [_time_next(outcome, spec, now_sql), *_errors(statement, spec)]
     if statement.verb is Verb.RELEASE:
         assignments.append("epoch = epoch - 1")
     sql = (
         f"UPDATE {table_of(spec)} SET {', '.join(assignments)}"
         f" WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
     )
-    effects = replace(_effects(statement, spec), tally=(spec.name, _COUNTERS[statement.verb]))
+    effects = replace(_effects(outcome, spec), tally=(spec.name, _COUNTERS[statement.verb]))
     return Execute(sql, effects, _warnings(statement, spec))
 
 

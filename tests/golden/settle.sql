@@ -4,6 +4,12 @@ NACK q 103
 --> touched shop.q
 --> changed shop.q: 103
 
+-- NACK where the first failure is fatal
+NACK strict 7 DELAY 30 REASON 'no'
+--> execute: UPDATE `shop`.`strict` SET time_next = 9223372036854775806, first_error = COALESCE(first_error, 'no'), last_error = 'no' WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> settled shop.strict: 7
+--> rejected shop.strict
+
 -- nack with delay and reason
 NACK q 104, 105 DELAY 30 REASON 'HTTP \'429\''
 --> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, 'HTTP ''429'''), last_error = 'HTTP ''429''' WHERE (id IN (104, 105)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)

@@ -63,6 +63,12 @@ def limited() -> QueueSpec:
     return replace(spec("shop", "limited"), options=options, indexes=indexes, comment=comment)
 
 
+def strict() -> QueueSpec:
+    """A queue whose messages fail once."""
+    options = parse_options({"order_key": "user_id", "on_failure": "dead_letter"})
+    return replace(spec("shop", "strict"), options=options)
+
+
 BARE = QueueSpec(
     QueueName("shop", "bare"),
     QueueOptions(),
@@ -84,6 +90,7 @@ SPECS = (
     grouped("parts"),
     grouped("jobs", "job"),
     limited(),
+    strict(),
     BARE,
     spec("shop", "q"),
     spec("shop", "orders"),
