@@ -194,3 +194,27 @@ def test_order_and_places_hold_while_a_proxy_is_killed(proxies):
     for ids in out.order.values():
         assert list(dict.fromkeys(ids)) == sorted(set(ids)), "a key out of order"
     client.close()
+
+
+def test_without_the_right_to_its_table_a_limited_queue_is_not_delivered_and_the_log_says_why(mariadb, tmp_path):
+    database = f"limits_{next(_numbers)}"
+    url = mariadb.fresh_database(database)
+    admin = Sql(mariadb.connect(autocommit=True))
+    admin("CREATE USER IF NOT EXISTS limited_engine@'%' IDENTIFIED BY 'secret'")
+    admin("CREATE USER IF NOT EXISTS limited_engine@localhost IDENTIFIED BY 'secret'")
+    for host in ("'%'", "localhost"):
+        admin(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO limited_engine@{host}")
+    gate = Gate(url.replace("//root@", "//limited_engine:secret@"), tmp_path, database=database, peers=False).start()
+    client = Sql(gate.connect())
+    client("CREATE QUEUE q (n INT) WITH (max_concurrency = 1)")
+    client("INSERT INTO q (n) VALUES (1), (2)")
+    receiver = Stream(gate, "SELECT n FROM STREAM q")
+    wait_until(lambda: "CREATE command denied" in gate.log, what="the log to say what is missing")
+    assert "queuegate_limits" in gate.log
+    assert receiver.rows == [] and not receiver.ended.is_set()
+    for host in ("'%'", "localhost"):
+        admin(f"GRANT CREATE ON {database}.queuegate_limits TO limited_engine@{host}")  # holds at once
+    assert receiver.wait(1, 60) == [(1,)]
+    for closing in (receiver, client, admin):
+        closing.close()
+    gate.stop()
