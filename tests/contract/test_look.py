@@ -282,3 +282,39 @@ def test_explain_delivery_tells_the_reason_of_a_nack_and_counts_it(sql, queue, s
     ((_, state, text),) = explained(sql, q, f"id = {id_}")
     assert state == "retrying" and text.endswith("last error: HTTP 429")
     assert status(sql, q)["Nacked_total"] == 1
+
+
+def test_dead_letters_are_counted_and_explained(sql, queue):
+    q = queue("n INT")
+    sql(f"CREATE QUEUE {q}_dead (n INT)")
+    try:
+        sql(f"INSERT INTO {q} (id, n) VALUES (1, 1)")
+        sql(f"INSERT INTO {q}_dead (id, n) VALUES (7, 7), (8, 8)")
+        eventually(sql, q, Dead=2, Ready=1)
+        rows = explained(sql, q, "id IN (1, 7, 9)")
+        assert [(row[0], row[1]) for row in rows] == [("1", "no_subscriber"), ("7", "dead"), ("9", "unknown")]
+        assert f"{q}_dead" in rows[1][2]
+    finally:
+        sql(f"DROP QUEUE {q}_dead")
+
+
+def test_all_of_it_can_be_prepared(gate, sql, queue):
+    connector = pytest.importorskip("mysql.connector")
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    eventually(sql, q, Ready=1)
+    client = connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+    cursor = client.cursor(prepared=True)
+    for _ in range(2):
+        cursor.execute(f"SHOW QUEUE STATUS LIKE '{q}'")
+        (row,) = cursor.fetchall()
+        shown = dict(zip(cursor.column_names, row, strict=True))
+        assert (shown["Queue"], shown["Ready"], shown["Enqueued_total"]) == (q, 1, 1)
+        assert shown["Oldest_ready_age"] >= 0
+        cursor.execute(f"SHOW SUBSCRIPTIONS LIKE '{q}'")
+        assert cursor.fetchall() == []
+        cursor.execute(f"EXPLAIN DELIVERY FOR {q} WHERE n = 1")
+        assert [row[1] for row in cursor.fetchall()] == ["no_subscriber"]
+    client.close()
