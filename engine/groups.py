@@ -27,6 +27,8 @@ GROUP_VALUE_MAX = 255
 FindQueue = Callable[[QueueName], QueueSpec | None]
 """Looks a queue up in the catalog."""
 
+_NO_SUCH_TABLE = 1146
+_NOT_OURS = frozenset((1054, 1142, 1143, 1347))  # no such column, table or column denied, no table at all
 _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 
 
@@ -34,13 +36,22 @@ _TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
 class GroupKey:
     """A queue whose messages form groups: by which column, and whether that holds numbers.
 
-    `dead` is its dead-letter queue, if there is one.
+    `dead` is its dead-letter queue, which need not be there; `dead_known`: the catalog has it.
     """
 
     queue: QueueName
     column: str
     integer: bool
-    dead: QueueName | None = None
+    dead: QueueName
+    dead_known: bool = False
+
+    def misses(self, errno: int) -> bool:
+        """Whether an error of a question to the dead-letter queue says that it holds none of ours.
+
+        It may have been made a moment ago, so it is asked though the catalog does not have it; and who has no right to
+        a table that is not there is told that it is denied.
+        """
+        return errno == _NO_SUCH_TABLE or (not self.dead_known and errno in _NOT_OURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +69,8 @@ def group_key(queue: QueueSpec, catalog: QueueCatalog) -> GroupKey | None:
         return None
     name = QueueName(queue.name.database, queue.options.dead_letter or f"{queue.name.table}_dead")
     dead = catalog.get(name)
-    counts = dead is not None and dead.name != queue.name and dead.column(column.name) is not None
-    return GroupKey(queue.name, column.name, is_integer(column), name if counts else None)
+    known = dead is not None and dead.column(column.name) is not None
+    return GroupKey(queue.name, column.name, is_integer(column), name, known)
 
 
 def unfit_group_key(name: str | None, column: ColumnMeta | None) -> str | None:

@@ -6,9 +6,8 @@ completed in a transaction of its own, which a thread runs on a connection that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from engine.backend.base import StoreConnection
+from engine.errors import BackendError
 from engine.groups import FindQueue, GroupKey, GroupPage
 from engine.identity import id_kind
 from engine.model import MessageId, QueueName, QueueSpec
@@ -50,8 +49,20 @@ def _is_done(connection: StoreConnection, statements: GroupStatements, group: Gr
     if bound is None:
         return False
     # A message moves between the two, either way, while we look: where it was first is asked again.
-    order: Sequence[QueueName] = (group.queue,) if group.dead is None else (group.queue, group.dead, group.queue)
-    return not any(connection.query(statements.open_of(queue), (bound,)) for queue in order)
+    return not (
+        connection.query(statements.open_of(group.queue), (bound,))
+        or _is_dead(connection, statements, group, bound)
+        or connection.query(statements.open_of(group.queue), (bound,))
+    )
+
+
+def _is_dead(connection: StoreConnection, statements: GroupStatements, group: GroupKey, bound: int | str) -> bool:
+    try:
+        return bool(connection.query(statements.open_of(group.dead), (bound,)))
+    except BackendError as error:
+        if not group.misses(error.errno):
+            raise
+        return False
 
 
 def _value(group: GroupKey, text: str) -> int | str | None:

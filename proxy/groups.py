@@ -187,11 +187,19 @@ class GroupedStatements:
     async def _is_done(self, group: GroupKey, value: str) -> bool:
         """Whether no message of the group waits for an ack. A message moves between a queue and its dead-letter queue,
         either way, while we look: where it was first is asked again."""
-        order = (group.queue,) if group.dead is None else (group.queue, group.dead, group.queue)
-        for queue in order:
-            if await self._is_open(queue, group, value):
-                return False
-        return True
+        return not (
+            await self._is_open(group.queue, group, value)
+            or await self._is_dead(group, value)
+            or await self._is_open(group.queue, group, value)
+        )
+
+    async def _is_dead(self, group: GroupKey, value: str) -> bool:
+        try:
+            return await self._is_open(group.dead, group, value)
+        except BackendError as error:
+            if not group.misses(error.errno):
+                raise
+            return False
 
     async def _is_open(self, queue: QueueName, group: GroupKey, value: str) -> bool:
         """Rows that others hold are waited for only where there are no free ones: they may be about to end, or not."""

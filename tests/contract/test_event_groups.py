@@ -319,6 +319,23 @@ def test_what_is_rejected_or_given_back_is_not_done(sql, order):
     assert sent(sql, done) == []
 
 
+def test_a_dead_letter_is_not_done_until_it_is_acked(sql, queue, done):
+    parts = queue("order_id BIGINT, payload VARCHAR(50)", group_key="'order_id'", poll_interval="'1s'")
+    sql(f"INSERT INTO {parts} (order_id) VALUES (42), (42), (42)")
+    sql(f"INSERT INTO {done} (order_id) VALUES (42) AFTER GROUP 42 OF {parts}")
+    sql(f"CREATE QUEUE {parts}_dead (order_id BIGINT, payload VARCHAR(50))")
+    sql("BEGIN")
+    sql(f"INSERT INTO {parts}_dead (order_id) SELECT order_id FROM {parts} WHERE id = 1")
+    sql(f"DELETE FROM {parts} WHERE id = 1")
+    sql("COMMIT")
+    assert sql(f"ACK {parts} 2, 3") == 2
+    assert sent(sql, done) == []
+    assert sql.rows(f"SELECT order_id FROM STREAM {done} LIMIT 1 WAIT 2") == []  # the scan has been
+    assert sql(f"ACK {parts}_dead 1") == 1
+    assert sql.rows(f"SELECT order_id FROM STREAM {done} LIMIT 1 WAIT 15") == [(42,)]
+    sql(f"DROP QUEUE {parts}_dead")
+
+
 def race(gate, count, work):
     """Run `work(client, number)` in that many threads at the same moment, each on its own connection."""
     barrier, failures = threading.Barrier(count), []
