@@ -171,7 +171,7 @@ class Producer(Client):
             await self.pause(self.world.scenario.chaos_seconds / 6)
             if self.chance(0.4):
                 await self._transaction(connection)
-            elif self._mine and self.chance(0.2):
+            elif self._mine and self.chance(0.6 if self.world.scenario.filters else 0.25):
                 await self._change(connection)
             else:
                 await connection.execute(self._insert(1))
@@ -222,6 +222,8 @@ class Producer(Client):
                 f"DELETE FROM q WHERE {target}",
             )
         )
+        if self.world.scenario.filters and self.chance(0.6):
+            change = f"UPDATE q SET n = {self.random.randint(0, 3)} WHERE {target}"
         await connection.execute(change, target)
 
 

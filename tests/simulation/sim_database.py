@@ -25,7 +25,7 @@ from sim_template import Definition
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.sqlite_connection import SqliteConnection
 from engine.backend.sqlite_store import SqliteStoreConnection
-from engine.errors import BackendUnavailable
+from engine.errors import BackendUnavailable, CommitUnknown
 from engine.model import ColumnMeta, TextValue
 from engine.statements.dialect import Dialect
 from engine.statements.sqlite import SQLITE
@@ -160,9 +160,10 @@ class SimDatabase:
         self._trouble = trouble
         try:
             result = work(self._view)
-            self.end_early()
-            if self._raw.in_transaction:
+            if trouble is Trouble.NONE:
                 self._raw.execute("COMMIT")
+            else:
+                self._lose_commit(result)
         except BaseException:
             if self._raw.in_transaction:
                 self._raw.execute("ROLLBACK")
@@ -171,6 +172,12 @@ class SimDatabase:
             self._trouble = Trouble.NONE
             self.observe(actor)
         return result
+
+    def _lose_commit(self, result: object) -> None:
+        try:
+            self.end_early()
+        except BackendUnavailable as error:
+            raise CommitUnknown(error, result) from error
 
     def end_early(self) -> None:
         """The transaction's commit, if that is where its connection is lost."""

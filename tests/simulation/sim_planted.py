@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from engine import conflicts, sender, sql_lease
+from sim_scenario import Scenario
+
+from engine import conflicts, sender, sql_lease, sql_limits, sql_order
 from engine.cache import MessageCache
 from engine.engine import Engine
 from engine.in_flight import InFlight
@@ -172,13 +174,28 @@ def unacked_is_purged() -> Any:
     return patch.multiple(QueueStatements, __init__=init, purge=purge)
 
 
+def places_are_not_counted() -> Any:
+    """As if each claim of a queue with max_concurrency began with nothing in flight, as a new proxy's memory does."""
+    return patch.object(sql_limits._Claiming, "_free_places", lambda self: self._queue.options.max_concurrency)
+
+
+def rate_is_not_kept() -> Any:
+    """What a claim has let pass is forgotten with it."""
+    return patch.object(sql_limits._Claiming, "_charge", lambda self, count: None)
+
+
+def order_is_not_asked_for() -> Any:
+    """Whatever is due may go, whatever is before it or in flight of its key."""
+    return patch.object(sql_order.KeyOrder, "_free", lambda self, ids: [one for one in self._standings(ids) if one.due])
+
+
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A bug: its patch, the claim that it violates, and a part without which a scenario cannot show it."""
+    """A bug: its patch, the claim that it violates, and which scenarios can show it."""
 
     plant: Plant
     claim: str
-    needs: str = ""
+    able: Callable[[Scenario], bool] = lambda told: True
 
 
 PLANTED: Mapping[str, Bug] = {
@@ -196,8 +213,17 @@ PLANTED: Mapping[str, Bug] = {
     "deaf neighbours": Bug(neighbours_are_not_heard, "what is committed wakes its receivers"),
     "no timer": Bug(no_timer_for_what_falls_due, "what is scheduled goes out at its time"),
     "no give back": Bug(leases_of_the_gone_run_out, "what a receiver leaves behind goes to the next"),
-    "paused while being claimed": Bug(pause_comes_too_late, "a paused queue delivers nothing", "pause"),
-    "no pause after conflicts": Bug(no_pause_after_conflicts, "no busy loop", "locker"),
+    "paused while being claimed": Bug(
+        pause_comes_too_late, "a paused queue delivers nothing", lambda told: "pause" in told.events
+    ),
+    "no pause after conflicts": Bug(no_pause_after_conflicts, "no busy loop", lambda told: bool(told.lockers)),
+    "limits not counted in the table": Bug(
+        places_are_not_counted, "max_concurrency holds", lambda told: told.options.max_concurrency is not None
+    ),
+    "a rate that is not kept": Bug(rate_is_not_kept, "max_rate holds", lambda told: told.options.max_rate is not None),
+    "order not kept": Bug(
+        order_is_not_asked_for, "one at a time of a key", lambda told: told.options.order_key is not None
+    ),
 }
 
 

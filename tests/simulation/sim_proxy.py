@@ -128,7 +128,7 @@ class SimProxy:
             world.database,
             self.faults,
             lambda: world.database_up,
-            lambda: world.claims.called(self.actor),
+            lambda: world.called(self.actor),
         )
         self.engine = Engine(
             SimStore(self, pool, world.database.dialect, world.define, logger),

@@ -94,7 +94,7 @@ def scenario(seed: int) -> Scenario:
         latency=random.choice((0.0005, 0.002, 0.002, 0.02)),
         chaos_seconds=random.choice((20.0, 40.0, 60.0)),
         rates={name: random.random() * most for name, most in _RATES.items() if random.random() < 0.25},
-        events={name: random.randint(1, 2) for name in EVENTS if random.random() < 0.3},
+        events={name: random.randint(1, 3) for name in EVENTS if random.random() < 0.3},
         producers={f"producer{n}": random.randint(2, 7) for n in range(random.randint(1, 2))},
         receivers=tuple(f"receiver{n}" for n in range(random.randint(1, 4))),
         lockers=("locker",) if random.random() < 0.3 else (),

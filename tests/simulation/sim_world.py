@@ -44,7 +44,7 @@ class World:
         self.rates = dict(scenario.rates)
         self.options = scenario.options
         self.database_up = True
-        self.calm = self.quiet = False
+        self.calm = self.quiet = self._pausing = False
         comment = to_comment(scenario.options)
         self.database = SimDatabase(
             self.timeline, template(scenario.shape), comment, row_locks=scenario.row_locks, tick_ns=scenario.tick_ns
@@ -267,8 +267,25 @@ class World:
         self._alter(retuned(self.options, self.random))
 
     def _event_pause(self) -> None:
+        """Now, or in the middle of what an engine does next."""
+        if self.random.random() < 0.3:
+            self._pause()
+        else:
+            self._pausing = True
+
+    def called(self, actor: str) -> None:
+        """An engine calls the database."""
+        self.claims.called(actor)
+        if self._pausing:
+            self._pausing = False
+            self.timeline.after(self.random.random() * 3 * self.scenario.latency, self._pause)
+
+    def _pause(self) -> None:
+        if self.calm:
+            return
         self._alter(replace(self.options, paused=True))
-        self.timeline.after(self.random.random() * 10.0, lambda: self._alter(replace(self.options, paused=False)))
+        seconds = self.random.choice((0.3, 2.0, 10.0))
+        self.timeline.after(self.random.random() * seconds, lambda: self._alter(replace(self.options, paused=False)))
 
     def _alter(self, options: QueueOptions) -> None:
         """ALTER QUEUE by somebody, through a proxy, or around all of them."""
