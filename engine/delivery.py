@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from engine.clock import NS_PER_SECOND
-from engine.model import MessageId, QueueSpec, SubscriptionStatus
+from engine.model import QueueSpec, SubscriptionStatus
 from engine.states import PARKED_NS, REJECTED_NS, is_lease_end
 
 
@@ -36,7 +36,7 @@ class QueueFacts:
 
     queue: QueueSpec
     subscriptions: Sequence[SubscriptionStatus] = ()
-    holders: Mapping[MessageId, SubscriptionStatus] = field(default_factory=dict)
+    holders: Mapping[str, SubscriptionStatus] = field(default_factory=dict)
     in_flight: int | None = None
     fitting: frozenset[str] | None = None
     dead_letter_queue: str | None = None
@@ -120,7 +120,7 @@ def _later(row: MessageRow, facts: QueueFacts) -> Reason | None:
 
 
 def _holder(row: MessageRow, facts: QueueFacts) -> str:
-    holder = next((status for id_, status in facts.holders.items() if str(id_) == row.id), None)
+    holder = facts.holders.get(row.id)
     if holder is None:
         return "; held by no open stream: by a result that has ended, or a receiver that is gone"
     return f"; held by connection {holder.connection_id} ({holder.user}@{holder.host})"

@@ -31,6 +31,7 @@ from engine.model import (
 
 _ACK_WAIT_MIN_NS = 10_000_000  # as for the queue's option: below a round trip a lease only makes duplicates
 _WAIT_SECONDS_MAX = 86400.0 * 365  # a year; more is a typing error, and infinity is not a time
+_FILTER_SHOWN_MAX = 4096  # of a WHERE, to those who look
 _PREFETCH_MAX = 1_000_000  # as for the queue's option
 
 
@@ -116,7 +117,7 @@ class Subscription:
             connection_id=self.request.connection_id,
             user=self.request.user,
             host=self.request.host,
-            filter="" if self.request.condition is None else self.request.condition.text,
+            filter="" if self.request.condition is None else self.request.condition.text[:_FILTER_SHOWN_MAX],
             mode=self.request.wait_mode.value,
             prefetch=self.queue.options.batch_size
             if self.bounded

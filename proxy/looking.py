@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.delivery import Explanation, MessageRow, QueueFacts, explain, unknown
-from engine.errors import BackendError
+from engine.errors import BackendError, QueueNotFound
+from engine.identity import IdKind, from_text, id_kind
 from engine.model import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from proxy.errors import ProxyError
 from proxy.guard import denied
@@ -138,9 +139,13 @@ class Looking:
             raise denied(
                 self._session, "EXPLAIN DELIVERY", "its account may ask for ids alone: WHERE id = 42, or id IN (...)"
             )
-        queue = self._engine.catalog.queues[plan.queue]
-        rows = [self._message(row) for row in (await self._collect(plan.sql)).rows]
-        facts = await self._facts(queue, rows)
+        queue = self._engine.catalog.get(plan.queue)
+        if queue is None:
+            raise QueueNotFound(f"Table '{plan.queue}' doesn't exist or is not a queue")
+        found = (await self._collect(plan.sql)).rows
+        ids = [self._id(queue, row[1]) for row in found]
+        rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
+        facts = await self._facts(queue, ids)
         told = [explain(row, facts) for row in rows]
         missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
         dead = await self._dead(queue, missing)
@@ -215,11 +220,15 @@ class Looking:
 
     # --- why a message is not out
 
-    def _message(self, row: Sequence[TextValue]) -> MessageRow:
-        now, id_, epoch, time_next, time_acked, last_error, earlier, held = row
-        id_value = self._text(id_)
+    def _id(self, queue: QueueSpec, value: TextValue) -> MessageId:
+        column = queue.column("id")
+        kind = IdKind.TEXT if column is None else id_kind(column)
+        return self._text(value) if kind is IdKind.TEXT else from_text(kind, value or b"")
+
+    def _message(self, id_: MessageId, row: Sequence[TextValue]) -> MessageRow:
+        now, _, epoch, time_next, time_acked, last_error, earlier, held = row
         return MessageRow(
-            id_value,
+            id_text(id_),
             int(now or 0),
             int(epoch or 0),
             None if time_next is None else int(time_next),
@@ -227,11 +236,9 @@ class Looking:
             *(None if value is None else self._text(value) for value in (last_error, earlier, held)),
         )
 
-    async def _facts(self, queue: QueueSpec, rows: Sequence[MessageRow]) -> QueueFacts:
+    async def _facts(self, queue: QueueSpec, ids: Sequence[MessageId]) -> QueueFacts:
         streams = [stream for stream in await self._peers.subscriptions() if stream.queue == queue.name]
-        integers = queue.column("id") is not None and all(row.id.lstrip("-").isdecimal() for row in rows)
-        ids: list[MessageId] = [int(row.id) if integers else row.id for row in rows]
-        holders = await self._peers.holders(queue.name, ids)
+        holders = {id_text(id_): held for id_, held in (await self._peers.holders(queue.name, ids)).items()}
         in_flight = None
         if queue.options.max_concurrency is not None:
             census = (await self._engine.surveyor.survey([queue]))[queue.name].census

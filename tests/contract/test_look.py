@@ -195,11 +195,27 @@ def test_explain_delivery_refuses_in_words(sql, queue):
     assert sql.error(f"EXPLAIN DELIVERY FOR {q} LIMIT 0")[0] == 1064
 
 
-def test_a_text_key_is_explained_as_well(sql, queue):
+def test_a_text_key_is_explained_as_well(sql, queue, stream):
     q = queue("id VARCHAR(36), n INT")
     sql(f"INSERT INTO {q} (id, n) VALUES ('a-1', 1)")
     rows = explained(sql, q, "id IN ('a-1', 'b-2')")
     assert [(row[0], row[1]) for row in rows] == [("a-1", "no_subscriber"), ("b-2", "unknown")]
+    sql(f"INSERT INTO {q} (id, n) VALUES ('42', 2)")
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    receiver.wait(2)
+    for id_ in ("a-1", "42"):
+        assert f"held by connection {receiver.id} " in explained(sql, q, f"id = '{id_}'")[0][2]
+
+
+def test_a_binary_key_is_shown_in_hexadecimal(sql, queue, stream):
+    q = queue("id VARBINARY(16), n INT")
+    sql(f"INSERT INTO {q} (id, n) VALUES (X'00FF27', 1)")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    receiver.wait(1)
+    ((id_, state, text),) = explained(sql, q, "n = 1")
+    assert (id_, state) == ("00ff27", "in_flight") and f"held by connection {receiver.id} " in text
+    held = sql.rows(f"SELECT id, connection_id FROM queuegate.in_flight WHERE queue = '{q}'")
+    assert held == [("00ff27", receiver.id)]
 
 
 def test_times_are_the_databases(sql, queue):
