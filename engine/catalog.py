@@ -39,6 +39,7 @@ class TableInfo:
     comment: str
     columns: tuple[ColumnMeta, ...] = ()
     indexes: tuple[IndexInfo, ...] = ()
+    generated: frozenset[str] = frozenset()
     locked: bool = False
 
 
@@ -66,7 +67,7 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     if reason := unfit_group_key(options.group_key, group_column):
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     columns = _message_columns(table, by_name, options.message_cols)
-    return QueueSpec(table.name, options, table.columns, columns, layout, table.indexes, table.comment)
+    return QueueSpec(table.name, options, table.columns, columns, layout, table.indexes, table.comment, table.generated)
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.dead_letter import DeadLetterMover, MakeTable, Moves
 from engine.errors import BackendError, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.group_scan import GroupScan
 from engine.groups import group_key
@@ -60,6 +61,10 @@ class Neighbours(Protocol):
         ...
 
 
+async def _not_made(queue: QueueSpec, name: QueueName) -> None:
+    raise BackendError(f"table '{name}' cannot be made here", 1142, "42000")
+
+
 class _Nobody:
     def committed(self, report: CommitReport) -> None:
         pass
@@ -77,6 +82,7 @@ class _Served:
     """What runs for one queue. No purger where a neighbour purges."""
 
     manager: MessageManager
+    mover: DeadLetterMover
     purger: Purger | None
 
     @property
@@ -99,12 +105,21 @@ class Engine:
         logger: logging.Logger | None = None,
         neighbours: Neighbours | None = None,
         purges: bool = True,
+        make_dead_letters: MakeTable | None = None,
     ) -> None:
         self._store, self._clock, self._jitter = store, clock, jitter
         self._work_limit = database_work_limit
         self._filters_max = filters_max
         self._neighbours = neighbours or _Nobody()
         self._purges = purges
+        self._moves = Moves(
+            make=make_dead_letters or _not_made,
+            catalog=lambda: self._catalog,
+            # Not the mover's own step: it may be closed by it, where its queue is gone.
+            refresh=lambda: asyncio.shield(asyncio.ensure_future(self.catalog_changed())),
+            moved=self.committed,
+            leads=lambda: self._purges and self._neighbours.leads,
+        )
         self._logger = logger or logging.getLogger("queuegate.engine")
         self._catalog = QueueCatalog()
         self._served: dict[QueueName, _Served] = {}
@@ -147,7 +162,7 @@ class Engine:
         if self._surveyor is not None:
             await self._surveyor.close()
         served, self._served = self._served, {}
-        services = [x for s in served.values() for x in (s.manager, s.purger) if x is not None]
+        services = [x for s in served.values() for x in (s.manager, s.mover, s.purger) if x is not None]
         scans, self._scans = self._scans, {}
         await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))
         await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
@@ -186,6 +201,7 @@ class Engine:
             served = self._served.pop(name)
             error = QueueNotFound(f"Table '{name}' doesn't exist")
             await served.manager.end(error, release=False)
+            await served.mover.close(grace_seconds=1.0)
             if served.purger is not None:
                 await served.purger.close()
         for queue in catalog:
@@ -196,6 +212,7 @@ class Engine:
             elif self._served[queue.name].manager.queue != queue:
                 served = self._served[queue.name]
                 served.manager.retune(queue)
+                served.mover.retune(queue)
                 if served.purger is not None:
                     served.purger.queue = queue
 
@@ -205,10 +222,12 @@ class Engine:
         shared = (queue, self._store, self._work, self._clock, self._jitter, metrics, self._logger)
         report = CommitReport(touched=frozenset((queue.name,)))
         told = (self._watcher.doubt, lambda: self._neighbours.committed(report))
-        manager = MessageManager(*shared, *told, filters_max=self._filters_max)
-        served = _Served(manager, Purger(*shared, lambda: self._neighbours.leads) if self._purges else None)
+        mover = DeadLetterMover(*shared, self._moves)
+        manager = MessageManager(*shared, *told, mover.want, filters_max=self._filters_max)
+        served = _Served(manager, mover, Purger(*shared, lambda: self._neighbours.leads) if self._purges else None)
         self._served[queue.name] = served
         await served.manager.open()
+        await served.mover.open()
         if served.purger is not None:
             await served.purger.open()
 
@@ -251,6 +270,9 @@ class Engine:
         for name in report.uncertain:
             if served := self._served.get(name):
                 served.manager.uncertain()
+        for name in report.rejected if here else ():
+            if served := self._served.get(name):
+                served.mover.want()
         for name in report.touched:
             if served := self._served.get(name):
                 served.manager.touched()

@@ -97,7 +97,8 @@ class Pass:
 class Surroundings:
     """What all lanes of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for a
     receiver that can no longer take them. `leased`: these were, so no other lane need try. `note_due`: then a lease
-    runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened."""
+    runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened.
+    `rejected`: a claim has set messages aside for the dead-letter queue."""
 
     store: MessageStore
     work: DatabaseWork
@@ -111,6 +112,7 @@ class Surroundings:
     leased: Callable[[Collection[MessageId]], None]
     note_due: Callable[[float], None]
     unheard: Callable[[Sequence[Release]], None]
+    rejected: Callable[[], None]
 
 
 class Lane:
@@ -131,7 +133,8 @@ class Lane:
         else:
             self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics)
         shared = (cache, around.in_flight, conflicts, around.gate, metrics, around.note_due)
-        self._sender = Sender(store, work, clock, around.jitter, *shared, around.leased, condition, around.unheard)
+        told = (around.leased, condition, around.unheard, around.rejected)
+        self._sender = Sender(store, work, clock, around.jitter, *shared, *told)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when

@@ -71,6 +71,7 @@ class MessageManager(Service):
         logger: logging.Logger,
         doubt: Callable[[], None],
         released: Callable[[], None] = lambda: None,
+        rejected: Callable[[], None] = lambda: None,
         filters_max: int = FILTERS_MAX,
     ) -> None:
         super().__init__(f"manager of {queue.name}", logger)
@@ -84,7 +85,7 @@ class MessageManager(Service):
         self._subscriptions: dict[Subscription, Lane] = {}
         self._wakeup = asyncio.Event()
         shared = (store, work, clock, jitter, metrics, self._in_flight, Gate(clock))
-        told = (self._wake, self._orphaned, self._leased, self._note_due, self._unheard)
+        told = (self._wake, self._orphaned, self._leased, self._note_due, self._unheard, rejected)
         self._around = Surroundings(*shared, *told)
         self._lane = Lane(queue, self._around)
         self._filtered: dict[Condition, Lane] = {}  # those that have receivers

@@ -16,6 +16,7 @@ class QueueMetrics:
     deleted: int = 0  # rows of committed DELETEs of clients
     nacked: int = 0  # rows of committed NACKs
     rejected: int = 0  # rows of committed REJECTs
+    dead_lettered: int = 0  # moved to the dead-letter queue
     renewed: int = 0  # rows of committed RENEWs
     sent: int = 0  # handed to receivers
     redelivered: int = 0  # of these, not for the first time

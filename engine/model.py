@@ -106,6 +106,8 @@ class QueueSpec:
     layout: Layout = Layout.CURRENT
     indexes: tuple[IndexInfo, ...] = ()
     comment: str = ""
+    generated: frozenset[str] = frozenset()
+    """Names, in lower case, of the columns that the database computes: nobody writes them."""
 
     def column(self, name: str) -> ColumnMeta | None:
         """The column of that name, compared as MySQL does: without case."""

@@ -53,13 +53,12 @@ class QueueOptions:
     paused: bool = False
     archive: bool = False
     group_key: str | None = None
+    dead_letter_of: str | None = None
 
     @property
-    def deferred(self) -> tuple[str, ...]:
-        """Options that are set here, kept in the table, and not acted upon by this version."""
-        default = QueueOptions()
-        kept = tuple(name for name in DEFERRED if getattr(self, name) != getattr(default, name))
-        return (*kept, "on_failure") if self.on_failure == "dead_letter" else kept
+    def attempts_max(self) -> int:
+        """Deliveries after which a message goes to the dead-letter queue; 0: never."""
+        return 1 if self.fails_at_once else self.max_attempts
 
     @property
     def limited(self) -> bool:
@@ -230,13 +229,12 @@ OPTIONS: Mapping[str, _Option] = {
     "paused": _Option("paused", "paused", _flag, _digit),
     "archive": _Option("archive", "archive", _flag, _digit),
     "group_key": _Option("group_key", "group_key", _name, str),
+    "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, str),
 }
 
-DEFERRED = ("max_attempts", "dead_letter")
-"""Read, checked and kept, but not acted upon by this version: CREATE QUEUE warns of each."""
-
 _ONLY_IF_SET = (
-    "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive"
+    "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive",
+    "dead_letter_of",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
@@ -252,6 +250,8 @@ OF_ONE_QUEUE = (
     "paused",
     "archive",
     "group_key",
+    "dead_letter",
+    "dead_letter_of",
 )
 """Options that make no sense as defaults of all queues."""
 
@@ -280,6 +280,12 @@ def _option(name: str) -> _Option:
     if option is None:
         raise InvalidOption(f"unknown queue option '{name}'; allowed: {', '.join(sorted(OPTIONS))}")
     return option
+
+
+def check_dead_letter(options: QueueOptions, table: str) -> None:
+    """Raises InvalidOption where the queue of that table would be its own dead-letter queue."""
+    if options.dead_letter is not None and options.dead_letter.lower() == table.lower():
+        raise InvalidOption(f"dead_letter: '{table}' cannot be its own dead-letter queue")
 
 
 def validated(options: QueueOptions) -> QueueOptions:

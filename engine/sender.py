@@ -125,7 +125,9 @@ class Sender:
         leased: Callable[[Collection[MessageId]], None] = lambda ids: None,
         condition: Condition | None = None,
         unheard: Callable[[Sequence[Release]], None] = lambda leases: None,
+        rejected: Callable[[], None] = lambda: None,
     ) -> None:
+        self._told_rejected = rejected
         self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
         self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
         self._gate, self._note_due, self._told_leased, self._condition = gate, note_due, leased, condition
@@ -267,8 +269,10 @@ class Sender:
         held_back = frozenset(claim.held_back)
         if claim.hold is not None:
             self._gate.shut(claim.hold)
+        if claim.rejected:
+            self._told_rejected()
         for id_ in ids:
-            if id_ in claimed:
+            if id_ in claimed or id_ in claim.rejected:
                 self._conflicts.remove(id_)
             elif id_ not in held_back:
                 self._conflicts.add(id_, now)

@@ -50,6 +50,12 @@ def claim(
         return Claim(int(connection.query(statements.now)[0][0]), ())
     now_ns = int(not_null(rows[0][0]))
     locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
+    spent = _spent(queue, locked)
+    if spent:
+        connection.execute(statements.set_aside(len(spent)), spent)
+        locked = [row for row in locked if row.id not in spent]
+    if not locked:
+        return Claim(now_ns, (), rejected=tuple(spent))
     last = max(delays_ns)
     until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in locked}}
     try:
@@ -62,7 +68,13 @@ def claim(
         for row in locked
         if row.id in values
     )
-    return Claim(now_ns, tuple(messages))
+    return Claim(now_ns, tuple(messages), rejected=tuple(spent))
+
+
+def _spent(queue: QueueSpec, rows: Sequence[_Locked]) -> list[MessageId]:
+    """Those that were delivered as often as they may be."""
+    most = queue.options.attempts_max
+    return [row.id for row in rows if row.epoch >= most] if most else []
 
 
 def _lease(

@@ -14,9 +14,18 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from engine import sql_groups, sql_lease, sql_limits, sql_look, sql_order, sql_partitions, sql_scan
+from engine import (
+    sql_dead_letters,
+    sql_groups,
+    sql_lease,
+    sql_limits,
+    sql_look,
+    sql_order,
+    sql_partitions,
+    sql_scan,
+)
 from engine.backend.base import StoreConnection, StorePool
 from engine.catalog import TableInfo, next_catalog, slow_reason
 from engine.census import Census, take_census
@@ -29,6 +38,7 @@ from engine.sql_look import LevelGuess
 from engine.sql_order import OrderMemory
 from engine.statements.archive import make_table
 from engine.statements.census import CensusStatements
+from engine.statements.dead_letters import DeadLetterStatements
 from engine.statements.dialect import Dialect
 from engine.statements.groups import GroupStatements, create_groups
 from engine.statements.limits import LimitStatements
@@ -57,8 +67,9 @@ NO_SUCH_TABLE = 1146
 
 T = TypeVar("T")
 
-Define = Callable[[str], Awaitable[None]]
-"""Runs a definition (CREATE TABLE ...) in MySQL's words, with the engine's own rights. Raises BackendError."""
+Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Runs a statement (CREATE TABLE, SHOW CREATE TABLE) in MySQL's words, with the engine's own rights; gives its rows.
+Raises BackendError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +99,8 @@ class SqlMessageStore:
     def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
         """The store on MySQL or MariaDB."""
 
-        def run(connection: StoreConnection, sql: str) -> None:
-            connection.execute(sql)
-
-        async def define(sql: str) -> None:
-            await pool.read(lambda connection: run(connection, sql))
+        async def define(sql: str) -> Sequence[tuple[Any, ...]]:
+            return await pool.read(lambda connection: connection.query(sql))
 
         return cls(pool, MYSQL, define)
 
@@ -100,6 +108,10 @@ class SqlMessageStore:
     def for_sqlite(cls, pool: StorePool, define: Define | None = None) -> SqlMessageStore:
         """The store on the embedded database. MySQL's words are understood by its sessions, so `define` is theirs."""
         return cls(pool, SQLITE, define or _undefined)
+
+    async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Run a statement in MySQL's words with the engine's own rights; its rows. Raises BackendError."""
+        return await self._define(sql)
 
     async def close(self) -> None:
         await self._pool.close()
@@ -248,6 +260,14 @@ class SqlMessageStore:
         statements = self._groups(group)
         return await self._pool.write(lambda c: sql_groups.complete(c, statements, group, value, find))
 
+    async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
+        statements = DeadLetterStatements(self._dialect, queue)
+        return await self._pool.read(lambda c: sql_dead_letters.rejected(c, statements, queue, limit))
+
+    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+        statements = DeadLetterStatements(self._dialect, queue)
+        return await self._pool.write(lambda c: sql_dead_letters.bury(c, statements, queue, dead, ids))
+
     async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
         statements = self._statements(queue)
         if found is not None:
@@ -317,5 +337,5 @@ class SqlMessageStore:
                 self._logger.warning("queue table %s: %s", table.name, text)
 
 
-async def _undefined(sql: str) -> None:
+async def _undefined(sql: str) -> Sequence[tuple[Any, ...]]:
     raise BackendError(f"no tables can be made here: {sql}", 1142, "42000")

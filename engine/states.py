@@ -25,6 +25,10 @@ REJECTED_NS = (1 << 63) - 2
 """time_next of a rejected message, until it is moved to the dead-letter queue: never due."""
 
 
+REDRIVEN_NS = (1 << 63) - 3
+"""time_next of a dead letter while REDRIVE moves it; never committed."""
+
+
 def lease_end(until_ns: int) -> int:
     """The time as a lease writes it: marked, less than a microsecond off."""
     return until_ns - until_ns % _STEP_NS + _LEASE_MARK

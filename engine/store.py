@@ -50,6 +50,8 @@ class Claim:
     messages: tuple[Message, ...]
     held_back: tuple[MessageId, ...] = ()
     hold: Hold | None = None
+    rejected: tuple[MessageId, ...] = ()
+    """These had been delivered as often as they may be: they are set aside now, for the dead-letter queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +219,14 @@ class MessageStore(Protocol):
 
     async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
         """Make due what is held for a group, if it is done. Returns the queues it went to."""
+        ...
+
+    async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
+        """Up to `limit` messages that are set aside for the dead-letter queue."""
+        ...
+
+    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+        """Move those of these messages that are still rejected, and not locked, into the dead-letter queue."""
         ...
 
     async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:

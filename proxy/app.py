@@ -22,6 +22,7 @@ from engine.sql_store import SqlMessageStore
 from proxy.admission import Admission, AdmissionLimits
 from proxy.client_tls import ClientTls
 from proxy.config import Address, Auth, Config
+from proxy.dead_letters import DeadLetterTables
 from proxy.gateway import Gateway, RelayGateway
 from proxy.listening import Place, bind
 from proxy.mesh import Place as MeshPlace
@@ -93,6 +94,7 @@ async def serve(config: Config, place: Place | None = None, *, ready: Callable[[
             database_work_limit=config.limits.database_work,
             filters_max=config.limits.filters,
             neighbours=peers,
+            make_dead_letters=DeadLetterTables(store.administer).make,
             purges=place is None or place.worker == 0,  # acked messages need no more than one to delete them
         )
         await engine.open()

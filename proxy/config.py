@@ -22,7 +22,7 @@ from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError
 from engine.message_manager import FILTERS_MAX
-from engine.options import DEFERRED, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
+from engine.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
 from proxy.accounts import Account, InvalidPasswordHash
 from proxy.backend_tls import backend_tls_mistake
 from proxy.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
@@ -133,7 +133,7 @@ def _queue_options(value: object) -> QueueOptions:
     if isinstance(value, QueueOptions):
         return value
     if not isinstance(value, Mapping):
-        allowed = set(OPTIONS).difference(DEFERRED, OF_ONE_QUEUE)
+        allowed = set(OPTIONS).difference(OF_ONE_QUEUE)
         raise ValueError(f"is not a mapping of queue options; allowed: {', '.join(sorted(allowed))}")
     mistakes = []
     for name, given in value.items():
@@ -141,8 +141,6 @@ def _queue_options(value: object) -> QueueOptions:
             parse_options({str(name): given if isinstance(given, int | float) else str(given)}, _LENIENT)
         except EngineError as error:
             mistakes.append(error.message)
-    for name in set(DEFERRED).difference(OF_ONE_QUEUE).intersection(value):
-        mistakes.append(f"{name} is not acted upon by this version")
     for name in OF_ONE_QUEUE:
         if name in value:
             mistakes.append(f"{name} belongs to one queue; give it in CREATE QUEUE or ALTER QUEUE")

@@ -30,6 +30,7 @@ from proxy.framing import HEADER_BYTES
 from proxy.large_command import LargeCommand
 from proxy.pieces import LARGE_BYTES
 from proxy.prepared import FIRST_LOCAL_ID, LocalStatements
+from proxy.rebinding import rebind
 from proxy.registry import ProcessInfo
 from proxy.relay import NO, TELL, YES, Verdict
 from proxy.stream import PacketStream
@@ -410,7 +411,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
                 if self._last_prepared is not None:
                     self._uses[self._last_prepared] = database
             case EndInGroup() | InsertAfterGroup():
-                self._last_prepared = await self._local.prepare(self.executor.rebind(text))
+                self._last_prepared = await self._local.prepare(rebind(self.executor, text))
             case plan:
                 self._last_prepared = await self._local.prepare(plan)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.backend.sqlite import SqliteDatabase
 from engine.clock import Clock
@@ -21,6 +22,7 @@ from proxy.configured_accounts import configured_accounts, configured_rights
 from proxy.connection import ClientConnection
 from proxy.embedded.client_text import charset_of
 from proxy.embedded.filters import embedded_condition
+from proxy.embedded.results import OkResult
 from proxy.embedded.session import EmbeddedSession
 from proxy.embedded.shared import Shared
 from proxy.embedded.variables import IDLE_MAX
@@ -69,7 +71,7 @@ async def embedded_backend(
 def _definer(database: SqliteDatabase) -> Define:
     """Runs the engine's own definitions, as a client's: so that clients can use what is made."""
 
-    async def define(sql: str) -> None:
+    async def define(sql: str) -> Sequence[tuple[Any, ...]]:
         session = EmbeddedSession(
             database,
             connection_id=0,
@@ -80,7 +82,10 @@ def _definer(database: SqliteDatabase) -> Define:
             process_list=lambda: (),
         )
         try:
-            await session.execute(sql)
+            result = await session.execute(sql)
+            if isinstance(result, OkResult):
+                return ()
+            return [row async for batch in result.batches for row in batch]
         except RewriteError as error:
             raise BackendError(error.message, error.errno, error.sqlstate) from error
         finally:

@@ -20,14 +20,13 @@ from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound, S
 from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
 from proxy import params, wire
 from proxy.capabilities import encoding_named
+from proxy.dead_letters import Redriving
 from proxy.errors import ProxyError
 from proxy.filters import MakeCondition
 from proxy.groups import Done, GroupedStatements
 from proxy.guard import check_plan, check_right, check_sees, judge_grouped
 from proxy.large_command import LargeCommand
-from proxy.literals import sql_literal
 from proxy.looking import Looking
-from proxy.param_values import ParameterValue
 from proxy.peers import Peers
 from proxy.planning import Planning
 from proxy.registry import ProcessInfo
@@ -45,7 +44,6 @@ from proxy.show import (
 )
 from proxy.streaming import stream_rows
 from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
-from rewriter.binding import bound_text, parameter_places
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.lexical import begins_alter_queue, leading_verb
 from rewriter.names import UNKNOWN_DATABASE
@@ -65,6 +63,7 @@ from rewriter.plan import (
     PlanContext,
     ReadSystem,
     Rebind,
+    Redrive,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
@@ -127,7 +126,7 @@ class Executor:
         """The plan for one statement; raises ClientFault kinds."""
         sql = self.decode(text)
         planner = self.planning.planner_for(self.session.rights)
-        return planner.plan(sql, PlanContext(self.session.database, sql_modes=self._sql_modes()))
+        return planner.plan(sql, PlanContext(self.session.database, sql_modes=self.sql_modes()))
 
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
@@ -160,8 +159,8 @@ class Executor:
         except UnknownQueue:
             raise NotAQueue(f"'{queue.table}' is not a queue") from None
 
-    def _sql_modes(self) -> frozenset[str]:
-        """Those that say how texts are to be read."""
+    def sql_modes(self) -> frozenset[str]:
+        """The session's, those that say how texts are to be read."""
         session = self.session
         known = {"ANSI_QUOTES"} & session.sql_modes
         told = (("NO_BACKSLASH_ESCAPES", session.no_backslash_escapes), ("ANSI_QUOTES", session.ansi_quotes))
@@ -213,6 +212,8 @@ class Executor:
                 return await self.execute(plan, more=more)
             case EndInGroup() | InsertAfterGroup():
                 return await self.run_grouped(plan)
+            case Redrive():
+                return await self.redrive(plan)
             case ExecuteCounting():
                 outcome, row = await self.counted(plan)
                 await self.session.writer.result((number_column(plan.column),), [row])
@@ -296,17 +297,6 @@ class Executor:
                 raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
         return outcome, (b"%d" % outcome.affected_rows,)
 
-    def rebind(self, text: bytes) -> Rebind:
-        """What is kept of a statement that becomes several: they are made when its values are known."""
-        sql = self.decode(text)
-        return Rebind(sql, len(parameter_places(sql, self._sql_modes())), None)
-
-    async def rebound(self, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
-        """The plan of the statement with these values. Raises as `planned`."""
-        escapes = not self.session.no_backslash_escapes
-        literals = [sql_literal(value, backslash_escapes=escapes) for value in values]
-        return await self.planned(self.encode(bound_text(plan.sql, literals, self._sql_modes())))
-
     async def _execute_with_warnings(self, plan: Execute) -> Outcome:
         """A statement that the database knows only half of: it carries it out, we answer."""
         result = await self.session.upstream.collect(plan.sql)
@@ -318,6 +308,17 @@ class Executor:
             await self._refresh_catalog()
         self.session.notes = tuple(("Warning", _KEPT_ONLY, text) for text in plan.warnings)
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(plan.warnings))
+        return outcome
+
+    async def redrive(self, plan: Redrive) -> Outcome:
+        """Put dead letters back, and answer."""
+        try:
+            outcome = await Redriving(self.session).run(plan)
+        except BackendError as error:
+            self.note(Outcome(error.errno, error.message, error.sqlstate), plan.effects)
+            raise
+        self.note(outcome, plan.effects)
+        await self.session.writer.ok(affected_rows=outcome.affected_rows)
         return outcome
 
     async def run_grouped(self, plan: EndInGroup | InsertAfterGroup) -> Outcome:

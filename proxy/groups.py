@@ -8,9 +8,8 @@ committed, in any isolation level. A follow-up and its registration are one unit
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from engine.errors import BackendError
 from engine.groups import GROUPS_TABLE, FindQueue, GroupKey
@@ -20,12 +19,12 @@ from engine.statements.groups import due_sql
 from engine.states import PARKED_NS
 from proxy.errors import ProxyError
 from proxy.session import ClientSession
-from proxy.upstream import Collected, Outcome
+from proxy.unit import Unit
+from proxy.upstream import Outcome
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
 from rewriter.schema_ddl import quoted
 
-_AUTOCOMMIT = 0x2
 _NO_SUCH_TABLE = 1146
 _VALUES_AT_ONCE = 500  # of an IN list, each found by an index
 _NOW = PlanContext().now_sql
@@ -52,11 +51,11 @@ class _Held:
     id: str
 
 
-class GroupedStatements:
+class GroupedStatements(Unit):
     """Runs such statements for one session. `find` looks a queue up in the catalog."""
 
     def __init__(self, session: ClientSession, find: FindQueue) -> None:
-        self._session = session
+        super().__init__(session)
         self._find = find
 
     async def end(self, plan: EndInGroup) -> Done:
@@ -65,7 +64,7 @@ class GroupedStatements:
         Raises:
             BackendError: the database refused a part of it; then nothing of it holds.
         """
-        async with self._unit():
+        async with self.unit():
             # In this order, that of all who end messages: first the groups' rows, then the messages.
             await self._held(plan.group, await self._groups_of(plan.group, plan.seen))
             # The transaction's snapshot may be old. This read is of what the statement will find, and keeps it so.
@@ -74,7 +73,7 @@ class GroupedStatements:
             # Whoever registers something locks a message of its group; so it is here, or sees that the group is done.
             held = await self._held(plan.group, groups)
             sent = await self._send_done(plan.group, held) if outcome.affected_rows else set()
-        return Done(self._now(outcome), notes, frozenset(sent))
+        return Done(self.now(outcome), notes, frozenset(sent))
 
     async def insert(self, plan: InsertAfterGroup) -> Done:
         """Enqueue a message that waits for a group, or as any other if the group is done.
@@ -84,72 +83,27 @@ class GroupedStatements:
         """
         if plan.value is None or (plan.id is None and not plan.numbered):
             raise ProxyError(1064, "You have an error in your SQL syntax: a ? has a value only where it is prepared")
-        async with self._unit():
+        async with self.unit():
             await self._write_first(plan.group)
             waits = not await self._is_done(plan.group, plan.value)
             outcome, notes = await self._run(plan.held if waits else plan.plain)
             if waits and outcome.affected_rows:
                 await self._register(plan, str(outcome.last_insert_id) if plan.id is None else plan.id)
-        return Done(self._now(outcome), notes)
-
-    def _now(self, outcome: Outcome) -> Outcome:
-        """With the status flags of the end of the unit."""
-        return replace(outcome, status=self._session.upstream.status)
-
-    # --- the unit
-
-    @asynccontextmanager
-    async def _unit(self) -> AsyncIterator[None]:
-        session = self._session
-        inside = session.in_transaction
-        autocommit = bool(session.upstream.status & _AUTOCOMMIT)
-        await self._do("SAVEPOINT queuegate_group" if inside else "START TRANSACTION")
-        try:
-            yield
-            if inside:
-                await self._do("RELEASE SAVEPOINT queuegate_group")
-            elif autocommit:
-                await self._do("COMMIT AND NO CHAIN NO RELEASE")
-        except Exception:
-            await self._undo(inside)
-            raise
-
-    async def _undo(self, inside: bool) -> None:
-        """Where the transaction is lost already (a deadlock), or the line, there is nothing to undo."""
-        ends = (
-            ("ROLLBACK TO SAVEPOINT queuegate_group", "RELEASE SAVEPOINT queuegate_group") if inside else ("ROLLBACK",)
-        )
-        for sql in ends:
-            if self._session.upstream.alive:
-                await self._session.upstream.collect(sql)
-
-    async def _do(self, sql: str) -> Outcome:
-        result = await self._session.upstream.collect(sql)
-        if isinstance(result, Collected):
-            return Outcome(status=self._session.upstream.status)
-        if not result.ok:
-            raise BackendError(result.message, result.errno, result.sqlstate)
-        return result
+        return Done(self.now(outcome), notes)
 
     async def _run(self, sql: str) -> tuple[Outcome, Notes]:
         """The client's own part, and what SHOW WARNINGS tells of it."""
-        outcome = await self._do(sql)
+        outcome = await self.do(sql)
         if not outcome.warnings:
             return outcome, ()
-        rows = await self._rows("SHOW WARNINGS")
+        rows = await self.rows("SHOW WARNINGS")
         return outcome, tuple((_text(level), int(code or b"0"), _text(text)) for level, code, text in rows)
-
-    async def _rows(self, sql: str) -> Sequence[tuple[bytes | None, ...]]:
-        result = await self._session.upstream.collect(sql)
-        if isinstance(result, Outcome):
-            raise BackendError(result.message or "no result", result.errno or 1105, result.sqlstate)
-        return result.rows
 
     # --- groups
 
     async def _groups_of(self, group: GroupKey, sql: str) -> set[str]:
         """The groups of messages; those with NULL belong to none."""
-        texts = {_text(row[0]) for row in await self._rows(sql) if row[0] is not None}
+        texts = {_text(row[0]) for row in await self.rows(sql) if row[0] is not None}
         return texts if group.integer else {bytes.fromhex(text).decode() for text in texts}
 
     async def _held(self, group: GroupKey, values: Iterable[str]) -> list[_Held]:
@@ -167,7 +121,7 @@ class GroupedStatements:
         )
         order = "ORDER BY group_value, follow_database, follow_table, follow_id"
         try:
-            rows = await self._rows(f"SELECT {columns} FROM {_groups(group)} WHERE {condition} {order} FOR UPDATE")
+            rows = await self.rows(f"SELECT {columns} FROM {_groups(group)} WHERE {condition} {order} FOR UPDATE")
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
@@ -180,7 +134,7 @@ class GroupedStatements:
         done = {value: await self._is_done(group, value) for value in sorted({one.group for one in held})}
         for one in sorted(set(held)):
             if done[one.group] and await self._send(one):
-                await self._do(f"DELETE FROM {_groups(group)} WHERE {_key(one.queue, one.id)}")
+                await self.do(f"DELETE FROM {_groups(group)} WHERE {_key(one.queue, one.id)}")
                 sent.add(one.queue)
         return sent
 
@@ -208,7 +162,7 @@ class GroupedStatements:
             f"SELECT 1 FROM {_table(queue)} WHERE time_acked IS NULL AND {quoted(group.column)} = {literal}"
             " LIMIT 1 FOR UPDATE"
         )
-        return bool(await self._rows(f"{sql} SKIP LOCKED") or await self._rows(sql))
+        return bool(await self.rows(f"{sql} SKIP LOCKED") or await self.rows(sql))
 
     async def _send(self, held: _Held) -> bool:
         """Make a held message due. One that is gone, or that somebody has rescheduled, is left alone.
@@ -218,7 +172,7 @@ class GroupedStatements:
         spec = self._find(held.queue)
         due = _NOW if spec is None else due_sql(_NOW, spec)
         try:
-            await self._do(
+            await self.do(
                 f"UPDATE {_table(held.queue)} SET time_next = {due} WHERE id = {_id_literal(spec, held.id)}"
                 f" AND time_acked IS NULL AND time_next = {PARKED_NS}"
             )
@@ -231,7 +185,7 @@ class GroupedStatements:
     async def _write_first(self, group: GroupKey) -> None:
         """Become a writer, where the database has room for one: what is looked at from here on stays so."""
         try:
-            await self._do(f"UPDATE {_groups(group)} SET queue_name = queue_name WHERE 1 = 0")
+            await self.do(f"UPDATE {_groups(group)} SET queue_name = queue_name WHERE 1 = 0")
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
@@ -249,15 +203,15 @@ class GroupedStatements:
         names = "follow_database, follow_table, follow_id, queue_name, group_value"
         texts = (plan.follow.database, plan.follow.table, id_, plan.group.queue.table, plan.value)
         # A message of this id may have been held before, and been deleted since.
-        await self._do(f"DELETE FROM {_groups(plan.group)} WHERE {_key(plan.follow, id_)}")
-        await self._do(f"INSERT INTO {_groups(plan.group)} ({names}) VALUES ({', '.join(map(_literal, texts))})")
+        await self.do(f"DELETE FROM {_groups(plan.group)} WHERE {_key(plan.follow, id_)}")
+        await self.do(f"INSERT INTO {_groups(plan.group)} ({names}) VALUES ({', '.join(map(_literal, texts))})")
 
     async def _check_other_group(self, plan: InsertAfterGroup, id_: str) -> None:
         group, value = plan.group, plan.value
         assert value is not None
         literal = value if group.integer else _literal(value)
         own = f"id = {_id_literal(self._find(plan.follow), id_)} AND {quoted(group.column)} = {literal}"
-        if await self._rows(f"SELECT 1 FROM {_table(plan.follow)} WHERE {own}"):
+        if await self.rows(f"SELECT 1 FROM {_table(plan.follow)} WHERE {own}"):
             raise UnsupportedSql(
                 f"the message would wait for itself, for it is of group {value} too; "
                 f"give it another {group.column}, or NULL"

@@ -54,6 +54,7 @@ from rewriter.plan import (
     Plan,
     ReadSystem,
     Rebind,
+    Redrive,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
@@ -116,7 +117,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             check_right(session, request.queue, Right.RECEIVE)
         case ShowCreateQueue(queue):
             check_sees(session, queue)
-        case NoOperation():
+        case NoOperation() | Redrive():
             raise denied(session, "Statement", _MAY)
         case ReadSystem() | DescribeSystem() | ShowSystemTables():
             raise denied(session, "SELECT", _MAY)

@@ -19,6 +19,7 @@ from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.errors import ProxyError
 from proxy.executor import Executor
 from proxy.param_values import ParameterType
+from proxy.rebinding import rebound
 from proxy.rows import RowForm
 from proxy.show import number_column
 from proxy.streaming import SubscriptionCursor
@@ -30,6 +31,7 @@ from rewriter.plan import (
     Kill,
     Plan,
     Rebind,
+    Redrive,
     ShowProcessList,
     Subscribe,
 )
@@ -141,7 +143,7 @@ class LocalStatements:
         statement.long_data.clear()
         plan = statement.plan
         if isinstance(plan, Rebind):
-            plan = await self._executor.rebound(plan, request.values)
+            plan = await rebound(self._executor, plan, request.values)
             if isinstance(plan, EndInGroup | InsertAfterGroup):
                 await self._executor.run_grouped(plan)
                 return
@@ -165,6 +167,9 @@ class LocalStatements:
             return
         if isinstance(plan, Execute):
             await self._executor.execute(plan)
+            return
+        if isinstance(plan, Redrive):
+            await self._executor.redrive(plan)
             return
         writer = self._executor.session.writer
         columns: Sequence[ColumnMeta]

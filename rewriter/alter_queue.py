@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from engine.errors import InvalidOption
 from engine.groups import unfit_group_key
 from engine.model import QueueSpec, has_index, unfit_order_key
-from engine.options import INDEX_NAMES, OptionValue, QueueOptions, changed_comment, parse_options, reset
+from engine.options import (
+    INDEX_NAMES,
+    OptionValue,
+    QueueOptions,
+    changed_comment,
+    check_dead_letter,
+    parse_options,
+    reset,
+)
 from rewriter.plan import Effects, Execute
 from rewriter.schema_ddl import index_columns, quoted, quoted_name, text_literal
 from rewriter.tokens import Name
@@ -25,6 +33,7 @@ def alter_plan(spec: QueueSpec, given: Mapping[str, OptionValue | None], default
     options = reset(spec.options, [name for name, value in given.items() if value is None], defaults)
     options = parse_options({name: value for name, value in given.items() if value is not None}, options)
     _check_columns(spec, options)
+    check_dead_letter(options, spec.name.table)
     changes = [*_index_changes(spec, options), f"COMMENT={text_literal(changed_comment(spec.comment, options))}"]
     table = quoted_name(Name(spec.name.database, spec.name.table))
     return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True))

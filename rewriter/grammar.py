@@ -31,7 +31,7 @@ from rewriter.statements import (
 from rewriter.stream_grammar import parse_select, parse_stream
 from rewriter.system_tables import DATABASE, parse_system
 from rewriter.tokens import Kind, TokenCursor, string_value
-from rewriter.verb_grammar import parse_call, parse_release, parse_retry, parse_verb
+from rewriter.verb_grammar import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
 
 # What begins so may be ordinary SQL that the tokenizer cannot read: the database is the judge then.
 _ORDINARY_VERBS = frozenset(
@@ -53,10 +53,6 @@ _ORDINARY_VERBS = frozenset(
         b"SHOW",
     )
 )
-
-_INSTEAD = {
-    "REDRIVE": "there are no dead-letter queues yet",
-}
 
 
 def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
@@ -82,11 +78,6 @@ def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
     if handler is None or (cursor.position and handler is not parse_select):
         return None
     return handler(cursor)
-
-
-def _refused(cursor: TokenCursor) -> Statement | None:
-    verb = cursor.take().word
-    raise _not_yet(verb, _INSTEAD[verb])
 
 
 def _not_yet(what: str, instead: str) -> UnsupportedSql:
@@ -216,5 +207,5 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "RENEW": parse_verb,
     "RELEASE": parse_release,
     "RETRY": parse_retry,
-    **dict.fromkeys(_INSTEAD, _refused),
+    "REDRIVE": parse_redrive,
 }

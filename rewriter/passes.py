@@ -6,7 +6,7 @@ from typing import assert_never
 
 from engine.groups import group_key
 from engine.model import QueueCatalog, QueueName, QueueSpec
-from engine.options import QueueOptions, parse_options
+from engine.options import QueueOptions, check_dead_letter, parse_options
 from rewriter.alter_queue import alter_plan
 from rewriter.delivery import explain_plan
 from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
@@ -34,6 +34,7 @@ from rewriter.plan import (
     ShowSystemTables,
     UseDatabase,
 )
+from rewriter.redrive import redrive_plan, source_of
 from rewriter.schema_ddl import create_table, quoted_name
 from rewriter.settle_passes import ack_as_update, spelled_out, update_plan
 from rewriter.settled import ending
@@ -57,6 +58,7 @@ from rewriter.statements import (
     ListSystemTables,
     QueueFunction,
     ReadSystemTables,
+    RedriveQueue,
     Retry,
     SelectStream,
     Settle,
@@ -89,6 +91,9 @@ class Passes:
                 return settle_as_update(statement, self._spec(statement.name, context), context.now_sql)
             case Retry():
                 return retry_as_update(statement, self._spec(statement.name, context), context.now_sql)
+            case RedriveQueue(name):
+                dead = self._spec(name, context)
+                return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
             case QueueFunction(settles, column):
                 return _counting(self._spec(settles.name, context).name, self.plan(settles, context), column)
             case Unbound(sql, parameters, column):
@@ -203,6 +208,7 @@ class Passes:
         if statement.if_not_exists and queue in self._catalog.queues:
             return NoOperation(1050, f"Table '{queue.table}' already exists")
         options = parse_options(statement.options, self._defaults)
+        check_dead_letter(options, queue.table)
         sql = create_table(
             Name(queue.database, queue.table),
             statement.items,
@@ -210,7 +216,7 @@ class Passes:
             context.now_sql,
             if_not_exists=statement.if_not_exists,
         )
-        return Execute(sql, Effects(catalog=True), _deferred_warnings(options))
+        return Execute(sql, Effects(catalog=True))
 
     def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)
@@ -234,13 +240,6 @@ class Passes:
 def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
     assert isinstance(plan, Execute | EndInGroup), "a verb is one statement"
     return ExecuteCounting(queue, plan, column)
-
-
-def _deferred_warnings(options: QueueOptions) -> tuple[str, ...]:
-    return tuple(
-        f"queue option '{name}' is kept with the queue, but this version does not act upon it"
-        for name in options.deferred
-    )
 
 
 def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:

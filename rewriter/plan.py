@@ -113,6 +113,16 @@ class ExecuteCounting:
 
 
 @dataclass(frozen=True, slots=True)
+class Redrive:
+    """Put dead letters back into their queue: mark which, copy what is marked, delete it."""
+
+    mark: str
+    copy: str
+    delete: str
+    effects: Effects
+
+
+@dataclass(frozen=True, slots=True)
 class Rebind:
     """To be planned anew with the values of its `?` written into the text. `column`: of the result it will have."""
 
@@ -251,6 +261,7 @@ Plan = (
     | InsertAfterGroup
     | ExecuteCounting
     | Rebind
+    | Redrive
     | NoOperation
     | Subscribe
     | ShowQueues

@@ -250,7 +250,8 @@ _AS_CREATED = {
     ),
 }
 
-_EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")  # how MySQL prints what older versions do not know
+EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")
+"""How MySQL prints what older versions do not know."""
 
 
 def show_create_queue(create_table_sql: str, spec: QueueSpec) -> str:
@@ -258,7 +259,7 @@ def show_create_queue(create_table_sql: str, spec: QueueSpec) -> str:
 
     Left out: the queue's own columns as CREATE QUEUE makes them, its index, and table options (engine, charset).
     """
-    _, items = parse_create_table(_EXECUTABLE_COMMENT.sub(r"\1", create_table_sql))
+    _, items = parse_create_table(EXECUTABLE_COMMENT.sub(r"\1", create_table_sql))
     ours = {item.name.lower() for item in items if isinstance(item, ColumnItem) and _is_as_created(item)}
     kept = [_as_declared(item) for item in items if not _is_ours(item, ours)]
     columns = "\n  " + ",\n  ".join(kept) + "\n" if kept else ""

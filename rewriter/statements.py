@@ -207,6 +207,15 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class RedriveQueue:
+    """REDRIVE name [WHERE condition] [LIMIT n]; the condition may be empty."""
+
+    name: Name
+    condition: str
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class QueueFunction:
     """SELECT queue_ack(...): a verb whose count is the one value of a result. `column` is that value's name."""
 
@@ -329,6 +338,7 @@ Statement = (
     | Ack
     | Settle
     | Retry
+    | RedriveQueue
     | QueueFunction
     | Unbound
     | UpdateQueue

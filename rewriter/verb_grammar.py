@@ -1,7 +1,8 @@
-"""NACK, RELEASE, RENEW, REJECT and RETRY, and the verbs as functions for clients that can only SELECT or CALL.
+"""NACK, RELEASE, RENEW, REJECT, RETRY and REDRIVE, and the verbs as functions for clients that can only SELECT or CALL.
 
 NACK q ids | WHERE condition [DELAY duration] [REASON 'text']        RELEASE q ids | WHERE condition
 RENEW q ids | WHERE condition FOR duration                           RETRY q NOW [WHERE condition]
+REDRIVE q_dead [WHERE condition] [LIMIT n]
 REJECT q ids | WHERE condition [REASON 'text']
 queue_ack(q, id, ...)     queue_nack(q, id [, delay [, reason]])     queue_release(q, id, ...)
 queue_renew(q, id, duration)     queue_reject(q, id [, reason])
@@ -19,11 +20,12 @@ from engine.errors import InvalidOption
 from engine.options import parse_duration, parse_wait
 from rewriter.errors import UnsupportedSql
 from rewriter.settle_grammar import skip_group, take_condition, take_id, take_ids
-from rewriter.statements import Ack, QueueFunction, Retry, Settle, Statement, Unbound, Verb
+from rewriter.statements import Ack, QueueFunction, RedriveQueue, Retry, Settle, Statement, Unbound, Verb
 from rewriter.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value
 
 _REASON_AFTER = (Kind.STRING, Kind.PARAMETER)
 _DELAY_AFTER = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
+_LIMIT_DIGITS_MAX = 18  # below 2^63
 _SIGNATURES = {
     "QUEUE_ACK": "queue_ack('q', id, ...)",
     "QUEUE_NACK": "queue_nack('q', id [, delay [, reason]])",
@@ -66,6 +68,24 @@ def parse_retry(cursor: TokenCursor) -> Statement:
         raise UnsupportedSql(f"RETRY ... {cursor.word} is not supported; RETRY q NOW takes a condition")
     cursor.take_end()
     return Retry(name, condition)
+
+
+def parse_redrive(cursor: TokenCursor) -> Statement:
+    """REDRIVE q_dead [WHERE condition] [LIMIT n]."""
+    cursor.take_words("REDRIVE")
+    name = cursor.take_name()
+    condition = take_condition(cursor) if cursor.accept_words("WHERE") else ""
+    if cursor.word in ("ORDER", "RETURNING"):
+        raise UnsupportedSql(f"REDRIVE ... {cursor.word} is not supported; the oldest dead letters go first")
+    limit = None
+    if cursor.accept_words("LIMIT") and not cursor.accept_kind(Kind.PARAMETER):
+        number = cursor.accept_kind(Kind.NUMBER)
+        if number is None or not number.text.isdecimal() or len(number.text) > _LIMIT_DIGITS_MAX:
+            raise cursor.error("LIMIT takes a whole number")
+        limit = int(number.text)
+    cursor.take_end()
+    bound = any(token.kind is Kind.PARAMETER for token in cursor.tokens)
+    return _unbound(cursor) if bound else RedriveQueue(name, condition, limit)
 
 
 # --- clauses

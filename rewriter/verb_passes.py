@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, QueueSpec
 from engine.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
+from rewriter.errors import UnsupportedSql
 from rewriter.plan import Effects, Execute
 from rewriter.schema_ddl import quoted
 from rewriter.settle_passes import ids_condition, known_ids, table_of
@@ -33,7 +34,16 @@ _STEP_NS = 1000  # of the databases' clocks
 
 
 def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execute:
-    """A verb by ids or by condition."""
+    """A verb by ids or by condition.
+
+    Raises:
+        UnsupportedSql: REJECT in a dead-letter queue that has none of its own.
+    """
+    if statement.verb is Verb.REJECT and spec.options.dead_letter_of and spec.options.dead_letter is None:
+        raise UnsupportedSql(
+            f"'{spec.name.table}' is a dead-letter queue: REJECT is not supported there;"
+            " ACK ends a dead letter, REDRIVE sends it again"
+        )
     condition = ids_condition(statement.ids, spec) if statement.ids else statement.condition
     fatal = statement.verb is Verb.NACK and spec.options.fails_at_once
     outcome = replace(statement, verb=Verb.REJECT) if fatal else statement  # what is delivered, and fails, is rejected

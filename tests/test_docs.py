@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.options import DEFERRED, OF_ONE_QUEUE, OPTIONS
+from engine.options import OF_ONE_QUEUE, OPTIONS
 from proxy.config import Admin, Config, Limits, Log, Peering, Tls, User
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,8 +26,7 @@ def keys() -> Iterator[str]:
     yield from (f"admin.{name}" for name in Admin.model_fields)
     yield from (f"peers.{name}" for name in Peering.model_fields)
     yield from (f"users[].{name}" for name in User.model_fields)
-    not_here = {*OF_ONE_QUEUE, *DEFERRED}  # what is only kept
-    yield from (f"queue_defaults.{name}" for name in OPTIONS if name not in not_here)
+    yield from (f"queue_defaults.{name}" for name in OPTIONS if name not in OF_ONE_QUEUE)
 
 
 @pytest.mark.parametrize("key", list(keys()))

@@ -32,6 +32,12 @@ INDEX_COLUMNS = (
 )
 """A table's indexes, column by column."""
 
+GENERATED_COLUMNS = (
+    "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+    " AND (EXTRA LIKE '%VIRTUAL GENERATED%' OR EXTRA LIKE '%STORED GENERATED%')"  # not MySQL's DEFAULT_GENERATED
+)
+"""A table's columns that are computed."""
+
 
 def list_tables(connection: StoreConnection) -> list[TableInfo]:
     """Every marked table. One that is dropped while we read is left out."""
@@ -54,7 +60,9 @@ def _read(connection: StoreConnection, name: QueueName, comment: str) -> TableIn
         if error.errno != _NO_SUCH_TABLE:
             raise
         return None
-    return TableInfo(name, comment, columns, _indexes(connection, name.database, name.table))
+    generated = connection.query(GENERATED_COLUMNS, (name.database, name.table))
+    indexes = _indexes(connection, name.database, name.table)
+    return TableInfo(name, comment, columns, indexes, frozenset(str(row[0]).lower() for row in generated))
 
 
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from engine.model import Layout, QueueSpec
 from engine.statements.archive import table_of
 from engine.statements.dialect import Dialect, quote
-from engine.states import not_set_aside
+from engine.states import REJECTED_NS, not_set_aside
 
 
 def placeholders(count: int) -> str:
@@ -101,6 +101,10 @@ class QueueStatements:
             f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = COALESCE(epoch, 0) + 1"
             f" WHERE id IN ({placeholders(count)})"
         )
+
+    def set_aside(self, count: int) -> str:
+        """Reject rows that this transaction has locked."""
+        return f"UPDATE {self._table} SET time_next = {REJECTED_NS} WHERE id IN ({placeholders(count)})"
 
     def rows(self, count: int) -> str:
         """Whole rows, as they are after the lease."""

@@ -31,13 +31,22 @@ INDEX_COLUMNS = (
 )
 """A table's indexes, column by column."""
 
+GENERATED_COLUMNS = "SELECT lower(name) FROM pragma_table_xinfo(?) WHERE hidden IN (2, 3)"
+"""A table's columns that are computed."""
+
 
 def list_tables(connection: StoreConnection) -> list[TableInfo]:
     """Every marked table."""
     if not connection.query(META_EXISTS):
         return []
     return [
-        TableInfo(QueueName(DATABASE, name), comment, connection.describe(DATABASE, name), _indexes(connection, name))
+        TableInfo(
+            QueueName(DATABASE, name),
+            comment,
+            connection.describe(DATABASE, name),
+            _indexes(connection, name),
+            frozenset(str(row[0]) for row in connection.query(GENERATED_COLUMNS, (name,))),
+        )
         for name, comment in connection.query(MARKED_TABLES, (QUEUE_MARK,))
     ]
 

@@ -240,14 +240,8 @@ def test_if_exists_leaves_a_note(sql, name):
     assert name in warnings[0][2]
 
 
-def test_options_not_acted_upon_yet_are_kept_and_warned_of(sql, queue):
+def test_options_are_shown_as_given(sql, queue):
     q = queue("a INT", max_attempts=5, order_key="'a'", on_failure="'skip'")
     text = sql.row(f"SHOW CREATE QUEUE {q}")[1]
     for part in ("max_attempts = 5", "order_key = 'a'", "on_failure = 'skip'"):
         assert part in text
-    other = f"{q}_again"
-    sql(f"CREATE QUEUE {other} (a INT) WITH (max_attempts = 5)")
-    warnings = sql.rows("SHOW WARNINGS")
-    assert [(row[0], row[1]) for row in warnings] == [("Warning", 1235)]
-    assert "max_attempts" in warnings[0][2]
-    sql(f"DROP QUEUE {other}")

@@ -207,6 +207,7 @@ class MemoryStore:
 
         async def work() -> Claim:
             now, last = self._now_ns(), max(delays_ns)
+            rejected: list[MessageId] = []
             allowed, held_back = self._chosen(queue, ids, now)
             for row in self._rows(queue, allowed):
                 if row.id in self.locked or (row.time_next is not None and row.time_next > now):
@@ -214,10 +215,16 @@ class MemoryStore:
                 if condition is not None and not _fits(condition, row):
                     continue
                 due_ns, epoch = row.due_ns, row.epoch or 0
+                if 0 < queue.options.attempts_max <= epoch:
+                    row.time_next = REJECTED_NS
+                    rejected.append(row.id)
+                    continue
                 row.time_next, row.epoch = lease_end(now + delays_ns[min(epoch, last)]), epoch + 1
                 messages.append(Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values()))
             self._charge(queue, len(messages), now)
-            return Claim(now, tuple(messages), tuple(held_back), self._hold(queue, now) if held_back else None)
+            return Claim(
+                now, tuple(messages), tuple(held_back), self._hold(queue, now) if held_back else None, tuple(rejected)
+            )
 
         try:
             return await self._call("claim", work)
@@ -252,6 +259,26 @@ class MemoryStore:
             return count
 
         return await self._call("release", work)
+
+    async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
+        async def work() -> list[MessageId]:
+            rows = self._rows(queue, list(self._table(queue)))
+            return [row.id for row in rows if row.time_next == REJECTED_NS][:limit]
+
+        return await self._call("rejected", work)
+
+    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+        async def work() -> int:
+            target = self._table(dead)
+            rows = [row for row in self._rows(queue, ids) if row.time_next == REJECTED_NS and row.id not in self.locked]
+            if any(row.id in target and target[row.id].time_acked is None for row in rows):
+                raise BackendError("Duplicate entry", 1062, "23000")
+            for row in rows:
+                del self.tables[queue.name][row.id]
+                target[row.id] = replace(row, time_next=self._now_ns(), epoch=0)
+            return len(rows)
+
+        return await self._call("bury", work)
 
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
         return None

@@ -44,6 +44,8 @@ class StoreBench(Protocol):
 
     async def lock(self, id_: MessageId) -> None: ...
 
+    async def beside(self, table: str) -> QueueSpec: ...
+
     async def close(self) -> None: ...
 
 
@@ -77,6 +79,12 @@ class MemoryBench:
 
     async def lock(self, id_: MessageId) -> None:
         self.store.locked.add(id_)
+
+    async def beside(self, table: str) -> QueueSpec:
+        """Another queue, empty, of the same columns."""
+        other = make_spec(QueueName(NAME.database, table))
+        self.store.serve(self.spec, other)
+        return other
 
     async def close(self) -> None:
         await self.store.close()
@@ -116,6 +124,14 @@ class SqlBench:
 
     async def lock(self, id_: MessageId) -> None:
         raise NotImplementedError("rows cannot be locked here")
+
+    async def create(self, table: str) -> None:
+        raise NotImplementedError
+
+    async def beside(self, table: str) -> QueueSpec:
+        """Another queue, empty, of the same columns."""
+        await self.create(table)
+        return (await self.store.load_catalog(QueueCatalog())).queues[QueueName(self.spec.name.database, table)]
 
 
 class SqliteBench(SqlBench):

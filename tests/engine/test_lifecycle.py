@@ -30,7 +30,7 @@ GONE = BackendUnavailable("server has gone away", 2006)
 
 def database_work(w):
     """Calls that concern messages: all but the catalog's and the purger's periodic ones."""
-    return sum(count for name, count in w.store.calls.items() if name not in ("load_catalog", "purge"))
+    return sum(count for name, count in w.store.calls.items() if name not in ("load_catalog", "purge", "rejected"))
 
 
 # --- idling

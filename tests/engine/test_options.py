@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from engine.errors import InvalidOption, InvalidQueueTable
 from engine.options import (
-    DEFERRED,
     QueueOptions,
+    check_dead_letter,
     from_comment,
     option_items,
     parse_duration,
@@ -75,11 +75,24 @@ def test_absurd_values_are_refused(name: str, value: str | int) -> None:
         parse_options({name: value})
 
 
-def test_options_that_are_only_kept_are_told_from_those_in_force() -> None:
-    assert parse_options({"prefetch": 5, "max_attempts": 0, "on_failure": "BLOCK"}).deferred == ()
-    options = parse_options({"max_attempts": 5, "dead_letter": "lost", "max_concurrency": 3})
-    assert options.deferred == DEFERRED
+def test_attempts_and_dead_letters_are_kept_in_the_comment() -> None:
+    options = parse_options({"max_attempts": 5, "dead_letter": "lost", "dead_letter_of": "q"})
     assert from_comment(to_comment(options), "t") == options
+    assert "max_attempts=5,dead_letter=lost" in to_comment(options)
+
+
+def test_how_often_a_message_is_delivered() -> None:
+    assert QueueOptions().attempts_max == 0
+    assert parse_options({"max_attempts": 3}).attempts_max == 3
+    assert parse_options({"on_failure": "dead_letter"}).attempts_max == 0
+    assert parse_options({"on_failure": "dead_letter", "order_key": "a"}).attempts_max == 1
+    assert parse_options({"on_failure": "dead_letter", "order_key": "a", "max_attempts": 4}).attempts_max == 1
+
+
+def test_a_queue_is_not_its_own_dead_letter_queue() -> None:
+    with pytest.raises(InvalidOption, match="dead_letter"):
+        check_dead_letter(parse_options({"dead_letter": "Q"}), "q")
+    check_dead_letter(parse_options({"dead_letter": "other"}), "q")
 
 
 def test_limits_and_order_are_kept_in_the_comment() -> None:
@@ -91,7 +104,10 @@ def test_limits_and_order_are_kept_in_the_comment() -> None:
 
 
 def test_options_at_their_defaults_leave_no_trace_in_the_comment() -> None:
-    assert not any(name in to_comment(QueueOptions()) for name in DEFERRED)
+    assert not any(
+        name in to_comment(QueueOptions())
+        for name in ("max_attempts", "dead_letter", "max_rate", "order_key", "on_failure")
+    )
 
 
 def test_a_long_ack_wait_lifts_the_default_bound_of_the_backoff() -> None:

@@ -117,3 +117,22 @@ def test_sigterm_with_an_idle_and_a_busy_client(new_gate):
     client = Sql(gate.connect())
     assert client.rows("SELECT * FROM q") == []
     client.close()
+
+
+def test_what_is_rejected_when_the_proxy_dies_is_moved_by_the_next(new_gate):
+    """Killed between the commit of a REJECT and the move, or in the middle of it, again and again."""
+    gate = new_gate()
+    gate.start()
+    client = Sql(gate.connect())
+    client("CREATE QUEUE q (n INT) WITH (poll_interval = '1s')")
+    client(f"INSERT INTO q (n) VALUES {', '.join(f'({n})' for n in range(1, 401))}")
+    for batch in range(4):
+        client(f"REJECT q WHERE n % 4 = {batch} REASON 'no'")
+        gate.kill()
+        client.connection._force_close()
+        gate.start()
+        client = Sql(gate.connect())
+    wait_until(lambda: client.value("SELECT COUNT(*) FROM q") == 0, timeout=30, what="the last of the moves")
+    assert client.value("SELECT COUNT(*) FROM q_dead") == 400
+    assert client.value("SELECT COUNT(DISTINCT n) FROM q_dead WHERE last_error = 'no' AND state = 'dead'") == 400
+    client.close()

@@ -185,10 +185,6 @@ USE
 RELEASE SAVEPOINT a
 --> pass through
 
--- REDRIVE
-REDRIVE q_dead LIMIT 5
---> error 1235 (42000): REDRIVE is not supported by this version; there are no dead-letter queues yet
-
 -- ALTER QUEUE
 ALTER QUEUE q SET (ack_wait = 5, max_rate = '10/s',);
 --> execute: ALTER TABLE `shop`.`q` COMMENT='vitess_message,vt_ack_wait=5,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10'
@@ -225,11 +221,11 @@ ALTER QUEUE q RESUME
 
 -- ALTER QUEUE with an option that there is not
 ALTER QUEUE q SET (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, archive, batch_size, cache_size, dead_letter, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, archive, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- ALTER QUEUE: an unknown option has no default either
 ALTER QUEUE q SET (colour = DEFAULT)
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, archive, batch_size, cache_size, dead_letter, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, archive, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- ALTER QUEUE to what contradicts an option it has
 ALTER QUEUE q SET (min_backoff = '10s', max_backoff = '5s')

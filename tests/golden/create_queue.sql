@@ -136,13 +136,12 @@ CREATE QUEUE n (a INT)
 
 -- an unknown option
 CREATE QUEUE n (a INT) WITH (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, archive, batch_size, cache_size, dead_letter, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, archive, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- an option that is only kept
 CREATE QUEUE n (a INT) WITH (max_attempts = 5)
 --> execute: CREATE TABLE `shop`.`n` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_next BIGINT NULL DEFAULT (time_scheduled), epoch BIGINT NOT NULL DEFAULT 0, time_created BIGINT NOT NULL DEFAULT (NOW_NS()), time_acked BIGINT NULL, state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL, first_error VARCHAR(1000) NULL, last_error VARCHAR(1000) NULL, a INT, KEY queuegate_due (time_acked, priority, time_next)) COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=5'
 --> catalog
---> warning queue option 'max_attempts' is kept with the queue, but this version does not act upon it
 
 -- an absurd option
 CREATE QUEUE n (a INT) WITH (ack_wait = -5)
@@ -170,11 +169,11 @@ CREATE QUEUE n (a INT) WITH (message_cols = 'id|nope')
 
 -- prose in the comment
 CREATE QUEUE n (a INT) COMMENT 'my queue'
---> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: archive, dead_letter, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+--> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: archive, dead_letter, dead_letter_of, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
 
 -- an unknown key in the comment
 CREATE QUEUE n (a INT) COMMENT 'vt_colour=red'
---> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: archive, dead_letter, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+--> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: archive, dead_letter, dead_letter_of, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
 
 -- an option in both
 CREATE QUEUE n (a INT) COMMENT 'vt_ack_wait=1' WITH (ack_wait = 2)

@@ -265,3 +265,51 @@ CALL mine.queue_ack('q', 1)
 -- call with too much
 CALL queue_renew('q', 1, 5, 6)
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', 6)' at line 1 (queue_renew('q', id, duration))
+
+-- redrive
+REDRIVE q_dead
+--> mark: UPDATE `shop`.`q_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
+--> copy: INSERT INTO `shop`.`q` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `payload` FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> delete: DELETE FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> touched shop.q
+--> uncertain shop.q_dead
+
+-- redrive some
+REDRIVE q_dead WHERE last_error LIKE 'x%' LIMIT 5;
+--> mark: UPDATE `shop`.`q_dead` SET time_next = 9223372036854775805 WHERE (last_error LIKE 'x%') AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
+--> copy: INSERT INTO `shop`.`q` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `payload` FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> delete: DELETE FROM `shop`.`q_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> touched shop.q
+--> uncertain shop.q_dead
+
+-- redrive of a dead-letter queue made by hand
+REDRIVE orders_dead
+--> mark: UPDATE `shop`.`orders_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
+--> copy: INSERT INTO `shop`.`orders` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `payload` FROM `shop`.`orders_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> delete: DELETE FROM `shop`.`orders_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> touched shop.orders
+--> uncertain shop.orders_dead
+
+-- redrive of what is no dead-letter queue
+REDRIVE bare
+--> error 1235 (42000): REDRIVE bare is not possible: no queue has it for its dead-letter queue; move the messages by INSERT ... SELECT
+
+-- redrive where the queue is gone
+REDRIVE lost_dead
+--> error 1235 (42000): REDRIVE lost_dead is not possible: its queue 'lost' is gone; move the messages by INSERT ... SELECT
+
+-- redrive with an order
+REDRIVE q_dead ORDER BY id
+--> error 1235 (42000): REDRIVE ... ORDER is not supported; the oldest dead letters go first
+
+-- redrive with parameters
+REDRIVE q_dead WHERE user_id = ? LIMIT ?
+--> plan again with 2 values
+
+-- redrive without a number
+REDRIVE q_dead LIMIT x
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'x' at line 1 (LIMIT takes a whole number)
+
+-- reject of a dead letter
+REJECT q_dead 1
+--> error 1235 (42000): 'q_dead' is a dead-letter queue: REJECT is not supported there; ACK ends a dead letter, REDRIVE sends it again

@@ -27,6 +27,7 @@ from rewriter.plan import (
     PlanContext,
     ReadSystem,
     Rebind,
+    Redrive,
     ShowCreateQueue,
     ShowProcessList,
     ShowQueues,
@@ -97,6 +98,8 @@ def rendered(plan: Plan) -> list[str]:
             return [*lines, f"message of {follow}, {own}", *_effects(effects)]
         case ExecuteCounting(_, counts, column):
             return [f"tell the count as {column}", *rendered(counts)]
+        case Redrive(mark, copy, delete, effects):
+            return [f"mark: {mark}", f"copy: {copy}", f"delete: {delete}", *_effects(effects)]
         case Rebind(sql, parameters, column):
             return [f"plan again with {parameters} values" + (f", a result with {column}" if column else "")]
         case NoOperation(errno, note):

@@ -36,7 +36,8 @@ def spec(
         *system,
         *(ColumnMeta(name, VARCHAR, UTF8MB4) for name in user),
     )
-    return QueueSpec(QueueName(database, table), QueueOptions(), columns, ("id", *user))
+    generated = frozenset(("state",)).difference(user)
+    return QueueSpec(QueueName(database, table), QueueOptions(), columns, ("id", *user), generated=generated)
 
 
 FIRST_LAYOUT = QueueSpec(
@@ -86,7 +87,16 @@ def grouped(table: str, *columns: str) -> QueueSpec:
     return replace(one, columns=fields, options=parse_options({"group_key": columns[0] if columns else "order_id"}))
 
 
+def dead_letters(table: str, source: str | None, *columns: str) -> QueueSpec:
+    """A dead-letter queue; without a source, one made by hand."""
+    one = spec("shop", table, user=("user_id", "payload", *columns))
+    return replace(one, options=QueueOptions(dead_letter_of=source))
+
+
 SPECS = (
+    dead_letters("q_dead", "q", "attempts", "source"),
+    dead_letters("orders_dead", None),
+    dead_letters("lost_dead", "lost"),
     grouped("parts"),
     grouped("jobs", "job"),
     limited(),

@@ -1,0 +1,280 @@
+"""Dead letters: by REJECT and by max_attempts, what is kept of them, and REDRIVE (docs/dead-letters.md)."""
+
+from __future__ import annotations
+
+import time
+
+import mysql.connector
+import pytest
+from servers import NS, wait_until
+
+QUICK = {"ack_wait": "'50ms'", "min_backoff": "'10ms'", "max_backoff": "'50ms'"}
+
+
+@pytest.fixture
+def queue(queue, gate):
+    """As `queue`, and its dead-letter queue is dropped with it."""
+    from servers import Sql
+
+    made = []
+
+    def make(*columns, **options):
+        made.append(queue(*columns, **options))
+        return made[-1]
+
+    yield make
+    client = Sql(gate.connect())
+    for name in made:
+        client(f"DROP TABLE IF EXISTS {name}_dead")
+    client.close()
+
+
+def moved(sql, q, count):
+    """Wait until so many are in the dead-letter queue."""
+
+    def there():
+        return q + "_dead" in sql.column("SHOW QUEUES") and sql.value(f"SELECT COUNT(*) FROM {q}_dead") == count
+
+    wait_until(there, what=f"{count} dead letters of {q}")
+
+
+def test_a_rejected_message_moves_with_all_it_has(sql, queue):
+    q = queue(
+        "user_id BIGINT(10) NOT NULL, payload VARCHAR(256) UNIQUE, price DECIMAL(10,3), twice INT AS (user_id * 2)"
+    )
+    sql(f"INSERT INTO {q} (user_id, payload, price, priority) VALUES (7, 'größe', 1.250, 3), (8, 'kept', 2, 4)")
+    before = sql.row(
+        f"SELECT id, user_id, payload, price, twice, priority, time_created, time_scheduled FROM {q} LIMIT 1"
+    )
+    assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1") == [(1,)]
+    assert sql(f"NACK {q} 1 REASON 'first'") == 1
+    assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [(1,)]
+    sql_time = time.time_ns()
+    assert sql(f"REJECT {q} 1 REASON 'bad JSON'") == 1
+    moved(sql, q, 1)
+    columns = "id, user_id, payload, price, twice, priority, time_created, time_scheduled"
+    assert sql.row(f"SELECT {columns} FROM {q}_dead") == before
+    row = sql.row(f"SELECT attempts, first_error, last_error, source, state, epoch, time_acked FROM {q}_dead")
+    assert row == (2, "first", "bad JSON", q, "dead", 0, None)
+    assert abs(sql.value(f"SELECT time_dead FROM {q}_dead") - sql_time) < 10 * NS
+    assert sql.column(f"SELECT id FROM {q}") == [2]
+
+
+def test_max_attempts_bounds_the_deliveries(sql, queue, stream):
+    q = queue("n INT", max_attempts=3, **QUICK)
+    receiver = stream(f"SELECT id, epoch FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    moved(sql, q, 1)
+    assert receiver.rows == [(1, 1), (1, 2), (1, 3)]
+    assert sql.row(f"SELECT id, attempts, last_error, state FROM {q}_dead") == (1, 3, None, "dead")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
+    sql(f"INSERT INTO {q} (n) VALUES (2)")
+    assert receiver.wait(4)[3] == (2, 1)
+    assert sql(f"ACK {q} 2") == 1
+
+
+def test_acked_in_its_last_delivery_is_no_dead_letter(sql, queue):
+    q = queue("n INT", max_attempts=1, ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 2") == [1, 2]
+    assert sql(f"NACK {q} 2") == 1
+    assert sql(f"ACK {q} 1") == 1
+    assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 NOWAIT") == []
+    moved(sql, q, 1)
+    assert sql.column(f"SELECT id FROM {q}_dead") == [2]
+    assert sql.column(f"SELECT id FROM {q}") == [1]
+
+
+def test_a_released_delivery_does_not_count(sql, queue):
+    q = queue("n INT", max_attempts=1, ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    for _ in range(3):
+        assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
+        assert sql(f"RELEASE {q} 1") == 1
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 1
+
+
+def test_the_dead_letter_queue_is_a_queue(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    assert sql(f"REJECT {q} WHERE n <= 2") == 2
+    moved(sql, q, 2)
+    receiver = stream(f"SELECT * FROM STREAM {q}_dead")
+    assert receiver.columns == ["id", "n", "attempts", "time_dead", "source"]
+    assert sorted(row[:3] for row in receiver.wait(2)) == [(1, 1, 0), (2, 2, 0)]
+    assert sql(f"NACK {q}_dead 2 REASON 'still'") == 1
+    assert receiver.wait(3)[2][0] == 2
+    assert sql(f"ACK {q}_dead 1") == 1
+    assert sql.column(f"SELECT state FROM {q}_dead ORDER BY id") == ["acked", "dead"]
+    assert sql(f"REJECT {q} 3") == 1
+    assert receiver.wait(4)[3][0] == 3
+    errno, told = sql.error(f"REJECT {q}_dead 3")
+    assert errno == 1235 and "REDRIVE" in told
+    assert "dead_letter_of" in sql.row(f"SHOW CREATE QUEUE {q}_dead")[1]
+
+
+def test_the_option_names_another_queue_made_by_hand(sql, queue, name):
+    q = queue("n INT, more VARCHAR(20)", dead_letter=f"'{name}'")
+    sql(f"CREATE QUEUE {name} (n INT, note VARCHAR(20) DEFAULT 'x', attempts INT)")
+    sql(f"INSERT INTO {q} (n, more) VALUES (5, 'y')")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1") == [1]
+    assert sql(f"REJECT {q} 1 REASON 'no'") == 1
+    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {name}"), what="the dead letter")
+    assert sql.row(f"SELECT id, n, note, attempts, last_error FROM {name}") == (1, 5, "x", 1, "no")
+    assert sql(f"REDRIVE {name}") == 1
+    assert sql.row(f"SELECT id, n, more, epoch, last_error FROM {q}") == (1, 5, None, 0, "no")
+    sql(f"DROP QUEUE {name}")
+
+
+@pytest.mark.parametrize("id_type", ["VARCHAR(40)", "VARBINARY(16)"])
+def test_ids_of_other_kinds_keep_their_value(sql, queue, id_type):
+    q = queue(f"id {id_type} PRIMARY KEY, n INT")
+    sql(f"INSERT INTO {q} (id, n) VALUES ('a', 1), ('b', 2)")
+    assert sql(f"REJECT {q} WHERE n = 2") == 1
+    moved(sql, q, 1)
+    assert sql.value(f"SELECT n FROM {q}_dead WHERE id = 'b'") == 2
+    assert sql(f"REDRIVE {q}_dead") == 1
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL") == 2
+
+
+# --- transactions
+
+
+def test_a_rejection_is_of_its_transaction(sql, queue, connect):
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    other = connect(autocommit=False)
+    other("BEGIN")
+    assert other(f"REJECT {q} 1") == 1
+    other("ROLLBACK")
+    other("BEGIN")
+    assert other(f"REJECT {q} 2") == 1
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 2
+    other("COMMIT")
+    moved(sql, q, 1)
+    assert sql.column(f"SELECT id FROM {q}") == [1]
+
+
+# --- REDRIVE
+
+
+@pytest.fixture
+def dead(sql, queue):
+    """A queue with one message left and five dead letters."""
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3), (4), (5), (6)")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 5") == [1, 2, 3, 4, 5]
+    assert sql(f"REJECT {q} 1, 2, 3, 4, 5 REASON 'bad'") == 5
+    moved(sql, q, 5)
+    return q
+
+
+def test_redrive_puts_dead_letters_back(sql, dead, stream):
+    q = dead
+    receiver = stream(f"SELECT id, n, epoch FROM STREAM {q}")
+    assert receiver.wait(1) == [(6, 6, 1)]
+    assert sql(f"REDRIVE {q}_dead WHERE n IN (2, 3)") == 2
+    assert sorted(receiver.wait(3)[1:]) == [(2, 2, 1), (3, 3, 1)]
+    assert sql.column(f"SELECT id FROM {q}_dead ORDER BY id") == [1, 4, 5]
+    assert sql.row(f"SELECT first_error, last_error FROM {q} WHERE id = 2") == ("bad", "bad")
+    assert sql(f"REDRIVE {q}_dead LIMIT 2") == 2
+    assert len(receiver.wait(5)) == 5
+    assert sql(f"REDRIVE {q}_dead") == 1
+    assert sql(f"REDRIVE {q}_dead") == 0
+    assert len(receiver.wait(6)) == 6
+
+
+def test_redrive_belongs_to_the_clients_transaction(sql, dead, connect, stream):
+    q = dead
+    other = connect(autocommit=False)
+    other("BEGIN")
+    assert other(f"REDRIVE {q}_dead") == 5
+    assert other.value(f"SELECT COUNT(*) FROM {q}") == 6
+    other("ROLLBACK")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}_dead WHERE state = 'dead'") == 5
+    other("BEGIN")
+    assert other(f"REDRIVE {q}_dead LIMIT 1") == 1
+    other("COMMIT")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 2
+
+
+def test_a_redriven_message_may_die_again(sql, dead):
+    q = dead
+    assert sql(f"REDRIVE {q}_dead WHERE n = 1") == 1
+    assert sql(f"REJECT {q} 1 REASON 'again'") == 1
+    moved(sql, q, 5)
+    assert sql.row(f"SELECT attempts, first_error, last_error FROM {q}_dead WHERE id = 1") == (0, "bad", "again")
+
+
+def test_redrive_changes_nothing_where_an_id_is_taken(sql, dead):
+    q = dead
+    sql(f"INSERT INTO {q} (id, n) VALUES (3, 33)")
+    assert sql.error(f"REDRIVE {q}_dead")[0] == 1062
+    assert sql.value(f"SELECT COUNT(*) FROM {q}_dead WHERE state = 'dead' AND time_next < 9000000000000000000") == 5
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 2
+    assert sql(f"REDRIVE {q}_dead WHERE id <> 3") == 4
+
+
+def test_redrive_prepared(gate, sql, dead):
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+    cursor = link.cursor(prepared=True)
+    cursor.execute(f"REDRIVE {dead}_dead WHERE n > ? LIMIT ?", (2, 2))
+    assert cursor.rowcount == 2
+    link.close()
+    assert sql.value(f"SELECT COUNT(*) FROM {dead}_dead") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("REDRIVE {q}", 1235),  # no dead-letter queue
+        ("REDRIVE nowhere_at_all", 1146),
+        ("REDRIVE {q}_dead LIMIT x", 1064),
+        ("REDRIVE {q}_dead ORDER BY n", 1235),
+        ("REDRIVE {q}_dead WHERE nonsense = 1", 1054),
+    ],
+)
+def test_redrive_says_what_is_wrong(sql, dead, text, number):
+    assert sql.error(text.format(q=dead))[0] == number
+
+
+# --- what cannot be moved
+
+
+def test_a_name_that_is_taken_holds_up_the_rejected_only(sql, queue, stream):
+    q = queue("n INT")
+    sql(f"CREATE TABLE {q}_dead (a INT)")
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    receiver.wait(2)
+    assert sql(f"REJECT {q} 1") == 1
+    sql(f"INSERT INTO {q} (n) VALUES (3)")
+    assert receiver.wait(3)[2] == (3,)
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE id = 1 AND time_acked IS NULL") == 1
+    sql(f"DROP TABLE {q}_dead")
+    moved(sql, q, 1)
+    assert receiver.rows == [(1,), (2,), (3,)]
+
+
+def test_an_id_that_is_there_already_holds_up_that_message_only(sql, dead):
+    q = dead
+    sql(f"INSERT INTO {q} (id, n) VALUES (1, 11), (7, 7)")
+    assert sql(f"REJECT {q} 1, 7") == 2
+    moved(sql, q, 6)
+    assert sql.column(f"SELECT id FROM {q} ORDER BY id") == [1, 6]
+    assert sql.value(f"SELECT n FROM {q}_dead WHERE id = 1") == 1
+
+
+def test_an_acked_dead_letter_gives_way_to_another_of_its_id(sql, dead):
+    q = dead
+    assert sql(f"ACK {q}_dead 1") == 1
+    sql(f"INSERT INTO {q} (id, n) VALUES (1, 11)")
+    assert sql(f"REJECT {q} 1") == 1
+    wait_until(lambda: sql.rows(f"SELECT n, state FROM {q}_dead WHERE id = 1") == [(11, "dead")])
+
+
+def test_a_queue_cannot_be_its_own_dead_letter_queue(sql, name):
+    errno, text = sql.error(f"CREATE QUEUE {name} (n INT) WITH (dead_letter = '{name}')")
+    assert errno == 1231 and "dead_letter" in text
