@@ -94,7 +94,8 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._timeline = timeline
         self._fault = fault
         self.dead = False
-        self._left: list[asyncio.Task[Any]] = []
+        self._made: list[asyncio.Task[Any]] = []
+        self.set_task_factory(self._make_task)
         self.set_exception_handler(self._unhandled)
         timeline.join(self)
 
@@ -114,17 +115,26 @@ class ProcessLoop(asyncio.BaseEventLoop):
         finally:
             _set_running(None)
 
+    def _make_task(self, loop: Any, work: Any, **options: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(work, loop=self, **options)
+        self._made.append(task)  # asyncio's own list is of all loops, and looked through from end to end
+        return task
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """Those that are not done, in the order in which they were made."""
+        self._made = [task for task in self._made if not task.done()]
+        return self._made
+
     def kill(self) -> None:
         """As kill -9: nothing of it runs any more. Its tasks are kept until `dispose`."""
         self.dead = True
-        self._left = list(asyncio.all_tasks(self))
         self._timeline.leave(self)
         self.close()
 
     def dispose(self) -> None:
         """Take apart what is left of a dead process; what its code does then reaches nobody."""
         _set_running(self)
-        for task in self._left:
+        for task in self.tasks():
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):
                 task.get_coro().close()  # type: ignore[union-attr]

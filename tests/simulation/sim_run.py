@@ -101,6 +101,7 @@ class Tally:
 def run_chunk(seeds: range) -> Tally:
     """Some seeds, one after the other."""
     tally = Tally()
+    gc.freeze()
     gc.disable()  # a world is garbage as a whole
     for seed in seeds:
         tally.add(simulate(scenario(seed)))
@@ -155,7 +156,8 @@ def run(first: int, count: int, jobs: int) -> int:
         if time.monotonic() - told > 5 or total.seeds == count:
             told = time.monotonic()
             rate = total.seeds / (told - began)
-            print(f"{total.seeds} of {count} seeds, {rate:.0f} a second, {len(total.failed)} failed", flush=True)
+            failed = f"{len(total.failed)} failed" + "".join(f" {seed}" for seed in sorted(total.failed)[:5])
+            print(f"{total.seeds} of {count} seeds, {rate:.0f} a second, {failed}", flush=True)
     print(", ".join(f"{number} {name}" for name, number in sorted(total.counts.items())))
     for seed in sorted(total.failed)[:3]:
         print(report(simulate(scenario(seed))))

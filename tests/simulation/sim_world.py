@@ -102,7 +102,7 @@ class World:
 
     def _stop_clients(self) -> None:
         """Every client drops what it does, in the order in which it was begun."""
-        for task in sorted(asyncio.all_tasks(self._clients), key=lambda task: int(task.get_name().split("-")[1])):
+        for task in list(self._clients.tasks()):
             task.cancel()
 
     def _end_chaos(self) -> None:
