@@ -107,7 +107,9 @@ class DeadLetterMover(Service):
                 count = await self._move(dead, ids[start : start + MOVE_MAX])
                 moved += count
                 self._metrics.dead_lettered += count
-            self._moves.moved(CommitReport(touched=frozenset((dead.name,))))
+            # A message that is gone may let the next of its key go.
+            behind = {self.queue.name} if self.queue.options.order_key is not None else set()
+            self._moves.moved(CommitReport(touched=frozenset((dead.name, *behind))))
             if len(ids) < MOVE_MAX:
                 return moved
         return moved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pymysql
 import pytest
 from servers import in_threads, wait_until
 
@@ -270,3 +271,39 @@ def test_limits_hold_while_many_work_at_once(gate, sql, queue, connect):
     for k in range(11):
         mine = [id_ for id_, key in seen if key == k]
         assert mine == sorted(mine)
+
+
+# --- on_failure = 'dead_letter'
+
+
+def test_a_failed_message_goes_to_the_dead_letter_queue_and_the_next_of_its_key_follows(sql, queue, stream):
+    q = queue("k INT", order_key="'k'", on_failure="'dead_letter'", poll_interval="'10m'")
+    receiver = stream(f"SELECT id FROM STREAM {q} WITH (ack_wait = '1h')")
+    sql(f"INSERT INTO {q} (k) VALUES (1), (1), (1)")
+    receiver.wait(1)
+    sql(f"NACK {q} 1 DELAY 3600 REASON 'no good'")
+    assert receiver.wait(2) == [(1,), (2,)]
+    wait_until(lambda: sql.column(f"SELECT id FROM {q} ORDER BY id") == [2, 3], what="the move")
+    assert sql.rows(f"SELECT id, k, last_error, attempts FROM {q}_dead") == [(1, 1, "no good", 1)]
+    sql(f"ACK {q} 2")
+    receiver.wait(3)
+    sql(f"DROP QUEUE {q}_dead")
+
+
+def test_a_lease_that_runs_out_is_a_failure_too(sql, queue, stream):
+    q = queue("k INT", order_key="'*'", on_failure="'dead_letter'", ack_wait="'300ms'", min_backoff=0)
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (k) VALUES (1), (2)")
+    receiver.wait(1)
+    assert receiver.wait(2) == [(1,), (2,)]
+    wait_until(lambda: dead_ids(sql, q) == [1, 2], what="both to be dead")
+    assert sql.column(f"SELECT id FROM {q}") == []
+    sql(f"DROP QUEUE {q}_dead")
+
+
+def dead_ids(sql, q):
+    """What lies in the dead-letter queue, once it is there."""
+    try:
+        return sorted(sql.column(f"SELECT id FROM {q}_dead"))
+    except pymysql.err.ProgrammingError:
+        return None
