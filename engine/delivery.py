@@ -139,8 +139,8 @@ def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     options = facts.queue.options
     if options.paused:
         yield "paused", "the queue is paused; ALTER QUEUE ... RESUME goes on"
-    if 0 < options.max_attempts <= row.epoch:
-        text = f"has had its {options.max_attempts} deliveries and goes to the dead-letter queue at the next look"
+    if 0 < options.attempts_max <= row.epoch:
+        text = f"has had its {_deliveries(options.attempts_max)} and goes to the dead-letter queue at the next look"
         yield "exhausted", text + _error(row)
     if row.held is not None:
         yield "blocked", f"key blocked by {row.held}, which is in flight"

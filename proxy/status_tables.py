@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from engine.dead_letter import dead_letter_name
 from engine.delivery import moment
 from engine.model import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
 from engine.store import Held
@@ -121,8 +122,7 @@ def text_of(value: int | float | str) -> str:
 
 def dead_letter_queue(queue: QueueSpec, catalog: QueueCatalog) -> QueueSpec | None:
     """Where the queue's dead letters are, if there have been any."""
-    name = queue.options.dead_letter or f"{queue.name.table}_dead"
-    return catalog.get(QueueName(queue.name.database, name))
+    return catalog.get(dead_letter_name(queue))
 
 
 def queue_values(

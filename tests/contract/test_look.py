@@ -334,3 +334,36 @@ def test_all_of_it_can_be_prepared(gate, sql, queue):
         cursor.execute(f"EXPLAIN DELIVERY FOR {q} WHERE n = 1")
         assert [row[1] for row in cursor.fetchall()] == ["no_subscriber"]
     client.close()
+
+
+def test_a_rejected_message_is_a_dead_one(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'3h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    ((id_,),) = stream(f"SELECT id FROM STREAM {q}").wait(1)
+    try:
+        assert sql(f"REJECT {q} {id_} REASON 'bad JSON'") == 1
+        assert f"{q}_dead" in state_of(sql, q, f"id = {id_}", "dead")
+        row = eventually(sql, q, Dead=1, Parked=0, In_flight=0)
+        assert (row["Rejected_total"], row["Dead_lettered_total"]) == (1, 1)
+    finally:
+        sql(f"DROP QUEUE IF EXISTS {q}_dead")
+
+
+def test_a_message_that_is_rejected_and_not_moved_yet_says_so(sql, queue, connect):
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    other = connect(autocommit=False)
+    assert other(f"REJECT {q} 1 REASON 'bad JSON'") == 1
+    ((_, state, text),) = explained(other, q, "id = 1")
+    assert state == "rejected" and text.endswith("last error: bad JSON")
+    other("ROLLBACK")
+    assert explained(sql, q, "id = 1")[0][1] == "no_subscriber"
+
+
+def test_a_message_that_has_had_its_deliveries_says_so(sql, queue):
+    q = queue("n INT", max_attempts=2)
+    sql(f"INSERT INTO {q} (n, epoch) VALUES (1, 2), (2, 1)")
+    (first, second) = explained(sql, q, "n > 0")
+    assert first[1] == "exhausted" and "its 2 deliveries" in first[2] and "no stream is open" in first[2]
+    assert second[1] == "no_subscriber"
+    sql(f"DROP QUEUE IF EXISTS {q}_dead")
