@@ -41,7 +41,16 @@ from engine.identity import IdKind, id_kind, normalise
 from engine.in_flight import InFlight
 from engine.lane import Lane, Mode, Pass, Surroundings
 from engine.metrics import QueueMetrics
-from engine.model import Condition, Message, MessageId, QueueSpec, QueueStatus, SubscribeRequest, SubscriptionStatus
+from engine.model import (
+    Condition,
+    Message,
+    MessageId,
+    QueueSpec,
+    QueueStatus,
+    SubscribeRequest,
+    SubscriptionStatus,
+    Unmatched,
+)
 from engine.outage import Outage
 from engine.rechecker import Rechecker
 from engine.service import Service
@@ -52,9 +61,13 @@ from engine.work import DatabaseWork
 FILTERS_MAX = 32
 """Different conditions of one queue's streams: each has looks of its own, and a cache."""
 
+UNMATCHED_MAX = 1000
+"""Ready messages, the first in delivery order, that are looked at for what fits nobody."""
+
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
-_DOUBTFUL_ERRNOS = frozenset((1054, 1146))  # unknown column or table: the queue changed around the proxy
+_NO_SUCH_INDEX = 1176  # a scan names its index, as the catalog had it
+_DOUBTFUL_ERRNOS = frozenset((1054, 1146, _NO_SUCH_INDEX))  # unknown column, table: the queue changed around the proxy
 
 
 class MessageManager(Service):
@@ -141,6 +154,18 @@ class MessageManager(Service):
     def unfiltered(self) -> bool:
         """Whether there is a stream that takes every message."""
         return self._lane.occupied
+
+    async def unmatched(self) -> Unmatched:
+        """How many ready messages fit no stream of this engine; none where nobody receives. Raises BackendError."""
+        if self.unfiltered or not self._filtered:
+            return Unmatched(0)
+        store, work = self._around.store, self._around.work
+        look = await work.run(store.look(self.queue, UNMATCHED_MAX))
+        ids = [key.id for key in look.keys]
+        left = set(ids)
+        for condition in self.conditions:
+            left -= await work.run(store.fitting(self.queue, condition, ids))
+        return Unmatched(len(left), bounded=look.more)
 
     def _lanes(self) -> Sequence[Lane]:
         return (self._lane, *self._filtered.values()) if self._filtered else (self._lane,)
@@ -389,7 +414,8 @@ class MessageManager(Service):
     async def _is_the_conditions(self, lane: Lane, error: BackendError) -> bool:
         """Whether the error is of this lane's condition: it comes again, and the same queue is looked at without.
         Raises BackendError where that fails, too."""
-        if lane.condition is None or isinstance(error, BackendUnavailable | LockWaitTimeout):
+        transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno == _NO_SUCH_INDEX
+        if lane.condition is None or transient:
             return False
         await self._around.work.run(self._around.store.look(self.queue, 1))
         try:

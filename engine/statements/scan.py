@@ -2,8 +2,8 @@
 
 A page is a stretch of one level of priority, in the order of the index (time_acked, priority, time_next): messages
 without a due time by id, then those that fell due, by due time and id. The condition is evaluated for the rows of the
-page only, so it is the page that bounds the cost. An index that holds the condition's columns behind these three is
-read alone, without the rows.
+page only, so it is the page that bounds the cost. An index that goes on with id and the condition's columns is read
+alone, without the rows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,21 @@ def is_true(condition: Condition) -> str:
     return f"(({condition.sql}) IS TRUE)"
 
 
+def _index(dialect: Dialect, queue: QueueSpec) -> str:
+    """Which index to read, in the order of the pages; one that goes on with id may hold the condition's columns, too.
+
+    By itself a server may prefer the equality on its first columns to a range of it, and walk over all pages before.
+    """
+    wanted = ("time_acked", "priority", "time_next") if queue.layout is Layout.CURRENT else ("time_acked", "time_next")
+    fit = [
+        x for x in queue.indexes if x.name and (x.columns == wanted or x.columns[: len(wanted) + 1] == (*wanted, "id"))
+    ]
+    if not fit:
+        return ""
+    longest = max(fit, key=lambda index: len(index.columns))
+    return dialect.force_index.format(table=quote(queue.name.table), index=quote(longest.name))
+
+
 class ScanStatements:
     """The texts for one queue and condition. Every page is two statements: what fits, and where the page ends if it is
     full. Parameters: those of the stretch, span, limit; those of the stretch, span - 1."""
@@ -27,6 +42,7 @@ class ScanStatements:
     def __init__(self, dialect: Dialect, queue: QueueSpec, condition: Condition) -> None:
         self._table = table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
         self._levelled = levelled = queue.layout is Layout.CURRENT
+        self._source = f"{table} {_index(dialect, queue)}".rstrip()
         self._fits = is_true(condition)
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         waiting = f"FROM {table} WHERE time_acked IS NULL"
@@ -43,7 +59,7 @@ class ScanStatements:
     def page(self, priority: int | None, stretch: str, order: str) -> tuple[str, str]:
         """What fits, and the end of the page."""
         where = (
-            f"FROM {self._table} WHERE time_acked IS NULL AND {self._level(priority)} AND {stretch} ORDER BY {order}"
+            f"FROM {self._source} WHERE time_acked IS NULL AND {self._level(priority)} AND {stretch} ORDER BY {order}"
         )
         rows = f"SELECT id, time_next, {self._fits} AS fits {where} LIMIT ?"
         return (

@@ -17,7 +17,7 @@ from engine.clock import NS_PER_SECOND as SECOND
 from engine.conflicts import Conflicts
 from engine.errors import BackendError, BackendUnavailable, TooManyFilters
 from engine.metrics import QueueMetrics
-from engine.model import CommitReport, Condition, WaitMode
+from engine.model import CommitReport, Condition, Unmatched, WaitMode
 from engine.scanner import REST, SPAN_MAX, SPAN_MIN, Scanner
 from engine.store import Page
 from engine.work import DatabaseWork
@@ -255,6 +255,21 @@ async def test_as_many_conditions_as_are_allowed():
         await w.receivers[2].close()
         assert w.manager.conditions == (EVEN,)
         await w.receive(condition=ALL)
+
+
+@in_virtual_time
+async def test_what_fits_nobody_can_be_seen():
+    async with world() as w:
+        w.store.fill(range(1, 1502))
+        assert await w.engine.unmatched(NAME) == Unmatched(0)
+        small = await w.receive(condition=Condition("id < 3"), reading=False)
+        assert await w.engine.unmatched(NAME) == Unmatched(1000, bounded=True)
+        assert await w.engine.fitting(NAME, [1, 2, 3, 4]) == {1, 2}
+        await w.receive(condition=ODD, prefetch=2000)
+        assert await w.engine.unmatched(NAME) == Unmatched(749)
+        await w.receive()
+        assert await w.engine.unmatched(NAME) == Unmatched(0)
+        assert small.ids == [1, 2]
 
 
 # --- the scanner over a large backlog
