@@ -22,7 +22,7 @@ from engine.message_manager import MessageManager
 from engine.service import Service
 
 LOOK_SECONDS = 1.0
-STAND_SECONDS = 5.0
+STAND_SECONDS = 7.0  # longer than one call waits for a lock (5 s embedded) or for an answer (4.5 s from a server)
 STAND_SECONDS_IN_TROUBLE = 60.0
 STAND_SECONDS_MAX = 300.0
 _TIMES_USUAL = 3.0

@@ -83,7 +83,7 @@ def test_a_database_call_that_never_returns_is_left_behind(caplog):
     with caplog.at_level(logging.ERROR):
         _recovers(plant, heal=returned.set)
     (text,) = stands(caplog)
-    assert "in a pass for 5" in text or "in a pass for 6" in text
+    assert "in a pass for 7" in text or "in a pass for 8" in text
 
 
 def test_a_claim_that_never_returns_costs_one_lease(caplog):

@@ -180,3 +180,26 @@ def test_the_last_acks_of_groups_through_two_proxies_at_once(pair):
     setup.close()
     for receiver in receivers:
         receiver.close()
+
+
+def test_proxies_with_several_workers_each(mariadb, tmp_path):
+    """Each process of one is linked to each of the other, and to none of its own."""
+    url = mariadb.fresh_database("shared_workers")
+    gates = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        gates.append(Gate(url, tmp_path / name, database="shared_workers", workers=2).start())
+    wait_until(lambda: all(gate.log.count("linked to another proxy") == 4 for gate in gates), what="two links for each")
+    client = Sql(gates[0].connect())
+    client("CREATE QUEUE q (n INT) WITH (poll_interval = '1h', ack_wait = '1h', max_backoff = '2h')")
+    receivers = [Stream(gate, "SELECT n FROM STREAM q WITH (prefetch = 1)") for gate in gates for _ in range(4)]
+    client("INSERT INTO q (n) VALUES " + ", ".join(f"({n})" for n in range(8)))
+    wait_until(lambda: sum(len(receiver.rows) for receiver in receivers) == 8, 10, "one message for each")
+    assert [len(receiver.rows) for receiver in receivers] == [1] * 8
+    assert sorted(receiver.rows[0][0] for receiver in receivers) == list(range(8))
+    assert "no answer from" not in gates[0].log
+    for receiver in receivers:
+        receiver.close()
+    client.close()
+    for gate in gates:
+        gate.stop()
