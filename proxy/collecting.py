@@ -56,12 +56,12 @@ def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collect
 
 
 def decode_ok(answer: bytes, outcome: Outcome) -> Outcome:
-    """The outcome with all that the OK packet of an answer without rows says.
+    """The outcome with all that the OK packet at the end of an answer without rows says.
 
     Raises:
         MalformedPacket: the server's bytes make no sense.
     """
-    reader = PayloadReader(next(iter(payloads(answer)), b""), "an OK packet")
+    reader = PayloadReader((payloads(answer) or [b""])[-1], "an OK packet")
     reader.u8()
     affected, insert_id, status, warnings = reader.lenenc(), reader.lenenc(), reader.u16(), reader.u16()
     info = reader.lenenc_bytes() if reader.remaining else b""
