@@ -406,3 +406,24 @@ def test_bound_bytes(prepare, filled):
     for value in (b"A", b"\x00\xff", b"'", b""):
         found = prepare(f"SELECT id FROM {filled} WHERE body = ?", value)
         assert sorted(prepare(f"SELECT id FROM STREAM {filled} WHERE body = ? NOWAIT", value)) == sorted(found)
+
+
+def test_a_condition_reads_no_column_that_its_account_may_not(place, gate, connect, sql, queue):
+    if place != "mariadb":
+        pytest.skip("accounts are not the database's here")
+    q = queue("n INT, secret VARCHAR(20)")
+    sql(f"INSERT INTO {q} (n, secret) VALUES (1, 'sesame')")
+    user = f"{q}_reader"[:60]
+    sql(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'pw'")
+    try:
+        allowed = "id, n, priority, epoch, time_next, time_acked, state"
+        sql(f"GRANT SELECT ({allowed}), UPDATE ON {gate.database}.{q} TO '{user}'@'%'")
+        client = connect(user=user, password="pw")
+        assert client.error(f"SELECT id FROM STREAM {q} WHERE secret LIKE 's%' NOWAIT")[0] == 1143
+        assert client.error(f"SELECT id FROM STREAM {q} WHERE n = 1 AND secret IS NOT NULL NOWAIT")[0] == 1143
+        assert client.error(f"SELECT secret FROM STREAM {q} NOWAIT")[0] == 1143
+        assert client.error(f"SELECT * FROM STREAM {q} WHERE n = 1 NOWAIT")[0] == 1143
+        assert sql.value(f"SELECT epoch FROM {q}") == 0
+        assert client.rows(f"SELECT id, n FROM STREAM {q} WHERE n = 1 NOWAIT") == [(1, 1)]
+    finally:
+        sql(f"DROP USER '{user}'@'%'")
