@@ -59,6 +59,7 @@ class Claims:
     now: Callable[[], float]
     now_ns: Callable[[], int]
     options: Callable[[], QueueOptions]
+    dead: Callable[[], set[int]]
     history: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=HISTORY_EVENTS))
     leases: dict[tuple[int, int, int], Lease] = field(default_factory=dict)
     acked_at: dict[int, float] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Claims:
     committed: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     violation: Violation | None = None
+    buried: set[int] = field(default_factory=set)
     _revived: set[int] = field(default_factory=set)
     _leased_at: deque[float] = field(default_factory=lambda: deque(maxlen=60))
     _told: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -129,6 +131,8 @@ class Claims:
             self._purged(actor, old)
         elif new.epoch == old.epoch + 1 and new.time_next is not None and is_lease_end(new.time_next):
             self._leased(actor, old, new)
+        elif new.time_next == REJECTED_NS and new.epoch == old.epoch:
+            self._set_aside(actor, old)
         elif new.epoch in (old.epoch, old.epoch - 1) and new.time_acked is None and old.time_acked is None:
             self._given_back(actor, old, new)
         else:
@@ -140,6 +144,9 @@ class Claims:
             self.fail("never leased after its ack committed", f"{actor} leased {old}")
         if old.time_next is not None and old.time_next > now_ns:
             self.fail("never leased while a lease stands or before it is due", f"{actor} leased {old} at {now_ns}")
+        most = self.options().attempts_max
+        if most and new.epoch > most:
+            self.fail("delivered at most max_attempts times", f"{actor} leased {old}")
         assert new.time_next is not None
         if new.time_next <= now_ns:
             self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
@@ -187,8 +194,20 @@ class Claims:
             self.fail("what is given back is due at once", f"{actor} changed {old} to {new}")
         self.counts["given back"] += 1
 
+    def _set_aside(self, actor: str, old: Row) -> None:
+        most = self.options().attempts_max
+        due = old.time_next is None or old.time_next <= self.now_ns()
+        if not most or old.epoch < most or not due or old.time_acked is not None:
+            self.fail("only what failed too often is set aside", f"{actor} set {old} aside")
+        self.counts["set aside"] += 1
+
     def _purged(self, actor: str, old: Row) -> None:
-        if old.time_acked is None:
+        if old.time_acked is None and old.time_next == REJECTED_NS:
+            if old.id not in self.dead() or old.id in self.buried:
+                self.fail("what is rejected is in the dead-letter queue, once", f"{actor} deleted {old}")
+            self.buried.add(old.id)
+            self.counts["buried"] += 1
+        elif old.time_acked is None:
             self.fail("nothing unacked is deleted", f"{actor} deleted {old}")
         elif old.time_acked > self.now_ns() - self.options().purge_after_ns:
             self.fail("nothing is purged early", f"{actor} deleted {old}")

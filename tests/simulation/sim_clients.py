@@ -362,7 +362,7 @@ class Receiver(Client):
             await connection.execute(f"NACK q {ids}{delay}", targets)
         elif self.chance(temper.releases):
             await connection.execute(f"RELEASE q {ids}", targets)
-        elif self.chance(temper.rejects) and self.world.may_reject:
+        elif self.chance(temper.rejects):
             await connection.execute(f"REJECT q {ids} REASON 'bad'", targets)
         else:
             await self._ack(connection, ids)

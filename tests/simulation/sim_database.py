@@ -136,9 +136,17 @@ class SimDatabase:
     def close(self) -> None:
         self._raw.close()
 
-    def set_comment(self, comment: str) -> None:
+    def set_comment(self, comment: str, table: str = "q") -> None:
         """The queue's options change."""
-        self._raw.execute("UPDATE queuegate_meta_tables SET comment = ? WHERE name = 'q'", (comment,))
+        self._raw.execute("UPDATE queuegate_meta_tables SET comment = ? WHERE name = ?", (comment, table))
+
+    def has(self, table: str) -> bool:
+        """Whether there is such a table."""
+        return bool(self._raw.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchall())
+
+    def dead(self) -> set[int]:
+        """The ids of all dead letters."""
+        return {row[0] for row in self._raw.execute("SELECT id FROM main.q_dead")} if self.has("q_dead") else set()
 
     def define(self, made: Definition) -> None:
         """A table is made, unless it is there."""

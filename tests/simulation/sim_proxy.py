@@ -20,7 +20,7 @@ from sim_pool import GATE_SECONDS, SimPool
 
 from engine.engine import Engine, Subscription
 from engine.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
-from engine.model import Batch, CommitReport, Condition, Message, QueueSpec
+from engine.model import Batch, CommitReport, Condition, Message, QueueName, QueueSpec
 from engine.sql_store import SqlMessageStore
 from engine.store import Claim, Look, LookAndClaim, Scanned
 from proxy.filters import filter_sql
@@ -136,6 +136,7 @@ class SimProxy:
             jitter=lambda: 2 / 3 + random.random() * 2 / 3,
             logger=logger,
             neighbours=_Words(self),
+            make_dead_letters=world.make_dead_letters,
         )
         self.serving = False
         self.ending = False
@@ -337,7 +338,7 @@ class Session:
 
     def _handed(self, line: Line, messages: Sequence[Message]) -> None:
         proxy = self.proxy
-        spec = next(iter(proxy.engine.catalog))
+        spec = proxy.engine.catalog.queues[QueueName("main", "q")]
         proxy.world.claims.handed(proxy.actor, line.name, messages, paused=spec.options.paused, below=line.below)
 
     def _watch(self, subscription: Subscription, line: Line) -> None:

@@ -109,7 +109,9 @@ def _options(random: Random) -> QueueOptions:
     if random.random() < 0.2:
         options = replace(options, max_rate=Decimal(random.choice((2, 5, 20))))
     if random.random() < 0.25:
-        failing = random.choice(("block", "skip"))
+        options = replace(options, max_attempts=random.choice((2, 3, 5)))
+    if random.random() < 0.25:
+        failing = random.choice(("block", "skip", "dead_letter"))
         options = replace(options, order_key=random.choice(("k", "k", "*")), on_failure=failing)
     return options
 

@@ -9,16 +9,20 @@ import asyncio
 import sqlite3
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.backend.sqlite import SqliteDatabase
 from engine.model import QueueCatalog
+from proxy.embedded.results import RowsResult
 from proxy.embedded.session import EmbeddedSession
 from rewriter.plan import Execute, Passthrough, PlanContext
 from rewriter.planner import Planner
+
+T = TypeVar("T")
 
 META_TABLES = ("queuegate_meta_tables", "queuegate_meta_columns")
 
@@ -47,6 +51,26 @@ def definition(shape: str, sql: str) -> Definition:
     return Definition(tuple(row[0] for row in after.execute(listed) if row not in known), tuple(rows))
 
 
+@cache
+def table_definition(shape: str) -> str:
+    """What SHOW CREATE TABLE says of the queue in a database of that shape."""
+    return _run_in_thread(lambda: asyncio.run(_shown(template(shape))))
+
+
+async def _shown(data: bytes) -> str:
+    with tempfile.TemporaryDirectory(prefix="queuegate-simulation-") as folder:
+        path = Path(folder) / "shown.db"
+        path.write_bytes(data)
+        database = await SqliteDatabase.open(str(path))
+        session = _session(database)
+        result = await session.execute("SHOW CREATE TABLE q", None)
+        assert isinstance(result, RowsResult)
+        ((_, text),) = [row async for batch in result.batches for row in batch]
+        await session.close()
+        await database.close()
+    return text.decode() if isinstance(text, bytes) else str(text)
+
+
 def _added(before: sqlite3.Connection, after: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
     known = set(before.execute(sql))
     return [row for row in after.execute(sql) if row not in known]
@@ -60,8 +84,12 @@ def _opened(data: bytes) -> sqlite3.Connection:
 
 def _in_thread(shape: str) -> bytes:
     """In a thread, because the caller may be on a simulated loop, and this needs a real one."""
-    made: list[bytes] = []
-    thread = threading.Thread(target=lambda: made.append(_make(shape)))
+    return _run_in_thread(lambda: _make(shape))
+
+
+def _run_in_thread(work: Callable[[], T]) -> T:
+    made: list[T] = []
+    thread = threading.Thread(target=lambda: made.append(work()))
     thread.start()
     thread.join()
     return made[0]
@@ -78,9 +106,8 @@ def _make(shape: str) -> bytes:
     return data
 
 
-async def _create(path: str, statements: list[str]) -> None:
-    database = await SqliteDatabase.open(path)
-    session = EmbeddedSession(
+def _session(database: SqliteDatabase) -> EmbeddedSession:
+    return EmbeddedSession(
         database,
         connection_id=1,
         user="root",
@@ -89,6 +116,11 @@ async def _create(path: str, statements: list[str]) -> None:
         server_version="8.0.40-simulation",
         process_list=lambda: (),
     )
+
+
+async def _create(path: str, statements: list[str]) -> None:
+    database = await SqliteDatabase.open(path)
+    session = _session(database)
     for sql in statements:
         plan = Planner(QueueCatalog()).plan(sql, PlanContext(database="main"))
         assert isinstance(plan, Execute | Passthrough), plan

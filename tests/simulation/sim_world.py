@@ -17,20 +17,21 @@ from sim_claims import Claims, Violation
 from sim_clients import Client, Connection, Drain, Locker, Producer, Quitter, Receiver
 from sim_database import Row, SimDatabase
 from sim_faults import STUCK_SECONDS_MAX
-from sim_loop import BusyLoop, ProcessLoop, Timeline
+from sim_loop import BusyLoop, ProcessLoop, Timeline, passing
 from sim_proxy import SimProxy
 from sim_scenario import Scenario, retuned
-from sim_template import definition, template
+from sim_template import definition, table_definition, template
 
 from engine.clock import NS_PER_SECOND
-from engine.errors import BackendError
-from engine.model import CommitReport
+from engine.errors import BackendError, BackendUnavailable
+from engine.model import QUEUE_MARK, CommitReport, QueueName, QueueSpec
 from engine.options import QueueOptions, to_comment
 from engine.states import REJECTED_NS
+from rewriter.dead_letter_ddl import dead_letter_table
 
 RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
 PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
-_WATCHDOG = "deliveries stand still"  # what it says where calls are stuck is true
+_TRUE_IN_TROUBLE = ("deliveries stand still", "rejected messages wait", "stays set aside")  # logged as errors
 _WORD_SECONDS = 0.003
 
 
@@ -49,7 +50,7 @@ class World:
         self.database = SimDatabase(
             self.timeline, template(scenario.shape), comment, row_locks=scenario.row_locks, tick_ns=scenario.tick_ns
         )
-        self.claims = Claims(lambda: self.timeline.now, self.database.now_ns, lambda: self.options)
+        self.claims = Claims(lambda: self.timeline.now, self.database.now_ns, lambda: self.options, self.database.dead)
         self.database.observer = self.claims.changed
         self.connections: dict[Connection, None] = {}
         self._clients = ProcessLoop(
@@ -68,6 +69,7 @@ class World:
             self._chaos()
             self._end_chaos()
             self._drain()
+            self._bury()
             self._prompt()
             self._hand_over()
         except Violation:
@@ -145,17 +147,22 @@ class World:
         return seconds + 5.0 + len(waits) * self._prompt_seconds
 
     @property
-    def may_reject(self) -> bool:
-        """A rejected message that nobody moves would block its key."""
-        return self.options.order_key is None
-
-    @property
     def _prompt_seconds(self) -> float:
         """From a commit to its receiver, where nothing goes wrong but a rate may hold."""
         return PROMPT_SECONDS + (0.0 if self.options.max_rate is None else 3.0 / float(self.options.max_rate))
 
     def _all_settled(self) -> bool:
         return not any(_waits(row) for row in self.database.rows.values())
+
+    def _bury(self) -> None:
+        """What is rejected goes to the dead-letter queue, at the latest after a look for lost words."""
+        rejected = lambda: [row for row in self.database.rows.values() if row.time_next == REJECTED_NS]  # noqa: E731
+        deadline = self.timeline.now + self.options.poll_interval_ns / NS_PER_SECOND + 60.0
+        self.timeline.run(deadline, lambda: self.claims.violation is not None or not rejected())
+        if self.claims.violation is None and rejected():
+            self.claims.fail("what is rejected is moved", f"still here: {rejected()}")
+        if self.claims.buried - self.database.dead():
+            self.claims.fail("dead letters stay until somebody ends them", f"gone: {self.claims.buried}")
 
     # --- the last claims, about time: nothing goes wrong any more
 
@@ -186,7 +193,7 @@ class World:
         self._pass(self._prompt_seconds)
         for id_, epoch in epochs.items():
             row = self.database.rows.get(id_)
-            if row is not None and row.time_acked is None and row.epoch == epoch:
+            if row is not None and _waits(row) and row.epoch == epoch:
                 self.claims.fail("what a receiver leaves behind goes to the next", f"still waiting: {row}")
 
     def _commit(self, delays_ns: list[str]) -> int:
@@ -314,6 +321,18 @@ class World:
         """A table of the engine's own."""
         self.database.define(definition(self.scenario.shape, sql))
 
+    async def make_dead_letters(self, queue: QueueSpec, name: QueueName) -> None:
+        """The table of the dead-letter queue, as proxy/dead_letters.py makes it; its options are written by hand."""
+        await passing(self.scenario.latency)
+        if not self.database_up:
+            raise BackendUnavailable("the simulated database is down")
+        if self.database.has(name.table):
+            raise BackendError(f"Table '{name.table}' already exists", 1050, "42S01")
+        sql = dead_letter_table(table_definition(self.scenario.shape), queue, name)
+        head, comment = sql.removesuffix("'").split(" COMMENT='")
+        self.database.define(definition(self.scenario.shape, f"{head} COMMENT='{QUEUE_MARK}'"))
+        self.database.set_comment(comment, name.table)
+
     def tell_of_catalog(self, proxy: SimProxy) -> None:
         for other in self.proxies:
             if other is not proxy and other.serving and not other.loop.dead:
@@ -324,7 +343,7 @@ class World:
 
     def logged(self, actor: str, level: int, text: str) -> None:
         self.claims.note(actor, f"logs: {text}")
-        if level >= logging.ERROR and (self.quiet or _WATCHDOG not in text):
+        if level >= logging.ERROR and (self.quiet or not any(words in text for words in _TRUE_IN_TROUBLE)):
             self.claims.fail("no defect is met", f"{actor}: {text}")
 
 
