@@ -9,7 +9,7 @@ from random import Random
 import mysql.connector
 import pymysql
 import pytest
-from servers import NS, Sql
+from servers import NS, Sql, wait_until
 
 PARKED = (1 << 63) - 1
 
@@ -333,6 +333,19 @@ def test_a_dead_letter_is_not_done_until_it_is_acked(sql, queue, done):
     assert sql.rows(f"SELECT order_id FROM STREAM {done} LIMIT 1 WAIT 2") == []  # the scan has been
     assert sql(f"ACK {parts}_dead 1") == 1
     assert sql.rows(f"SELECT order_id FROM STREAM {done} LIMIT 1 WAIT 15") == [(42,)]
+    sql(f"DROP QUEUE {parts}_dead")
+
+
+def test_a_message_that_came_back_from_the_dead_completes_its_group(sql, order):
+    parts, done = order
+    assert sql(f"REJECT {parts} 1 REASON 'for now'") == 1
+    wait_until(lambda: sql.column(f"SELECT id FROM {parts} ORDER BY id") == [2, 3], what="the dead letter to be moved")
+    assert sql(f"ACK {parts} 2, 3") == 2
+    assert sent(sql, done) == []
+    assert sql(f"REDRIVE {parts}_dead") == 1
+    assert sent(sql, done) == []
+    assert sql(f"ACK {parts} 1") == 1
+    assert sent(sql, done) == [42]
     sql(f"DROP QUEUE {parts}_dead")
 
 
