@@ -196,7 +196,7 @@ def test_order_and_places_hold_while_a_proxy_is_killed(proxies):
     client.close()
 
 
-def test_without_the_right_to_its_table_a_limited_queue_is_not_delivered_and_the_log_says_why(mariadb, tmp_path):
+def test_without_the_right_to_its_table_a_limited_queue_is_not_delivered_and_the_log_says_why(mariadb, tmp_path, request):
     database = f"limits_{next(_numbers)}"
     url = mariadb.fresh_database(database)
     admin = Sql(mariadb.connect(autocommit=True))
@@ -205,6 +205,7 @@ def test_without_the_right_to_its_table_a_limited_queue_is_not_delivered_and_the
     for host in ("'%'", "localhost"):
         admin(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO limited_engine@{host}")
     gate = Gate(url.replace("//root@", "//limited_engine:secret@"), tmp_path, database=database, peers=False).start()
+    request.addfinalizer(gate.stop)
     client = Sql(gate.connect())
     client("CREATE QUEUE q (n INT) WITH (max_concurrency = 1)")
     client("INSERT INTO q (n) VALUES (1), (2)")
@@ -217,4 +218,3 @@ def test_without_the_right_to_its_table_a_limited_queue_is_not_delivered_and_the
     assert receiver.wait(1, 60) == [(1,)]
     for closing in (receiver, client, admin):
         closing.close()
-    gate.stop()
