@@ -137,6 +137,15 @@ def test_ids_of_other_kinds_keep_their_value(sql, queue, id_type):
     assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_acked IS NULL") == 2
 
 
+def test_an_ordered_key_goes_on_behind_its_dead_letter(sql, queue, stream):
+    q = queue("k INT, n INT", order_key="'k'", on_failure="'dead_letter'", **QUICK)
+    sql(f"INSERT INTO {q} (k, n) VALUES (1, 1), (1, 2), (1, 3)")
+    receiver = stream(f"SELECT n, epoch FROM STREAM {q}")
+    moved(sql, q, 3)  # each lease ran out once
+    assert receiver.rows == [(1, 1), (2, 1), (3, 1)]
+    assert sql.column(f"SELECT attempts FROM {q}_dead") == [1, 1, 1]
+
+
 # --- transactions
 
 

@@ -170,6 +170,11 @@ def _right(sql: str) -> str:
 
 
 ATTACKS = [
+    "REDRIVE orders_dead",
+    "UPDATE orders SET epoch = (SELECT 1 FROM secret)",
+    "NACK orders WHERE id IN (SELECT id FROM secret)",
+    "SELECT queue_ack('hidden', 1)",
+    "CALL queue_ack('hidden', 1)",
     # reading
     "SELECT * FROM secret",
     "SELECT * FROM orders",
