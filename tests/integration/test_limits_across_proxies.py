@@ -196,7 +196,7 @@ def test_order_and_places_hold_while_a_proxy_is_killed(proxies):
     client.close()
 
 
-def test_without_the_right_to_its_table_a_limited_queue_is_not_delivered_and_the_log_says_why(mariadb, tmp_path, request):
+def test_without_the_right_to_its_table_a_queue_is_not_delivered_and_the_log_says_so(mariadb, tmp_path, request):
     database = f"limits_{next(_numbers)}"
     url = mariadb.fresh_database(database)
     admin = Sql(mariadb.connect(autocommit=True))
