@@ -146,6 +146,21 @@ def test_an_ordered_key_goes_on_behind_its_dead_letter(sql, queue, stream):
     assert sql.column(f"SELECT attempts FROM {q}_dead") == [1, 1, 1]
 
 
+def test_where_the_first_failure_is_fatal_a_receiver_that_leaves_fails_nothing(sql, queue, stream):
+    q = queue("k INT", order_key="'k'", on_failure="'dead_letter'", ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (k) VALUES (1), (1)")
+    for _ in range(3):
+        receiver = stream(f"SELECT id, epoch FROM STREAM {q}")
+        assert receiver.wait(1, 10) == [(1, 1)]
+        receiver.close()
+    last = stream(f"SELECT id FROM STREAM {q}")
+    assert last.wait(1) == [(1,)]
+    assert sql(f"NACK {q} 1 REASON 'no'") == 1
+    assert last.wait(2) == [(1,), (2,)]
+    moved(sql, q, 1)
+    assert sql.rows(f"SELECT id, attempts, last_error FROM {q}_dead") == [(1, 1, "no")]
+
+
 # --- transactions
 
 

@@ -381,6 +381,7 @@ async def test_locked_rows_wait_without_a_hot_loop_and_hold_nothing_up():
         claims = w.store.calls["claim"]
         await pass_time(10)
         assert w.store.calls["claim"] - claims <= 16, "20 ms doubling to 1 s: 6 times in the first second, then 1 each"
+        assert w.counters()["lease_conflicts"] >= 3 * 9, "each of the three, each time"
         w.store.locked = set()
         await pass_time(1.01)
         assert sorted(receiver.ids) == list(range(1, 11))
