@@ -12,18 +12,27 @@ import fuzz_wire as w
 
 _PROBES = re.compile(
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]"
-    rb"|SELECT @@character_set_client, @@sql_mode, DATABASE\(\)"
-    rb"|SHOW (?:FULL )?PROCESSLIST|SHOW CREATE TABLE `.*|SELECT 1 FROM `.*` LIMIT 0"
-    rb"|UPDATE `.*` SET epoch = epoch WHERE 1 = 0|SELECT \* FROM `.*` LIMIT 0",
+    rb"|SELECT @@character_set_client, @@sql_mode, DATABASE\(\)|SELECT @@version(?:, @@\w+)+"
+    rb"|SHOW (?:FULL )?PROCESSLIST|SHOW CREATE TABLE `.*|SELECT 1 FROM `.*` LIMIT 0|SHOW WARNINGS"
+    rb"|UPDATE `.*` SET epoch = epoch WHERE 1 = 0(?: AND \(.*\))?|SELECT \* FROM `.*` LIMIT 0"
+    rb"|SELECT 1 FROM `.*` WHERE \(.*\) LIMIT 0"
+    rb"|SELECT (?:ID FROM information_schema\.PROCESSLIST|TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES.*)"
+    rb"|SELECT 1 FROM information_schema\.SCHEMATA WHERE SCHEMA_NAME = 'queuegate'",
     re.DOTALL,
 )
 _OURS = re.compile(
-    rb"create\W+(?:or\W+replace\W+)?queue|drop\W+queue|truncate\W+queue|ack\b|update|kill|show|stream|queue",
+    rb"create\W+(?:or\W+replace\W+)?queue|drop\W+queue|truncate\W+queue|alter\W+queue|ack\b|update|delete|insert|kill"
+    rb"|show|stream|queue|explain|desc|reject|release|renew|retry|redrive",
     re.IGNORECASE,
 )
 _MADE = re.compile(
-    rb"CREATE TABLE .*|DROP TABLE `.*|TRUNCATE TABLE `.*|UPDATE\W.*time_acked = .*"
-    rb"|KILL (?:CONNECTION |QUERY )?\d+|SHOW PROCESSLIST",
+    rb"CREATE TABLE .*|DROP TABLE `.*|TRUNCATE TABLE `.*|UPDATE\W.*time_(?:acked|next) = .*|ALTER TABLE `.* COMMENT='.*"
+    rb"|KILL (?:CONNECTION |QUERY )?\d+|SHOW PROCESSLIST|INSERT INTO `.*|DELETE FROM `.*"
+    rb"|SELECT .* AS qg_now\b.* FROM `.*|SELECT id FROM `.*` WHERE time_acked IS NULL AND id IN \(.*|SELECT .*\bqg_\w+\b.*"
+    rb"|SELECT .* FROM `.*queuegate_groups` .*|UPDATE `.*queuegate_groups` SET queue_name = queue_name WHERE 1 = 0"
+    rb"|SELECT (?:1|HEX\(.*|`?\w+`?) FROM `.*` WHERE .*(?:FOR UPDATE|LOCK IN SHARE MODE|time_acked IS NULL.*)"
+    rb"|SAVEPOINT queuegate_unit|RELEASE SAVEPOINT queuegate_unit|ROLLBACK TO SAVEPOINT queuegate_unit"
+    rb"|START TRANSACTION|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK",
     re.DOTALL | re.IGNORECASE,
 )
 
