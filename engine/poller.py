@@ -59,6 +59,7 @@ class Poller:
         self._due_at: float | None = None
         self._looked_at: float | None = None
         self._started_at = 0.0
+        self._in_vain = False  # the last look brought nothing but what may not be claimed yet
         self.backlog = False
         """The last look left due messages in the table."""
 
@@ -73,6 +74,7 @@ class Poller:
     def reset(self) -> None:
         """Nobody receives any more: forget all plans."""
         self._wanted, self._due_at, self._looked_at, self.backlog = False, None, None, False
+        self._in_vain = False
 
     def next_look(self, queue: QueueSpec) -> float:
         """When the next look is due by itself; in the past when at once."""
@@ -83,7 +85,7 @@ class Poller:
 
     def look_due(self, queue: QueueSpec, *, hungry: bool) -> bool:
         """Whether to look now; `hungry`: receivers could take more than the cache holds, and more may be due."""
-        return hungry or self.next_look(queue) <= self._clock.monotonic()
+        return (hungry and not self._in_vain) or self.next_look(queue) <= self._clock.monotonic()
 
     def next_time(self, queue: QueueSpec, *, hungry: bool) -> float:
         """When to look, if not at once for `hungry` receivers: that follows from what a pass does."""
@@ -116,6 +118,8 @@ class Poller:
             self._due_at = at + (look.next_due_ns - look.now_ns) / NS_PER_SECOND
         self._conflicts.looked({key.id for key in look.keys}, now)
         free = [key for key in look.keys if key.id not in gone and not self._conflicts.blocks(key.id, now)]
+        # A look that found fewer than it was to, for the order of their keys, would find the same again and again.
+        self._in_vain = bool(look.keys) and all(self._conflicts.blocks(key.id, now) for key in look.keys)
         fits = self._cache.merge(free, more=look.more)
         self.backlog = look.more or not fits
         return Looked(len(free), not self.backlog)

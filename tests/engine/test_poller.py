@@ -1,0 +1,32 @@
+"""When a look is made again, where it brings nothing that can be claimed."""
+
+from __future__ import annotations
+
+from memory_store import MemoryStore, make_spec
+from virtual_time import VirtualClock, in_virtual_time, pass_time
+
+from engine.cache import MessageCache
+from engine.conflicts import FIRST_PAUSE_SECONDS, Conflicts
+from engine.metrics import QueueMetrics
+from engine.model import MessageKey
+from engine.poller import Poller
+from engine.store import Look
+from engine.work import DatabaseWork
+
+
+@in_virtual_time
+async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_their_pause_is_over():
+    """An order_key lets a look bring fewer than it was asked for, with more behind them."""
+    clock, conflicts, queue = VirtualClock(), Conflicts(), make_spec(cache_size=1)
+    cache = MessageCache(1)
+    poller = Poller(MemoryStore(clock), DatabaseWork(1), clock, cache, conflicts, QueueMetrics())
+    conflicts.add(1, clock.monotonic())
+    poller.start(5)
+    looked = poller.finish(Look(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
+    assert not looked.complete
+    assert not poller.look_due(queue, hungry=True)
+    await pass_time(FIRST_PAUSE_SECONDS)
+    assert poller.look_due(queue, hungry=True)
+    poller.start(5)
+    poller.finish(Look(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))
+    assert poller.look_due(queue, hungry=True), "what may be claimed is"
