@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from engine.backoff import Doubling
 from engine.clock import NS_PER_SECOND, Clock, Jitter
-from engine.errors import BackendError, BackendUnavailable, EngineError
+from engine.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
 from engine.metrics import QueueMetrics
 from engine.model import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.service import Service
@@ -35,6 +35,10 @@ _STUCK_MAX = 1000  # messages remembered as not to be moved; beyond it all moves
 _STUCK_SECONDS = 60.0  # until one is tried again, and told of again
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 60.0  # where no dead-letter queue is to be had
 _PERIOD_SECONDS_MIN = 1.0
+
+_LOCK_WAIT = 1205
+_PASSING = TRANSIENT | READ_ONLY | {_LOCK_WAIT}
+"""What has nothing to do with the message that is moved."""
 
 MakeTable = Callable[[QueueSpec, QueueName], Awaitable[None]]
 """Makes the table of a queue's dead-letter queue. Raises BackendError, 1050 where there is a table of that name."""
@@ -155,6 +159,8 @@ class DeadLetterMover(Service):
         except BackendUnavailable:
             raise
         except BackendError as error:
+            if error.errno in _PASSING:
+                raise
             if len(ids) == 1:
                 self._left(dead, ids[0], error)
                 return 0

@@ -267,7 +267,8 @@ class Engine:
                 served.manager.settled(ids, here=here)
         for name, ids in report.changed.items():
             if served := self._served.get(name):
-                served.manager.changed(ids, here=here)
+                # What gives leases up lets others be looked for; a renewal alone does not.
+                served.manager.changed(ids, renewed=name not in report.touched, here=here)
         for name in report.uncertain:
             if served := self._served.get(name):
                 served.manager.uncertain()

@@ -24,11 +24,12 @@ _STALE_DEADLINES_MIN = 1000  # below this many the heap is not worth rebuilding
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[H]):
-    """One delivery that waits for its ack. `deadline` is on the monotonic clock."""
+    """One delivery that waits for its ack. `deadline` is on the monotonic clock; `until_ns`: as the table last said."""
 
     holder: H
     release: Release
     deadline: float
+    until_ns: int
 
 
 class InFlight(Generic[H]):
@@ -66,7 +67,7 @@ class InFlight(Generic[H]):
         """The message was leased for this holder; an older lease of it ends here."""
         self._remove(message.id)
         release = Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
-        self._leases[message.id] = Lease(holder, release, deadline)
+        self._leases[message.id] = Lease(holder, release, deadline, message.lease_until_ns)
         self._held.setdefault(holder, set()).add(message.id)
         self._push(deadline, message.id)
 
@@ -74,26 +75,37 @@ class InFlight(Generic[H]):
         """These ended (acked, deleted, rejected); returns how many were in flight."""
         return sum(self._remove(id_) is not None for id_ in ids)
 
-    def compare(self, asked: Iterable[MessageId], found: Mapping[MessageId, Standing]) -> tuple[int, int]:
+    def compare(
+        self,
+        asked: Iterable[MessageId],
+        found: Mapping[MessageId, Standing],
+        told: Mapping[MessageId, bool] | None = None,
+    ) -> tuple[int, int]:
         """Take in how the table says that these stand: a lease renewed there goes on as long as it says, one that is
-        not there any more ends here. Returns how many messages are settled, and how many wait again."""
+        not there any more ends here. Returns how many messages are settled, and how many wait again.
+
+        A message that was released and leased again, to whomever, looks in the table as if it had been renewed. `told`
+        says which were renewed and which given up. Of what nothing was told of, the lease found counts towards the
+        window, and is not ours to give back.
+        """
         settled = returned = 0
         for id_ in asked:
             lease, standing = self._leases.get(id_), found.get(id_)
-            if lease is None or standing == (lease.release.epoch, lease.release.lease_until_ns):
+            if lease is None or standing == (lease.release.epoch, lease.until_ns):
                 continue
-            if standing is not None and _is_renewed(lease.release, standing):
-                self._prolong(lease, standing.time_next_ns or 0)
+            renewed = None if told is None else told.get(id_)
+            if standing is not None and renewed is not False and _is_renewed(lease.release, standing):
+                self._prolong(lease, standing.time_next_ns or 0, ours=bool(renewed))
                 continue
             self._remove(id_)
             settled += standing is None
             returned += standing is not None
         return settled, returned
 
-    def _prolong(self, lease: Lease[H], until_ns: int) -> None:
-        release = lease.release
-        deadline = lease.deadline + (until_ns - release.lease_until_ns) / NS_PER_SECOND
-        self._leases[release.id] = Lease(lease.holder, replace(release, lease_until_ns=until_ns), deadline)
+    def _prolong(self, lease: Lease[H], until_ns: int, *, ours: bool) -> None:
+        deadline = lease.deadline + (until_ns - lease.until_ns) / NS_PER_SECOND
+        release = replace(lease.release, lease_until_ns=until_ns) if ours else lease.release
+        self._leases[release.id] = Lease(lease.holder, release, deadline, until_ns)
         self._push(deadline, release.id)
 
     def expire(self, now: float) -> int:

@@ -261,11 +261,11 @@ class MessageManager(Service):
         elif hits or self.queue.options.waits_for_settlement:
             self._wake()
 
-    def changed(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
-        """A commit gave up or renewed the leases of these messages; `here` as in `settled`."""
+    def changed(self, ids: Iterable[MessageId], *, renewed: bool, here: bool = True) -> None:
+        """A commit renewed the leases of these messages, or else perhaps gave them up; `here` as in `settled`."""
         known = [normalise(self._kind, id_) for id_ in ids]
         ours = [id_ for id_ in known if id_ is not None and id_ in self._in_flight]
-        self._rechecker.ask(ours)
+        self._rechecker.ask(ours, renewed=renewed)
         if here and len(ours) < len(known) and self._kind is not IdKind.INTEGER:
             self.uncertain()
         self._wake()

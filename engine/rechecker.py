@@ -9,7 +9,7 @@ Three reasons, each with its own patience:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.clock import Clock
 from engine.errors import BackendError
@@ -41,16 +41,17 @@ class Rechecker:
         self._store, self._work, self._clock = store, work, clock
         self._in_flight, self._metrics = in_flight, metrics
         self._uncertain = False
-        self._wanted: dict[MessageId, None] = {}
+        self._wanted: dict[MessageId, bool] = {}
         self._asked_at = float("-inf")
 
     def uncertain(self) -> None:
         """Some messages in flight may have been settled."""
         self._uncertain = bool(self._in_flight)
 
-    def ask(self, ids: Iterable[MessageId]) -> None:
-        """The leases of these messages in flight have changed."""
-        self._wanted.update(dict.fromkeys(ids))
+    def ask(self, ids: Iterable[MessageId], *, renewed: bool) -> None:
+        """The leases of these messages in flight were renewed, or else perhaps given up."""
+        for id_ in ids:
+            self._wanted[id_] = renewed and self._wanted.get(id_, True)
 
     def next_time(self, *, messages_wait: bool) -> float | None:
         """When to ask; None: not at all."""
@@ -70,24 +71,26 @@ class Rechecker:
     async def run_once(self, queue: QueueSpec) -> int:
         """Ask; returns how many turn out to be settled or to wait again. Raises BackendError."""
         if self._wanted:
-            wanted, self._wanted = list(self._wanted), {}
+            told, self._wanted = self._wanted, {}
+            wanted = list(told)
         else:
+            told = {}
             self._uncertain = False
             self._asked_at = self._clock.monotonic()
             wanted = self._in_flight.ids()[:_IDS_MAX]
         try:
-            return await self._ask(queue, wanted)
+            return await self._ask(queue, wanted, told)
         except BackendError:
             self._uncertain = True
             raise
 
-    async def _ask(self, queue: QueueSpec, ids: Sequence[MessageId]) -> int:
+    async def _ask(self, queue: QueueSpec, ids: Sequence[MessageId], told: Mapping[MessageId, bool]) -> int:
         count = 0
         for start in range(0, len(ids), _CHUNK):
             chunk = ids[start : start + _CHUNK]
             self._metrics.rechecks += 1
             found = await self._work.run(self._store.unsettled(queue, chunk))
-            settled, returned = self._in_flight.compare(chunk, found)
+            settled, returned = self._in_flight.compare(chunk, found, told)
             self._metrics.settled_seen += settled
             count += settled + returned
         return count

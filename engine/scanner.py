@@ -156,7 +156,8 @@ class Scanner:
             self.note_due(began + (look.next_due_ns - look.now_ns) / NS_PER_SECOND)
         self._conflicts.looked({key.id for key in look.keys}, now)
         free = [key for key in look.keys if not self._conflicts.blocks(key.id, now)]
-        self._cache.add(free)
+        # The limit may have become lower while this page was under way; then all is looked for again anyway.
+        self._cache.add(free[: max(0, self._cache.limit - len(self._cache))])
         self._adapt(took, len(look.keys))
         self._position = scanned.position
         self.backlog = scanned.position is not None

@@ -224,7 +224,8 @@ class Session:
         self.proxy.sessions[self] = None
 
     def plan(self, sql: str) -> Plan:
-        return PLANS.plan(self.proxy.world.scenario.shape, self.proxy.engine, sql)
+        told = self.proxy.world.scenario
+        return PLANS.plan(f"{told.shape} {told.options.on_failure}", self.proxy.engine, sql)
 
     async def execute(self, sql: str, targets: str | None) -> None:
         """One statement. Raises BackendError; after BackendUnavailable the session is of no more use."""

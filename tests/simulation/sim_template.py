@@ -72,8 +72,8 @@ async def _shown(data: bytes) -> str:
 
 
 def _added(before: sqlite3.Connection, after: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
-    known = set(before.execute(sql))
-    return [row for row in after.execute(sql) if row not in known]
+    known = {row[0] for row in before.execute(sql)}  # a table's name; of when it was made the rest may tell
+    return [row for row in after.execute(sql) if row[0] not in known]
 
 
 def _opened(data: bytes) -> sqlite3.Connection:
