@@ -30,3 +30,18 @@ def test_acked_and_purged(sql, queue):
     assert status(sql, q)["Acked_total"] == 1
     wait_until(lambda: status(sql, q)["Purged_total"] == 1, what="the purge to be counted")
     assert sql.column(f"SELECT id FROM {q}") == [2]
+
+
+def test_rejected_and_dead_lettered(sql, queue):
+    q = queue(max_attempts=1, ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a'), ('b'), ('c')")
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1") == [1]
+    assert sql(f"REJECT {q} 2 REASON 'no'") == 1
+    assert status(sql, q)["Rejected_total"] == 1
+    wait_until(lambda: status(sql, q)["Dead_lettered_total"] == 1, what="the rejected one to be counted")
+    assert sql(f"NACK {q} 1") == 1  # it has had its only attempt
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 5 NOWAIT") == [3]
+    wait_until(lambda: status(sql, q)["Dead_lettered_total"] == 2, what="the exhausted one to be counted")
+    wait_until(lambda: status(sql, q)["Dead"] == 2, what="both to be in the dead-letter queue")
+    assert (status(sql, q)["Nacked_total"], status(sql, q)["Acked_total"]) == (1, 0)
+    sql(f"DROP QUEUE {q}_dead")

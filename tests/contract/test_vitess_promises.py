@@ -75,6 +75,16 @@ def test_receivers_that_fail_every_time_use_up_attempts(sql, queue, stream):
         receiver.close()
 
 
+def test_what_a_receiver_had_that_is_gone_is_first_in_line(sql, queue, stream):
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3), (4)")
+    gone = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 2)")
+    assert gone.wait(2) == [(1,), (2,)]
+    gone.close()
+    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_next % 1000 = 1") == 0, 5, "the give-back")
+    assert sql.rows(f"SELECT id, epoch FROM STREAM {q} LIMIT 4") == [(1, 2), (2, 2), (3, 1), (4, 1)]
+
+
 def test_a_message_that_somebody_holds_locked_comes_when_it_is_free(gate, sql, connect, queue, stream):
     q = queue("n INT", poll_interval="'60s'", ack_wait="'1h'", max_backoff="'2h'")
     sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
@@ -84,6 +94,7 @@ def test_a_message_that_somebody_holds_locked_comes_when_it_is_free(gate, sql, c
     wait_until(lambda: status(sql, q, "Subscribers") == 1, what="the receiver")
     if not gate.embedded:  # there a writer keeps all others out
         assert receiver.wait(1) == [(2, 1)]
+    assert not receiver.ended.wait(0.3)  # time enough for what would be sent without a lease
     assert sql.value(f"SELECT epoch FROM {q} WHERE id = 1") == 0
     assert 1 not in receiver.ids()
     holder("ROLLBACK")
