@@ -18,6 +18,11 @@ FIXED = 150  # seeds of each part: the same in every run
 FRESH = 150  # and so many that were never run before
 PLANTED_SEEDS_MAX = 400
 
+# What a killed process was about to do is never done: its coroutines are thrown away as they are.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine .* was never awaited:RuntimeWarning"
+)
+
 
 def hold(seeds: range) -> None:
     tally = run_chunk(seeds)
