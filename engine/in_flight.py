@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from engine.clock import NS_PER_SECOND
 from engine.model import Message, MessageId
@@ -22,8 +21,7 @@ H = TypeVar("H", bound=Hashable)
 _STALE_DEADLINES_MIN = 1000  # below this many the heap is not worth rebuilding
 
 
-@dataclass(frozen=True, slots=True)
-class Lease(Generic[H]):
+class Lease(NamedTuple, Generic[H]):
     """One delivery that waits for its ack. `deadline` is on the monotonic clock; `until_ns`: as the table last said."""
 
     holder: H
@@ -104,7 +102,7 @@ class InFlight(Generic[H]):
 
     def _prolong(self, lease: Lease[H], until_ns: int, *, ours: bool) -> None:
         deadline = lease.deadline + (until_ns - lease.until_ns) / NS_PER_SECOND
-        release = replace(lease.release, lease_until_ns=until_ns) if ours else lease.release
+        release = lease.release._replace(lease_until_ns=until_ns) if ours else lease.release
         self._leases[release.id] = Lease(lease.holder, release, deadline, until_ns)
         self._push(deadline, release.id)
 

@@ -8,7 +8,7 @@ lease; then the lease, the rows as they are after it, and the commit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.backend.base import Statement, StoreConnection
 from engine.errors import BackendUnavailable
@@ -22,8 +22,7 @@ from engine.store import Claim, LeaseUnknown, Release
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
 
 
-@dataclass(frozen=True, slots=True)
-class _Locked:
+class _Locked(NamedTuple):
     """A row that this transaction may lease, as it was before."""
 
     id: MessageId

@@ -97,8 +97,7 @@ def first_free(look: Look, count: int, blocked: Collection[MessageId]) -> tuple[
     return tuple(islice((key.id for key in look.keys if key.id not in blocked), count))
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """A lease to hand back: undone only where the row still holds exactly this lease."""
 
     id: MessageId
