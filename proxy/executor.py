@@ -43,7 +43,7 @@ from proxy.show import (
     text_column,
 )
 from proxy.streaming import stream_rows
-from proxy.upstream import RESULTS_CHARSET, Collected, Outcome
+from proxy.upstream import RESULTS_CHARSET, Collected, Outcome, collected
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.lexical import begins_alter_queue, leading_verb
 from rewriter.names import UNKNOWN_DATABASE
@@ -480,10 +480,7 @@ class Executor:
         return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), text.encode())]
 
     async def _collect(self, sql: str) -> Collected:
-        result = await self.session.upstream.collect(sql)
-        if isinstance(result, Outcome):
-            raise BackendError(result.message or "no result", result.errno or 1105, result.sqlstate)
-        return result
+        return await collected(self.session.upstream, sql)
 
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
         outcome = await self.forward(self._query(text), more=more)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from engine.errors import BackendError
 from engine.model import Condition, QueueName
 from proxy.session import ClientSession
-from proxy.upstream import Collected, Outcome
+from proxy.upstream import collected
 from rewriter.errors import UnsupportedSql
 from rewriter.literals import literal
 from rewriter.plan import StreamFilter
@@ -59,11 +58,11 @@ async def server_condition(
     session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
 ) -> Condition:
     """See MakeCondition; for MySQL and MariaDB."""
-    asked = (await _collected(session, _ASK)).row(len(SETTINGS) + 1)
+    asked = (await collected(session.upstream, _ASK)).row(len(SETTINGS) + 1)
     version, modes, *others = ((value or b"").decode("utf-8", "replace") for value in asked)
     if "ORACLE" in modes.upper().split(","):
         raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
-    await _collected(session, check_sql(queue, chosen, values))
+    await collected(session.upstream, check_sql(queue, chosen, values))
     settings = tuple(zip(SETTINGS, (modes_without_reading_otherwise(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
 
@@ -73,10 +72,3 @@ def _time_limit(version: str) -> tuple[str, str]:
     if "MariaDB" in version:
         return "max_statement_time", str(SECONDS_MAX)
     return "max_execution_time", str(SECONDS_MAX * 1000)
-
-
-async def _collected(session: ClientSession, sql: str) -> Collected:
-    result = await session.upstream.collect(sql)
-    if isinstance(result, Outcome):
-        raise BackendError(result.message or "no result", result.errno or 1105, result.sqlstate)
-    return result

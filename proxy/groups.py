@@ -20,7 +20,7 @@ from engine.states import PARKED_NS
 from proxy.errors import ProxyError
 from proxy.session import ClientSession
 from proxy.unit import Unit
-from proxy.upstream import Outcome
+from proxy.upstream import Outcome, number, unhex
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
 from rewriter.schema_ddl import quoted
@@ -96,15 +96,15 @@ class GroupedStatements(Unit):
         outcome = await self.do(sql)
         if not outcome.warnings:
             return outcome, ()
-        rows = await self.rows("SHOW WARNINGS")
-        return outcome, tuple((_text(level), int(code or b"0"), _text(text)) for level, code, text in rows)
+        rows = await self.rows("SHOW WARNINGS", 3)
+        return outcome, tuple((_text(level), number(code), _text(text)) for level, code, text in rows)
 
     # --- groups
 
     async def _groups_of(self, group: GroupKey, sql: str) -> set[str]:
         """The groups of messages; those with NULL belong to none."""
-        texts = {_text(row[0]) for row in await self.rows(sql) if row[0] is not None}
-        return texts if group.integer else {bytes.fromhex(text).decode() for text in texts}
+        values = {value for (value,) in await self.rows(sql, 1) if value is not None}
+        return {str(number(value)) if group.integer else unhex(value) for value in values}
 
     async def _held(self, group: GroupKey, values: Iterable[str]) -> list[_Held]:
         """Lock, in one order for all, what is held for these groups."""
@@ -121,12 +121,12 @@ class GroupedStatements(Unit):
         )
         order = "ORDER BY group_value, follow_database, follow_table, follow_id"
         try:
-            rows = await self.rows(f"SELECT {columns} FROM {_groups(group)} WHERE {condition} {order} FOR UPDATE")
+            rows = await self.rows(f"SELECT {columns} FROM {_groups(group)} WHERE {condition} {order} FOR UPDATE", 4)
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
             return []  # nothing was ever registered in this database
-        texts = [[bytes.fromhex(_text(value)).decode() for value in row] for row in rows]
+        texts = [[unhex(value) for value in row] for row in rows]
         return [_Held(value, QueueName(database, table), id_) for value, database, table, id_ in texts]
 
     async def _send_done(self, group: GroupKey, held: list[_Held]) -> set[QueueName]:
@@ -162,7 +162,7 @@ class GroupedStatements(Unit):
             f"SELECT 1 FROM {_table(queue)} WHERE time_acked IS NULL AND {quoted(group.column)} = {literal}"
             " LIMIT 1 FOR UPDATE"
         )
-        return bool(await self.rows(f"{sql} SKIP LOCKED") or await self.rows(sql))
+        return bool(await self.rows(f"{sql} SKIP LOCKED", 1) or await self.rows(sql, 1))
 
     async def _send(self, held: _Held) -> bool:
         """Make a held message due. One that is gone, or that somebody has rescheduled, is left alone.
@@ -211,7 +211,7 @@ class GroupedStatements(Unit):
         assert value is not None
         literal = value if group.integer else _literal(value)
         own = f"id = {_id_literal(self._find(plan.follow), id_)} AND {quoted(group.column)} = {literal}"
-        if await self.rows(f"SELECT 1 FROM {_table(plan.follow)} WHERE {own}"):
+        if await self.rows(f"SELECT 1 FROM {_table(plan.follow)} WHERE {own}", 1):
             raise UnsupportedSql(
                 f"the message would wait for itself, for it is of group {value} too; "
                 f"give it another {group.column}, or NULL"

@@ -29,7 +29,7 @@ from proxy.errors import ProxyError
 from proxy.large_command import LargeCommand
 from proxy.rights import AccountRights, QueueRights, Right
 from proxy.session import ClientSession
-from proxy.upstream import Collected, Outcome, Upstream
+from proxy.upstream import Collected, Outcome, Upstream, collected
 from rewriter.limited import (
     Act,
     Limited,
@@ -164,9 +164,7 @@ async def read_plainly(upstream: Upstream) -> None:
     Raises:
         BackendError: the database does not.
     """
-    modes = await upstream.collect("SELECT @@sql_mode")
-    if isinstance(modes, Outcome):
-        raise BackendError(modes.message, modes.errno, modes.sqlstate)
+    modes = await collected(upstream, "SELECT @@sql_mode")
     text = (modes.row(1)[0] or b"").decode("utf-8", "replace")
     if reads_otherwise(text):
         done = await upstream.collect(f"SET SESSION sql_mode = '{modes_without_reading_otherwise(text)}'")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine.delivery import Explanation, MessageRow, QueueFacts, explain, unknown
-from engine.errors import BackendError, QueueNotFound
-from engine.identity import IdKind, from_text, id_kind
+from engine.errors import QueueNotFound
+from engine.identity import IdKind, id_kind
 from engine.model import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from proxy.errors import ProxyError
 from proxy.guard import denied
@@ -30,8 +30,8 @@ from proxy.status_tables import (
     subscription_values,
 )
 from proxy.system_values import DESCRIPTION, derived_table, described, listed
-from proxy.upstream import Collected, Outcome
-from rewriter.delivery import ids_sql
+from proxy.upstream import Collected, collected, number
+from rewriter.delivery import DELIVERY_COLUMNS, ids_sql
 from rewriter.plan import (
     DescribeSystem,
     ExplainDelivery,
@@ -142,7 +142,7 @@ class Looking:
         queue = self._engine.catalog.get(plan.queue)
         if queue is None:
             raise QueueNotFound(f"Table '{plan.queue}' doesn't exist or is not a queue")
-        found = (await self._collect(plan.sql)).rows
+        found = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
         ids = [self._id(queue, row[1]) for row in found]
         rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
         facts = await self._facts(queue, ids)
@@ -201,7 +201,7 @@ class Looking:
             return self._session.rights.sees
         if not self._executor.traits.accounts:
             return lambda name: True
-        rows = (await self._collect(_VISIBLE)).rows
+        rows = (await self._collect(_VISIBLE)).each(2)
         names = {QueueName(self._text(database), self._text(table)) for database, table in rows}
         return names.__contains__
 
@@ -215,24 +215,26 @@ class Looking:
             return list(streams) if session.admin else own
         if len(own) == len(streams):
             return own
-        known = {self._text(row[0]) for row in (await self._collect(_PROCESSES)).rows}
-        return [stream for stream in streams if stream in own or str(stream.connection_id) in known]
+        known = {number(id_) for (id_,) in (await self._collect(_PROCESSES)).each(1)}
+        return [stream for stream in streams if stream in own or stream.connection_id in known]
 
     # --- why a message is not out
 
     def _id(self, queue: QueueSpec, value: TextValue) -> MessageId:
         column = queue.column("id")
         kind = IdKind.TEXT if column is None else id_kind(column)
-        return self._text(value) if kind is IdKind.TEXT else from_text(kind, value or b"")
+        if kind is IdKind.INTEGER:
+            return number(value)
+        return self._text(value) if kind is IdKind.TEXT else value or b""
 
     def _message(self, id_: MessageId, row: Sequence[TextValue]) -> MessageRow:
         now, _, epoch, time_next, time_acked, last_error, earlier, held = row
         return MessageRow(
             id_text(id_),
-            int(now or 0),
-            int(epoch or 0),
-            None if time_next is None else int(time_next),
-            None if time_acked is None else int(time_acked),
+            number(now),
+            number(epoch),
+            None if time_next is None else number(time_next),
+            None if time_acked is None else number(time_acked),
             *(None if value is None else self._text(value) for value in (last_error, earlier, held)),
         )
 
@@ -255,20 +257,15 @@ class Looking:
         if target is None or not ids or not (await self._sees())(target.name):
             return set()
         found = await self._session.upstream.collect(ids_sql(target, tuple(ids)))
-        return {self._text(row[0]) for row in found.rows} if isinstance(found, Collected) else set()
+        return {self._text(id_) for (id_,) in found.each(1)} if isinstance(found, Collected) else set()
 
     # --- the client's line
 
     async def _collect(self, sql: str) -> Collected:
-        result = await self._session.upstream.collect(sql)
-        if isinstance(result, Outcome):
-            if result.ok:
-                raise ProxyError(1105, "the database does not answer what it was asked")
-            raise BackendError(result.message, result.errno, result.sqlstate)
-        return result
+        return await collected(self._session.upstream, sql)
 
     def _text(self, value: TextValue) -> str:
-        return self._executor.decode(value or b"")
+        return (value or b"").decode(self._session.identity.codec, "replace")
 
 
 def _explained(explanation: Explanation) -> Values:

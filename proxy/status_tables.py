@@ -112,7 +112,9 @@ def columns(fields: Iterable[Field]) -> tuple[ColumnMeta, ...]:
 
 def shown(rows: Iterable[Values]) -> list[Row]:
     """Values as the text protocol carries them."""
-    return [tuple(None if value is None else text_of(value).encode() for value in row) for row in rows]
+    return [
+        tuple(None if value is None else text_of(value).encode("utf-8", "replace") for value in row) for row in rows
+    ]
 
 
 def text_of(value: int | float | str) -> str:

@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from engine.errors import BackendError
+from engine.model import TextValue
 from proxy.session import ClientSession
-from proxy.upstream import Collected, Outcome
+from proxy.upstream import Collected, Outcome, collected
 
 _AUTOCOMMIT = 0x2
 
@@ -55,12 +56,9 @@ class Unit:
             raise BackendError(result.message, result.errno, result.sqlstate)
         return result
 
-    async def rows(self, sql: str) -> Sequence[tuple[bytes | None, ...]]:
-        """Run a question. Raises BackendError."""
-        result = await self._session.upstream.collect(sql)
-        if isinstance(result, Outcome):
-            raise BackendError(result.message or "no result", result.errno or 1105, result.sqlstate)
-        return result.rows
+    async def rows(self, sql: str, columns: int) -> Sequence[tuple[TextValue, ...]]:
+        """Run a question; so many values of each row. Raises BackendError."""
+        return (await collected(self._session.upstream, sql)).each(columns)
 
     def now(self, outcome: Outcome) -> Outcome:
         """An outcome with the status flags of the end of the unit."""

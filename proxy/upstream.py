@@ -6,6 +6,7 @@ answer's last packet said. It knows nothing of queues.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,37 @@ if TYPE_CHECKING:
 
 RESULTS_CHARSET = "SELECT @@character_set_results"
 """What `collect` is asked for the character set of results. An upstream that knows it need not ask the database."""
+
+_NUMBER = re.compile(rb"-?0*[0-9]{1,20}")  # ZEROFILL has zeros before it
+_NUMBER_MIN, _NUMBER_MAX = -(1 << 63), (1 << 64) - 1  # of BIGINT, with a sign and without
+
+
+def otherwise(what: str = "") -> BackendError:
+    """The error for an answer that is none to the question. `what` it has in place of what was due."""
+    return BackendError("the database does not answer what it was asked" + (what and f": {what}"), 1105, "HY000")
+
+
+def number(value: TextValue) -> int:
+    """A whole number of an answer.
+
+    Raises:
+        BackendError: it is none, or none that a column can hold.
+    """
+    if value is not None and _NUMBER.fullmatch(value) and _NUMBER_MIN <= (found := int(value)) <= _NUMBER_MAX:
+        return found
+    raise otherwise("NULL is no number" if value is None else f"{value[:32]!r} is no number")
+
+
+def unhex(value: TextValue) -> str:
+    """The text of an answer's HEX(column), as the column holds it in UTF-8.
+
+    Raises:
+        BackendError: it is none.
+    """
+    try:
+        return bytes.fromhex((value or b"").decode("ascii")).decode()
+    except ValueError as error:
+        raise otherwise(f"{(value or b'')[:32]!r} is no text in hexadecimal") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +87,19 @@ class Collected:
         Raises:
             BackendError: the database answers otherwise.
         """
-        if not self.rows or len(self.rows[0]) < columns:
-            raise BackendError("the database does not answer what it was asked", 1105, "HY000")
-        return self.rows[0][:columns]
+        if not self.rows:
+            raise otherwise("no row")
+        return self.each(columns)[0]
+
+    def each(self, columns: int) -> list[tuple[TextValue, ...]]:
+        """The first so many values of every row.
+
+        Raises:
+            BackendError: there are fewer.
+        """
+        if any(len(row) < columns for row in self.rows):
+            raise otherwise(f"fewer than {columns} columns")
+        return [row[:columns] for row in self.rows]
 
 
 class Upstream(Protocol):
@@ -104,3 +146,17 @@ class Upstream(Protocol):
     async def close(self) -> None:
         """Close the line; an open transaction is rolled back. May be called twice."""
         ...
+
+
+async def collected(upstream: Upstream, sql: str) -> Collected:
+    """The rows of a question of the proxy's own.
+
+    Raises:
+        BackendError: the database refuses it, or answers without rows.
+    """
+    result = await upstream.collect(sql)
+    if isinstance(result, Collected):
+        return result
+    if result.ok:
+        raise otherwise("no result")
+    raise BackendError(result.message, result.errno, result.sqlstate)
