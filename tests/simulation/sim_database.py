@@ -29,6 +29,7 @@ from engine.errors import BackendUnavailable, CommitUnknown
 from engine.model import ColumnMeta, TextValue
 from engine.statements.dialect import Dialect
 from engine.statements.sqlite import SQLITE
+from engine.states import REJECTED_NS
 
 T = TypeVar("T")
 
@@ -51,6 +52,13 @@ class Row:
 
 
 Rows = Mapping[int, Row]
+
+
+def is_alive(row: Row) -> bool:
+    """Neither acked nor rejected."""
+    return row.time_acked is None and row.time_next != REJECTED_NS
+
+
 _ROWS = "SELECT id, COALESCE(epoch, 0), time_next, time_acked, priority, k, n FROM main.q"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from sim_database import EPOCH_NS, ClientTransaction
+from sim_database import EPOCH_NS, ClientTransaction, is_alive
 from sim_faults import Faults, Trouble
 from sim_loop import START, ProcessLoop, passing
 from sim_pool import GATE_SECONDS, SimPool
@@ -190,7 +190,10 @@ class SimProxy:
         self.engine.committed(report)
 
     def _note_told(self, report: CommitReport) -> None:
+        rows = self.world.database.rows
         for ids in report.settled.values():
+            # A NACK that rejects may have come too late to change anything, and is told of all the same.
+            ids = [id_ for id_ in ids if id_ not in rows or not is_alive(rows[id_])]  # type: ignore[index]
             self.world.claims.told(self.actor, ids)  # type: ignore[arg-type]
 
 

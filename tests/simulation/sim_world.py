@@ -122,7 +122,7 @@ class World:
             session.transaction.close()
         for proxy in self.proxies:
             proxy.spawn(_refresh(proxy))
-        self.quiet = True
+        self.quiet = self.claims.quiet = True
 
     def _drain(self) -> None:
         self._start_client(Drain(self, "drain"))
