@@ -69,7 +69,7 @@ class MariaDb:
         assert program is not None
         subprocess.run(
             [program, "--no-defaults", f"--datadir={self.directory / 'data'}", *self._user(), "--skip-test-db",
-             "--auth-root-authentication-method=normal"],
+             "--auth-root-authentication-method=normal", f"--tmpdir={self._temporary()}"],
             check=True, capture_output=True, timeout=120,
         )  # fmt: skip
 
@@ -77,12 +77,10 @@ class MariaDb:
         """Start the server and wait until it answers."""
         program = find_binary("mariadbd")
         assert program is not None
-        temporary = self.directory / "tmp"  # its own: a server that starts deletes what looks like an old one's tables
-        temporary.mkdir(exist_ok=True)
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [program, "--no-defaults", f"--datadir={self.directory / 'data'}", f"--socket={self.socket}",
-                 f"--tmpdir={temporary}",
+                 f"--tmpdir={self._temporary()}",
                  f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={self.directory / 'pid'}",
                  "--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1", *self._user(),
                  "--max-connections=2000",
@@ -107,6 +105,12 @@ class MariaDb:
             self._process.terminate()
             self._process.wait(60)
             self._process = None
+
+    def _temporary(self) -> Path:
+        """Its own: a server that starts, to make the system tables too, deletes what looks like an old one's tables."""
+        temporary = self.directory / "tmp"
+        temporary.mkdir(exist_ok=True)
+        return temporary
 
     def kill(self) -> None:
         """End the server as a crash would."""
