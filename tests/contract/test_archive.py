@@ -17,6 +17,7 @@ def test_only_what_is_archived_is_purged(sql, queue):
     sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
     for n in (1, 2):
         assert sql(f"ACK {q} {n}") == 1
+    assert sql(f"UPDATE {q} SET time_acked = time_acked - 1000000 WHERE n = 1") == 1  # never in the same millisecond
     assert sql.column(f"SELECT n FROM {q} ORDER BY n") == [1, 2, 3]
     first, second = sql.column(f"SELECT time_acked FROM {q} WHERE n < 3 ORDER BY n")
     assert first < second
