@@ -1,7 +1,6 @@
 """Where an executed statement comes from: the client sent it, or the gate made it out of what the client sent.
 
-What the gate makes is known by its form (the probes that it asks for itself) or is what the rewriter, whose golden
-tests are elsewhere, makes of a statement that was sent.
+What the gate makes is known by its form: see `fuzz_made`.
 """
 
 from __future__ import annotations
@@ -9,32 +8,7 @@ from __future__ import annotations
 import re
 
 import fuzz_wire as w
-
-_PROBES = re.compile(
-    rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]"
-    rb"|SELECT @@character_set_client, @@sql_mode, DATABASE\(\)|SELECT @@version(?:, @@\w+)+"
-    rb"|SHOW (?:FULL )?PROCESSLIST|SHOW CREATE TABLE `.*|SELECT 1 FROM `.*` LIMIT 0|SHOW WARNINGS"
-    rb"|UPDATE `.*` SET epoch = epoch WHERE 1 = 0(?: AND \(.*\))?|SELECT \* FROM `.*` LIMIT 0"
-    rb"|SELECT 1 FROM `.*` WHERE \(.*\) LIMIT 0"
-    rb"|SELECT (?:ID FROM information_schema\.PROCESSLIST|TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES.*)"
-    rb"|SELECT 1 FROM information_schema\.SCHEMATA WHERE SCHEMA_NAME = 'queuegate'",
-    re.DOTALL,
-)
-_OURS = re.compile(
-    rb"create\W+(?:or\W+replace\W+)?queue|drop\W+queue|truncate\W+queue|alter\W+queue|ack\b|update|delete|insert|kill"
-    rb"|show|stream|queue|explain|desc|reject|release|renew|retry|redrive",
-    re.IGNORECASE,
-)
-_MADE = re.compile(
-    rb"CREATE TABLE .*|DROP TABLE `.*|TRUNCATE TABLE `.*|UPDATE\W.*time_(?:acked|next) = .*|ALTER TABLE `.* COMMENT='.*"
-    rb"|KILL (?:CONNECTION |QUERY )?\d+|SHOW PROCESSLIST|INSERT INTO `.*|DELETE FROM `.*"
-    rb"|SELECT .* AS qg_now\b.* FROM `.*|SELECT id FROM `.*` WHERE time_acked IS NULL AND id IN \(.*|SELECT .*\bqg_\w+\b.*"
-    rb"|SELECT .* FROM `.*queuegate_groups` .*|UPDATE `.*queuegate_groups` SET queue_name = queue_name WHERE 1 = 0"
-    rb"|SELECT (?:1|HEX\(.*|`?\w+`?) FROM `.*` WHERE .*(?:FOR UPDATE|LOCK IN SHARE MODE|time_acked IS NULL.*)"
-    rb"|SAVEPOINT queuegate_unit|RELEASE SAVEPOINT queuegate_unit|ROLLBACK TO SAVEPOINT queuegate_unit"
-    rb"|START TRANSACTION|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK",
-    re.DOTALL | re.IGNORECASE,
-)
+from fuzz_made import is_made
 
 _CODECS = (
     'utf-8', 'cp1252', 'latin-1', 'ascii', 'gbk', 'gb18030', 'big5', 'sjis', 'cp932', 'euc_jp', 'euc_kr',
@@ -67,7 +41,7 @@ class Provenance:
 
     def __init__(self, sent: bytes) -> None:
         self._joined = _payloads(sent)
-        self._ours = _OURS.search(self._joined[:_SEARCHED_MAX]) is not None or b"\x0c" in sent or b"\x0a" in sent
+        self._searched = self._joined[:_SEARCHED_MAX]
 
     def explains(self, payload: bytes) -> bool:
         """A command that reached the server."""
@@ -86,9 +60,10 @@ class Provenance:
         return any(self._text(sql.encode(codec, "surrogateescape")) for codec in _CODECS if _fits(sql, codec))
 
     def _text(self, text: bytes) -> bool:
-        if text in self._joined or _PROBES.fullmatch(text):
-            return True
-        return self._ours and _MADE.fullmatch(text) is not None
+        return text in self._joined or is_made(text, self._asked, self._joined.__contains__)
+
+    def _asked(self, words: re.Pattern[bytes]) -> bool:
+        return words.search(self._searched) is not None
 
 
 def _payloads(sent: bytes) -> bytes:

@@ -1,0 +1,173 @@
+"""The statements that the gate makes of its own, by their form: each as a whole, and only where a client asked for it.
+
+Written down here once more, and not taken from the product, so that what it makes is compared with something. What a
+client wrote and the gate carried along (a condition, ids, an assignment) stands in groups, and has to be among what
+was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+NOW = re.escape(rb"(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)")
+_NAME = rb"`(?:[^`]|``)*`"
+_TABLE = rb"(?:" + _NAME + rb"\.)?" + _NAME
+_STRING = rb"'(?:[^'\\]|\\\\|'')*'"
+_TEXT = rb"_utf8mb4 X'(?:[0-9a-f]{2})*'"
+_VALUE = rb"(?:-?\d+|" + _TEXT + rb")"
+_PARKED, _REJECTED, _REDRIVEN = (b"%d" % ((1 << 63) - n) for n in (1, 2, 3))
+_FREE = rb"time_acked IS NULL"
+_KEPT = rb"\(time_next IS NULL OR time_next < " + _REJECTED + rb"\)"
+_FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND time_next % 1000 = 1\)"
+_WHERE = rb"\((?:id IN \((?P<ids>[^()]*)\)|(?P<condition>.*))\)"
+_AND = rb"(?:\((?P<condition>.*)\) AND )?"
+_COLUMN = rb"(?:" + _NAME + rb"|HEX\(CONVERT\(" + _NAME + rb" USING utf8mb4\)\))"
+_GROUPS = _NAME + rb"\.queuegate_groups"
+_HELD_KEY = rb" AND ".join(rb"follow_%s = " % part + _TEXT for part in (b"database", b"table", b"id"))
+_OTHER = (
+    rb"\(SELECT MIN\(qg_other\.id\) FROM " + _TABLE + rb" AS qg_other WHERE qg_other\.time_acked IS NULL"
+    rb"(?: AND qg_other\." + _NAME + rb" = " + _TABLE + rb"\." + _NAME + rb")? AND qg_other\.id <>? " + _TABLE
+    + rb"\.id(?: AND \(qg_other\.time_acked IS NULL AND qg_other\.epoch > 0 AND qg_other\.time_next > " + NOW + rb" AND"
+    rb" qg_other\.time_next % 1000 = 1\))?\)"
+)  # fmt: skip
+_SAVED = rb"SAVEPOINT queuegate_unit"
+_UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK|(?:ROLLBACK TO|RELEASE) " + _SAVED
+
+_ALWAYS = (
+    rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
+    rb"SELECT @@character_set_client, @@sql_mode, DATABASE\(\)",
+    rb"SHOW CREATE TABLE " + _TABLE,  # of SHOW CREATE QUEUE
+    rb"SELECT 1 FROM " + _TABLE + rb" LIMIT 0",  # whether there is such a table
+    rb"SELECT \* FROM " + _NAME + rb" LIMIT 0",  # of COM_FIELD_LIST
+    rb"SELECT 1 FROM information_schema\.SCHEMATA WHERE SCHEMA_NAME = 'queuegate'",
+    rb"SHOW (?:FULL )?PROCESSLIST|KILL (?:CONNECTION |QUERY )?\d+",  # of the binary protocol
+)
+"""What needs no word of a client's."""
+
+_FORMS: tuple[tuple[bytes, bytes], ...] = (
+    (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\) COMMENT='vitess_message,.*'"),
+    (rb"drop\b.*\bqueue", rb"DROP TABLE " + _TABLE),
+    (rb"truncate\b.*\bqueue", rb"TRUNCATE TABLE " + _TABLE),
+    (rb"alter\b.*\bqueue", rb"ALTER TABLE " + _TABLE + rb" (?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME
+     + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
+    # acks, however they are spelled
+    (rb"ack", rb"UPDATE " + _TABLE + rb" SET time_acked = " + NOW + rb", time_next = NULL WHERE " + _WHERE
+     + rb" AND " + _FREE),
+    (rb"update\b", rb"(?P<head>(?i:update\b).*?) SET (?P<assignments>.*?) WHERE " + _AND + _FREE
+     + rb"(?: (?P<tail>.*))?"),
+    # the verbs
+    (rb"nack|release|renew|reject",
+     rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + NOW + rb"(?: \+ \d+)?|" + _REJECTED
+     + rb"|LEAST\(time_scheduled, " + NOW + rb"\))(?:, first_error = COALESCE\(first_error, " + _STRING
+     + rb"\))?(?:, last_error = " + _STRING + rb")?(?:, epoch = epoch - 1)? WHERE " + _WHERE
+     + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
+    (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "
+     + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND time_next % 1000 = 1\)"),
+    (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = " + _REDRIVEN + rb" WHERE " + _AND + _FREE + rb" AND "
+     + _KEPT + rb" ORDER BY time_next, id(?: LIMIT \d+)?"),
+    (rb"redrive", rb"(?:INSERT INTO " + _TABLE + rb" \((?:" + _NAME + rb"(?:, )?)+\) SELECT (?:(?:" + _NAME + rb"|"
+     + NOW + rb"|0|NULL)(?:, )?)+|DELETE) FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND time_next = " + _REDRIVEN),
+    # streams
+    (rb"stream", rb"UPDATE " + _TABLE + rb" SET epoch = epoch WHERE 1 = 0 AND \((?:1 = 1|(?:" + _NAME
+     + rb" IS NULL(?: OR )?)+)\)"),
+    (rb"stream.*where", rb"SELECT @@version, @@sql_mode, @@time_zone, @@collation_connection,"
+     rb" @@div_precision_increment, @@lc_time_names, @@default_week_format"),
+    (rb"stream.*where", rb"SELECT 1 FROM " + _TABLE + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own
+    # what looks
+    (rb"show|queuegate", rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
+     rb" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"),
+    (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
+    (rb"explain\b.*delivery", rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS"
+     rb" qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
+     rb" (?:NULL|" + _OTHER + rb") AS qg_earlier, (?:NULL|" + _OTHER + rb") AS qg_held FROM " + _TABLE
+     + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
+    (rb"explain\b.*delivery", rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
+    (rb"explain\b.*delivery", rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
+     rb" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"),
+    # groups
+    (rb"ack|update|delete|insert", _UNIT + rb"|SHOW WARNINGS"),
+    (rb"redrive", _UNIT),
+    (rb"ack|update|delete", rb"SELECT " + _COLUMN + rb" FROM (?P<table>.*?) WHERE (?:\(id IN \((?P<ids>[^()]*)\)\)"
+     rb" AND " + _FREE + rb"|" + _AND + _FREE + rb"(?: (?P<tail>.*?))??|TRUE(?: (?P<second>.*?))??|(?P<third>.*?))"
+     rb"(?: FOR UPDATE)?"),
+    (rb"ack|update|delete", rb"SELECT HEX\(group_value\), HEX\(follow_database\), HEX\(follow_table\), HEX\(follow_id\)"
+     rb" FROM " + _GROUPS + rb" WHERE queue_name = " + _TEXT + rb" AND group_value IN \((?:" + _TEXT + rb"(?:, )?)+\)"
+     rb" ORDER BY group_value, follow_database, follow_table, follow_id FOR UPDATE"),
+    (rb"ack|update|delete|insert", rb"SELECT 1 FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND " + _NAME + rb" = "
+     + _VALUE + rb" LIMIT 1 FOR UPDATE(?: SKIP LOCKED)?"),
+    (rb"ack|update|delete", rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + NOW
+     + rb"|CASE WHEN time_scheduled > " + NOW + rb" THEN time_scheduled ELSE " + NOW + rb" END) WHERE id = "
+     + _VALUE + rb" AND " + _FREE + rb" AND time_next = " + _PARKED),
+    (rb"ack|update|delete|insert", rb"DELETE FROM " + _GROUPS + rb" WHERE " + _HELD_KEY),
+    (rb"insert", rb"UPDATE " + _GROUPS + rb" SET queue_name = queue_name WHERE 1 = 0"),
+    (rb"insert", rb"INSERT INTO " + _GROUPS + rb" \(follow_database, follow_table, follow_id, queue_name, group_value\)"
+     rb" VALUES \((?:" + _TEXT + rb"(?:, )?){5}\)"),
+    (rb"insert", rb"SELECT 1 FROM " + _TABLE + rb" WHERE id = " + _VALUE + rb" AND " + _NAME + rb" = " + _VALUE),
+)  # fmt: skip
+"""The words that a client has to have sent, and what is made of them."""
+
+_COMPILED = tuple((re.compile(asked, re.IGNORECASE | re.DOTALL), re.compile(made, re.DOTALL)) for asked, made in _FORMS)
+_OF_ITSELF = tuple(re.compile(form, re.DOTALL) for form in _ALWAYS)
+
+_FILLED = re.compile(
+    rb", (?:time_next|time_scheduled|epoch|time_created)(?: = (?:\d+|time_scheduled|" + NOW + rb"))?(?=[,) ;]|\Z)"
+    rb"|, (?:" + _PARKED + rb"|time_scheduled|0|" + NOW + rb")(?=[,)])"
+)
+"""What an INSERT into a queue is given besides: columns, and their values in every row."""
+
+_FIELD = rb"CAST\((?:''|0) AS (?:CHAR\(\d+\)|SIGNED|DECIMAL\(20,3\))\) AS `\w+`"
+_CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\))(?: AS qg_\d+)?"
+_ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
+_ROWS = rb"SELECT \* FROM \(" + _ROW + rb"(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
+_SYSTEM = re.compile(
+    rb"(?:`queuegate`\.`(?:queues|subscriptions|in_flight)`|\(SELECT " + _FIELD + rb"(?:, " + _FIELD + rb")*"
+    rb" FROM \(SELECT 1 AS qg_one\) AS qg_none WHERE 1 = 0(?: UNION ALL " + _ROWS + rb")*\))"
+    rb"(?: AS `(?:queues|subscriptions|in_flight)`)?|`(?:queues|subscriptions|in_flight)`(?=[^`\w])"
+)
+"""What stands in place of a system table, and of its name before a column's."""
+
+_LITERAL = re.compile(
+    rb"_utf8mb4 X'[0-9a-f]*'|[xX]'[0-9a-fA-F]*'|'(?:[^'\\]|\\.|'')*'|-?\b\d[\d.eE+-]*|NULL", re.DOTALL
+)
+_OURS = re.compile(rb"time_acked = " + NOW + rb"|time_next = NULL")
+
+Told = Callable[[bytes], bool]
+"""Whether these bytes are among what was sent."""
+
+
+def is_made(text: bytes, asked: Callable[[re.Pattern[bytes]], bool], told: Told) -> bool:
+    """Whether the gate may have made this text. `asked`: whether a client's words are among what was sent."""
+    if any((found := form.fullmatch(text)) and all(map(told, _carried(found))) for form in _OF_ITSELF):
+        return True
+    for words, form in _COMPILED:
+        found = form.fullmatch(text)
+        if found is not None and asked(words) and all(_said(piece, told) for piece in _carried(found)):
+            return True
+    return _is_cut(text, _SYSTEM, told) or (
+        text[:7].upper().startswith((b"INSERT", b"REPLACE")) and _is_cut(text, _FILLED, told)
+    )
+
+
+def _is_cut(text: bytes, between: re.Pattern[bytes], told: Told) -> bool:
+    """Whether it is a statement as it was sent, but for what the gate has put in."""
+    pieces = between.split(text)
+    return len(pieces) > 1 and all(_said(piece, told) for piece in pieces)
+
+
+def _carried(found: re.Match[bytes]) -> Iterator[bytes]:
+    """What is a client's in a made text."""
+    for name, piece in found.groupdict().items():
+        if piece is None:
+            continue
+        if name == "ids":
+            yield from (id_.strip(b" \t\r\n'\"") for id_ in piece.split(b","))
+        elif name == "assignments":
+            yield from (rest.strip(b", ") for rest in _OURS.split(piece))
+        else:
+            yield piece
+
+
+def _said(piece: bytes, told: Told) -> bool:
+    """Whether a client wrote that, or wrote it with a `?` where a value is now."""
+    return told(piece.strip()) or (told(b"?") and all(told(part.strip()) for part in _LITERAL.split(piece)))

@@ -1,0 +1,114 @@
+"""What the fuzzer's oracle takes for the gate's own: the statements of the golden tests, and nothing beside them."""
+
+from __future__ import annotations
+
+import fuzz_paths  # noqa: F401
+import pytest
+from fuzz_provenance import Provenance
+
+NOW = "(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)"
+_SET_ASIDE = "(time_next IS NULL OR time_next < 9223372036854775806)"
+_ACKED = f"UPDATE `main`.`fq` SET time_acked = {NOW}, time_next = NULL WHERE"
+_SUBSCRIPTIONS = (
+    "(SELECT CAST('' AS CHAR(64)) AS `queue` FROM (SELECT 1 AS qg_one) AS qg_none WHERE 1 = 0"
+    " UNION ALL SELECT * FROM (SELECT 'fq' AS qg_0 UNION ALL SELECT 'fq2') AS qg_0)"
+)
+
+MADE = [
+    ("ACK fq 1, 2", f"{_ACKED} (id IN (1, 2)) AND time_acked IS NULL"),
+    ("ack fq '1'", f"{_ACKED} (id IN (1)) AND time_acked IS NULL"),
+    ("ACK fq WHERE id > 7 OR (1 = 1)", f"{_ACKED} (id > 7 OR (1 = 1)) AND time_acked IS NULL"),
+    ("SELECT queue_ack('fq', 7)", f"{_ACKED} (id IN (7)) AND time_acked IS NULL"),
+    (
+        "UPDATE fq SET state = 'acked', payload = 'x' WHERE id = 1 ORDER BY id LIMIT 1",
+        f"UPDATE fq SET time_acked = {NOW}, time_next = NULL, payload = 'x' WHERE (id = 1) AND time_acked IS NULL"
+        " ORDER BY id LIMIT 1",
+    ),
+    (
+        "NACK fq 3 DELAY 30 REASON 'it''s'",
+        f"UPDATE `main`.`fq` SET time_next = {NOW} + 30000000000, first_error = COALESCE(first_error, 'it''s'),"
+        f" last_error = 'it''s' WHERE (id IN (3)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
+    ),
+    (
+        "RELEASE fq 6",
+        f"UPDATE `main`.`fq` SET time_next = LEAST(time_scheduled, {NOW}), epoch = epoch - 1 WHERE (id IN (6)) AND"
+        f" (time_acked IS NULL AND epoch > 0 AND time_next > {NOW} AND time_next % 1000 = 1)",
+    ),
+    (
+        "RETRY fq NOW WHERE payload = 'a'",
+        f"UPDATE `main`.`fq` SET time_next = {NOW} WHERE (payload = 'a') AND time_acked IS NULL AND time_next > {NOW}"
+        " AND time_next < 9223372036854775806 AND NOT (epoch > 0 AND time_next % 1000 = 1)",
+    ),
+    (
+        "REDRIVE fq_dead LIMIT 5",
+        "UPDATE `main`.`fq_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND"
+        f" {_SET_ASIDE} ORDER BY time_next, id LIMIT 5",
+    ),
+    ("ALTER QUEUE fq PAUSE", "ALTER TABLE `main`.`fq` COMMENT='vitess_message,vt_ack_wait=30,paused=1'"),
+    (
+        "ALTER QUEUE fq SET (order_key = 'payload')",
+        "ALTER TABLE `main`.`fq` ADD KEY `queuegate_order` (`payload`, time_acked, id), COMMENT='vitess_message'",
+    ),
+    ("DROP QUEUE fq", "DROP TABLE `main`.`fq`"),
+    ("SELECT * FROM STREAM fq", "UPDATE `main`.`fq` SET epoch = epoch WHERE 1 = 0 AND (`id` IS NULL OR `n` IS NULL)"),
+    ("SELECT * FROM STREAM fq WHERE id<100", "SELECT 1 FROM `main`.`fq` WHERE ((id) < 100) LIMIT 0"),
+    (
+        "EXPLAIN DELIVERY FOR fq WHERE id = 42",
+        f"SELECT {NOW} AS qg_now, `main`.`fq`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next,"
+        " time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held"
+        " FROM `main`.`fq` WHERE (id = 42) ORDER BY id LIMIT 20",
+    ),
+    ("SELECT queuegate.queues.db FROM queuegate.queues", "SELECT `queues`.db FROM `queuegate`.`queues` AS `queues`"),
+    ("SELECT s.queue FROM queuegate.subscriptions s, ft", f"SELECT s.queue FROM {_SUBSCRIPTIONS} s, ft"),
+    ("INSERT INTO fq (id) VALUES (7) AFTER GROUP 3", "INSERT INTO fq (id, time_next) VALUES (7, 9223372036854775807)"),
+    ("DELETE FROM fq WHERE id = 5", "SELECT `n` FROM fq WHERE (id = 5) AND time_acked IS NULL FOR UPDATE"),
+    ("DELETE FROM fq", "SELECT 1 FROM `main`.`fq` WHERE time_acked IS NULL AND `n` = 7 LIMIT 1 FOR UPDATE"),
+    ("ACK fq 1", "SAVEPOINT queuegate_unit"),
+]  # fmt: skip
+
+NOT_MADE = [
+    ("ACK fq 1, 2", f"{_ACKED} (id IN (1, 3)) AND time_acked IS NULL"),
+    ("ACK fq 1", f"{_ACKED} (id IN (1))"),
+    ("ACK fq 1", f"UPDATE `main`.`fq` SET time_acked = {NOW}, epoch = 0 WHERE (id IN (1)) AND time_acked IS NULL"),
+    ("ACK fq WHERE id > 7", f"{_ACKED} (id > 6 OR payload) AND time_acked IS NULL"),
+    ("NACK fq 1", f"{_ACKED} (id IN (1)) OR time_acked IS NULL"),
+    ("SELECT 1", f"{_ACKED} (id IN (1)) AND time_acked IS NULL"),
+    (
+        "UPDATE fq SET state = 'acked' WHERE id = 1",
+        f"UPDATE ft SET time_acked = {NOW}, time_next = NULL WHERE (id = 1) AND time_acked IS NULL",
+    ),
+    ("RETRY fq NOW WHERE id = 1", f"UPDATE `main`.`fq` SET time_next = {NOW} WHERE (id = 1) AND time_acked IS NULL"),
+    ("REDRIVE fq_dead", "DELETE FROM `main`.`fq_dead` WHERE time_acked IS NULL"),
+    ("ALTER QUEUE fq PAUSE", "ALTER TABLE `main`.`fq` DROP COLUMN payload, COMMENT='vitess_message'"),
+    ("ALTER TABLE fq ADD b INT", "ALTER TABLE `main`.`fq` COMMENT='vitess_message'"),
+    ("DROP TABLE fq", "DROP TABLE `main`.`ft`"),
+    ("SELECT * FROM fq", "UPDATE `main`.`fq` SET epoch = epoch WHERE 1 = 0 AND (1 = 1)"),
+    ("SELECT * FROM STREAM fq", "UPDATE `main`.`fq` SET epoch = epoch WHERE 1 = 0 OR (1 = 1)"),
+    ("SELECT ready FROM queuegate.queues", "SELECT state FROM `queuegate`.`queues` AS `queues`"),
+    ("SELECT 1 FROM queuegate.queues", "SELECT 1 FROM (SELECT name FROM ft) AS `queues`"),
+    ("INSERT INTO fq (id) VALUES (7) AFTER GROUP 3", "INSERT INTO fq (id, time_acked) VALUES (7, 1)"),
+    ("INSERT INTO fq (id) VALUES (7)", "INSERT INTO ft (id, time_next) VALUES (7, 9223372036854775807)"),
+    ("ACK fq 1", "DELETE FROM ft"),
+    ("SELECT 1", "START TRANSACTION"),
+]  # fmt: skip
+
+
+def explained(sent: str, reached: str) -> bool:
+    found = Provenance(b"\x03" + sent.encode())
+    assert found.explains(b"\x03" + reached.encode()) == found.explains_sql(reached)
+    return found.explains_sql(reached)
+
+
+@pytest.mark.parametrize(("sent", "reached"), MADE)
+def test_what_the_gate_makes_is_known(sent: str, reached: str) -> None:
+    assert explained(sent, reached)
+
+
+@pytest.mark.parametrize(("sent", "reached"), MADE)
+def test_only_where_it_was_asked_for(sent: str, reached: str) -> None:
+    assert not explained("SELECT 1 FROM elsewhere", reached)
+
+
+@pytest.mark.parametrize(("sent", "reached"), NOT_MADE)
+def test_what_it_would_never_make(sent: str, reached: str) -> None:
+    assert not explained(sent, reached)
