@@ -16,7 +16,7 @@ from engine.model import ColumnMeta
 from proxy import params, wire
 from proxy.answer import BULK_EXECUTE
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT
-from proxy.errors import ProxyError
+from proxy.errors import MalformedPacket, ProxyError
 from proxy.executor import Executor
 from proxy.param_values import ParameterType
 from proxy.rebinding import rebound
@@ -117,9 +117,12 @@ class LocalStatements:
             await self._executor.session.writer.ok()
 
     def _keep_long_data(self, body: bytes) -> None:
-        """A piece of a parameter, sent ahead; there is no answer. Of what is too long one byte more is kept, so that
-        execution refuses it."""
-        number, parameter, data = params.parse_long_data(body)
+        """A piece of a parameter, sent ahead; there is no answer, whatever is wrong. Of what is too long one byte more
+        is kept, so that execution refuses it."""
+        try:
+            number, parameter, data = params.parse_long_data(body)
+        except MalformedPacket:
+            return
         statement = self._statements.get(number)
         if statement is not None and parameter < statement.parameters:
             kept = statement.long_data.get(parameter, b"")

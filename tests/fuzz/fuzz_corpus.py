@@ -15,11 +15,16 @@ from fuzz_wire import Packet, packets_of
 
 FOLDER = Path(__file__).parent / "corpus"
 PRELUDE = (
-    "DROP TABLE IF EXISTS fq, ft",
+    "DROP TABLE IF EXISTS fq, fq_dead, fg, ft, queuegate_groups",
     "CREATE QUEUE fq (payload VARCHAR(100))",
+    "CREATE QUEUE fq_dead (payload VARCHAR(100))",
+    "CREATE QUEUE fg (payload VARCHAR(100)) WITH (group_key = 'payload')",
     "CREATE TABLE ft (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50), n DECIMAL(10,2), d DATETIME, b BLOB)",
     "INSERT INTO ft (name, n, d, b) VALUES ('one', 1.25, '2026-01-02 03:04:05', x'00ff'), ('two', NULL, NULL, NULL)",
     "INSERT INTO fq (payload) VALUES ('a'), ('b'), ('c'), ('d'), ('e')",
+    "INSERT INTO fq_dead (payload) VALUES ('a'), ('b')",
+    "INSERT INTO fg (payload) VALUES ('a'), ('a'), ('b')",
+    "INSERT INTO fq (payload) VALUES ('held') AFTER GROUP 'a' OF fg",
 )
 """What is there when a tour begins."""
 

@@ -35,9 +35,12 @@ import proxy.auth
 import proxy.auth_plugins
 from engine.backend.sqlite_connection import SqliteConnection
 from engine.engine import Engine
+from engine.errors import BackendError
+from engine.groups import GroupKey, GroupPage
 from engine.model import QueueName
 from proxy import app
 from proxy.config import Config
+from proxy.dead_letters import DeadLetterTables
 from proxy.embedded.session import EmbeddedSession
 from proxy.listening import Place
 from proxy.peers import Peers
@@ -160,7 +163,8 @@ class World:
         config = Config.model_validate({**self._config(), "limits": LIMITS, "tls": self._tls})
         backend = app._backend(config, LoopClock(), self.registry, config.tls.load())
         store, gateway, *_ = await self._resources.enter_async_context(backend)
-        self.engine = Engine(store, clock=LoopClock(), jitter=lambda: 1.0)
+        tables = DeadLetterTables(store.administer)
+        self.engine = Engine(store, clock=LoopClock(), jitter=lambda: 1.0, make_dead_letters=tables.make)
         await self.engine.open()
         self._resources.push_async_callback(self.engine.close, grace_seconds=0)
         self.tally = Tallies().of(0)
@@ -264,7 +268,8 @@ class EmbeddedWorld(World):
         original = getattr(EmbeddedSession, name)
 
         async def call(session: EmbeddedSession, sql: str, *args: Any) -> Any:
-            self.executed.append((sql, self.shown()))
+            if session._state.identity.connection_id:  # else it is the engine's own, for its dead-letter queues
+                self.executed.append((sql, self.shown()))
             return await original(session, sql, *args)
 
         return call
@@ -306,8 +311,12 @@ class RelayWorld(World):
         self.greeting, self.switches = GREETING, list[bytes]()
         self.spoil: Spoiler | None = None
         self._patches.enter_context(patch.object(self.loop, "create_connection", self._connect))
-        self.store = MemoryStore(LoopClock())
-        self.store.serve(make_spec(QueueName("main", "fq")))
+        self.store = FakeStore(LoopClock())
+        self.store.serve(
+            make_spec(QueueName("main", "fq")),
+            make_spec(QueueName("main", "fq_dead"), dead_letter_of="fq"),
+            make_spec(QueueName("main", "fg"), group_key="payload"),
+        )
         self._patches.enter_context(patch.object(app, "MySQLPool", FakePool))
         made = SimpleNamespace(for_mysql=lambda pool: self.store)
         self._patches.enter_context(patch.object(app, "SqlMessageStore", made))
@@ -361,6 +370,18 @@ COLLATIONS = (
     (63, "binary", "binary"),
     (54, "utf16_general_ci", "utf16"),
 )
+
+
+class FakeStore(MemoryStore):
+    """A store whose groups' table is there and empty, and in which no table is made."""
+
+    async def make_groups(self, group: GroupKey) -> None: ...
+
+    async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
+        return GroupPage()
+
+    async def administer(self, sql: str) -> list[tuple[Any, ...]]:
+        raise BackendError("tables are not made here")
 
 
 class FakePool:

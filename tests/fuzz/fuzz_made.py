@@ -88,8 +88,9 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # groups
     (rb"ack|update|delete|insert", _UNIT + rb"|SHOW WARNINGS"),
     (rb"redrive", _UNIT),
-    (rb"ack|update|delete", rb"SELECT " + _COLUMN + rb" FROM (?P<table>.*?) WHERE (?:\(id IN \((?P<ids>[^()]*)\)\)"
-     rb" AND " + _FREE + rb"|" + _AND + _FREE + rb"(?: (?P<tail>.*?))??|TRUE(?: (?P<second>.*?))??|(?P<third>.*?))"
+    (rb"ack|update|delete", rb"SELECT " + _COLUMN + rb" FROM (?:" + _TABLE + rb"|(?P<table>.*?)) WHERE"
+     rb" (?:\(id IN \((?P<ids>[^()]*)\)\) AND " + _FREE + rb"|"
+     + _AND + _FREE + rb"(?: (?P<tail>.*?))??|TRUE(?: (?P<second>.*?))??|(?P<third>.*?))"
      rb"(?: FOR UPDATE)?"),
     (rb"ack|update|delete", rb"SELECT HEX\(group_value\), HEX\(follow_database\), HEX\(follow_table\), HEX\(follow_id\)"
      rb" FROM " + _GROUPS + rb" WHERE queue_name = " + _TEXT + rb" AND group_value IN \((?:" + _TEXT + rb"(?:, )?)+\)"
@@ -100,6 +101,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + rb"|CASE WHEN time_scheduled > " + NOW + rb" THEN time_scheduled ELSE " + NOW + rb" END) WHERE id = "
      + _VALUE + rb" AND " + _FREE + rb" AND time_next = " + _PARKED),
     (rb"ack|update|delete|insert", rb"DELETE FROM " + _GROUPS + rb" WHERE " + _HELD_KEY),
+    (rb"insert.*after.*group", rb"(?P<insert>(?i:insert)\b.*?)[\s;]*"),  # the group is not for the database
     (rb"insert", rb"UPDATE " + _GROUPS + rb" SET queue_name = queue_name WHERE 1 = 0"),
     (rb"insert", rb"INSERT INTO " + _GROUPS + rb" \(follow_database, follow_table, follow_id, queue_name, group_value\)"
      rb" VALUES \((?:" + _TEXT + rb"(?:, )?){5}\)"),
@@ -127,26 +129,35 @@ _SYSTEM = re.compile(
 )
 """What stands in place of a system table, and of its name before a column's."""
 
+_SEARCHED_MAX = 1 << 20  # bytes, for what a client's statement is; what is larger is one large comment
 _LITERAL = re.compile(
     rb"_utf8mb4 X'[0-9a-f]*'|[xX]'[0-9a-fA-F]*'|'(?:[^'\\]|\\.|'')*'|-?\b\d[\d.eE+-]*|NULL", re.DOTALL
 )
+_APART = re.compile(rb"/\*.*?\*/|(?:#|--(?=[\x00-\x20]))[^\n]*", re.DOTALL)
 _OURS = re.compile(rb"time_acked = " + NOW + rb"|time_next = NULL")
 
 Told = Callable[[bytes], bool]
 """Whether these bytes are among what was sent."""
 
 
-def is_made(text: bytes, asked: Callable[[re.Pattern[bytes]], bool], told: Told) -> bool:
-    """Whether the gate may have made this text. `asked`: whether a client's words are among what was sent."""
+def is_made(text: bytes, sent: bytes) -> bool:
+    """Whether the gate may have made this text out of what was sent."""
+    told, searched = sent.__contains__, sent[:_SEARCHED_MAX]
     if any((found := form.fullmatch(text)) and all(map(told, _carried(found))) for form in _OF_ITSELF):
         return True
     for words, form in _COMPILED:
         found = form.fullmatch(text)
-        if found is not None and asked(words) and all(_said(piece, told) for piece in _carried(found)):
+        if found is not None and words.search(searched) and all(_said(piece, told) for piece in _carried(found)):
             return True
-    return _is_cut(text, _SYSTEM, told) or (
-        text[:7].upper().startswith((b"INSERT", b"REPLACE")) and _is_cut(text, _FILLED, told)
-    )
+    verb = text[:6].upper()
+    if verb == b"UPDATE" and evenly(text) in evenly(sent):
+        return True  # put together again from its clauses
+    return _is_cut(text, _SYSTEM, told) or (verb in (b"INSERT", b"REPLAC") and _is_cut(text, _FILLED, told))
+
+
+def evenly(text: bytes) -> bytes:
+    """Without comments and space between words, and in small letters."""
+    return b"".join(_APART.sub(b" ", text).split()).lower()
 
 
 def _is_cut(text: bytes, between: re.Pattern[bytes], told: Told) -> bool:

@@ -9,7 +9,7 @@ from random import Random
 
 QUEUES = (
     'fq', 'fq', 'main.fq', '`fq`', '`main`.`fq`', 'FQ', 'fq2', 'nowhere', 'ft', 'main . fq', '/* c */fq',
-    'größe',
+    'größe', 'fg', 'fg', 'main.fg', 'fq_dead',
 )  # fmt: skip
 SPACES = (
     ' ', ' ', ' ', '\n', '\t', '  ', '/**/', '/* x */', '-- x\n', '#x\n', '/*!*/', '/*!50000 */', '\r\n',
@@ -27,6 +27,19 @@ _COLUMNS = (
 _CONDITIONS = (
     'id = {v}', 'id IN ({v}, {v})', "state = 'acked'", 'id > {v} AND payload = {v}', 'id BETWEEN {v} AND {v}',
     'time_acked IS NULL', 'id = {v} OR 1 = 1', 'id', 'EXISTS (SELECT 1)', "payload LIKE '%;%'",
+    "payload = 'a' AND id % 2 = 0", "UPPER(payload) IN ('A', {v})", 'id = 3', 'id IN (1, 2)',
+)  # fmt: skip
+
+_DURATIONS = ("30", "0", "'500ms'", "'5m'", "'2h'", "1.5", "?", "-1", "'5 m'", "''", "NULL", "99999999999")
+_OPTIONS = (
+    'ack_wait = {d}', 'max_attempts = {v}', "max_rate = 10.5", 'max_concurrency = 2', "order_key = 'payload'",
+    "order_key = '*'", 'order_key = DEFAULT', "on_failure = 'skip'", "on_failure = 'dead_letter'",
+    "group_key = 'payload'", "group_key = 'nothing'", "dead_letter = 'fq_dead'", 'prefetch = {v}',
+    'purge_after = {d}', "message_cols = 'payload'", 'nonsense = {v}', 'batch_size = 7', 'archive = 1',
+)  # fmt: skip
+_SYSTEM = (
+    'queuegate.queues', 'queuegate.subscriptions', 'queuegate.in_flight', '`queuegate`.`queues`',
+    'QUEUEGATE . Queues', 'queuegate.nothing', 'queuegate.queues AS a', 'queuegate.in_flight a',
 )  # fmt: skip
 
 _TEMPLATES = (
@@ -34,12 +47,24 @@ _TEMPLATES = (
     "ACK {q} {v}, {v}, {v}",
     "ACK {q} WHERE {w}",
     "NACK {q} {v}",
-    "NACK {q} {v} DELAY {v} REASON {v}",
+    "NACK {q} {v} DELAY {d} REASON {v}",
+    "NACK {q} (1, 2, 3) REASON 'it''s; HTTP 429'",
+    "NACK {q} WHERE {w} DELAY {d}",
     "REJECT {q} {v}",
+    "REJECT {q} 1, {v} REASON {v}",
+    "REJECT {q} WHERE {w} REASON 'bad \\\\ JSON'",
     "RELEASE {q} {v}",
-    "RENEW {q} {v} FOR {v}",
+    "RELEASE {q} 1, 2, 3",
+    "RELEASE {q} WHERE {w}",
+    "RENEW {q} {v} FOR {d}",
+    "RENEW {q} 1, {v} FOR '5m'",
+    "RENEW {q} WHERE {w} FOR {d}",
     "REDRIVE {q}",
+    "REDRIVE fq_dead",
+    "REDRIVE fq_dead WHERE {w} LIMIT {v}",
+    "REDRIVE {q} LIMIT 2",
     "RETRY {q} NOW",
+    "RETRY {q} NOW WHERE {w}",
     "UPDATE {q} SET state = 'acked' WHERE {w}",
     "UPDATE {q} SET time_acked = {v}, time_next = NULL WHERE {w}",
     "UPDATE {q} SET {c} = {v} WHERE {w} ORDER BY {c} LIMIT {v}",
@@ -52,12 +77,25 @@ _TEMPLATES = (
     "REPLACE INTO {q} (id) VALUES ({v})",
     "INSERT INTO {q} (payload) SELECT name FROM ft",
     "INSERT INTO {q} (id) VALUES ({v}) ON DUPLICATE KEY UPDATE id = {v}",
+    "INSERT INTO {q} (payload) VALUES ({v}) AFTER GROUP {v} OF fg",
+    "INSERT INTO fq (id, payload) VALUES (NULL, {v}) AFTER GROUP 'a' OF {q};",
+    "INSERT IGNORE INTO fq SET payload = {v} AFTER GROUP 'b' OF main.fg",
+    "INSERT fq (id) VALUES ({v}) AFTER GROUP 'nobody' OF fg",
+    "INSERT INTO fq (payload) VALUES ({v}), ({v}) AFTER GROUP 'a' OF fg",
+    "ACK fg {v}, 1, 2",
+    "ACK fg WHERE {w}",
+    "UPDATE fg SET state = 'acked', payload = {v} WHERE {w} ORDER BY id LIMIT 1",
+    "UPDATE fg SET time_acked = 1, time_next = NULL WHERE id IN (1, {v}) AND time_acked IS NULL",
+    "DELETE FROM fg WHERE {w}",
+    "DELETE fg FROM fg WHERE {w} LIMIT 1",
     "SELECT {c} FROM STREAM {q} LIMIT {v} NOWAIT",
     "SELECT {c}, {c} FROM STREAM {q} LIMIT 1 NOWAIT",
     "SELECT * FROM STREAM {q} LIMIT {v} WAIT 1",
     "SELECT * FROM STREAM {q}",
     "STREAM {c} FROM {q}",
     "SELECT {c} FROM STREAM {q} WHERE {w} LIMIT 1 NOWAIT",
+    "SELECT {c} FROM STREAM fq WHERE payload LIKE {v} OR id BETWEEN {v} AND {v} NOWAIT",
+    "SELECT * FROM STREAM fq WHERE id % 2 = {v} AND NOT payload <=> NULL WITH (ack_wait = {d}) LIMIT 2 WAIT {d}",
     "SELECT * FROM STREAM {q} WITH (prefetch = {v}) NOWAIT",
     "SELECT * FROM STREAM {q} NOWAIT",
     "SELECT {c} FROM {q} WHERE {w}",
@@ -68,7 +106,16 @@ _TEMPLATES = (
     "TABLE {q}",
     "VALUES ROW({v})",
     "SELECT queue_ack('{q}', {v})",
+    "SELECT queue_ack('{q}', 1, 2) AS done FROM DUAL LIMIT 1",
+    "SELECT queue_nack('{q}', {v}, {d}, {v})",
+    "SELECT queue_release('fq', {v}, 2) n",
+    "SELECT queue_renew('{q}', {v}, {d})",
+    "SELECT queue_reject('fq', {v}, 'why')",
+    "SELECT 1, queue_ack('fq', 1)",
     "CALL queue_ack('{q}', {v})",
+    "CALL queue_nack('{q}', {v})",
+    "CALL `queue_renew`('fq', 1, {d})",
+    "CALL queue_reject(?, ?)",
     "CALL p({v})",
     "CREATE QUEUE {q} (payload TEXT)",
     "CREATE QUEUE IF NOT EXISTS {q} (payload VARCHAR(10), PRIMARY KEY (id), ) WITH (ack_wait = {v})",
@@ -77,6 +124,10 @@ _TEMPLATES = (
     "DROP QUEUE IF EXISTS {q}",
     "TRUNCATE QUEUE {q}",
     "ALTER QUEUE {q} PAUSE",
+    "ALTER QUEUE {q} RESUME",
+    "ALTER QUEUE {q} SET ({o})",
+    "ALTER QUEUE {q} SET ({o}, {o}, )",
+    "CREATE QUEUE {q} (n INT, s TEXT) WITH ({o}, {o})",
     "CREATE TABLE t{v} (a INT)",
     "DROP TABLE {q}",
     "ALTER TABLE {q} ADD COLUMN z INT",
@@ -90,8 +141,17 @@ _TEMPLATES = (
     "SHOW QUEUES FROM main",
     "SHOW CREATE QUEUE {q}",
     "SHOW QUEUE STATUS",
+    "SHOW QUEUE STATUS LIKE {v}",
+    "SHOW QUEUE STATUS FROM main LIKE 'f%'",
     "SHOW SUBSCRIPTIONS",
+    "SHOW SUBSCRIPTIONS LIKE 'fq'",
     "SELECT queue, ready FROM queuegate.queues WHERE {w}",
+    "SELECT * FROM {s} WHERE ready > {v} ORDER BY 1",
+    "SELECT a.queue FROM {s} JOIN {s} b ON a.queue = b.queue",
+    "WITH x AS (SELECT * FROM {s}) SELECT COUNT(*) FROM x, {q}",
+    "(SELECT queue FROM {s}) UNION (SELECT {v})",
+    "EXPLAIN SELECT * FROM {s}",
+    "SHOW COLUMNS FROM {s}",
     "SELECT a.*, queuegate.in_flight.id FROM queuegate.subscriptions AS a, queuegate.in_flight, {q} LIMIT {v}",
     "DESCRIBE queuegate.queues",
     "SHOW FULL TABLES FROM queuegate LIKE {v}",
@@ -104,6 +164,8 @@ _TEMPLATES = (
     "DESCRIBE {q}",
     "EXPLAIN SELECT * FROM {q}",
     "EXPLAIN DELIVERY FOR {q}",
+    "EXPLAIN DELIVERY FOR {q} WHERE {w}",
+    "EXPLAIN DELIVERY FOR {q} WHERE id IN (1, 2, {v}) LIMIT 3",
     "ANALYZE UPDATE {q} SET payload = {v}",
     "BEGIN",
     "START TRANSACTION",
@@ -142,6 +204,17 @@ _TEMPLATES = (
     "",
 )
 
+_WORDS = (
+    ("{o}", _OPTIONS),
+    ("{s}", _SYSTEM),
+    ("{q}", QUEUES),
+    ("{w}", _CONDITIONS),
+    ("{c}", _COLUMNS),
+    ("{d}", _DURATIONS),
+    ("{v}", _LITERALS),
+)
+"""What stands for what; words may have marks of those below them."""
+
 PIECES = (
     ';', "'", '"', '`', '(', ')', '/*', '*/', '/*!', '-- ', '#', '\\', '\x00', 'STREAM', 'FROM', 'ACK', '?',
     ',', '.', 'QUEUE', 'WHERE', 'LIMIT', 'NOWAIT', 'WAIT', '=', '*', 'ÿ', 'ü', '😀', '@@', '@', '0', '-',
@@ -152,7 +225,7 @@ PIECES = (
 def statement(random: Random) -> str:
     """One statement that may well be right."""
     text = random.choice(_TEMPLATES)
-    for mark, words in (("{q}", QUEUES), ("{w}", _CONDITIONS), ("{c}", _COLUMNS), ("{v}", _LITERALS)):
+    for mark, words in _WORDS:
         while mark in text:
             text = text.replace(mark, random.choice(words), 1)
     if random.random() < 0.2:
