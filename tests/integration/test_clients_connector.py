@@ -113,6 +113,44 @@ def test_prepared_parameters_of_every_type(link, implementation, queue):
     assert cursor.fetchall() == [(1,), (2,), (3,)]
 
 
+@pytest.mark.parametrize("columns", [1, 30, 251, 300])
+def test_prepared_statements_of_many_columns(link, columns, name):
+    """`read_timeout`: what hangs fails, in seconds."""
+    listed = ", ".join(f"{'c' * 56}{at} {('INT', 'DOUBLE')[at % 2]}" for at in range(columns))
+    connection = link(read_timeout=20)
+    plain = connection.cursor()
+    plain.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, {listed})")
+    plain.execute(f"INSERT INTO {name} (id, {'c' * 56}0) VALUES (1, 7), (2, NULL), (3, 9)")
+    rows = [(id_, first, *[None] * (columns - 1)) for id_, first in ((1, 7), (2, None), (3, 9))]
+    cursor = connection.cursor(prepared=True)
+    for bound, expected in ((9, rows), (1, []), (3, rows[:2])):
+        cursor.execute(f"SELECT * FROM {name} WHERE id < ?", (bound,))
+        assert cursor.fetchall() == expected
+    cursor.execute(f"SELECT {', '.join('?' * columns)}", tuple(None if at % 2 else at for at in range(columns)))
+    assert cursor.fetchall() == [tuple(None if at % 2 else at for at in range(columns))]
+    plain.execute("SELECT 41 + 1")
+    assert plain.fetchall() == [(42,)]
+
+
+def test_an_error_behind_the_first_rows_of_a_prepared_statement(link, implementation, name):
+    """It is told. Row by row: the pure one's `fetchall` takes no notice of an error packet behind a row, and waits for
+    ever; the C one calls the connection unread from then on. Both do so at any server."""
+    connection = link(read_timeout=20)
+    plain = connection.cursor()
+    plain.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, n BIGINT)")
+    plain.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 9223372036854775807), (4, 4)")
+    cursor = connection.cursor(prepared=True)
+    for _ in range(2 if implementation == "pure" else 1):
+        with pytest.raises(mysql.connector.Error) as caught:
+            cursor.execute(f"SELECT id, n + CAST(? AS SIGNED) FROM {name} ORDER BY id", (1,))
+            while cursor.fetchone() is not None:
+                pass
+        assert caught.value.errno == 1690
+    if implementation == "pure":
+        plain.execute("SELECT 41 + 1")
+        assert plain.fetchall() == [(42,)]
+
+
 def test_prepared_ack_and_stream(link, queue):
     q = queue("n INT")
     connection = link()
