@@ -65,7 +65,7 @@ _KINDS = {
     TokenType.NATIONAL_STRING: Kind.OTHER,
     TokenType.HINT: Kind.OTHER,
 }
-_WORD = re.compile(r"[\w$]+")
+_PIECE = re.compile(r"([\w$]+)|[^\w$\s\0]+")
 _MYSQL = MySQL()
 
 
@@ -111,13 +111,19 @@ def _refuse_executable(comments: list[str]) -> None:
 
 
 def _words_or_symbol(text: str, start: int) -> list[Token]:
-    """sqlglot has keywords of several words (PRIMARY KEY); here each is a token."""
+    """sqlglot has keywords of several words (PRIMARY KEY); here each is a token. It also takes characters for part of a
+    word that MySQL has in none; they are symbols that no statement knows."""
     if text.isidentifier():
         return [Token(Kind.WORD, text, text.upper(), start, start + len(text))]
-    words = list(_WORD.finditer(text))
-    if not words:
+    pieces = list(_PIECE.finditer(text))
+    if not pieces:
         return [Token(Kind.SYMBOL, text, "", start, start + len(text))]
-    return [Token(Kind.WORD, m[0], m[0].upper(), start + m.start(), start + m.end()) for m in words]
+    return [
+        Token(
+            Kind.WORD if m[1] else Kind.SYMBOL, m[0], m[0].upper() if m[1] else "", start + m.start(), start + m.end()
+        )
+        for m in pieces
+    ]
 
 
 def syntax_error(sql: str, position: int, hint: str = "") -> SqlSyntaxError:

@@ -150,14 +150,24 @@ def is_made(text: bytes, sent: bytes) -> bool:
         if found is not None and words.search(searched) and all(_said(piece, told) for piece in _carried(found)):
             return True
     verb = text[:6].upper()
-    if verb == b"UPDATE" and evenly(text) in evenly(sent):
-        return True  # put together again from its clauses
+    if verb == b"UPDATE" and _is_evenly(text, sent):
+        return True
     return _is_cut(text, _SYSTEM, told) or (verb in (b"INSERT", b"REPLAC") and _is_cut(text, _FILLED, told))
 
 
-def evenly(text: bytes) -> bytes:
-    """Without comments and space between words, and in small letters."""
-    return b"".join(_APART.sub(b" ", text).split()).lower()
+def _is_evenly(text: bytes, sent: bytes) -> bool:
+    """Whether it was sent like that, but for space and comments between its clauses, and for values in place of `?`."""
+    for said in (sent, _APART.sub(b" ", sent)):
+        if _evenly(text) in _evenly(said):
+            return True
+        if b"?" in said and _evenly(_LITERAL.sub(b"?", text)) in _evenly(_LITERAL.sub(b"?", said)):
+            return True
+    return False
+
+
+def _evenly(text: bytes) -> bytes:
+    """Without space between words and comments, and in small letters."""
+    return b"".join(text.split()).lower()
 
 
 def _is_cut(text: bytes, between: re.Pattern[bytes], told: Told) -> bool:

@@ -4,6 +4,7 @@ nothing but refusals comes out of the planner, and no text takes long.
 
 from __future__ import annotations
 
+import re
 import time
 from random import Random
 
@@ -32,6 +33,7 @@ SCANNER = StatementScanner(CATALOG)
 PASSES = Passes(CATALOG, QueueNames(CATALOG), QueueOptions())
 MAIN = PlanContext("main")
 SEEDS = st.integers(0, 1 << 48)
+AFTER_GROUP = re.compile(r"\bAFTER\b.*", re.IGNORECASE | re.DOTALL)
 
 
 def statements(seed: int) -> str:
@@ -64,17 +66,23 @@ def parsed(sql: str) -> Effects | str:
 def test_the_cheap_look_and_the_full_parser_agree(seed: int) -> None:
     """What the look lets pass, the parser would not have taken; and where both know the effects, they are the same."""
     sql = statements(seed)
+    as_meant = sql == fuzz_sql.statement(Random(seed))
     if len(split_statements(sql.encode("utf-8", "surrogatepass"))) > 1:
         return
     glance = looked_at(sql)
     if glance.concern in (Concern.PLAN, Concern.USE):
         return
     found = parsed(sql)
+    if isinstance(found, str) and glance.concern is Concern.NONE:
+        found = parsed(AFTER_GROUP.sub("", sql))  # into what is no queue: the database will not know the clause
     if isinstance(found, str) and ("does not end" in found or "Executable comments" in found):
         return  # what cannot be read for sure; the database knows how
+    if not as_meant and isinstance(found, str) and "error in your SQL syntax" in found:
+        return  # to the database, too
     assert isinstance(found, Effects), (sql, glance, found)
-    if found != Effects():
-        assert glance.effects == found, sql
+    if found != Effects() and glance.effects != found:
+        feared = glance.effects.touched | glance.effects.uncertain  # of what no database will take it may be more
+        assert not as_meant and feared >= found.touched | found.uncertain, sql
 
 
 @given(SEEDS)

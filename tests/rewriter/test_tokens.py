@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewriter.errors import SqlSyntaxError, UnsupportedSql
+from rewriter.grammar import parse
 from rewriter.tokens import Kind, TokenCursor, string_value, tokenize
 
 
@@ -68,3 +69,12 @@ def test_comments_are_passed_over_but_not_executable_ones() -> None:
     for sql in ("a /*! b */ c", "/*!50000 a */ b", "a /*M!100100 b */", "a b /*!*/"):
         with pytest.raises(UnsupportedSql, match="Executable comments"):
             TokenCursor(sql)
+
+
+@pytest.mark.parametrize(
+    "text", ["DROP QUEUE q\U0001f600", "DROP QUEUE \u2018q\u2019", "DROP QUEUE q\u2014", "SHOW QUEUES \u20ac"]
+)
+def test_characters_of_no_word_are_not_read_over(text: str) -> None:
+    """A name that was pasted with curly quotes is not the name within them."""
+    with pytest.raises(SqlSyntaxError):
+        parse(text)
