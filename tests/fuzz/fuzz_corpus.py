@@ -22,7 +22,7 @@ PRELUDE = (
     "CREATE TABLE ft (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50), n DECIMAL(10,2), d DATETIME, b BLOB)",
     "INSERT INTO ft (name, n, d, b) VALUES ('one', 1.25, '2026-01-02 03:04:05', x'00ff'), ('two', NULL, NULL, NULL)",
     "INSERT INTO fq (payload) VALUES ('a'), ('b'), ('c'), ('d'), ('e')",
-    "INSERT INTO fq_dead (payload) VALUES ('a'), ('b')",
+    "INSERT INTO fq_dead (id, payload) VALUES (101, 'a'), (102, 'b')",
     "INSERT INTO fg (payload) VALUES ('a'), ('a'), ('b')",
     "INSERT INTO fq (payload) VALUES ('held') AFTER GROUP 'a' OF fg",
 )

@@ -167,7 +167,7 @@ def _is_evenly(text: bytes, sent: bytes) -> bool:
 
 def _evenly(text: bytes) -> bytes:
     """Without space between words and comments, and in small letters."""
-    return b"".join(text.split()).lower()
+    return b"".join(text.replace(b"\0", b" ").split()).lower()
 
 
 def _is_cut(text: bytes, between: re.Pattern[bytes], told: Told) -> bool:
