@@ -57,13 +57,50 @@ def place(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+class Places:
+    """Backends and shared gates by place, each made when it is first needed and kept to the session's end.
+
+    Fixtures of the session that depended on `place` would not do: there are two of that name, and what was made
+    for a value of one would be kept for a test that has another value of the other.
+    """
+
+    def __init__(self, server: Callable[[], MariaDb], directory: Callable[[str], Path]) -> None:
+        self._server, self._directory = server, directory
+        self._backends: dict[str, str] = {}
+        self._gates: dict[str, Gate] = {}
+
+    def backend(self, place: str) -> str:
+        if place not in self._backends:
+            embedded = place == "embedded"
+            url = f"sqlite:///{self._directory('embedded')}/queue.db" if embedded else self._server().url()
+            self._backends[place] = url
+        return self._backends[place]
+
+    def gate(self, place: str) -> Gate:
+        if place not in self._gates:
+            gate = Gate(self.backend(place), self._directory("gate"), **options_of(place))
+            self._gates[place] = gate.start()
+        return self._gates[place]
+
+    def stop(self) -> None:
+        with contextlib.ExitStack() as all_of_them:
+            for gate in self._gates.values():
+                all_of_them.callback(gate.stop)
+
+
 @pytest.fixture(scope="session")
-def backend(place: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+    kept = Places(lambda: request.getfixturevalue("mariadb"), tmp_path_factory.mktemp)
+    yield kept
+    kept.stop()
+
+
+@pytest.fixture
+def backend(place: str, places: Places, request: pytest.FixtureRequest) -> str:
     """The URL of the place's backend."""
-    if place == "embedded":
-        return f"sqlite:///{tmp_path_factory.mktemp('embedded')}/queue.db"
-    server: MariaDb = request.getfixturevalue("mariadb")
-    return server.url()
+    if place != "embedded":
+        request.getfixturevalue("mariadb")  # a test that has none is skipped by itself
+    return places.backend(place)
 
 
 def options_of(place: str) -> dict[str, Any]:
@@ -71,13 +108,10 @@ def options_of(place: str) -> dict[str, Any]:
     return {"auth": "proxy", "users": [{"name": "root", "password": ""}]} if place == "proxy_accounts" else {}
 
 
-@pytest.fixture(scope="session")
-def gate(backend: str, place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+@pytest.fixture
+def gate(backend: str, place: str, places: Places) -> Gate:
     """A queuegate that the tests of this session share."""
-    running = Gate(backend, tmp_path_factory.mktemp("gate"), **options_of(place))
-    running.start()
-    yield running
-    running.stop()
+    return places.gate(place)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def test_streams_holders_and_counters_of_every_worker(two_workers):
             rows = client.rows("SHOW SUBSCRIPTIONS")
             assert {row[2] for row in rows} == set(held)
             in_flight = client.rows("SELECT connection_id, id FROM queuegate.in_flight WHERE db = DATABASE()")
-            assert dict(in_flight) == {connection: str(id_) for connection, id_ in held.items()}
+            assert {str(c): id_ for c, id_ in in_flight} == {str(c): str(id_) for c, id_ in held.items()}
             for connection, id_ in held.items():
                 ((_, state, text),) = client.rows(f"EXPLAIN DELIVERY FOR jobs WHERE id = {id_}")
                 assert state == "in_flight" and f"held by connection {connection} " in text
