@@ -1,7 +1,7 @@
 # Every target sets up what it needs. `make help` lists them from the comments after `##`.
 .DEFAULT_GOAL := help
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites test check format bench fuzz simulate clean mariadb toolchains
+.PHONY: help run demo suites test test-spark check format bench fuzz simulate clean mariadb toolchains
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -9,11 +9,12 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SPARK_STAMP := $(VENV)/.installed-spark
 TESTS ?= tests
 JOBS ?= 3
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307, embedded database in data/
 	@$(BIN)/queuegate serve
@@ -23,6 +24,10 @@ demo: $(STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 surv
 
 test: $(STAMP) mariadb toolchains ## all tests, a private MariaDB included (TESTS=tests/contract for a part)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+SPARK_TESTS ?= tests/spark
+test-spark: $(SPARK_STAMP) mariadb toolchains ## the tests that run Spark: installs pyspark, 500 MB (SPARK_TESTS=tests/spark/test_jdbc.py)
+	$(BIN)/python -m pytest $(SPARK_TESTS)
 
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .
@@ -63,4 +68,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -m venv $(VENV) || { \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(SPARK_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $@

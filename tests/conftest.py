@@ -18,6 +18,21 @@ import pytest
 from servers import Gate, MariaDb, Sql, Stream, find_binary
 
 _numbers = itertools.count(1)
+SPARK = Path(__file__).parent / "spark"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """tests/spark needs a JVM and the extra `spark`: it runs where it is named, which `make test-spark` does."""
+    return True if collection_path == SPARK and not _names_spark(config) else None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return None if _names_spark(config) else "tests/spark is left out: run `make test-spark`"
+
+
+def _names_spark(config: pytest.Config) -> bool:
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    return any(path.is_relative_to(SPARK) for path in paths)
 
 
 @pytest.fixture(scope="session")

@@ -88,11 +88,16 @@ def cache() -> Path:
 def java(folder: Path) -> Program:
     """The Java client with both drivers on its class path."""
     compiler, machine = tool("javac", "default-jdk-headless"), tool("java", "default-jdk-headless")
-    drivers = [str(_jar(jar)) for jar in JARS]
+    drivers = [str(path) for path in jdbc_drivers()]
     sources = [str(path) for path in sorted((PROGRAMS / "java").glob("*.java"))]
     options = ["-encoding", "UTF-8", "-Xlint:all", "-Werror", "-cp", os.pathsep.join(drivers), "-d", str(folder)]
     _run([compiler, *options, *sources], "the Java client does not compile", BUILD_SECONDS)
     return Program((machine, *_JAVA_OPTIONS, "-cp", os.pathsep.join([str(folder), *drivers]), "Main"))
+
+
+def jdbc_drivers() -> list[Path]:
+    """The files of both JDBC drivers: MySQL Connector/J and MariaDB Connector/J."""
+    return [_jar(jar) for jar in JARS]
 
 
 def go(folder: Path) -> Program:
