@@ -7,7 +7,7 @@ forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Container
 
 from engine.model import MessageId
 
@@ -51,8 +51,15 @@ class Conflicts:
         if self._entries:
             self._entries = {id_: (_OFFERED, pause) for id_, (_, pause) in self._entries.items()}
 
-    def looked(self, offered: Collection[MessageId], now: float) -> None:
-        """A look at `now` offered these: of the ids whose pause is over, forget those it no longer offers."""
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._entries
+
+    def looked(self, offered: Container[MessageId], now: float) -> None:
+        """A look at `now` offered these: of the ids whose pause was over, forget those it no longer offers.
+
+        What looks in pages tells of all of them together, and when it began: forgotten too early, a pause would begin
+        short again.
+        """
         entries = {}
         for id_, (until, pause) in self._entries.items():
             if until > now:

@@ -18,7 +18,7 @@ from engine.cache import MessageCache
 from engine.clock import NS_PER_SECOND, Clock
 from engine.conflicts import Conflicts
 from engine.metrics import QueueMetrics
-from engine.model import Condition, QueueSpec
+from engine.model import Condition, MessageId, QueueSpec
 from engine.poller import LOOK_LIMIT_MAX, Looked
 from engine.store import MessageStore, Page, Position, Scanned
 from engine.work import DatabaseWork
@@ -73,6 +73,8 @@ class Scanner:
         self._worked = 0.0  # seconds that the scan under way has taken so far
         self._pages = 0
         self._failed: Page | None = None
+        self._scan_began = 0.0
+        self._offered: set[MessageId] = set()  # what the scan under way has found of the messages in conflict
 
     def want(self, *, whole: bool = False) -> None:
         """Look as soon as a receiver can take messages; `whole`: at all that is due, without a rest before it."""
@@ -134,6 +136,8 @@ class Scanner:
         self._whole_wanted = self._whole_wanted or safety or len(self._conflicts) > 0
         self._wanted, self._due_at, self._floor_ns = False, None, None
         self._worked, self._pages = 0.0, 0
+        self._scan_began = now
+        self._offered.clear()
         if self._scanned_ns is None or self._whole_at is None or (self._whole_wanted and self._whole_at <= now):
             self._whole_wanted = False
             self._cache.clear()
@@ -154,7 +158,7 @@ class Scanner:
         self._looked_at = now
         if look.next_due_ns is not None:
             self.note_due(began + (look.next_due_ns - look.now_ns) / NS_PER_SECOND)
-        self._conflicts.looked({key.id for key in look.keys}, now)
+        self._offered.update(key.id for key in look.keys if key.id in self._conflicts)
         free = [key for key in look.keys if not self._conflicts.blocks(key.id, now)]
         # The limit may have become lower while this page was under way; then all is looked for again anyway.
         self._cache.add(free[: max(0, self._cache.limit - len(self._cache))])
@@ -175,8 +179,9 @@ class Scanner:
             self._span = min(SPAN_MAX, self._span * 2)
 
     def _end(self, now: float) -> None:
-        """The scan has come to its end."""
+        """The scan has come to its end. Only of the whole it tells that a message in conflict is offered no more."""
         self._scanned_ns = self._began_ns
+        self._conflicts.looked(self._offered if self._floor_ns is None else self._conflicts, self._scan_began)
         if self._floor_ns is None:
             small = self._pages == 1 and self._worked <= PAGE_SECONDS
             self._whole_looked_at = now
