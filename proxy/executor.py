@@ -1,7 +1,8 @@
 """The executor: the only place where a plan, the engine and the client's line to the database meet.
 
 One statement in, its whole answer at the client, and the engine told what was committed. Errors of planning and of the
-engine become ERR packets here; only a broken client connection is raised.
+engine become ERR packets here; only a broken client connection is raised. What one kind of plan alone needs lives in a
+module of its own, which is handed the executor (receiving, killing, looking).
 """
 
 from __future__ import annotations
@@ -10,28 +11,24 @@ import logging
 import re
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import assert_never
 
-from mysql_mimic.constants import KillKind
-
-from engine.engine import Engine, Subscription
-from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound, StreamKilled
-from engine.model import ColumnMeta, QueueName, SubscribeRequest, WaitMode
+from engine.engine import Engine
+from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
+from engine.model import ColumnMeta, QueueName
 from proxy import params, wire
 from proxy.capabilities import encoding_named
 from proxy.dead_letters import Redriving
 from proxy.errors import ProxyError
 from proxy.filters import MakeCondition
 from proxy.groups import Done, GroupedStatements
-from proxy.guard import check_plan, check_right, check_sees, judge_grouped
+from proxy.guard import check_plan, check_sees, judge_grouped
+from proxy.killing import Killing
 from proxy.large_command import LargeCommand
 from proxy.looking import Looking
 from proxy.peers import Peers
 from proxy.planning import Planning
-from proxy.registry import ProcessInfo
-from proxy.rights import Right
-from proxy.rows import RowForm, is_text
+from proxy.receiving import Receiving
 from proxy.session import ClientSession
 from proxy.show import (
     PROCESSES_COLUMNS,
@@ -42,8 +39,7 @@ from proxy.show import (
     queue_rows,
     text_column,
 )
-from proxy.streaming import stream_rows
-from proxy.upstream import RESULTS_CHARSET, Collected, Outcome, collected
+from proxy.upstream import Collected, Outcome, collected
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.lexical import begins_alter_queue, leading_verb
 from rewriter.names import UNKNOWN_DATABASE
@@ -82,7 +78,6 @@ log = logging.getLogger(__name__)
 # In these charsets the byte of a backslash may be half a character, so bytes alone do not tell where a string ends.
 _BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
 _KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
-LIMIT_MAX = (1 << 63) - 1
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
@@ -204,7 +199,7 @@ class Executor:
     async def _run_plan(self, plan: Plan, text: bytes, more: bool) -> Outcome:
         match plan:
             case Passthrough(effects):
-                outcome = await self.forward(self._query(text), effects, effects.transaction, more=more)
+                outcome = await self.forward(self.query(text), effects, effects.transaction, more=more)
                 if outcome.ok:
                     self._learn(text)
                 return outcome
@@ -223,16 +218,13 @@ class Executor:
             case UseDatabase(database):
                 return await self._use(text, database, more)
             case Kill():
-                return await self._kill(plan, text, more)
+                return await Killing(self).run(plan, text, more=more)
             case Subscribe():
-                if plan.parameters:
-                    raise ProxyError(1064, "You have an error in your SQL syntax: ? is for prepared statements")
-                await self._stream(plan)
-                return Outcome()
+                return await Receiving(self).run(plan)
             case ReadSystem(pieces):
-                return await self.forward(self._query(self.encode(await self._looking.rendered(pieces))), more=more)
+                return await self.forward(self.query(self.encode(await self._looking.rendered(pieces))), more=more)
             case DescribeSystem() | ShowSystemTables() if await self._looking.real_database():
-                return await self.forward(self._query(text), more=more)
+                return await self.forward(self.query(text), more=more)
             case (
                 NoOperation()
                 | DescribeSystem()
@@ -252,7 +244,7 @@ class Executor:
                 return Outcome()
         assert_never(plan)
 
-    def _query(self, text: bytes) -> bytes:
+    def query(self, text: bytes) -> bytes:
         """COM_QUERY with this text, in the form that was agreed with the database."""
         return params.query_payload(text, self.session.identity.capabilities)
 
@@ -282,7 +274,7 @@ class Executor:
         """Run a queue statement and answer it."""
         if plan.warnings:
             return await self._execute_with_warnings(plan)
-        return await self.forward(self._query(self.encode(plan.sql)), plan.effects, more=more)
+        return await self.forward(self.query(self.encode(plan.sql)), plan.effects, more=more)
 
     async def counted(self, plan: ExecuteCounting) -> tuple[Outcome, tuple[bytes]]:
         """Run a verb that was written as a function; its one row, in the text protocol's form."""
@@ -362,71 +354,6 @@ class Executor:
             # The statement itself succeeded; the periodic look will find the change.
             log.warning("catalog not refreshed after DDL: %s", error.message)
 
-    # --- streams
-
-    async def subscribe(self, plan: Subscribe, values: Sequence[object] = ()) -> Subscription:
-        """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
-        identity = self.session.identity
-        request = self._bound(plan, values)
-        request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
-        check_right(self.session, request.queue, Right.RECEIVE)
-        if self.traits.accounts:
-            await self._check_rights(request)
-        if plan.filter is not None:
-            given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
-            condition = await self.traits.condition(self.session, request.queue, plan.filter, given)
-            request = replace(request, condition=condition)
-        return await self.engine.subscribe(request)
-
-    async def _check_rights(self, request: SubscribeRequest) -> None:
-        """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""
-        spec = self.engine.catalog.get(request.queue)
-        names = request.columns or (() if spec is None else spec.message_columns)
-        read = " OR ".join(f"`{name.replace('`', '``')}` IS NULL" for name in names) or "1 = 1"
-        sql = f"UPDATE {_quoted(request.queue)} SET epoch = epoch WHERE 1 = 0 AND ({read})"
-        outcome = await self.session.upstream.collect(sql)
-        if isinstance(outcome, Outcome) and not outcome.ok:
-            raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
-
-    async def _stream(self, plan: Subscribe) -> None:
-        subscription = await self.subscribe(plan)
-        await self.send_stream(subscription, binary=False)
-
-    async def send_stream(self, subscription: Subscription, *, binary: bool) -> None:
-        """Send a subscription to its end as a text or binary result set."""
-        session = self.session
-        session.subscription = subscription
-        try:
-            charset = await self.results_charset(subscription.columns)
-            await stream_rows(subscription, session.writer, RowForm(subscription.columns, charset, binary=binary))
-        finally:
-            session.subscription = None
-            await subscription.close(give_back=True)  # nothing is left to close where the stream came to its own end
-
-    async def results_charset(self, columns: Sequence[ColumnMeta]) -> str | None:
-        """What the client wants text in; None where nothing needs converting. Only the database knows (SET NAMES)."""
-        if not any(is_text(column) for column in columns):
-            return None
-        listed = await self._collect(RESULTS_CHARSET)
-        (name,) = listed.row(1)
-        return None if name is None else name.decode("ascii", "replace")
-
-    @staticmethod
-    def _bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:
-        """The request with the values of its `?` put in."""
-        request = plan.request
-        for name, value in zip(plan.parameters, values, strict=True):
-            if name == "where":
-                continue
-            number = _number(name, value)
-            if name != "limit":
-                request = replace(request, wait_mode=WaitMode.WAIT, wait_seconds=float(number))
-            elif number == int(number):
-                request = replace(request, limit=int(number))
-            else:
-                raise ProxyError(1210, "Incorrect arguments to LIMIT: a whole number is needed")
-        return request
-
     # --- the proxy's own answers
 
     async def local_result(
@@ -483,7 +410,7 @@ class Executor:
         return await collected(self.session.upstream, sql)
 
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
-        outcome = await self.forward(self._query(text), more=more)
+        outcome = await self.forward(self.query(text), more=more)
         if outcome.ok:
             self.session.database = database
         return outcome
@@ -522,43 +449,6 @@ class Executor:
         session.sql_modes = frozenset(modes.split(","))
         session.database, session.unsettled = database or None, False
 
-    async def kill(self, plan: Kill) -> None:
-        """A KILL that was prepared."""
-        kind = b"QUERY" if plan.query_only else b"CONNECTION"
-        await self._kill(plan, b"KILL %s %d" % (kind, plan.connection_id), False)
-
-    async def _kill(self, plan: Kill, text: bytes, more: bool) -> Outcome:
-        """Where accounts are the database's it decides who may kill; the stream here follows its verdict."""
-        kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
-        owner = await self._ours_to_kill(plan.connection_id)
-        if owner is None and (self.traits.accounts or self._may_kill_foreign()):
-            outcome = await self.forward(self._query(text), more=more)
-            if outcome.ok:
-                await self.peers.kill(plan.connection_id, kind)
-            return outcome
-        self._may_kill(plan.connection_id, owner)
-        await self.peers.kill(plan.connection_id, kind)
-        if owner is not None and owner.connection_id == self.session.identity.connection_id:
-            raise StreamKilled("Query execution was interrupted")
-        await self.session.writer.ok()
-        return Outcome()
-
-    async def _ours_to_kill(self, connection_id: int) -> ProcessInfo | None:
-        """The connection, where the database does not know it (any more)."""
-        if self.traits.accounts:
-            return await self.peers.detached(connection_id)
-        return await self.peers.find(connection_id)
-
-    def _may_kill_foreign(self) -> bool:
-        """Connections that are not this proxy's: the database's own account ends them for an admin without limits."""
-        return self.traits.lines and self.session.admin and self.session.rights is None
-
-    def _may_kill(self, connection_id: int, owner: ProcessInfo | None) -> None:
-        if owner is None:
-            raise ProxyError(1094, f"Unknown thread id: {connection_id}")
-        if owner.user != self.session.identity.user and not self.session.admin:
-            raise ProxyError(1095, f"You are not owner of thread {connection_id}")
-
     async def told_notes(self, text: bytes) -> bool:
         """Answer SHOW WARNINGS after a statement of our own; any other statement forgets its notes."""
         notes, self.session.notes = self.session.notes, ()
@@ -583,14 +473,3 @@ class Executor:
 
 def _quoted(queue: QueueName) -> str:
     return ".".join(f"`{part.replace('`', '``')}`" for part in (queue.database, queue.table))
-
-
-def _number(name: str, value: object) -> Decimal:
-    """The `?` of LIMIT or WAIT. Some drivers send every number as a DOUBLE, so their users send strings."""
-    try:
-        number = Decimal(value.decode("ascii", "replace") if isinstance(value, bytes) else str(value))
-    except ArithmeticError:
-        number = Decimal(-1)
-    if not number.is_finite() or not 0 <= number <= LIMIT_MAX:
-        raise ProxyError(1210, f"Incorrect arguments to {name.upper()}: a number, 0 or more, is needed")
-    return number

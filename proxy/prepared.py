@@ -18,9 +18,10 @@ from proxy.answer import BULK_EXECUTE
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.executor import Executor
+from proxy.killing import Killing
 from proxy.param_values import ParameterType
 from proxy.rebinding import rebound
-from proxy.rows import RowForm
+from proxy.receiving import Receiving
 from proxy.show import number_column
 from proxy.streaming import SubscriptionCursor
 from rewriter.plan import (
@@ -153,20 +154,19 @@ class LocalStatements:
         if not isinstance(plan, Subscribe):
             await self._send_local(plan)
             return
-        subscription = await self._executor.subscribe(plan, request.values)
+        receiving = Receiving(self._executor)
+        subscription = await receiving.subscribe(plan, request.values)
         if not request.cursor:
-            await self._executor.send_stream(subscription, binary=True)
+            await receiving.send(subscription, binary=True)
             return
-        charset = await self._executor.results_charset(subscription.columns)
-        cursor = statement.cursor = SubscriptionCursor(
-            subscription, RowForm(subscription.columns, charset, binary=True)
-        )
+        form = await receiving.form(subscription.columns, binary=True)
+        cursor = statement.cursor = SubscriptionCursor(subscription, form)
         session.writer.header(cursor.columns, flags=CURSOR_EXISTS)
         await session.writer.flush()
 
     async def _send_local(self, plan: Plan) -> None:
         if isinstance(plan, Kill):
-            await self._executor.kill(plan)
+            await Killing(self._executor).run_prepared(plan)
             return
         if isinstance(plan, Execute):
             await self._executor.execute(plan)
