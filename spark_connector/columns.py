@@ -1,0 +1,85 @@
+"""Columns of a queue, and what they are in Spark: MySQL's types to Spark's, under the names that Spark's DDL uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from spark_connector.errors import SchemaError
+
+_TYPE = re.compile(r"(?P<base>[a-z]+)\s*(?:\((?P<args>[^)]*)\))?(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_PLAIN = {
+    "smallint": "smallint", "mediumint": "int", "int": "int", "integer": "int", "bigint": "bigint", "year": "int",
+    "float": "float", "double": "double", "real": "double", "date": "date", "datetime": "timestamp_ntz",
+    "timestamp": "timestamp", "time": "string", "char": "string", "varchar": "string", "tinytext": "string",
+    "text": "string", "mediumtext": "string", "longtext": "string", "enum": "string", "set": "string", "json": "string",
+    "uuid": "string", "inet4": "string", "inet6": "string", "binary": "binary", "varbinary": "binary",
+    "tinyblob": "binary", "blob": "binary", "mediumblob": "binary", "longblob": "binary", "tinyint": "tinyint",
+}  # fmt: skip
+_UNSIGNED = {"tinyint": "smallint", "smallint": "int", "mediumint": "int", "int": "bigint", "bigint": "decimal(20,0)"}
+_PRECISION_MAX = 38  # of Spark's decimals
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a queue's table."""
+
+    name: str
+    type: str  # as the database declares it: "bigint(20) unsigned"
+    nullable: bool = True
+    generated: bool = False
+    auto: bool = False  # AUTO_INCREMENT
+    default: bool = False  # has a default other than NULL
+
+    @property
+    def base(self) -> str:
+        """The type's first word, in lower case."""
+        return _parts(self.type)[0]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column as Spark asks for it or gives it: its name there, its type as Spark's DDL writes it."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+def spark_type(column: Column) -> str:
+    """What the column is in Spark unless the user's schema says otherwise. Raises SchemaError."""
+    base, args, rest = _parts(column.type)
+    if base == "bit":
+        return "boolean" if args in ("", "1") else "bigint" if int(args) < 64 else "decimal(20,0)"
+    if base in ("decimal", "numeric"):
+        return _decimal(args)
+    if "unsigned" in rest and base in _UNSIGNED:
+        return _UNSIGNED[base]
+    if base in _PLAIN:
+        return _PLAIN[base]
+    raise SchemaError(
+        f"column {column.name} is of type {column.type}, which Spark has no type for: leave it out by .schema(...)"
+    )
+
+
+def fields(columns: Iterable[Column]) -> tuple[Field, ...]:
+    """What a queue's table looks like in Spark."""
+    return tuple(Field(column.name, spark_type(column), column.nullable) for column in columns)
+
+
+def ddl(of: Sequence[Field]) -> str:
+    """The fields as the text that Spark makes a schema from."""
+    return ", ".join(f"`{f.name.replace('`', '``')}` {f.type}{'' if f.nullable else ' NOT NULL'}" for f in of)
+
+
+def _decimal(args: str) -> str:
+    precision, scale = (*args.split(","), "0")[:2] if args else ("10", "0")
+    return f"decimal({int(precision)},{int(scale)})" if int(precision) <= _PRECISION_MAX else "string"
+
+
+def _parts(declared: str) -> tuple[str, str, str]:
+    found = _TYPE.match(declared.strip())
+    if found is None:
+        return "", "", ""
+    return found["base"].lower(), (found["args"] or "").strip(), found["rest"].lower()

@@ -1,0 +1,203 @@
+"""The format `queuegate` as Spark calls it: thin shells, each around a core that knows nothing of Spark.
+
+Spark calls these in different processes (schema and planning in one each, a stream's reader in one that lives as long
+as the query, tasks in workers). So a core is pickled: it holds options and fields, and opens connections where it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from spark_connector.columns import Field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from spark_connector.batch_read import BatchRead
+    from spark_connector.batch_write import BatchWrite
+    from spark_connector.stream_source import StreamSource
+    from spark_connector.stream_write import StreamWrite
+
+FORMAT = "queuegate"
+_QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives to the tasks of a streaming query
+
+
+class QueuegateDataSource(DataSource):
+    """spark.read, spark.readStream, df.write and df.writeStream, each with .format("queuegate")."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = dict(options.items())
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of the queue's table."""
+        from spark_connector.schema import of_queue
+
+        return of_queue(self._given)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from spark_connector.batch_read import BatchRead
+        from spark_connector.options import batch_read
+
+        options = batch_read(self._given)
+        core = BatchRead(options, _fields(schema))
+        return _PushingReader(core) if options.push_down else _Reader(core)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from spark_connector.options import stream_read
+        from spark_connector.stream_source import source
+
+        return _StreamReader(source(stream_read(self._given), _fields(schema)))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from spark_connector.batch_write import BatchWrite
+        from spark_connector.options import Use, write
+
+        return _Writer(BatchWrite(write(self._given, Use.BATCH_WRITE), _fields(schema), overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from spark_connector.options import Use, write
+        from spark_connector.stream_write import StreamWrite
+
+        return _StreamWriter(StreamWrite(write(self._given, Use.STREAM_WRITE), _fields(schema), overwrite))
+
+
+class _Reader(DataSourceReader):
+    """A batch read. Where its settings forbid pushing filters, Spark refuses readers that can: hence two classes."""
+
+    def __init__(self, core: BatchRead) -> None:
+        self._core = core
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(part) for part in self._core.partitions()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._core.read(partition.value)
+
+
+class _PushingReader(_Reader):
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        """The filters that the database does not evaluate exactly as Spark would."""
+        yield from self._core.push(filters)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, core: StreamSource) -> None:
+        self._core = core
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._core.initial_offset()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._core.max_messages)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self._core.latest_offset(start, _most(limit))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return self._core.report()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._core.prepare_available_now()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [InputPartition(part) for part in self._core.partitions(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._core.read(partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._core.commit(end)
+
+    def stop(self) -> None:
+        self._core.stop()  # Spark hardly ever calls it: nothing relies on it
+
+
+@dataclass
+class _Message(WriterCommitMessage):
+    """What a task tells whoever commits."""
+
+    value: Any
+
+
+class _Writer(DataSourceArrowWriter):
+    def __init__(self, core: BatchWrite) -> None:
+        self._core = core
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _Message(self._core.write(iterator, _attempt()))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._core.commit(_values(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._core.abort(_values(messages))
+
+
+class _StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, core: StreamWrite) -> None:
+        self._core = core
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _Message(self._core.write(iterator, _attempt(), _query()))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._core.commit(_values(messages), batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._core.abort(_values(messages), batchId)
+
+
+def _fields(schema: StructType) -> tuple[Field, ...]:
+    return tuple(Field(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields)
+
+
+def _most(limit: ReadLimit) -> int | None:
+    """The most rows that a limit allows; None: as many as there are."""
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    assert isinstance(limit, ReadAllAvailable), f"Spark gives a limit that was not asked for: {limit}"
+    return None
+
+
+def _values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
+    """Of the tasks that told something; a task that failed told nothing."""
+    return [message.value for message in messages if isinstance(message, _Message)]
+
+
+def _attempt() -> str:
+    """What no other attempt at any task of this job is called."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None, "write() runs in a task"
+    return f"{task.stageId()}-{task.partitionId()}-{task.taskAttemptId()}"
+
+
+def _query() -> str:
+    """The streaming query's id, which outlives restarts from its checkpoint."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    found = task.getLocalProperty(_QUERY_ID) if task is not None else None
+    assert found, "Spark gives the tasks of a streaming query its id"
+    return found

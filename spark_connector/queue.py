@@ -1,0 +1,100 @@
+"""What a queue is, as the proxy tells: its columns, its keys, its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pymysql
+
+from spark_connector.client import Client, number, quoted, told
+from spark_connector.columns import Column
+from spark_connector.errors import QueueError, SchemaError
+
+_NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE_NUMBERS = 1146, 1064, (1146, 1347)
+_MARK = "vitess_message"
+
+_COLUMNS = """
+SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
+_COMMENT = "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue of the database that the client is connected to."""
+
+    name: str
+    columns: tuple[Column, ...]
+    options: Mapping[str, str] = field(
+        default_factory=dict
+    )  # as its table's comment keeps them, Vitess's keys included
+    unique: tuple[tuple[str, ...], ...] = ()  # the columns of each unique key, as declared
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL writes it."""
+        return quoted(self.name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a column; names of columns are the same in any case."""
+        return any(column.name.lower() == name.lower() for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column of that name, in any case. Raises SchemaError."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        there = ", ".join(column.name for column in self.columns)
+        raise SchemaError(f"queue {self.name} has no column {name}; it has {there}")
+
+
+def describe(client: Client, name: str) -> Queue:
+    """The queue of that name. Raises QueueError where there is none, or no proxy."""
+    _insist(client, name)
+    columns = tuple(
+        Column(
+            column,
+            declared,
+            nullable=null == "YES",
+            generated="GENERATED" in extra.upper().replace("DEFAULT_GENERATED", ""),
+            auto="auto_increment" in extra.lower(),
+            default=default is not None and str(default).upper() != "NULL",
+        )
+        for column, declared, null, extra, default in client.rows(_COLUMNS, (name,))
+    )
+    return Queue(name, columns, _options(str(client.value(_COMMENT, (name,)))), _unique(client, name))
+
+
+def _insist(client: Client, name: str) -> None:
+    """Only the proxy knows the statement, and it knows only queues."""
+    try:
+        client.rows(f"SHOW CREATE QUEUE {quoted(name)}")
+    except pymysql.Error as error:
+        at = f"{client.address.host}:{client.address.port}"
+        if number(error) == _SYNTAX:
+            raise QueueError(
+                f"what answers at {at} is a database, not queuegate: give the proxy's host and port"
+            ) from error
+        if number(error) in _NO_QUEUE_NUMBERS:
+            raise QueueError(
+                f"there is no queue {name!r} in database {client.address.database!r} at {at}: {error.args[1]}"
+            ) from error
+        raise told(error, client.address) from error
+
+
+def _options(comment: str) -> dict[str, str]:
+    pairs = (part.split("=", 1) for part in comment.split(",") if "=" in part)
+    return {key.strip(): value.strip() for key, value in pairs} if _MARK in comment else {}
+
+
+def _unique(client: Client, name: str) -> tuple[tuple[str, ...], ...]:
+    keys: dict[str, list[tuple[int, str]]] = {}
+    with_columns = client.rows(
+        "SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME FROM information_schema.STATISTICS "
+        "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND NON_UNIQUE = 0",
+        (name,),
+    )
+    for key, place, column in with_columns:
+        keys.setdefault(key, []).append((int(place), column))
+    return tuple(tuple(column for _, column in sorted(parts)) for parts in keys.values())
