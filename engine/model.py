@@ -46,6 +46,11 @@ QUEUE_MARK = "vitess_message"
 """A table whose COMMENT contains this is a queue, as in Vitess."""
 
 
+def quoted(name: str) -> str:
+    """An identifier in back-quotes, which both MySQL and SQLite read."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class QueueName:
     """A queue's table, by database and table name. Compared exactly, as MySQL on Linux compares table names."""
@@ -55,6 +60,11 @@ class QueueName:
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
+
+    @property
+    def sql(self) -> str:
+        """The table as every database here reads its name."""
+        return f"{quoted(self.database)}.{quoted(self.table)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from proxy.upstream import Outcome
 from rewriter.dead_letter_ddl import dead_letter_table
 from rewriter.errors import RewriteError
 from rewriter.plan import Redrive
-from rewriter.schema_ddl import quoted
 
 Administer = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
 """Runs a statement with the engine's own rights; its rows."""
@@ -31,8 +30,7 @@ class DeadLetterTables:
 
     async def make(self, queue: QueueSpec, name: QueueName) -> None:
         """See engine.dead_letter.MakeTable."""
-        table = f"{quoted(queue.name.database)}.{quoted(queue.name.table)}"
-        ((_, definition, *_),) = await self._administer(f"SHOW CREATE TABLE {table}")
+        ((_, definition, *_),) = await self._administer(f"SHOW CREATE TABLE {queue.name.sql}")
         try:
             sql = dead_letter_table(str(definition), queue, name)
         except RewriteError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mysql_mimic.types import Commands
 
 from engine.errors import EngineError
-from engine.model import ColumnMeta
+from engine.model import ColumnMeta, quoted
 from proxy import params, wire
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
 from proxy.embedded.session import EmbeddedSession, OkResult, RowsResult
@@ -276,8 +276,7 @@ class EmbeddedUpstream:
 
     async def _field_list(self, body: bytes, hold: bool) -> Outcome:
         table, _wildcard = params.parse_field_list(body)
-        quoted = self._decode(table).replace("`", "``")
-        result = await self.session.execute(f"SELECT * FROM `{quoted}` LIMIT 0")
+        result = await self.session.execute(f"SELECT * FROM {quoted(self._decode(table))} LIMIT 0")
         assert isinstance(result, RowsResult)
         async for _ in result.batches:
             pass

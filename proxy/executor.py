@@ -146,7 +146,7 @@ class Executor:
             if error.perhaps_alias and await self._table_exists("`stream`"):
                 return Passthrough()
             queue = error.queue
-            if queue is None or not await self._table_exists(_quoted(queue)):
+            if queue is None or not await self._table_exists(queue.sql):
                 raise
         await self.engine.refresh_on_miss(patient=True)
         try:
@@ -401,7 +401,7 @@ class Executor:
         spec = self.engine.catalog.get(queue)
         if spec is None:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
-        listed = await self._collect(f"SHOW CREATE TABLE {_quoted(queue)}")
+        listed = await self._collect(f"SHOW CREATE TABLE {queue.sql}")
         _, definition = listed.row(2)
         text = show_create_queue((definition or b"").decode("utf-8", "replace"), spec)
         return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), text.encode())]
@@ -469,7 +469,3 @@ class Executor:
         """Tell the client what was wrong."""
         self.session.writer.status = self.session.upstream.status
         await self.session.writer.error(error.errno, error.sqlstate, error.message)
-
-
-def _quoted(queue: QueueName) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in (queue.database, queue.table))

@@ -49,9 +49,8 @@ def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
 
 def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) -> str:
     """What the database is asked on the client's line: it reads the condition as for any SELECT, and no row."""
-    name = ".".join(f"`{part.replace('`', '``')}`" for part in (queue.database, queue.table))
     sql = filter_sql(chosen.parts if chosen.own_parts is None else chosen.own_parts, values)
-    return f"SELECT 1 FROM {name} WHERE ({sql}) LIMIT 0"
+    return f"SELECT 1 FROM {queue.sql} WHERE ({sql}) LIMIT 0"
 
 
 async def server_condition(

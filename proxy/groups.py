@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from engine.errors import BackendError
 from engine.groups import GROUPS_TABLE, FindQueue, GroupKey
 from engine.identity import is_integer
-from engine.model import QueueName, QueueSpec
-from engine.statements.groups import due_sql
+from engine.model import QueueName, QueueSpec, quoted
+from engine.statements.groups import due_sql, table_of
 from engine.states import PARKED_NS
 from proxy.errors import ProxyError
 from proxy.session import ClientSession
@@ -23,7 +23,6 @@ from proxy.unit import Unit
 from proxy.upstream import Outcome, number, unhex
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
-from rewriter.schema_ddl import quoted
 
 _NO_SUCH_TABLE = 1146
 _VALUES_AT_ONCE = 500  # of an IN list, each found by an index
@@ -159,7 +158,7 @@ class GroupedStatements(Unit):
         """Rows that others hold are waited for only where there are no free ones: they may be about to end, or not."""
         literal = value if group.integer else _literal(value)
         sql = (
-            f"SELECT 1 FROM {_table(queue)} WHERE time_acked IS NULL AND {quoted(group.column)} = {literal}"
+            f"SELECT 1 FROM {queue.sql} WHERE time_acked IS NULL AND {quoted(group.column)} = {literal}"
             " LIMIT 1 FOR UPDATE"
         )
         return bool(await self.rows(f"{sql} SKIP LOCKED", 1) or await self.rows(sql, 1))
@@ -173,7 +172,7 @@ class GroupedStatements(Unit):
         due = _NOW if spec is None else due_sql(_NOW, spec)
         try:
             await self.do(
-                f"UPDATE {_table(held.queue)} SET time_next = {due} WHERE id = {_id_literal(spec, held.id)}"
+                f"UPDATE {held.queue.sql} SET time_next = {due} WHERE id = {_id_literal(spec, held.id)}"
                 f" AND time_acked IS NULL AND time_next = {PARKED_NS}"
             )
         except BackendError as error:
@@ -211,7 +210,7 @@ class GroupedStatements(Unit):
         assert value is not None
         literal = value if group.integer else _literal(value)
         own = f"id = {_id_literal(self._find(plan.follow), id_)} AND {quoted(group.column)} = {literal}"
-        if await self.rows(f"SELECT 1 FROM {_table(plan.follow)} WHERE {own}", 1):
+        if await self.rows(f"SELECT 1 FROM {plan.follow.sql} WHERE {own}", 1):
             raise UnsupportedSql(
                 f"the message would wait for itself, for it is of group {value} too; "
                 f"give it another {group.column}, or NULL"
@@ -232,12 +231,8 @@ def _id_literal(spec: QueueSpec | None, id_: str) -> str:
     return id_ if column is not None and is_integer(column) and id_.isdecimal() else _literal(id_)
 
 
-def _table(queue: QueueName) -> str:
-    return f"{quoted(queue.database)}.{quoted(queue.table)}"
-
-
 def _groups(group: GroupKey) -> str:
-    return f"{quoted(group.queue.database)}.{GROUPS_TABLE}"
+    return table_of(group.queue.database)
 
 
 def _key(queue: QueueName, id_: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine.engine import Subscription
 from engine.errors import BackendError
-from engine.model import ColumnMeta, SubscribeRequest, WaitMode
+from engine.model import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.guard import check_right
 from proxy.rights import Right
@@ -20,7 +20,6 @@ from proxy.rows import RowForm, is_text
 from proxy.streaming import stream_rows
 from proxy.upstream import RESULTS_CHARSET, Outcome, collected
 from rewriter.plan import Subscribe
-from rewriter.schema_ddl import quoted
 
 if TYPE_CHECKING:
     from proxy.executor import Executor
@@ -62,8 +61,8 @@ class Receiving:
         spec = self._engine.catalog.get(request.queue)
         names = request.columns or (() if spec is None else spec.message_columns)
         read = " OR ".join(f"{quoted(name)} IS NULL" for name in names) or "1 = 1"
-        table = f"{quoted(request.queue.database)}.{quoted(request.queue.table)}"
-        outcome = await self._session.upstream.collect(f"UPDATE {table} SET epoch = epoch WHERE 1 = 0 AND ({read})")
+        sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE 1 = 0 AND ({read})"
+        outcome = await self._session.upstream.collect(sql)
         if isinstance(outcome, Outcome) and not outcome.ok:
             raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
 

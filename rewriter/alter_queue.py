@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from engine.errors import InvalidOption
 from engine.groups import unfit_group_key
-from engine.model import QueueSpec, has_index, unfit_order_key
+from engine.model import QueueSpec, has_index, quoted, unfit_order_key
 from engine.options import (
     INDEX_NAMES,
     OptionValue,
@@ -20,7 +20,7 @@ from engine.options import (
     reset,
 )
 from rewriter.plan import Effects, Execute
-from rewriter.schema_ddl import index_columns, quoted, quoted_name, text_literal
+from rewriter.schema_ddl import index_columns, quoted_name, text_literal
 from rewriter.tokens import Name
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from engine.errors import UnknownColumn
-from engine.model import QueueSpec
+from engine.model import QueueSpec, quoted
 from rewriter.condition_words import (
     AGGREGATES,
     CHARSET_WORDS,
@@ -31,7 +31,6 @@ from rewriter.condition_words import (
 from rewriter.errors import SqlSyntaxError, UnsupportedSql
 from rewriter.literals import string_literal
 from rewriter.plan import StreamFilter
-from rewriter.schema_ddl import quoted
 from rewriter.tokens import Kind, Token, identifier_value, string_value
 
 CONDITION_MAX = 64 * 1024

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, Layout, QueueName, QueueSpec
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, Layout, QueueName, QueueSpec, quoted
 from engine.options import GROUP_INDEX, QueueOptions, to_comment
 from rewriter.ddl_grammar import parse_create_table
-from rewriter.schema_ddl import EXECUTABLE_COMMENT, quoted, quoted_name
+from rewriter.schema_ddl import EXECUTABLE_COMMENT, quoted_name
 from rewriter.statements import ColumnItem
 from rewriter.tokens import Name
 

@@ -6,11 +6,10 @@ what the SELECT brings, in order; engine.delivery makes words of it.
 
 from __future__ import annotations
 
-from engine.model import Layout, MessageId, QueueSpec
+from engine.model import Layout, MessageId, QueueSpec, quoted
 from engine.states import in_flight
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import ExplainDelivery
-from rewriter.schema_ddl import quoted
 from rewriter.settle_grammar import take_condition
 from rewriter.settled import key_kind, settled_ids
 from rewriter.statements import ExplainMessages
@@ -44,7 +43,7 @@ def parse_explain_delivery(cursor: TokenCursor) -> ExplainMessages:
 
 def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> ExplainDelivery:
     """The statement on a known queue."""
-    table = f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
+    table = spec.name.sql
     # Without a condition: those that wait, in the order of the index, so that no large table is sorted.
     where = f"({statement.condition}) ORDER BY id" if statement.condition else "time_acked IS NULL"
     sql = f"SELECT {_columns(spec, table, now_sql)} FROM {table} WHERE {where} LIMIT"
@@ -56,8 +55,7 @@ def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> E
 def ids_sql(queue: QueueSpec, ids: tuple[MessageId, ...]) -> str:
     """Which of these ids are in that queue. Texts among them have no quotes and no backslashes (rewriter.settled)."""
     listed = ", ".join(f"'{id_}'" if isinstance(id_, str) else str(id_) for id_ in ids if not isinstance(id_, bytes))
-    table = f"{quoted(queue.name.database)}.{quoted(queue.name.table)}"
-    return f"SELECT id FROM {table} WHERE time_acked IS NULL AND id IN ({listed})"
+    return f"SELECT id FROM {queue.name.sql} WHERE time_acked IS NULL AND id IN ({listed})"
 
 
 def _columns(spec: QueueSpec, table: str, now_sql: str) -> str:

@@ -9,12 +9,11 @@ import re
 from dataclasses import replace
 
 from engine.groups import GROUP_VALUE_MAX, GroupKey
-from engine.model import QueueSpec
+from engine.model import QueueSpec, quoted
 from engine.states import PARKED_NS
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.insert_passes import first_layout, insert_effects, with_columns
 from rewriter.plan import EndInGroup, Execute, InsertAfterGroup, Passthrough, Plan
-from rewriter.schema_ddl import quoted
 from rewriter.settle_passes import ack_condition, ends_messages, update_sql
 from rewriter.settled import KeyKind, ending, key_kind, settled_ids
 from rewriter.statements import Ack, DeleteQueue, InsertQueue, UpdateQueue
@@ -27,9 +26,8 @@ _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -> Plan:
     """ACK by ids or by condition."""
     assert isinstance(plan, Execute)
-    table = f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
-    condition = ack_condition(statement, spec)
-    return EndInGroup(plan.sql, plan.effects, group, _seen(group, table, condition, ""))
+    seen = _seen(group, spec.name.sql, ack_condition(statement, spec), "")
+    return EndInGroup(plan.sql, plan.effects, group, seen)
 
 
 def update_in_group(plan: Plan, statement: UpdateQueue, group: GroupKey) -> Plan:

@@ -35,7 +35,7 @@ from rewriter.plan import (
     UseDatabase,
 )
 from rewriter.redrive import redrive_plan, source_of
-from rewriter.schema_ddl import create_table, quoted_name
+from rewriter.schema_ddl import create_table
 from rewriter.settle_passes import ack_as_update, spelled_out, update_plan
 from rewriter.settled import ending
 from rewriter.statements import (
@@ -113,7 +113,7 @@ class Passes:
                 return self._drop(statement, context)
             case TruncateQueue(name):
                 queue = self._spec(name, context).name
-                return Execute(f"TRUNCATE TABLE {_table(queue)}", ending(queue, None))
+                return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
             case ListQueues(database, like):
                 return ShowQueues(database or context.database, like)
             case ListQueueStatus(database, like):
@@ -222,7 +222,7 @@ class Passes:
         queue = self._qualified(statement.name, context)
         spec = self._find(queue)
         if spec is not None:
-            return Execute(f"DROP TABLE {_table(spec.name)}", Effects(catalog=True))
+            return Execute(f"DROP TABLE {spec.name.sql}", Effects(catalog=True))
         if statement.if_exists:
             return NoOperation(1051, f"Unknown queue '{queue}'")
         raise _unknown(queue)
@@ -244,7 +244,3 @@ def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
 
 def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
     return UnknownQueue(f"Queue '{queue}' doesn't exist", queue, perhaps_alias=perhaps_alias)
-
-
-def _table(queue: QueueName) -> str:
-    return quoted_name(Name(queue.database, queue.table))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from engine.model import QueueCatalog, QueueSpec
+from engine.model import QueueCatalog, QueueSpec, quoted
 from engine.states import REDRIVEN_NS, not_set_aside
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import Effects, Redrive
-from rewriter.schema_ddl import quoted
-from rewriter.settle_passes import table_of
 from rewriter.statements import RedriveQueue
 
 
@@ -37,7 +35,7 @@ def _usual(queue: QueueSpec) -> tuple[str, str]:
 
 def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, now_sql: str) -> Redrive:
     """The unit of statements."""
-    table = table_of(dead)
+    table = dead.name.sql
     wanted = f"time_acked IS NULL AND {not_set_aside()}"
     condition = f"({statement.condition}) AND {wanted}" if statement.condition else wanted
     limit = "" if statement.limit is None else f" LIMIT {statement.limit}"
@@ -46,7 +44,7 @@ def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, no
     columns = ", ".join(map(quoted, values))
     return Redrive(
         f"UPDATE {table} SET time_next = {REDRIVEN_NS} WHERE {condition} ORDER BY time_next, id{limit}",
-        f"INSERT INTO {table_of(source)} ({columns}) SELECT {', '.join(values.values())} {marked}",
+        f"INSERT INTO {source.name.sql} ({columns}) SELECT {', '.join(values.values())} {marked}",
         f"DELETE {marked}",
         Effects(touched=frozenset((source.name,)), uncertain=frozenset((dead.name,))),
     )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from engine.errors import InvalidOption
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, QueueSpec, unfit_order_key
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, QueueName, QueueSpec, quoted, unfit_order_key
 from engine.options import INDEX_NAMES, QueueOptions, option_items, to_comment
 from rewriter.ddl_grammar import parse_create_table
 from rewriter.errors import UnsupportedSql
@@ -40,10 +40,6 @@ _NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS)
 _COUNTED = ("priority", "epoch")
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def text_literal(text: str) -> str:
     """A string literal that reads the same in every sql_mode. Raises InvalidOption where there is none."""
     if "\\" in text:
@@ -58,7 +54,7 @@ def index_columns(columns: Iterable[str]) -> str:
 
 def quoted_name(name: Name) -> str:
     """The name as SQL; qualified if it is."""
-    return quoted(name.table) if name.database is None else f"{quoted(name.database)}.{quoted(name.table)}"
+    return quoted(name.table) if name.database is None else QueueName(name.database, name.table).sql
 
 
 def create_table(

@@ -12,7 +12,6 @@ from engine.model import MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.plan import Effects, Execute, Passthrough, Plan
 from rewriter.quick_ack import tokens_of
-from rewriter.schema_ddl import quoted
 from rewriter.settled import KeyKind, ending, key_kind, settled_ids
 from rewriter.statements import Ack, Assignment, UpdateQueue
 from rewriter.tokens import Kind, Token, string_value
@@ -38,12 +37,7 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
     effects = replace(effects, tally=(spec.name, "acked"))
     assignments = f"time_acked = {now_sql}, time_next = NULL"
-    return Execute(f"UPDATE {table_of(spec)} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
-
-
-def table_of(spec: QueueSpec) -> str:
-    """The queue's table as SQL."""
-    return f"{quoted(spec.name.database)}.{quoted(spec.name.table)}"
+    return Execute(f"UPDATE {spec.name.sql} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
 
 
 def ids_condition(tokens: tuple[Token, ...], spec: QueueSpec) -> str:

@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, QueueSpec
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, QueueSpec, quoted
 from engine.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import Effects, Execute
-from rewriter.schema_ddl import quoted
-from rewriter.settle_passes import ids_condition, known_ids, table_of
+from rewriter.settle_passes import ids_condition, known_ids
 from rewriter.settled import key_kind, settled_ids
 from rewriter.statements import Retry, Settle, Verb
 
@@ -51,7 +50,7 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
     if statement.verb is Verb.RELEASE:
         assignments.append("epoch = epoch - 1")
     sql = (
-        f"UPDATE {table_of(spec)} SET {', '.join(assignments)}"
+        f"UPDATE {spec.name.sql} SET {', '.join(assignments)}"
         f" WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
     )
     effects = replace(_effects(outcome, spec), tally=(spec.name, _COUNTERS[statement.verb]))
@@ -64,7 +63,7 @@ def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
         f"time_acked IS NULL AND time_next > {now_sql} AND time_next < {REJECTED_NS} AND NOT (epoch > 0 AND {leased()})"
     )
     condition = f"({statement.condition}) AND {waiting}" if statement.condition else waiting
-    sql = f"UPDATE {table_of(spec)} SET time_next = {now_sql} WHERE {condition}"
+    sql = f"UPDATE {spec.name.sql} SET time_next = {now_sql} WHERE {condition}"
     return Execute(sql, Effects(touched=frozenset((spec.name,))))
 
 

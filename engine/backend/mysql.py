@@ -25,7 +25,7 @@ from engine.backend.mysql_rows import RowConnection
 from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.url import BackendUrl, SslMode
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
-from engine.model import ColumnMeta, TextValue
+from engine.model import ColumnMeta, QueueName, TextValue
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
@@ -148,9 +148,9 @@ class MySQLStoreConnection:
 
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         # Prepared and never run: that waits for no LOCK TABLES, as clients hold it for as long as they restore a dump.
-        name = ".".join("`" + part.replace("`", "``") + "`" for part in (database, table))
         with self._errors():
-            return tuple(_column(packet) for packet in self._prepared(f"SELECT * FROM {name}"))
+            listed = self._prepared(f"SELECT * FROM {QueueName(database, table).sql}")
+            return tuple(_column(packet) for packet in listed)
 
     def _prepared(self, sql: str) -> list[FieldDescriptorPacket]:
         """The columns that a statement without parameters will have."""

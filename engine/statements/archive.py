@@ -5,14 +5,14 @@ A queue with the option `archive` is not purged beyond that (docs/archive.md). E
 
 from __future__ import annotations
 
-from engine.statements.dialect import quote
+from engine.model import quoted
 
 ARCHIVE_TABLE = "queuegate_archive"
 
 
 def table_of(database: str) -> str:
     """The database's table of archived queues."""
-    return f"{quote(database)}.{ARCHIVE_TABLE}"
+    return f"{quoted(database)}.{ARCHIVE_TABLE}"
 
 
 def make_table(database: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.model import Layout, QueueSpec
-from engine.statements.dialect import Dialect, quote
+from engine.statements.dialect import Dialect
 from engine.states import REJECTED_NS, in_flight, leased
 
 COUNTED_MAX = 1_000_000
@@ -20,7 +20,7 @@ class CensusStatements:
     """The texts for one queue."""
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
-        table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
+        table = queue.name.sql
         now = dialect.now_ns
         due = f"(time_next IS NULL OR time_next <= {now})"
         waits = f"time_next > {now} AND time_next < {REJECTED_NS}"

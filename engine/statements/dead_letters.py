@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.model import QueueName, QueueSpec
-from engine.statements.dialect import Dialect, quote
+from engine.model import QueueSpec, quoted
+from engine.statements.dialect import Dialect
 from engine.statements.queue import placeholders
 from engine.states import REJECTED_NS
 
@@ -19,7 +19,7 @@ class DeadLetterStatements:
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         self._dialect, self._queue = dialect, queue
-        self._table = _table(queue.name)
+        self._table = queue.name.sql
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         waiting = f"FROM {self._table} WHERE time_acked IS NULL"
         rejected = f"SELECT id {waiting} AND time_next = {REJECTED_NS}"
@@ -39,14 +39,14 @@ class DeadLetterStatements:
 
     def forget_acked(self, dead: QueueSpec, count: int) -> str:
         """Dead letters of these ids that are done with: the ids have come back."""
-        return f"DELETE FROM {_table(dead.name)} WHERE +time_acked IS NOT NULL AND id IN ({placeholders(count)})"
+        return f"DELETE FROM {dead.name.sql} WHERE +time_acked IS NOT NULL AND id IN ({placeholders(count)})"
 
     def copy(self, dead: QueueSpec, count: int) -> str:
         """These messages, as dead letters."""
         values = self._values(dead)
-        columns = ", ".join(quote(name) for name in values)
+        columns = ", ".join(quoted(name) for name in values)
         return (
-            f"INSERT INTO {_table(dead.name)} ({columns}) SELECT {', '.join(values.values())}"
+            f"INSERT INTO {dead.name.sql} ({columns}) SELECT {', '.join(values.values())}"
             f" FROM {self._table} WHERE id IN ({placeholders(count)})"
         )
 
@@ -67,11 +67,7 @@ class DeadLetterStatements:
             if name in fixed:
                 values[column.name] = fixed[name]
             elif (own := self._queue.column(name)) is not None:
-                values[column.name] = quote(own.name)
+                values[column.name] = quoted(own.name)
             elif name in added:
                 values[column.name] = added[name]
         return values
-
-
-def _table(name: QueueName) -> str:
-    return f"{quote(name.database)}.{quote(name.table)}"

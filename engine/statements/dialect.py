@@ -36,8 +36,3 @@ class Dialect:
     add_limits: str
     list_tables: ListTables
     partitions: bool = False
-
-
-def quote(name: str) -> str:
-    """An identifier in back-quotes, which both MySQL and SQLite read."""
-    return "`" + name.replace("`", "``") + "`"

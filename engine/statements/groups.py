@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from engine.groups import GROUPS_TABLE, GroupKey
-from engine.model import QueueName, QueueSpec
-from engine.statements.dialect import Dialect, quote
+from engine.model import QueueName, QueueSpec, quoted
+from engine.statements.dialect import Dialect
 from engine.states import PARKED_NS
 
 
 def table_of(database: str) -> str:
     """The database's table of groups."""
-    return f"{quote(database)}.{GROUPS_TABLE}"
+    return f"{quoted(database)}.{GROUPS_TABLE}"
 
 
 def create_groups(database: str) -> str:
@@ -32,7 +32,7 @@ class GroupStatements:
 
     def __init__(self, dialect: Dialect, group: GroupKey) -> None:
         self._dialect = dialect
-        self._column = quote(group.column)
+        self._column = quoted(group.column)
         table = table_of(group.queue.database)
         waiting = f"FROM {table} WHERE queue_name = ?"
 
@@ -51,12 +51,12 @@ class GroupStatements:
 
     def open_of(self, queue: QueueName) -> str:
         """Whether a message of a group is unacked in a queue."""
-        table = f"{quote(queue.database)}.{quote(queue.table)}"
+        table = queue.sql
         return f"SELECT 1 FROM {table} WHERE time_acked IS NULL AND {self._column} = ? LIMIT 1"
 
     def fire(self, follow: QueueSpec) -> str:
         """Make a held message due, or scheduled as it says."""
-        table = f"{quote(follow.name.database)}.{quote(follow.name.table)}"
+        table = follow.name.sql
         due = due_sql(self._dialect.now_ns, follow)
         return f"UPDATE {table} SET time_next = {due} WHERE id = ? AND +time_acked IS NULL AND time_next = {PARKED_NS}"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.model import QueueName
-from engine.statements.dialect import Dialect, quote
+from engine.model import QueueName, quoted
+from engine.statements.dialect import Dialect
 from engine.states import in_flight
 
 
@@ -11,8 +11,8 @@ class LimitStatements:
     """The texts for one queue."""
 
     def __init__(self, dialect: Dialect, queue: QueueName) -> None:
-        database = quote(queue.database)
-        limits, table = f"{database}.queuegate_limits", f"{database}.{quote(queue.table)}"
+        database, table = quoted(queue.database), queue.sql
+        limits = f"{database}.queuegate_limits"
         held = in_flight(dialect.now_ns)
         self.make = dialect.make_limits.format(database=database)
         """Makes the table of limits, if there is none."""

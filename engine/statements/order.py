@@ -8,8 +8,8 @@ them. Databases are told to use them, for by their own estimates some read the w
 
 from __future__ import annotations
 
-from engine.model import Layout, QueueSpec, has_index
-from engine.statements.dialect import Dialect, quote
+from engine.model import Layout, QueueSpec, has_index, quoted
+from engine.statements.dialect import Dialect
 from engine.statements.queue import placeholders
 from engine.states import in_flight
 
@@ -23,11 +23,11 @@ class OrderStatements:
         self.whole = key == "*"
         """The whole queue is one key."""
 
-        self._table = table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
+        self._table = table = queue.name.sql
         self._now = now = dialect.now_ns
         priority = "COALESCE(m.priority, 0)" if queue.layout is Layout.CURRENT else "0"
         column = queue.column(key)
-        k = "" if column is None else quote(column.name)
+        k = "" if column is None else quoted(column.name)
         by_id, by_time = _forced(dialect, queue, "id"), _forced(dialect, queue, "time_next")
         due = "({0}.time_next IS NULL OR {0}.time_next <= " + now + ")"
         of_same = "" if self.whole else f" AND {{0}}.{k} = m.{k}"
@@ -86,5 +86,5 @@ def _forced(dialect: Dialect, queue: QueueSpec, last: str) -> str:
     columns = ("time_acked", last) if key == "*" else ("time_acked", key.lower(), last)
     for index in queue.indexes:
         if has_index((index,), columns):
-            return dialect.force_index.format(table=quote(queue.name.table), index=quote(index.name))
+            return dialect.force_index.format(table=quoted(queue.name.table), index=quoted(index.name))
     return ""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model import QueueSpec
+from engine.model import QueueSpec, quoted
 from engine.statements.archive import table_of
-from engine.statements.dialect import quote
 
 BY_ID = (
     "SELECT PARTITION_NAME, PARTITION_DESCRIPTION, TABLE_ROWS FROM information_schema.PARTITIONS"
@@ -28,7 +27,7 @@ class PartitionStatements:
     """The texts for one queue."""
 
     def __init__(self, now_ns: str, queue: QueueSpec) -> None:
-        self._table = table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
+        self._table = table = queue.name.sql
         archived = f"(SELECT archived_until FROM {table_of(queue.name.database)} WHERE queue = ?)"
         self.cutoff = f"SELECT {now_ns} - ? - 1"
         """The latest time_acked that is old enough."""
@@ -43,19 +42,19 @@ class PartitionStatements:
 
     def unacked(self, partition: str) -> str:
         """Whether there is one in it."""
-        return f"SELECT 1 FROM {self._table} PARTITION ({quote(partition)}) WHERE time_acked IS NULL LIMIT 1"
+        return f"SELECT 1 FROM {self._table} PARTITION ({quoted(partition)}) WHERE time_acked IS NULL LIMIT 1"
 
     def young(self, partition: str) -> str:
         """Whether one of it was acked after `?`."""
-        return f"SELECT 1 FROM {self._table} PARTITION ({quote(partition)}) WHERE time_acked > ? LIMIT 1"
+        return f"SELECT 1 FROM {self._table} PARTITION ({quoted(partition)}) WHERE time_acked > ? LIMIT 1"
 
     def drop(self, partition: str) -> str:
         """Delete all of it."""
-        return f"ALTER TABLE {self._table} DROP PARTITION {quote(partition)}"
+        return f"ALTER TABLE {self._table} DROP PARTITION {quoted(partition)}"
 
     def purgeable(self, partitions: Sequence[str], lock: str) -> str:
         """Messages in these partitions acked up to `?`, oldest first."""
-        names = ", ".join(map(quote, partitions))
+        names = ", ".join(map(quoted, partitions))
         return (
             f"SELECT id FROM {self._table} PARTITION ({names}) WHERE time_acked <= ? ORDER BY time_acked LIMIT ? {lock}"
         )

@@ -9,9 +9,9 @@ MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where 
 
 from __future__ import annotations
 
-from engine.model import Layout, QueueSpec
+from engine.model import Layout, QueueSpec, quoted
 from engine.statements.archive import table_of
-from engine.statements.dialect import Dialect, quote
+from engine.statements.dialect import Dialect
 from engine.states import REJECTED_NS, not_set_aside
 
 
@@ -25,11 +25,11 @@ class QueueStatements:
     """The texts for one queue."""
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
-        self._table = table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
+        self._table = table = queue.name.sql
         self._priority = priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self.skip_locked = dialect.skip_locked
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
-        self._columns = ", ".join(quote(column.name) for column in queue.columns)
+        self._columns = ", ".join(quoted(column.name) for column in queue.columns)
         # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
         self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"
         now_ns = dialect.now_ns

@@ -8,8 +8,8 @@ alone, without the rows.
 
 from __future__ import annotations
 
-from engine.model import Condition, Layout, QueueSpec
-from engine.statements.dialect import Dialect, quote
+from engine.model import Condition, Layout, QueueSpec, quoted
+from engine.statements.dialect import Dialect
 from engine.statements.queue import placeholders
 
 _BY_ID, _BY_TIME = "id", "time_next, id"
@@ -32,7 +32,7 @@ def _index(dialect: Dialect, queue: QueueSpec) -> str:
     if not fit:
         return ""
     longest = max(fit, key=lambda index: len(index.columns))
-    return dialect.force_index.format(table=quote(queue.name.table), index=quote(longest.name))
+    return dialect.force_index.format(table=quoted(queue.name.table), index=quoted(longest.name))
 
 
 class ScanStatements:
@@ -40,7 +40,7 @@ class ScanStatements:
     full. Parameters: those of the stretch, span, limit; those of the stretch, span - 1."""
 
     def __init__(self, dialect: Dialect, queue: QueueSpec, condition: Condition) -> None:
-        self._table = table = f"{quote(queue.name.database)}.{quote(queue.name.table)}"
+        self._table = table = queue.name.sql
         self._levelled = levelled = queue.layout is Layout.CURRENT
         self._source = f"{table} {_index(dialect, queue)}".rstrip()
         self._fits = is_true(condition)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.model import quoted
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.literals import fill_slots
 from rewriter.sqlite.schema import DATABASE
@@ -151,7 +152,7 @@ def _show(tokens: Tokens, database: str | None, account: str) -> Show:
         case "GRANTS":
             tokens.position = 1 << 30
             text = f"GRANT ALL PRIVILEGES ON *.* TO {account}"
-            return ShowQuery(f"SELECT {string(text)} AS {_quoted('Grants for ' + account.replace('`', ''))}")
+            return ShowQuery(f"SELECT {string(text)} AS {quoted('Grants for ' + account.replace('`', ''))}")
         case "STORAGE":
             tokens.expect("ENGINES")
             return ShowQuery(_SIMPLE["ENGINES"])
@@ -175,17 +176,13 @@ def _first_alias(sql: str) -> str:
     return sql.split("AS `", 1)[1].split("`", 1)[0]
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _filtered(tokens: Tokens, sql: str, column: str, order: str = "", table: str | None = None) -> ShowQuery:
     """The SELECT with what LIKE or WHERE says; WHERE names the columns as SHOW presents them."""
     tail = f" ORDER BY {order}" if order else ""
     if tokens.at_end:
         return ShowQuery(f"SELECT * FROM ({sql}) AS shown{tail}", table)
     if tokens.accept("LIKE"):
-        condition = f"{_quoted(column)} LIKE {string(tokens.string())}"
+        condition = f"{quoted(column)} LIKE {string(tokens.string())}"
         tokens.finish()
     else:
         tokens.expect("WHERE")
@@ -209,7 +206,7 @@ def _tables(tokens: Tokens, database: str | None, full: bool) -> ShowQuery:
     name = f"Tables_in_{schema}"
     extra = ", TABLE_TYPE AS `Table_type`" if full else ""
     source = f"information_schema.TABLES WHERE TABLE_SCHEMA = {string(schema)}"
-    sql = f"SELECT TABLE_NAME AS {_quoted(name)}{extra} FROM {source}"
+    sql = f"SELECT TABLE_NAME AS {quoted(name)}{extra} FROM {source}"
     return _filtered(tokens, sql, name, order="1")
 
 
