@@ -12,7 +12,7 @@ from engine.model import Condition, QueueName
 from proxy.session import ClientSession
 from proxy.upstream import collected
 from rewriter.errors import UnsupportedSql
-from rewriter.literals import literal
+from rewriter.literals import typed_literal
 from rewriter.plan import StreamFilter
 from rewriter.session_variables import modes_without_reading_otherwise
 
@@ -43,7 +43,7 @@ def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
     """The filter with its values put in. Raises UnsupportedSql where one cannot be written."""
     pieces = [parts[0]]
     for value, part in zip(values, parts[1:], strict=True):
-        pieces += (literal(value), part)
+        pieces += (typed_literal(value), part)
     return "".join(pieces)
 
 

@@ -22,6 +22,7 @@ from proxy.session import ClientSession
 from proxy.unit import Unit
 from proxy.upstream import Outcome, number, unhex
 from rewriter.errors import UnsupportedSql
+from rewriter.literals import hex_literal
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
 
 _NO_SUCH_TABLE = 1146
@@ -116,7 +117,7 @@ class GroupedStatements(Unit):
     async def _held_for(self, group: GroupKey, values: Sequence[str]) -> list[_Held]:
         columns = "HEX(group_value), HEX(follow_database), HEX(follow_table), HEX(follow_id)"
         condition = (
-            f"queue_name = {_literal(group.queue.table)} AND group_value IN ({', '.join(map(_literal, values))})"
+            f"queue_name = {hex_literal(group.queue.table)} AND group_value IN ({', '.join(map(hex_literal, values))})"
         )
         order = "ORDER BY group_value, follow_database, follow_table, follow_id"
         try:
@@ -156,11 +157,7 @@ class GroupedStatements(Unit):
 
     async def _is_open(self, queue: QueueName, group: GroupKey, value: str) -> bool:
         """Rows that others hold are waited for only where there are no free ones: they may be about to end, or not."""
-        literal = value if group.integer else _literal(value)
-        sql = (
-            f"SELECT 1 FROM {queue.sql} WHERE time_acked IS NULL AND {quoted(group.column)} = {literal}"
-            " LIMIT 1 FOR UPDATE"
-        )
+        sql = f"SELECT 1 FROM {queue.sql} WHERE time_acked IS NULL AND {_is_of(group, value)} LIMIT 1 FOR UPDATE"
         return bool(await self.rows(f"{sql} SKIP LOCKED", 1) or await self.rows(sql, 1))
 
     async def _send(self, held: _Held) -> bool:
@@ -203,13 +200,12 @@ class GroupedStatements(Unit):
         texts = (plan.follow.database, plan.follow.table, id_, plan.group.queue.table, plan.value)
         # A message of this id may have been held before, and been deleted since.
         await self.do(f"DELETE FROM {_groups(plan.group)} WHERE {_key(plan.follow, id_)}")
-        await self.do(f"INSERT INTO {_groups(plan.group)} ({names}) VALUES ({', '.join(map(_literal, texts))})")
+        await self.do(f"INSERT INTO {_groups(plan.group)} ({names}) VALUES ({', '.join(map(hex_literal, texts))})")
 
     async def _check_other_group(self, plan: InsertAfterGroup, id_: str) -> None:
         group, value = plan.group, plan.value
         assert value is not None
-        literal = value if group.integer else _literal(value)
-        own = f"id = {_id_literal(self._find(plan.follow), id_)} AND {quoted(group.column)} = {literal}"
+        own = f"id = {_id_literal(self._find(plan.follow), id_)} AND {_is_of(group, value)}"
         if await self.rows(f"SELECT 1 FROM {plan.follow.sql} WHERE {own}", 1):
             raise UnsupportedSql(
                 f"the message would wait for itself, for it is of group {value} too; "
@@ -221,14 +217,13 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
 
 
-def _literal(text: str) -> str:
-    """Text as a literal that reads the same in every character set and mode."""
-    return f"_utf8mb4 X'{text.encode('utf-8', 'surrogateescape').hex()}'"
-
-
 def _id_literal(spec: QueueSpec | None, id_: str) -> str:
     column = None if spec is None else spec.column("id")
-    return id_ if column is not None and is_integer(column) and id_.isdecimal() else _literal(id_)
+    return id_ if column is not None and is_integer(column) and id_.isdecimal() else hex_literal(id_)
+
+
+def _is_of(group: GroupKey, value: str) -> str:
+    return f"{quoted(group.column)} = {value if group.integer else hex_literal(value)}"
 
 
 def _groups(group: GroupKey) -> str:
@@ -237,4 +232,4 @@ def _groups(group: GroupKey) -> str:
 
 def _key(queue: QueueName, id_: str) -> str:
     values = zip(("database", "table", "id"), (queue.database, queue.table, id_), strict=True)
-    return " AND ".join(f"follow_{name} = {_literal(value)}" for name, value in values)
+    return " AND ".join(f"follow_{name} = {hex_literal(value)}" for name, value in values)

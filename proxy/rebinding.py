@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxy.executor import Executor
-from proxy.literals import sql_literal
 from proxy.param_values import ParameterValue
 from rewriter.binding import bound_text, parameter_places
+from rewriter.literals import plain_literal
 from rewriter.plan import Plan, Rebind
 
 
@@ -23,5 +23,5 @@ def rebind(executor: Executor, text: bytes) -> Rebind:
 async def rebound(executor: Executor, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
     """The plan of the statement with these values. Raises as Executor.planned."""
     escapes = not executor.session.no_backslash_escapes
-    literals = [sql_literal(value, backslash_escapes=escapes) for value in values]
+    literals = [plain_literal(value, backslash_escapes=escapes) for value in values]
     return await executor.planned(executor.encode(bound_text(plan.sql, literals, executor.sql_modes())))

@@ -17,6 +17,7 @@ from dataclasses import replace
 from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, QueueSpec, quoted
 from engine.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
 from rewriter.errors import UnsupportedSql
+from rewriter.literals import string_literal
 from rewriter.plan import Effects, Execute
 from rewriter.settle_passes import ids_condition, known_ids
 from rewriter.settled import key_kind, settled_ids
@@ -99,14 +100,10 @@ def _kept(spec: QueueSpec) -> list[str]:
 def _errors(statement: Settle, spec: QueueSpec) -> list[str]:
     if statement.reason is None:
         return []
-    text = _literal(statement.reason[:ERROR_CHARACTERS])
+    # Where backslashes do not escape, the tokenizer has refused the text that had one.
+    text = string_literal(statement.reason[:ERROR_CHARACTERS])
     values = {"first_error": f"COALESCE(first_error, {text})", "last_error": text}
     return [f"{name} = {values[name]}" for name in _kept(spec)]
-
-
-def _literal(text: str) -> str:
-    """Where backslashes do not escape, the tokenizer has refused the text that had one."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _warnings(statement: Settle, spec: QueueSpec) -> tuple[str, ...]:

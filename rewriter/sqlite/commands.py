@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rewriter.literals import string_literal
 from rewriter.sqlite.ddl_types import charset_collation, check_collation
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.literals import fill_slots
@@ -358,7 +359,7 @@ def _prepare(tokens: Tokens) -> Command:
     if token.kind == "variable":
         return PrepareText(name.lower(), token.text)
     tokens.position -= 1
-    return PrepareText(name.lower(), "'" + tokens.string().replace("\\", "\\\\").replace("'", "''") + "'")
+    return PrepareText(name.lower(), string_literal(tokens.string()))
 
 
 def _execute(tokens: Tokens) -> Command:

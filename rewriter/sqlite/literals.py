@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from rewriter.errors import SqlSyntaxError
+from rewriter.literals import string_literal
 from rewriter.sqlite.errors import SqlError
 
 SqlValue = Any
@@ -243,7 +244,7 @@ def literal_text(value: SqlValue) -> str:
         case bytes():
             return f"x'{value.hex()}'"
         case _:
-            return "'" + str(value).replace("\\", "\\\\").replace("'", "''") + "'"
+            return string_literal(str(value))
 
 
 def parameter_kind(value: SqlValue) -> tuple[str, SqlValue]:
