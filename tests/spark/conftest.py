@@ -1,7 +1,7 @@
 """Fixtures of the tests that run Spark: one session for all of them, beside the gates of the other suites.
 
 `gate`, `queue`, `sql`, `stream` and the others are those of tests/conftest.py: a test that takes `gate` runs once on
-each backend. `make test-spark` runs this folder; a run that does not name it leaves it out (tests/conftest.py says how).
+each backend. `make test-spark` runs this folder; a run that does not name it leaves it out (tests/conftest.py: how).
 """
 
 from __future__ import annotations

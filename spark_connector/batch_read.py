@@ -1,0 +1,58 @@
+"""A batch read: what is in a queue, in parts that tasks read side by side. It takes nothing: no lease, no ack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pymysql
+
+from spark_connector import arrow, parts
+from spark_connector.client import Client, told
+from spark_connector.columns import Field
+from spark_connector.options import BatchReadOptions
+from spark_connector.parts import Part
+from spark_connector.queue import Queue, describe
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+
+class BatchRead:
+    """spark.read: planned on the driver, read by tasks in other processes, which get a pickled copy."""
+
+    def __init__(self, options: BatchReadOptions, fields: Sequence[Field]) -> None:
+        self._options = options
+        self._fields = tuple(fields)
+        self._queue: Queue | None = None  # described on the driver, once
+
+    def partitions(self) -> list[Part]:
+        """One part for each task; one cut-off for all of them."""
+        with Client(self._options.address) as client:
+            queue = self._described(client)
+            try:
+                return parts.cut(client, queue, self._options.num_partitions, self._options.include_acked)
+            except pymysql.Error as error:
+                raise told(error, self._options.address) from error
+
+    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """The rows of a part. A task that is repeated gets the same ones (docs/spark.md says within which bounds)."""
+        with Client(self._options.address) as client:
+            queue = self._described(client)
+            where, args = parts.condition(part, queue, self._options.include_acked)
+            sql = f"SELECT {arrow.select_list(queue, self._fields)} FROM {queue.quoted} WHERE {where}"
+            try:
+                yield from arrow.batches(client, sql, args, self._fields, self._options.fetch_size)
+            except pymysql.Error as error:
+                raise told(error, self._options.address) from error
+
+    def push(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Gives back the filters that Spark must evaluate itself."""
+        yield from filters
+
+    def _described(self, client: Client) -> Queue:
+        if self._queue is None:
+            self._queue = describe(client, self._options.queue)
+            arrow.agree(self._queue, self._fields)
+        return self._queue
