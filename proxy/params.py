@@ -97,10 +97,12 @@ def parse_execute(
         return ExecuteRequest(statement_id, flags, (), ())
     nulls = reader.take((count + 7) // 8)
     types = _bound_types(reader, count, remembered_types, named=attributes)
-    values = _values(reader, nulls, types, long_data, encoding)
+    if types is None and (long_data or not _all_null(nulls, count)):
+        raise ProxyError(1210, "Incorrect arguments to mysqld_stmt_execute: parameter types were never sent")
+    values = (None,) * count if types is None else _values(reader, nulls, types, long_data, encoding)
     if reader.remaining:
         raise MalformedPacket(f"COM_STMT_EXECUTE goes on for {reader.remaining} bytes after its last parameter")
-    return ExecuteRequest(statement_id, flags, values[:parameter_count], types[:parameter_count])
+    return ExecuteRequest(statement_id, flags, values[:parameter_count], (types or ())[:parameter_count])
 
 
 def _count(reader: PayloadReader) -> int:
@@ -112,12 +114,16 @@ def _count(reader: PayloadReader) -> int:
 
 def _bound_types(
     reader: PayloadReader, count: int, remembered: Sequence[ParameterType] | None, *, named: bool
-) -> tuple[ParameterType, ...]:
+) -> tuple[ParameterType, ...] | None:
+    """The types that come with this execution, or came with an earlier one; None where none ever did."""
     if reader.u8():
         return _types(reader, count, named=named)
-    if remembered is None or len(remembered) != count:
-        raise ProxyError(1210, "Incorrect arguments to mysqld_stmt_execute: parameter types were never sent")
-    return tuple(remembered)
+    return None if remembered is None or len(remembered) != count else tuple(remembered)
+
+
+def _all_null(nulls: bytes, count: int) -> bool:
+    """NULL needs no type: MySQL Connector/J sends none where its first row is of NULLs alone, and servers take that."""
+    return all(nulls[number >> 3] & 1 << (number & 7) for number in range(count))
 
 
 def _types(reader: PayloadReader, count: int, *, named: bool) -> tuple[ParameterType, ...]:

@@ -44,7 +44,8 @@ class Runs:
     async def query(self, plan: Query, values: Sequence[Any], limit: int | None = None) -> RowsResult:
         """A query: its first rows are there when this returns. `limit`: no more rows than these."""
         state = self.state
-        await state.transaction.before_read()
+        if plan.reads:
+            await state.transaction.before_read()
         if plan.lock is not None and state.transaction.active:
             await self._lock_rows(plan.lock)
         await self.keep_stream()

@@ -51,7 +51,8 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A statement with a result set. `temporary`: it reads temporary tables; `limited`: it has a LIMIT of its own."""
+    """A statement with a result set. `temporary`: it reads temporary tables; `limited`: it has a LIMIT of its own;
+    `reads`: it names tables at all. One that does not, `SELECT @@version`, begins no snapshot."""
 
     statement: Statement
     columns: tuple[ResultColumn, ...]
@@ -59,6 +60,7 @@ class Query:
     count_rows: Statement | None = None
     temporary: bool = False
     limited: bool = False
+    reads: bool = True
 
 
 class InsertMode(Enum):

@@ -22,7 +22,8 @@ def compile_select(compilation: Compilation, tree: exp.Expression, shape: str) -
     if selected.unlimited is not None:
         count = compilation.finish(f"SELECT COUNT(*) FROM ({selected.unlimited})")
     statement = compilation.finish(selected.sql)
-    return Query(statement, columns, selected.lock, count, compilation.temporary, _is_limited(tree))
+    reads = tree.find(exp.Table) is not None
+    return Query(statement, columns, selected.lock, count, compilation.temporary, _is_limited(tree), reads)
 
 
 def _is_limited(tree: exp.Expression) -> bool:

@@ -97,6 +97,18 @@ async def test_repeatable_read_repeats(client, connect, table):
     assert await client.value("SELECT COUNT(*) FROM t") == 2
 
 
+async def test_a_select_without_a_table_begins_no_snapshot(client, connect, table):
+    """MySQL Connector/J asks for transaction_read_only ahead of its first INSERT."""
+    other = connect()
+    await client("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    await client("SET autocommit = 0")
+    assert await client.value("SELECT @@session.transaction_read_only") == 0
+    await other("INSERT INTO t (n) VALUES (1)")
+    await client("INSERT INTO t (n) VALUES (2)")
+    await client("COMMIT")
+    assert await client.value("SELECT COUNT(*) FROM t") == 2
+
+
 async def test_serializable_lets_no_other_writer_in(client, connect, table):
     other = connect()
     await client("SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")

@@ -129,6 +129,17 @@ def test_execution_without_types_uses_those_of_the_last() -> None:
     assert caught.value.errno == 1210
 
 
+def test_nulls_alone_need_no_types() -> None:
+    """MySQL Connector/J sends none with a first row of NULLs; what has a value needs one still, also the next time."""
+    nulls = struct.pack("<IBI", 7, 0, 1) + b"\x03" + b"\x00"
+    request = parse_execute(nulls, 2, None, {}, 0)
+    assert request.values == (None, None)
+    half = struct.pack("<IBI", 7, 0, 1) + b"\x01" + b"\x00" + b"\x01b"
+    for body, long_data in [(half, {}), (nulls, {0: b"x"})]:
+        with pytest.raises(ProxyError, match="types were never sent"):
+            parse_execute(body, 2, request.types, long_data, 0)
+
+
 def test_long_data_stands_in_for_the_value() -> None:
     body = struct.pack("<IBI", 7, 0, 1) + b"\x00\x01" + bytes((ColumnType.STRING, 0, ColumnType.BLOB, 0))
     request = parse_execute(body, 2, None, {0: "grüß".encode(), 1: b"\x00\xff"}, 0)
