@@ -86,7 +86,7 @@ class RelayGateway:
                 login_timeout=timeout,
                 admit=admit,
             )
-            upstream = await RelayUpstream.open(
+            upstream = RelayUpstream(
                 link, stream, capabilities=login.capabilities, status=login.status, encoding=login.encoding
             )
         except BaseException:

@@ -270,7 +270,7 @@ class BackendLink(asyncio.Protocol):
                 self._drainers.remove(waiter)
 
     @contextlib.contextmanager
-    def last_words_kept(self, much: bool = True) -> Iterator[None]:
+    def last_words_kept(self, much: bool) -> Iterator[None]:
         """For while `much` is sent. A server that wants no more of it says why and hangs up; then writing fails, and
         what it said would go with the socket. Where TLS is used it goes, for it could not be read."""
         sock = None if self.encrypted or self._transport is None else self._transport.get_extra_info("socket")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from mysql_mimic.types import Commands
 
@@ -117,31 +117,6 @@ class RelayUpstream:
         link.on_lost = self._lost
         link.deliver_to(self._data)
 
-    @classmethod
-    async def open(
-        cls,
-        link: BackendLink,
-        stream: PacketStream,
-        *,
-        capabilities: int,
-        status: int = 0,
-        encoding: str = "utf-8",
-        decide: Decide | None = None,
-        on_answer: OnAnswer | None = None,
-        on_lost: Callable[[Outcome], None] | None = None,
-    ) -> RelayUpstream:
-        """Take over a link on which the client has just been logged in with these capabilities."""
-        return cls(
-            link,
-            stream,
-            capabilities=capabilities,
-            status=status,
-            encoding=encoding,
-            decide=decide,
-            on_answer=on_answer,
-            on_lost=on_lost,
-        )
-
     def __repr__(self) -> str:
         mode = "lost" if self._link.closed else "fast" if self._fast else "answering" if self._busy else "idle"
         return f"<RelayUpstream {mode} command={self._command:#04x} status={self._status:#06x}>"
@@ -194,17 +169,7 @@ class RelayUpstream:
         self._begin(command)
         self._reframer = None
         self._kept = bytearray() if hold else None
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            with self._link.last_words_kept():
-                await self._send_large(large)
-                return await self._waiter
-        except asyncio.CancelledError:
-            self._busy = False
-            self._link.abort("a command was cancelled")
-            raise
-        finally:
-            self._waiter = None
+        return await self._answered(self._send_large(large), large=True)
 
     async def _send_large(self, large: LargeCommand) -> None:
         """Send a command; what the server says before it has had all of it is kept until then."""
@@ -319,11 +284,16 @@ class RelayUpstream:
         if command in _DUMPS:
             self._replies = asyncio.get_running_loop().create_task(pass_replies(self._stream, self._link))
 
-    async def _send(self, payload: bytes) -> Outcome:
+    def _send(self, payload: bytes) -> Awaitable[Outcome]:
+        return self._answered(self._write(payload), large=len(payload) > FAST_COMMAND_MAX_BYTES)
+
+    async def _answered(self, sending: Awaitable[None], *, large: bool) -> Outcome:
+        """Have a command sent, and wait for the end of its answer. `large`: the server may say last words before it has
+        had all of it."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
-            with self._link.last_words_kept(len(payload) > FAST_COMMAND_MAX_BYTES):
-                await self._write(payload)
+            with self._link.last_words_kept(large):
+                await sending
                 return await self._waiter
         except asyncio.CancelledError:
             self._busy = False

@@ -121,7 +121,7 @@ class RelayServer:
             return
         self.logins.append(login)
         stream.set_limits(MAX_PACKET_BYTES)
-        upstream = await RelayUpstream.open(
+        upstream = RelayUpstream(
             link,
             stream,
             capabilities=login.capabilities,
