@@ -1,8 +1,7 @@
 """Bus: a worker's line to the others, through the supervisor. Sends words, hands out those that come.
 
-Rules: reports of a moment go together (proxy.gathering). What the line does not take is dropped and replaced by LOST,
-for a worker that hangs must not make others hold its words. When the line ends, the supervisor is gone, and so is the
-reason to go on.
+Rules: reports of a moment go together (proxy.gathering). What the line does not take is dropped and replaced by LOST
+(proxy.saying). When the line ends, the supervisor is gone, and so is the reason to go on.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ from typing import cast
 from engine.model import CommitReport
 from proxy.gathering import Gathering
 from proxy.questions import Answer, Item, Questions, answer, done
-from proxy.words import EVERYBODY, SUPERVISOR, Frame, FrameError, Framer, Kind, encode, report_of
+from proxy.saying import Saying
+from proxy.words import EVERYBODY, SUPERVISOR, Frame, FrameError, Framer, Kind, report_of
 
 log = logging.getLogger(__name__)
-
-UNSENT_MAX_BYTES = 1 << 20  # thousands of words; the supervisor reads at once, or is not there
 
 
 @dataclass(eq=False, slots=True)
@@ -48,7 +46,7 @@ class Bus(asyncio.Protocol):
         self._others: frozenset[int] = frozenset()
         self._introduced: asyncio.Future[None] = self._loop.create_future()
         self._gathering = Gathering(lambda kind, body: self._send(kind, EVERYBODY, body))
-        self._dropped = False
+        self._saying: Saying | None = None
         self._questions = Questions("other workers")
         self._answering: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -103,21 +101,14 @@ class Bus(asyncio.Protocol):
         )
 
     def _send(self, kind: Kind, target: int, body: object = None) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        if transport.get_write_buffer_size() > UNSENT_MAX_BYTES:
-            self._dropped = True
-            return
-        if self._dropped:
-            self._dropped = False
-            transport.write(encode(Kind.LOST, self.worker, EVERYBODY))
-        transport.write(encode(kind, self.worker, target, body))
+        if self._saying is not None:
+            self._saying.say(kind, target, body)
 
     # --- what is heard
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._saying = Saying(self._transport, self.worker)
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -3,7 +3,7 @@
 Rules
 - Before the other end has proved itself it is told nothing but a nonce and our proof, is heard for `LOGIN_SECONDS`, and
   can have us hold no more than a packet of fixed size.
-- What the other end does not take is dropped above `UNSENT_MAX_BYTES`; LOST follows in its place.
+- What the other end does not take is dropped; LOST follows in its place (proxy.saying).
 - Each end says something every `PING_SECONDS`; who says nothing for `SILENCE_SECONDS` is gone.
 - A word that is none ends the link: only a defect or a forger says such things. The tables know all that was lost.
 """
@@ -31,14 +31,14 @@ from proxy.peer_login import (
     nonce_of,
     reply,
 )
+from proxy.saying import Saying
 from proxy.sockets import tune
-from proxy.words import EVERYBODY, Frame, FrameError, Framer, Kind, encode
+from proxy.words import EVERYBODY, Frame, FrameError, Framer, Kind
 
 log = logging.getLogger(__name__)
 
 LOGIN_SECONDS = 5.0  # three packets across any network that is of use here
 PING_SECONDS, SILENCE_SECONDS = 2.0, 7.0  # three pings may be late before a proxy is taken for gone
-UNSENT_MAX_BYTES = 1 << 20  # thousands of words
 
 
 class Owner(Protocol):
@@ -75,13 +75,12 @@ class PeerLink(asyncio.Protocol):
         self._hello = Hello.make(me.number, 0 if peer is None else peer.number)
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._keys: Keys | None = None
-        self._seal: Seal | None = None
+        self._saying: Saying | None = None
         self._unseal: Unseal | None = None
         self._framer = Framer()
         self._looking_up: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._heard_at = self._loop.time()
-        self._dropped = False
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -190,12 +189,12 @@ class PeerLink(asyncio.Protocol):
         self._linked(Seal(self._keys.to_dialer), Unseal(self._keys.to_listener))
 
     def _linked(self, seal: Seal, unseal: Unseal) -> None:
-        assert self._timer is not None
+        assert self._timer is not None and self._transport is not None
         self._timer.cancel()
         if not self._owner.linked(self):
             self.abort()
             return
-        self._seal, self._unseal = seal, unseal
+        self._saying, self._unseal = Saying(self._transport, 0, seal.close), unseal
         self._heard_at = self._loop.time()
         self._ping()
 
@@ -203,16 +202,8 @@ class PeerLink(asyncio.Protocol):
 
     def say(self, kind: Kind, body: object = None) -> None:
         """Send a word, or drop it and say so later. Raises ValueError where it is too large."""
-        transport, seal = self._transport, self._seal
-        if transport is None or seal is None or transport.is_closing():
-            return
-        if transport.get_write_buffer_size() > UNSENT_MAX_BYTES:
-            self._dropped = True
-            return
-        if self._dropped:
-            self._dropped = False
-            transport.write(seal.close(encode(Kind.LOST, 0, EVERYBODY)))
-        transport.write(seal.close(encode(kind, 0, EVERYBODY, body)))
+        if self._saying is not None:
+            self._saying.say(kind, EVERYBODY, body)
 
     def _take(self, unseal: Unseal, data: bytes) -> None:
         self._heard_at = self._loop.time()

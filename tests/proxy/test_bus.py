@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from engine.model import CommitReport, QueueName
-from proxy import bus as bus_module
 from proxy import hub as hub_module
 from proxy import questions as questions_module
+from proxy import saying
 from proxy.bus import Bus, Handlers
 from proxy.hub import Hub, Line
 from proxy.words import EVERYBODY, Framer, Kind, encode
@@ -246,7 +246,7 @@ def test_a_worker_that_hears_nothing_costs_bounded_memory(monkeypatch):
 
 
 async def test_a_line_that_takes_nothing_drops_words_and_says_so(monkeypatch):
-    monkeypatch.setattr(bus_module, "UNSENT_MAX_BYTES", 100_000)
+    monkeypatch.setattr(saying, "UNSENT_MAX_BYTES", 100_000)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     end = Ends()

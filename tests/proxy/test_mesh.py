@@ -13,7 +13,7 @@ from engine.errors import BackendError, BackendUnavailable
 from engine.model import CommitReport, QueueName
 from engine.proxies import ProxyEntry
 from proxy import mesh as mesh_module
-from proxy import peer_link
+from proxy import peer_link, saying
 from proxy.config import Address
 from proxy.mesh import Hearing, Mesh, Place
 from proxy.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
@@ -332,14 +332,14 @@ async def test_a_word_that_is_none_ends_the_link_and_nothing_else(alone, directo
 
 
 async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone, directory, monkeypatch):
-    monkeypatch.setattr(peer_link, "UNSENT_MAX_BYTES", 100_000)
+    monkeypatch.setattr(saying, "UNSENT_MAX_BYTES", 100_000)
     row = await directory.join(ProxyEntry("x", 0, "127.0.0.1:1", "its secret"))
     stranger = await Stranger.at(alone)
     _, unseal = await stranger.log_in(alone, row)
     stranger.writer.transport.pause_reading()
     link = alone.mesh._links[row.number]
     long = QueueName("d", "q" * 1000)
-    while not link._dropped:
+    while not link._saying.dropped:
         link.say(Kind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
         await asyncio.sleep(0)
     for _ in range(1000):
