@@ -18,7 +18,7 @@ from __future__ import annotations
 from engine.model import CommitReport, MessageId, QueueName
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
-_SETTLED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
+_NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
 _COMMITS = (TransactionVerb.BEGIN, TransactionVerb.COMMIT)
 _WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
 _ENDING = (*_COMMITS, TransactionVerb.ROLLBACK)
@@ -36,7 +36,7 @@ class TransactionScope:
 
     def __repr__(self) -> str:
         return (
-            f"<TransactionScope touched={len(self._touched)} settled={self._settled_count} "
+            f"<TransactionScope touched={len(self._touched)} named={self._named_count} "
             f"uncertain={len(self._uncertain)}>"
         )
 
@@ -77,20 +77,20 @@ class TransactionScope:
     def _add(self, effects: Effects) -> None:
         self._touched |= effects.touched
         self._uncertain |= effects.uncertain
-        for queue, ids in effects.settled:
-            if self._settled_count + len(ids) > _SETTLED_MAX:
-                self._uncertain.add(queue)
-                continue
-            self._settled.setdefault(queue, []).extend(ids)
-            self._settled_count += len(ids)
         self._rejected |= effects.rejected
-        for queue, ids in effects.changed:
-            if self._settled_count + len(ids) > _SETTLED_MAX:
+        self._remember(self._settled, effects.settled)
+        self._remember(self._changed, effects.changed)
+        self.empty = not self._queues()
+
+    def _remember(
+        self, known: dict[QueueName, list[MessageId]], named: tuple[tuple[QueueName, tuple[MessageId, ...]], ...]
+    ) -> None:
+        for queue, ids in named:
+            if self._named_count + len(ids) > _NAMED_MAX:
                 self._uncertain.add(queue)
                 continue
-            self._changed.setdefault(queue, []).extend(ids)
-            self._settled_count += len(ids)
-        self.empty = not self._queues()
+            known.setdefault(queue, []).extend(ids)
+            self._named_count += len(ids)
 
     def _queues(self) -> frozenset[QueueName]:
         named = self._settled.keys() | self._changed.keys()
@@ -118,7 +118,7 @@ class TransactionScope:
         self._touched: set[QueueName] = set()
         self._counted: dict[tuple[QueueName, str], int] = {}
         self._settled: dict[QueueName, list[MessageId]] = {}
-        self._settled_count = 0
+        self._named_count = 0
         self._uncertain: set[QueueName] = set()
         self._changed: dict[QueueName, list[MessageId]] = {}
         self._rejected: set[QueueName] = set()
