@@ -317,6 +317,7 @@ ATTACKS = [
     "SELECT 1 /*!, word FROM secret */",
     "SELECT 1 /*!99999 */ , word FROM secret",
 ]
+OURS = {"queuegate_groups", "queuegate_proxies"}  # made by the proxy itself, whoever is logged in
 KINDLY_REFUSED = (1045, 1049, 1054, 1064, 1094, 1095, 1142, 1146, 1235, 1295)
 
 
@@ -324,12 +325,7 @@ def nothing_happened(root: Sql) -> None:
     """Whatever was tried: the tables are there and as they were."""
     assert root.rows("SELECT id, word FROM secret") == [(1, "sesame")]
     tables = root.column("SHOW TABLES")
-    assert [table for table in tables if not table.startswith("queuegate_")] == [
-        "hidden",
-        "incoming",
-        "orders",
-        "secret",
-    ]
+    assert set(tables) - OURS == {"hidden", "incoming", "orders", "secret"}
     assert root.value("SELECT COUNT(*) FROM hidden") == 0
     assert root.rows("SELECT payload, n FROM orders") == [("kept", 7)]
     assert root.value("SELECT time_acked FROM orders") is None
