@@ -63,7 +63,13 @@ def describe(client: Client, name: str) -> Queue:
         )
         for column, declared, null, extra, default in client.rows(_COLUMNS, (name,))
     )
-    return Queue(name, columns, _options(str(client.value(_COMMENT, (name,)))), _unique(client, name))
+    return Queue(name, columns, queue_options(client, name), _unique(client, name))
+
+
+def queue_options(client: Client, name: str) -> dict[str, str]:
+    """The queue's options as they are now, which ALTER QUEUE may change at any time. None where it is gone."""
+    comment = client.row(_COMMENT, (name,))
+    return _options(str(comment[0])) if comment else {}
 
 
 def _insist(client: Client, name: str) -> None:

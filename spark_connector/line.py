@@ -1,0 +1,94 @@
+"""A connection that comes back: whoever restarts the proxy or its database does not end a streaming query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pymysql
+
+from spark_connector.client import DEADLOCK, LOCK_WAIT, Client, number, told
+from spark_connector.errors import ConnectionFailed
+from spark_connector.options import Address
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 30.0
+"""How long one call goes on trying: longer than a restart of the proxy, shorter than any lease worth having."""
+
+_PAUSE, _PAUSE_MAX = 0.05, 1.0  # seconds
+_DENIED = frozenset({1044, 1045, 1049, 1142, 1227})  # trying again would not help
+_PASSING = frozenset(
+    {LOCK_WAIT, DEADLOCK, 1040, 1053, 1158, 1159, 1160, 1161, 1290, 1836, 1927, 2003, 2006, 2013, 2014}
+)
+_OF_THE_LINE = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1290, 1836, 1927, 2003, 2006, 2013, 2014})
+
+
+class Line:
+    """Opens its connection when it is first needed, and anew after it broke. Not for several threads; never pickled."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        patience: float = PATIENCE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._address, self._patience = address, patience
+        self._clock, self._sleep = clock, sleep
+        self._client: Client | None = None
+
+    def run(self, work: Callable[[Client], T]) -> T:
+        """What `work` gives. It is done again, from its beginning, if the connection breaks: it must be repeatable.
+
+        Raises:
+            ConnectionFailed: it could not be had for `patience` seconds, or the account is refused.
+            ConnectorError: the database refuses a statement.
+        """
+        deadline, pause = self._clock() + self._patience, _PAUSE
+        while True:
+            try:
+                return work(self._opened())
+            except (pymysql.Error, ConnectionFailed) as error:
+                if _of_the_line(error):
+                    self.close()
+                if not _passes(error) or self._clock() + pause > deadline:
+                    raise self._in_words(error) from error
+            self._sleep(pause)
+            pause = min(2 * pause, _PAUSE_MAX)
+
+    def close(self) -> None:
+        """Hang up; the next `run` connects again."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _opened(self) -> Client:
+        if self._client is None:
+            client = Client(self._address, sleep=self._sleep)
+            # Locking reads of ranges would otherwise lock the gaps between messages, where producers insert.
+            client.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            self._client = client
+        return self._client
+
+    def _in_words(self, error: Exception) -> Exception:
+        return told(error, self._address) if isinstance(error, pymysql.Error) else error
+
+
+def _cause(error: BaseException) -> BaseException:
+    return error.__cause__ if isinstance(error, ConnectionFailed) and error.__cause__ is not None else error
+
+
+def _of_the_line(error: BaseException) -> bool:
+    """Whether the connection is of no more use."""
+    return isinstance(error, ConnectionFailed) or number(error) in _OF_THE_LINE
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether it may be over in a while."""
+    cause = _cause(error)
+    if isinstance(error, ConnectionFailed):
+        return number(cause) not in _DENIED
+    return number(cause) in _PASSING or isinstance(cause, pymysql.err.InterfaceError)

@@ -1,0 +1,56 @@
+"""Where a streaming query stands, as its checkpoint keeps it: JSON that names its queue, so that no other's serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connector.errors import QueueError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class QueueOffset:
+    """mode=queue: claim number `seq` of the group that the checkpoint stands for; 0 is before the first."""
+
+    queue: str
+    group: str
+    seq: int = 0
+
+    def json(self) -> dict[str, Any]:
+        return {"v": VERSION, "queue": self.queue, "group": self.group, "seq": self.seq}
+
+
+@dataclass(frozen=True)
+class TailOffset:
+    """mode=tail: everything up to `id`, it included, has been read."""
+
+    queue: str
+    id: int
+
+    def json(self) -> dict[str, Any]:
+        return {"v": VERSION, "queue": self.queue, "id": self.id}
+
+
+def queue_offset(json: Mapping[str, Any], queue: str) -> QueueOffset:
+    """Reads an offset of mode=queue. Raises QueueError where it is of another queue, mode or version."""
+    _belongs(json, queue, "group", "queue")
+    return QueueOffset(queue, str(json["group"]), int(json["seq"]))
+
+
+def tail_offset(json: Mapping[str, Any], queue: str) -> TailOffset:
+    """Reads an offset of mode=tail. Raises QueueError where it is of another queue, mode or version."""
+    _belongs(json, queue, "id", "tail")
+    return TailOffset(queue, int(json["id"]))
+
+
+def _belongs(json: Mapping[str, Any], queue: str, mark: str, mode: str) -> None:
+    other = "give this query a checkpointLocation of its own"
+    if json.get("queue") != queue:
+        raise QueueError(f"the checkpoint belongs to queue {json.get('queue')!r}, not {queue!r}: {other}")
+    if json.get("v") != VERSION:
+        raise QueueError(f"the checkpoint has offsets of version {json.get('v')}, this is version {VERSION}: {other}")
+    if mark not in json:
+        raise QueueError(f"the checkpoint of queue {queue!r} was not written with mode={mode}: {other}")
