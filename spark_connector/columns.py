@@ -31,11 +31,17 @@ class Column:
     generated: bool = False
     auto: bool = False  # AUTO_INCREMENT
     default: bool = False  # has a default other than NULL
+    collation: str | None = None  # of text
 
     @property
     def base(self) -> str:
         """The type's first word, in lower case."""
         return _parts(self.type)[0]
+
+    @property
+    def args(self) -> str:
+        """What stands in the type's parentheses: "20" of varchar(20)."""
+        return _parts(self.type)[1]
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class _Writer(DataSourceArrowWriter):
         self._core = core
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _Message(self._core.write(iterator, _attempt()))
+        return _Message(self._core.write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self._core.commit(_values(messages))
@@ -158,7 +158,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         self._core = core
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _Message(self._core.write(iterator, _attempt(), _query()))
+        return _Message(self._core.write(iterator, _query()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._core.commit(_values(messages), batchId)
@@ -182,15 +182,6 @@ def _most(limit: ReadLimit) -> int | None:
 def _values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
     """Of the tasks that told something; a task that failed told nothing."""
     return [message.value for message in messages if isinstance(message, _Message)]
-
-
-def _attempt() -> str:
-    """What no other attempt at any task of this job is called."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    assert task is not None, "write() runs in a task"
-    return f"{task.stageId()}-{task.partitionId()}-{task.taskAttemptId()}"
 
 
 def _query() -> str:

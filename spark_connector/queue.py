@@ -15,7 +15,7 @@ _NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE_NUMBERS = 1146, 1064, (1146, 1347)
 _MARK = "vitess_message"
 
 _COLUMNS = """
-SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT FROM information_schema.COLUMNS
+SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 _COMMENT = "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
 
@@ -60,8 +60,9 @@ def describe(client: Client, name: str) -> Queue:
             generated="GENERATED" in extra.upper().replace("DEFAULT_GENERATED", ""),
             auto="auto_increment" in extra.lower(),
             default=default is not None and str(default).upper() != "NULL",
+            collation=collation,
         )
-        for column, declared, null, extra, default in client.rows(_COLUMNS, (name,))
+        for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
     )
     return Queue(name, columns, queue_options(client, name), _unique(client, name))
 

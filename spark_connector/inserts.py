@@ -1,0 +1,42 @@
+"""Rows of Arrow batches as the texts of INSERT statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from spark_connector.literals import literals
+from spark_connector.write_plan import Filled, WritePlan
+
+STATEMENT_CHARACTERS = 1_000_000  # where a statement ends: far below any max_allowed_packet, whatever the bytes of each
+
+
+def rows(batch: pa.RecordBatch, plan: WritePlan, now: Callable[[], int]) -> list[str]:
+    """Each row's values, in the order of the plan's columns. `now`: the database's clock. Raises WriteError."""
+    columns = {target.column.name: literals(batch.column(place), target) for place, target in enumerate(plan.targets)}
+    for filled in plan.filled:
+        values = columns[filled.like] if filled.like else [_beginning(filled, now)] * batch.num_rows
+        columns[filled.column.name] = values
+    return list(map(",".join, zip(*columns.values(), strict=True)))
+
+
+def _beginning(filled: Filled, now: Callable[[], int]) -> str:
+    return str(now()) if filled.value == "now" else "0"
+
+
+def statements(head: str, rows: Sequence[str], tail: str, most: int) -> Iterator[str]:
+    """INSERT statements of at most so many rows and about STATEMENT_CHARACTERS."""
+    for chunk in _chunks(rows, most):
+        yield f"{head} VALUES ({'),('.join(chunk)}){tail}"
+
+
+def _chunks(rows: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    begin = size = 0
+    for place, row in enumerate(rows):
+        if place > begin and (place - begin >= most or size + len(row) > STATEMENT_CHARACTERS):
+            yield rows[begin:place]
+            begin, size = place, 0
+        size += len(row)
+    if rows:
+        yield rows[begin:]
