@@ -14,9 +14,10 @@ from rewriter.sqlite.functions import FUNCTIONS, call
 from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.parse import PREFIX
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import NULL, Typed, rebind, to_bytes, to_integer, to_number, to_text
+from rewriter.sqlite.typed import NULL, Typed, bits_of, rebind, to_bytes, to_integer, to_number, to_text
 from rewriter.sqlite.types import (
     BIGINT,
+    BITS,
     DOUBLE,
     JSON,
     NUMERIC,
@@ -108,6 +109,8 @@ def _size(x: Expressions, node: exp.Expression) -> int:
 
 
 def _signed(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
+    if value.type.kind in (Kind.INT, Kind.BITS) and value.slot is not None:
+        return Typed(rebind(x.compilation, value, bits_of), BIGINT)
     if value.type.kind in (Kind.INT, Kind.BITS):
         return replace(value, type=BIGINT, origin=None)
     if value.type.kind in TEXTUAL and value.slot is None:
@@ -123,11 +126,20 @@ def _whole_prefix(value: object) -> int:
     return signed(None, str(value))
 
 
-def _unsigned(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
-    from rewriter.sqlite.types import BITS
+def _unsigned_prefix(value: object) -> int:
+    from rewriter.sqlite.runtime.numbers import unsigned_prefix
 
+    return unsigned_prefix(None, str(value))
+
+
+def _unsigned(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
+    if value.type.kind in TEXTUAL and value.slot is not None:
+        return Typed(rebind(x.compilation, value, _unsigned_prefix), BITS)
+    if value.type.kind in TEXTUAL:
+        return Typed(x.compilation.function(f"qg_unsigned_prefix({value.sql})"), BITS)
     number = _signed(x, value, sizes)
-    return replace(number, type=UNSIGNED_BIGINT if value.type.unsigned else BITS)
+    stays = value.type.unsigned and value.type.kind is not Kind.BITS
+    return replace(number, type=UNSIGNED_BIGINT if stays else BITS)
 
 
 def _char(x: Expressions, value: Typed, sizes: list[int]) -> Typed:

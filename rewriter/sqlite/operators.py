@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rewriter.sqlite.compilation import quote, sql_literal
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions import Expressions, handles
+from rewriter.sqlite.schema import DATABASE
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import NULL, Typed, to_integer, to_number
 from rewriter.sqlite.types import BIGINT, BITS, BOOLEAN, DOUBLE, UNSIGNED_BIGINT, Kind, SqlType, decimal, digits
@@ -16,21 +18,24 @@ _WHOLE = frozenset((Kind.INT, Kind.YEAR, Kind.BIT, Kind.BITS))
 
 
 def _operands(x: Expressions, node: exp.Expression, scope: Scope) -> tuple[Typed, Typed]:
-    left = to_number(x.compilation, x.compile(node.this, scope))
-    right = to_number(x.compilation, x.compile(node.args["expression"], scope))
-    return left, right
+    left, right = _sides(x, node, scope)
+    return to_number(x.compilation, left), to_number(x.compilation, right)
 
 
-def _whole(left: SqlType, right: SqlType) -> SqlType:
-    return UNSIGNED_BIGINT if left.unsigned or right.unsigned else BIGINT
+def _sides(x: Expressions, node: exp.Expression, scope: Scope) -> tuple[Typed, Typed]:
+    """Both operands as numbers, but for 64 bits without sign, of which SQLite has no number."""
+    left, right = (x.compile(side, scope) for side in (node.this, node.args["expression"]))
+    return _side(x, left), _side(x, right)
+
+
+def _side(x: Expressions, value: Typed) -> Typed:
+    return value if value.type.kind is Kind.BITS else to_number(x.compilation, value)
 
 
 def _arithmetic_type(operator: str, left: SqlType, right: SqlType) -> SqlType:
-    kinds = {left.kind, right.kind}
-    if kinds & {Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL}:
+    """The type where one of them is no whole number."""
+    if {left.kind, right.kind} & {Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL}:
         return DOUBLE
-    if Kind.DECIMAL not in kinds:
-        return _whole(left, right)
     scale = left.scale + right.scale if operator == "*" else max(left.scale, right.scale)
     whole = max(digits(left) - left.scale, digits(right) - right.scale) + 1
     if operator == "*":
@@ -38,19 +43,60 @@ def _arithmetic_type(operator: str, left: SqlType, right: SqlType) -> SqlType:
     return decimal(whole + scale, scale)
 
 
-def arithmetic(x: Expressions, operator: str, left: Typed, right: Typed) -> Typed:
+def _arithmetic(x: Expressions, operator: str, node: exp.Expression, scope: Scope) -> Typed:
     """left + right, left - right or left * right."""
+    left, right = _sides(x, node, scope)
+    if {left.type.kind, right.type.kind} <= _WHOLE:
+        return _whole(x, operator, left, right, node, scope)
+    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
     sql_type = _arithmetic_type(operator, left.type, right.type)
     sql = f"({left.sql} {operator} {right.sql})"
     if sql_type.kind is Kind.DECIMAL:
         sql = f"ROUND({sql}, {sql_type.scale})"
-    elif sql_type.unsigned and (operator == "-" or not (_never_negative(left) and _never_negative(right))):
-        sql = x.compilation.function(f"qg_unsigned({sql})")
     return Typed(sql, sql_type, left.nullable or right.nullable)
 
 
-def _never_negative(value: Typed) -> bool:
-    return value.type.unsigned or (value.slot is not None and not value.negative)
+# --- whole numbers without sign
+
+
+def _whole(x: Expressions, operator: str, left: Typed, right: Typed, node: exp.Expression, scope: Scope) -> Typed:
+    """Whole numbers: where one has no sign, so has the result, and a negative one is an error."""
+    nullable = left.nullable or right.nullable or operator == "DIV"
+    plain = f"({left.sql} {'/' if operator == 'DIV' else operator} {right.sql})"
+    if not (_unsigned(left) or _unsigned(right)):
+        return Typed(plain, BIGINT, nullable)
+    bits = (left.type.kind is Kind.BITS) + 2 * (right.type.kind is Kind.BITS)
+    if not bits and operator != "-" and _never_negative(x, left) and _never_negative(x, right):
+        return Typed(plain, UNSIGNED_BIGINT, nullable)
+    text = f"{_shown(x, node.this, left, 0, scope)} {operator} {_shown(x, node.args['expression'], right, 1, scope)}"
+    call = f"qg_whole('{operator}', {left.sql}, {right.sql}, {bits}, {sql_literal(text)})"
+    return Typed(x.compilation.function(call), BITS if bits else UNSIGNED_BIGINT, nullable)
+
+
+def _unsigned(value: Typed) -> bool:
+    """A column of YEAR has no sign; the function YEAR() has one."""
+    kind = value.type.kind
+    return value.type.unsigned or kind is Kind.BIT or (kind is Kind.YEAR and value.origin is not None)
+
+
+def _never_negative(x: Expressions, value: Typed) -> bool:
+    """A slot of a statement may be bound to any number; what is built into a definition is as it is written."""
+    return _unsigned(value) or (x.compilation.inline and value.slot is not None and not value.negative)
+
+
+def _shown(x: Expressions, node: exp.Expression, value: Typed, place: int, scope: Scope) -> str:
+    """An operand as an error shows it: a column, a cast, or else the value it had."""
+    if value.origin is not None:
+        return _escaped(".".join(map(quote, (DATABASE, value.origin.alias, value.origin.column.name))))
+    written = node.unnest()
+    if isinstance(written, exp.Cast) and value.type.unsigned:
+        inner = x.compile(written.this, scope) if isinstance(written.this, exp.Column) else value
+        return f"cast({_shown(x, written.this, inner, place, scope)} as unsigned)"
+    return f"{{{place}}}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 @handles(exp.Add, exp.Sub, parts="this expression")
@@ -64,12 +110,12 @@ def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
         # sqlglot takes the literal after INTERVAL ... + for another interval.
         moment = right.this if isinstance(right, exp.Interval) else right
         return add_interval(x, x.compile(moment, scope), left, scope, subtract=False)
-    return arithmetic(x, "+" if isinstance(node, exp.Add) else "-", *_operands(x, node, scope))
+    return _arithmetic(x, "+" if isinstance(node, exp.Add) else "-", node, scope)
 
 
 @handles(exp.Mul, parts="this expression")
 def _product(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return arithmetic(x, "*", *_operands(x, node, scope))
+    return _arithmetic(x, "*", node, scope)
 
 
 @handles(exp.Div, parts="this expression typed")
@@ -87,11 +133,14 @@ def _quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 @handles(exp.IntDiv, parts="this expression")
 def _whole_quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    left, right = _operands(x, node, scope)
-    sql_type = _whole(left.type, right.type)
+    left, right = _sides(x, node, scope)
     if {left.type.kind, right.type.kind} <= _WHOLE:
-        return Typed(f"({left.sql} / {right.sql})", sql_type)
-    return Typed(f"CAST(CAST({left.sql} AS REAL) / {right.sql} AS INTEGER)", sql_type)
+        return _whole(x, "DIV", left, right, node, scope)
+    unsigned, certain = _unsigned(left) or _unsigned(right), _never_negative(x, left) and _never_negative(x, right)
+    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
+    sql = f"CAST(CAST({left.sql} AS REAL) / {right.sql} AS INTEGER)"
+    checked = x.compilation.function(f"qg_unsigned({sql})") if unsigned and not certain else sql
+    return Typed(checked, UNSIGNED_BIGINT if unsigned else BIGINT)
 
 
 @handles(exp.Mod, parts="this expression")
@@ -102,7 +151,7 @@ def _remainder(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 def remainder(x: Expressions, left: Typed, right: Typed) -> Typed:
     """left % right; the sign is that of the left side."""
     if {left.type.kind, right.type.kind} <= _WHOLE:
-        return Typed(f"({left.sql} % {right.sql})", _whole(left.type, right.type))
+        return Typed(f"({left.sql} % {right.sql})", UNSIGNED_BIGINT if _unsigned(left) else BIGINT)
     sql_type = _arithmetic_type("-", left.type, right.type)
     if sql_type.kind is Kind.DECIMAL:
         return Typed(x.compilation.function(f"qg_decimal_mod({left.sql}, {right.sql}, {sql_type.scale})"), sql_type)

@@ -175,7 +175,11 @@ def number_of(value: Any) -> Any:
 
 
 def hex_number_of(value: Any) -> Any:
-    return int.from_bytes(value[-7:], "big") if isinstance(value, bytes) else value
+    """Convert the bytes of a 0x... to the number that they are."""
+    number = int.from_bytes(value[-8:], "big") if isinstance(value, bytes) else value
+    if isinstance(number, int) and number >= 1 << 63:
+        raise SqlError(1690, "BIGINT UNSIGNED value is out of range: the embedded backend counts up to 2^63-1")
+    return number
 
 
 def exact_of(value: Any) -> Any:
@@ -263,11 +267,11 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
         return Typed(compilation.function(f"qg_unsigned({value.sql})"), UNSIGNED_BIGINT, value.nullable)
     if kind in NUMERIC or kind in (Kind.NULL, Kind.UNKNOWN):
         return value
+    if value.slot is not None and compilation.kinds[value.slot] == "x":
+        return Typed(rebind(compilation, value, hex_number_of), UNSIGNED_BIGINT)
     if value.slot is not None and kind is not Kind.EXACT:
-        convert = hex_number_of if compilation.kinds[value.slot] == "x" else number_of
-        return Typed(
-            rebind(compilation, value, convert), DOUBLE if kind not in TEMPORAL else _moment_number(value.type)
-        )
+        sql_type = DOUBLE if kind not in TEMPORAL else _moment_number(value.type)
+        return Typed(rebind(compilation, value, number_of), sql_type)
     if kind in TEMPORAL:
         function = "qg_time_number" if kind is Kind.TIME else "qg_datetime_number"
         return Typed(compilation.function(f"{function}({value.sql})"), _moment_number(value.type))
@@ -290,7 +294,7 @@ def _moment_number(sql_type: SqlType) -> SqlType:
 def to_integer(compilation: Compilation, value: Typed) -> str:
     """The expression as a whole number, rounded."""
     if value.slot is not None:
-        return rebind(compilation, value, integer_of)
+        return rebind(compilation, value, hex_number_of if compilation.kinds[value.slot] == "x" else integer_of)
     if value.type.kind in (Kind.INT, Kind.YEAR, Kind.BIT, Kind.NULL):
         return value.sql
     if value.type.kind is Kind.BITS:

@@ -204,6 +204,60 @@ def test_values_out_of_range_are_refused(sql, name):
     sql(f"DROP TABLE {name}")
 
 
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("CAST(1 AS UNSIGNED) - 2", "cast(1 as unsigned) - 2"),
+        ("1 - CAST(2 AS UNSIGNED)", "1 - cast(2 as unsigned)"),
+        ("CAST(1 AS UNSIGNED) + -2", "cast(1 as unsigned) + -2"),
+        ("-7 DIV CAST(2 AS UNSIGNED)", "-7 DIV cast(2 as unsigned)"),
+        ("u - 2", "{u} - 2"),
+        ("t.u - (2)", "{u} - 2"),
+        ("s + u", "{s} + {u}"),
+        ("u * s", "{u} * {s}"),
+        ("s DIV u", "{s} DIV {u}"),
+        ("CAST(s AS UNSIGNED) + 99", "cast({s} as unsigned) + 99"),
+        ("18446744073709551615 + 1", "18446744073709551615 + 1"),
+    ],
+)
+def test_numbers_without_sign_do_not_become_negative(sql, name, expression, shown):
+    sql(f"CREATE TABLE {name} (u INT UNSIGNED, s INT)")
+    sql(f"INSERT INTO {name} VALUES (1, -5)")
+    shown = shown.format(**{column: f"`{sql.value('SELECT DATABASE()')}`.`t`.`{column}`" for column in "us"})
+    refused = (1690, f"BIGINT UNSIGNED value is out of range in '{shown}'")
+    assert sql.error(f"SELECT {expression} FROM {name} AS t") == refused
+    assert sql.error(f"SELECT 1 FROM {name} AS t WHERE {expression} < 5") == refused
+    assert sql.error(f"UPDATE {name} AS t SET s = {expression}") == refused
+    assert sql.rows(f"SELECT u, s FROM {name}") == [(1, -5)]
+    sql(f"DROP TABLE {name}")
+
+
+def test_numbers_without_sign_among_others(sql, name):
+    sql(f"CREATE TABLE {name} (u INT UNSIGNED, s INT, y YEAR)")
+    sql(f"INSERT INTO {name} VALUES (1, -5, 2026)")
+    for expression, value in (
+        ("CAST(3 AS UNSIGNED) + -2", 1),
+        ("CAST(1 AS UNSIGNED) - 2.5", Decimal("-1.5")),
+        ("CAST(1 AS UNSIGNED) - 2e0", -1.0),
+        ("CAST(-1 AS UNSIGNED) - 1", 2**64 - 2),
+        ("~0 - 1", 2**64 - 2),
+        ("18446744073709551615 - 18446744073709551614", 1),
+        ("CAST(CAST(1 AS UNSIGNED) AS SIGNED) - 2", -1),
+        ("-7 % CAST(2 AS UNSIGNED)", -1),
+        ("CAST('18446744073709551615' AS UNSIGNED)", 2**64 - 1),
+        ("u - s", 6),
+        ("-u", -1),
+        ("u DIV 0", None),
+        ("u - 1.5", Decimal("-0.5")),
+        ("YEAR('2026-01-01') - 3000", -974),
+    ):
+        assert sql.value(f"SELECT {expression} FROM {name}") == value, expression
+    assert sql.error(f"SELECT y - 3000 FROM {name}")[0] == 1690
+    assert sql.error(f"UPDATE {name} SET u = u - %s", 2)[0] == 1690
+    assert sql.rows(f"SELECT u FROM {name} WHERE u + %s > 0", 0) == [(1,)]
+    sql(f"DROP TABLE {name}")
+
+
 def test_error_numbers(sql, name):
     sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, u INT UNIQUE)")
     sql(f"INSERT INTO {name} VALUES (1, 1)")

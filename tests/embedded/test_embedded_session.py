@@ -317,6 +317,29 @@ async def test_decimals_are_exact_or_refused(client):
     assert await client.errno("SELECT ~0 > 5") == 1690
 
 
+async def test_a_bound_number_may_be_negative_where_the_plan_was_made_with_another(client):
+    await client("CREATE TABLE d (u INT UNSIGNED)")
+    await client("INSERT INTO d VALUES (1)")
+    assert await client.rows("SELECT u FROM d WHERE u + ? < 5", 2) == [(1,)]
+    refused = (1690, "BIGINT UNSIGNED value is out of range in '`main`.`d`.`u` + -2'")
+    assert await client.error("SELECT u FROM d WHERE u + ? < 5", -2) == refused
+    assert await client.errno("SELECT CAST(? AS UNSIGNED) - 2", 1) == 1690
+
+
+async def test_sixty_four_bits_without_sign(client):
+    """What the result of the arithmetic is; where SQLite's numbers cannot tell it from a negative one, an error."""
+    await client("CREATE TABLE d (b BIGINT UNSIGNED, g INT GENERATED ALWAYS AS (u + 1), u INT UNSIGNED)")
+    await client("INSERT INTO d (b, u) VALUES (9223372036854775807, 1)")
+    assert await client.rows("SELECT g FROM d") == [(2,)]
+    counts = "BIGINT UNSIGNED value is out of range: the embedded backend counts up to 2^63-1"
+    for sql in ("SELECT b - -1 FROM d", "SELECT b * 2 FROM d", "SELECT CAST(-1 AS UNSIGNED) > 5", "SELECT ~0 / 2"):
+        number, text = await client.error(sql)
+        assert (number, text[: len(counts)]) == (1690, counts), sql
+    assert await client.value("SELECT CAST(-1 AS UNSIGNED) - 0xFF") == 2**64 - 256
+    assert await client.errno("SELECT 0x01 - 2") == 1690
+    assert await client.errno("SELECT 0xFFFFFFFFFFFFFFFF + 0") == 1690
+
+
 async def test_time_zones(client):
     await client("CREATE TABLE z (t TIMESTAMP NULL, d DATETIME)")
     await client("SET time_zone = '+02:00'")

@@ -10,6 +10,7 @@ from rewriter.sqlite.compiled import Insert, InsertMode, Modes, Modify, Query, R
 from rewriter.sqlite.ddl_read import read_definition
 from rewriter.sqlite.literals import lift
 from rewriter.sqlite.rows import split_rows
+from rewriter.sqlite.runtime import numbers
 from rewriter.sqlite.schema import Schema, from_json, to_json
 from rewriter.sqlite.tokens import Tokens
 
@@ -46,6 +47,13 @@ def sql_of(sql, *params):
         ("5 DIV 2", "(?1 / ?2)"),
         ("id / 2", "(CAST(`t`.`id` AS REAL) / ?1)"),
         ("d + 1.5", "ROUND((`t`.`d` + ?1), 2)"),
+        ("id - 2", "(`t`.`id` - ?1)"),
+        ("big - 2", "qg_whole('-', `t`.`big`, ?1, 0, '`main`.`t`.`big` - {1}')"),
+        ("big + big", "(`t`.`big` + `t`.`big`)"),
+        ("CAST(id AS UNSIGNED) * 2", "qg_whole('*', `t`.`id`, ?1, 1, 'cast(`main`.`t`.`id` as unsigned) * {1}')"),
+        ("1 - CAST(2 AS UNSIGNED)", "qg_whole('-', ?1, ?2, 2, '{0} - cast({1} as unsigned)')"),
+        ("big - 2.5", "ROUND((`t`.`big` - ?1), 1)"),
+        ("d DIV 2", "CAST(CAST(`t`.`d` AS REAL) / ?1 AS INTEGER)"),
         ("name = 5", "(CAST(`t`.`name` AS REAL) = ?1)"),
         ("id = '5'", "(`t`.`id` = ?1)"),
         ("name = 'x'", "(`t`.`name` = ?1)"),
@@ -82,6 +90,38 @@ def test_expressions(mysql, sqlite):
         .replace("((NOT `t`.`id`))", "(NOT `t`.`id`)")
         == sqlite
     )
+
+
+@pytest.mark.parametrize(
+    ("sign", "left", "right", "bits", "result"),
+    [
+        ("-", 3, 2, 0, 1),
+        ("+", 3, -3, 0, 0),
+        ("-", -1, 1, 1, -2),  # 2^64-1 - 1, as 64 bits
+        ("*", (1 << 62), 2, 1, -(1 << 63)),
+        ("DIV", -1, 2, 1, (1 << 63) - 1),
+        ("DIV", 7, -8, 0, 0),
+        ("DIV", 7, 0, 0, None),
+    ],
+)
+def test_whole_numbers_of_which_one_has_no_sign(sign, left, right, bits, result):
+    assert numbers.whole(None, sign, left, right, bits, "") == result
+
+
+@pytest.mark.parametrize(
+    ("sign", "left", "right", "bits", "text"),
+    [
+        ("-", 1, 2, 0, "in '1 - 2'"),
+        ("DIV", -7, 2, 2, "in '-7 DIV 2'"),
+        ("+", -1, 1, 1, "in '18446744073709551615 + 1'"),
+        ("+", (1 << 63) - 1, 1, 0, ": the embedded backend counts up to 2^63-1"),
+    ],
+)
+def test_a_number_without_sign_that_there_is_none_of(sign, left, right, bits, text):
+    with pytest.raises(RewriteError) as raised:
+        numbers.whole(None, sign, left, right, bits, f"{{0}} {sign} {{1}}")
+    assert raised.value.errno == 1690
+    assert raised.value.message.partition("out of range")[2].strip() == text.strip()
 
 
 def test_placeholders_are_shared_and_values_stay_out_of_the_text():

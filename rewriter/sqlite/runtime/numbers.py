@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 import uuid as uuids
+from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
@@ -15,18 +17,28 @@ from rewriter.sqlite.runtime.context import CallContext
 
 Number = int | float
 _INT64 = 1 << 63
+_MASK = 0xFFFFFFFFFFFFFFFF
+_BEYOND = "BIGINT UNSIGNED value is out of range: the embedded backend counts up to 2^63-1"
 _EXACT = 1 << 53  # whole numbers up to here are exact in SQLite's 8-byte numbers
 
 
 def signed(context: CallContext | None, text: str) -> int:
     """CAST(text AS SIGNED): the whole number it begins with."""
+    return max(-_INT64, min(_INT64 - 1, _whole_prefix(text)))
+
+
+def unsigned_prefix(context: CallContext | None, text: str) -> int:
+    """CAST(text AS UNSIGNED): the same, as 64 bits."""
+    return _signed_bits(max(-_INT64, min(_MASK, _whole_prefix(text))) & _MASK)
+
+
+def _whole_prefix(text: str) -> int:
     text = text.strip()
     end = 1 if text[:1] in "+-" else 0
     while end < len(text) and text[end] in "0123456789":
         end += 1
     digits = text[:end]
-    number = int(digits) if digits.strip("+-") else 0
-    return max(-_INT64, min(_INT64 - 1, number))
+    return int(digits) if digits.strip("+-") else 0
 
 
 def rounded(context: CallContext, value: Number, places: int, exact: int) -> Number:
@@ -99,20 +111,57 @@ def double_text(context: CallContext, value: Number, single: int, decimals: int)
 
 
 def bits_text(context: CallContext, value: int) -> str:
-    return str(value & 0xFFFFFFFFFFFFFFFF)
+    return str(value & _MASK)
 
 
 def unsigned(context: CallContext, value: int) -> int:
     """64 bits as the number without sign that they are."""
     if value < 0:
-        raise SqlError(1690, "BIGINT UNSIGNED value is out of range: the embedded backend counts up to 2^63-1")
+        raise SqlError(1690, _BEYOND)
     return value
+
+
+def whole(context: CallContext, sign: str, left: Number, right: Number, bits: int, text: str) -> Number | None:
+    """left + right and so on, of whole numbers of which one has no sign: neither has the result.
+
+    `bits` says of which side (1 the left, 2 the right) the value is 64 bits; then the result is, too. `text` shows the
+    expression, with {0} and {1} for the values.
+    """
+    left = _without_sign(left) if bits & 1 else left
+    right = _without_sign(right) if bits & 2 else right
+    result = _OPERATORS[sign](left, right)
+    if result is None:
+        return None
+    if not 0 <= result <= _MASK:
+        raise SqlError(1690, f"BIGINT UNSIGNED value is out of range in '{text.format(left, right)}'")
+    if isinstance(result, float):
+        return result
+    return _signed_bits(result) if bits else unsigned(context, _signed_bits(result))
+
+
+def _quotient(left: Number, right: Number) -> Number | None:
+    if not right:
+        return None
+    size = abs(left) // abs(right)
+    return size if (left < 0) == (right < 0) else -size
+
+
+_OPERATORS: dict[str, Callable[[Number, Number], Number | None]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "DIV": _quotient,
+}
+
+
+def _without_sign(value: Number) -> Number:
+    return value & _MASK if isinstance(value, int) else value
 
 
 def shift_right(context: CallContext, value: int, places: int) -> int:
     if not 0 <= places < 64:
         return 0
-    return _signed_bits((value & 0xFFFFFFFFFFFFFFFF) >> places)
+    return _signed_bits((value & _MASK) >> places)
 
 
 def _signed_bits(value: int) -> int:
@@ -120,7 +169,7 @@ def _signed_bits(value: int) -> int:
 
 
 def bit_count(context: CallContext, value: int) -> int:
-    return (value & 0xFFFFFFFFFFFFFFFF).bit_count()
+    return (value & _MASK).bit_count()
 
 
 def square_root(context: CallContext, value: Number) -> float | None:
@@ -200,15 +249,15 @@ def raise_error(context: CallContext, errno: int) -> None:
 
 
 def hex_number(context: CallContext, value: int) -> str:
-    return f"{value & 0xFFFFFFFFFFFFFFFF:X}"
+    return f"{value & _MASK:X}"
 
 
 def binary_digits(context: CallContext, value: int) -> str:
-    return f"{value & 0xFFFFFFFFFFFFFFFF:b}"
+    return f"{value & _MASK:b}"
 
 
 def octal_digits(context: CallContext, value: int) -> str:
-    return f"{value & 0xFFFFFFFFFFFFFFFF:o}"
+    return f"{value & _MASK:o}"
 
 
 def convert_base(context: CallContext, text: str, source: int, target: int) -> str | None:

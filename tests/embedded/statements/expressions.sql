@@ -76,3 +76,12 @@ selec 1
 select 'unclosed
 select * from nope
 select nope from dual
+select cast(3 as unsigned) + -2, cast(0 as unsigned) * -2, cast(-1 as unsigned) - 1, ~0 - 1, cast(1 as unsigned) - 2.5, cast(1 as unsigned) - '2', -cast(1 as unsigned), -7 % cast(2 as unsigned), cast(9 as unsigned) div 2, cast(9 as unsigned) div 0, 18446744073709551615 - 1, cast(18446744073709551615 as signed), cast('-1' as unsigned), cast('99999999999999999999' as unsigned), 0x41 | 0 as h, 0x41 + 0 as i
+select cast(1 as unsigned) - 2
+select 1 - cast(2 as unsigned)
+select -2 * cast(1 as unsigned)
+select cast(-1 as unsigned) + 1
+select abs(cast(1 as unsigned) - 2)
+select -7 div cast(2 as unsigned)
+select 9223372036854775808 - 9223372036854775809
+select 0x01 - 2

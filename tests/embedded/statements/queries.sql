@@ -196,3 +196,14 @@ select column_name, ordinal_position, is_nullable, data_type, column_key, extra 
 select constraint_name, constraint_type from information_schema.table_constraints where table_name = 'p' order by 1
 select index_name, seq_in_index, column_name, non_unique from information_schema.statistics where table_name = 'k' order by index_name, seq_in_index
 select table_name from information_schema.tables where table_schema = database() and table_name like 'k%'
+create table uns (u int unsigned, s int, y year, b bit(8), d decimal(8,2) unsigned, f double unsigned)
+insert into uns values (1, -5, 2024, b'11', 1.5, 1.5)
+select u - s, -u, u - 1.5, u - d, d - 2, f - 2, u * 5, u + u, y + 1, b * 2, s % u, u % -2, u div -2, u div 0, u - null, sum(u) - 3, count(*) - 3 from uns
+select y - 3000 from uns
+select b - 300 from uns
+select s div u from uns
+select 1 from uns where s + u < 5
+select if(u > 5, u - 5, 5 - u) from uns
+select max(u) - 3 from uns
+update uns set s = u - 2
+drop table uns
