@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +11,8 @@ from spark_connector.client import Client, quoted
 from spark_connector.columns import Column, Field, spark_type
 from spark_connector.errors import SchemaError
 from spark_connector.queue import Queue
+from spark_connector.rows import Block
+from spark_connector.widening import decimal, lossless
 
 _TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -28,23 +28,14 @@ _TYPES: Mapping[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-# What a column may be read as besides its own type: nothing is lost on the way.
-_WIDER: Mapping[str, frozenset[str]] = {
-    "boolean": frozenset({"tinyint", "smallint", "int", "bigint"}),
-    "tinyint": frozenset({"smallint", "int", "bigint", "boolean"}),
-    "smallint": frozenset({"int", "bigint"}),
-    "int": frozenset({"bigint"}),
-    "float": frozenset({"double"}),
-    "string": frozenset({"binary"}),
-    "binary": frozenset({"string"}),
-}
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+# Types that text is not cast to in one step.
+_BY_WAY_OF: Mapping[str, pa.DataType] = {"float": pa.float64(), "timestamp": pa.timestamp("us")}
 
 
 def arrow_type(spark: str) -> pa.DataType:
     """The Arrow type that Spark takes for a type of its own. Raises SchemaError."""
-    if found := _DECIMAL.fullmatch(spark):
-        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := decimal(spark):
+        return pa.decimal128(*found)
     if spark not in _TYPES:
         raise SchemaError(f"columns of type {spark} cannot be read from or written to a queue")
     return _TYPES[spark]
@@ -60,9 +51,11 @@ def agree(queue: Queue, fields: Sequence[Field]) -> None:
     for field in fields:
         column = queue.column(field.name)
         own = spark_type(column)
-        if field.type != own and field.type not in _WIDER.get(own, frozenset()):
+        arrow_type(field.type)
+        if not lossless(column.type, own, field.type):
             raise SchemaError(
-                f"column {column.name} of queue {queue.name} is {column.type}, which is read as {own}, not {field.type}"
+                f"column {column.name} of queue {queue.name} is {column.type}, which is read as {own}: "
+                f"as {field.type} it could lose something"
             )
         if column.nullable and not field.nullable:
             raise SchemaError(f"column {column.name} of queue {queue.name} may be NULL: declare it nullable")
@@ -70,40 +63,45 @@ def agree(queue: Queue, fields: Sequence[Field]) -> None:
 
 def select_list(queue: Queue, fields: Sequence[Field], table: str = "") -> str:
     """The columns of the fields, in their order, as a SELECT names them; `table`: its alias."""
-    return ", ".join(_expression(queue.column(field.name), table) for field in fields) or "1"
+    return ", ".join(_expression(queue.column(field.name), field, table) for field in fields) or "1"
 
 
 def batches(
     client: Client, sql: str, args: Sequence[Any], fields: Sequence[Field], size: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a SELECT of `select_list`, `size` at a time."""
+    """The rows of a SELECT of `select_list`, at most `size` at a time. Raises SchemaError, and pymysql's errors."""
     schema = arrow_schema(fields)
-    for rows in client.chunks(sql, args, size):
-        columns = list(zip(*rows, strict=True))
-        arrays = [_array(columns[place], field, schema.field(place).type) for place, field in enumerate(fields)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema) if fields else _empty(len(rows))
+    for block in client.blocks(sql, args, size):
+        yield _batch(block, fields, schema)
 
 
-def _empty(count: int) -> pa.RecordBatch:
-    """Rows without columns, as for count()."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+def _batch(block: Block, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:
+    if not fields:  # as for count()
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(block.starts), pa.struct([])))
+    texts = block.columns(len(fields))
+    arrays = [_array(text, field, of) for text, field, of in zip(texts, fields, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _expression(column: Column, table: str) -> str:
+def _expression(column: Column, field: Field, table: str) -> str:
     name = quoted(table, column.name) if table else quoted(column.name)
     if column.base == "bit":
         return f"{name} + 0"
-    return f"CAST({name} AS CHAR)" if column.base == "time" else name
+    # The text of a FLOAT has six digits, and a FLOAT about seven: as a DOUBLE it is told exactly.
+    return f"{name} * 1E0" if column.base == "float" and field.type in ("float", "double") else name
 
 
-def _array(values: Sequence[Any], field: Field, of: pa.DataType) -> pa.Array:
-    convert = _CONVERSIONS.get(field.type)
-    return pa.array(values if convert is None else [None if v is None else convert(v) for v in values], of)
-
-
-_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
-    "boolean": bool,
-    "string": lambda value: value.decode() if isinstance(value, bytes) else str(value),
-    "binary": lambda value: value.encode() if isinstance(value, str) else value,
-    "timestamp": lambda value: value.replace(tzinfo=UTC),
-}
+def _array(text: pa.BinaryArray, field: Field, of: pa.DataType) -> pa.Array:
+    """A column's values from the text in which the database sent them, cast all at once."""
+    if text.null_count == len(text):
+        return pa.nulls(len(text), of)
+    if field.type == "binary":
+        return text
+    try:
+        first = text.cast(pa.string())  # raises if it is no UTF-8
+        return first.cast(_BY_WAY_OF[field.type]).cast(of) if field.type in _BY_WAY_OF else first.cast(of)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"column {field.name} holds a value that is no {field.type}: {error}. "
+            f"Read it as {'binary' if field.type == 'string' else 'string'} by .schema(...)"
+        ) from None

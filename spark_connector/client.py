@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,19 +10,23 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import pymysql
-from pymysql.cursors import SSCursor
 
-from spark_connector.errors import ConnectionFailed, ConnectorError
+from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError
 from spark_connector.options import Address
+from spark_connector.rows import Block, blocks
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
+_UNKNOWN_DATABASE = 1049
 LOCK_WAIT, DEADLOCK, NO_TABLE, NO_SUCH_COLUMN, DUPLICATE = 1205, 1213, 1146, 1054, 1062
 _AGAIN = frozenset({LOCK_WAIT, DEADLOCK})
-_LOST = frozenset({2006, 2013, 2014, 1053, 1927})  # of the client library, and of a server that ends
+# Of the client library, of a server that ends, and of one that cut an idle line.
+_LOST = frozenset({2006, 2013, 2014, 1053, 1927, 4031})
 _DENIED = frozenset({1044, 1045, 1142, 1227})
 _ATTEMPTS = 5
+# TIMESTAMPs are in UTC; and a task may take its time with the rows that it has before it reads on.
+_SESSION = "SET time_zone = '+00:00', net_write_timeout = 3600"
 _PAUSE = 0.05  # seconds before a transaction is tried again; doubled each time
 
 
@@ -65,12 +70,14 @@ class Client:
         with self._connection.cursor() as cursor:
             return int(cursor.execute(sql, args or None))
 
-    def chunks(self, sql: str, args: Sequence[Any], size: int) -> Iterator[tuple[Row, ...]]:
-        """The rows of a result as they come, `size` at a time: memory stays bounded however many there are."""
-        with self._connection.cursor(SSCursor) as cursor:
-            cursor.execute(sql, args or None)
-            while chunk := cursor.fetchmany(size):
-                yield tuple(chunk)
+    def blocks(self, sql: str, args: Sequence[Any], size: int) -> Iterator[Block]:
+        """The rows of a SELECT as they come, at most `size` at a time: memory stays bounded however many there are.
+
+        Whoever stops before the end has a closed connection. Raises pymysql's errors.
+        """
+        with self._connection.cursor() as cursor:
+            text = cursor.mogrify(sql, args or None)
+        return blocks(self._connection, text, size)
 
     def now_ns(self) -> int:
         """The database's clock, in unix nanoseconds: whole microseconds, as every time of a message."""
@@ -130,8 +137,9 @@ def quoted(*names: str) -> str:
 
 
 def _connect(address: Address) -> pymysql.Connection[Any]:
+    encryption = _encryption(address)
     try:
-        return pymysql.connect(
+        connection: pymysql.Connection[Any] = pymysql.connect(
             host=address.host,
             port=address.port,
             user=address.user,
@@ -139,22 +147,48 @@ def _connect(address: Address) -> pymysql.Connection[Any]:
             database=address.database,
             charset="utf8mb4",
             autocommit=True,
+            init_command=_SESSION,
             connect_timeout=max(1, round(address.connect_timeout)),
             read_timeout=address.query_timeout,
             write_timeout=address.query_timeout,
-            **_tls(address),
+            **encryption,
         )
-    except pymysql.Error as error:
-        what = "cannot connect to" if number(error) not in _DENIED else "is not let in by"
-        raise ConnectionFailed(f"user {address.user!r} {what} {_at(address)}: {_text(error)}") from error
+    except Exception as error:  # a peer that is no MySQL server makes PyMySQL stumble in many ways
+        raise ConnectionFailed(_refusal(address, error)) from error
+    return _insist_on_tls(connection, address)
 
 
-def _tls(address: Address) -> dict[str, Any]:
+def _refusal(address: Address, error: Exception) -> str:
+    at = _at(address)
+    if isinstance(error, pymysql.Error) and number(error) in _DENIED:
+        return f"user {address.user!r} is not let in by {at}: {_text(error)}"
+    if isinstance(error, pymysql.Error) and number(error) == _UNKNOWN_DATABASE:
+        return f"{at}: {_text(error)}; option database names the database that the queue is in"
+    why = _text(error) if isinstance(error, pymysql.Error) else f"{type(error).__name__}: {error}"
+    return f"user {address.user!r} cannot connect to {at}: {why}. Is queuegate listening there?"
+
+
+def _encryption(address: Address) -> dict[str, Any]:
+    """PyMySQL's options for an address. Raises OptionError."""
     if address.ssl == "disabled":
         return {"ssl_disabled": True}
+    try:
+        context = ssl.create_default_context(cafile=address.ssl_ca)
+    except OSError as error:  # ssl.SSLError is one
+        raise OptionError(f"option sslCa names {address.ssl_ca!r}, which holds no certificate: {error}") from None
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # MySQL's self-made authorities do not keep all rules
     if address.ssl == "required":
-        return {"ssl": {"check_hostname": False, "verify_mode": "none"}}
-    return {"ssl_ca": address.ssl_ca, "ssl_verify_cert": True, "ssl_verify_identity": True}
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return {"ssl": context}
+
+
+def _insist_on_tls(connection: pymysql.Connection[Any], address: Address) -> pymysql.Connection[Any]:
+    """Older versions of PyMySQL go on in clear where the server has no TLS."""
+    line: Any = connection
+    if address.ssl == "disabled" or isinstance(line._sock, ssl.SSLSocket):
+        return connection
+    connection.close()
+    raise ConnectionFailed(f"{_at(address)} offers no TLS, and option ssl is {address.ssl}")
 
 
 def _at(address: Address) -> str:

@@ -16,6 +16,8 @@ _PLAIN = {
     "text": "string", "mediumtext": "string", "longtext": "string", "enum": "string", "set": "string", "json": "string",
     "uuid": "string", "inet4": "string", "inet6": "string", "binary": "binary", "varbinary": "binary",
     "tinyblob": "binary", "blob": "binary", "mediumblob": "binary", "longblob": "binary", "tinyint": "tinyint",
+    "geometry": "binary", "point": "binary", "linestring": "binary", "polygon": "binary", "multipoint": "binary",
+    "multilinestring": "binary", "multipolygon": "binary", "geometrycollection": "binary", "geomcollection": "binary",
 }  # fmt: skip
 _UNSIGNED = {"tinyint": "smallint", "smallint": "int", "mediumint": "int", "int": "bigint", "bigint": "decimal(20,0)"}
 _PRECISION_MAX = 38  # of Spark's decimals
@@ -32,6 +34,7 @@ class Column:
     auto: bool = False  # AUTO_INCREMENT
     default: bool = False  # has a default other than NULL
     collation: str | None = None  # of text
+    invisible: bool = False  # there for those who name it, not for `*`
 
     @property
     def base(self) -> str:
@@ -71,7 +74,7 @@ def spark_type(column: Column) -> str:
 
 def fields(columns: Iterable[Column]) -> tuple[Field, ...]:
     """What a queue's table looks like in Spark."""
-    return tuple(Field(column.name, spark_type(column), column.nullable) for column in columns)
+    return tuple(Field(column.name, spark_type(column), column.nullable) for column in columns if not column.invisible)
 
 
 def ddl(of: Sequence[Field]) -> str:

@@ -102,15 +102,8 @@ class WriteOptions:
 
 
 def place(options: Mapping[str, str]) -> Place:
-    """Where the queue is that a read names; the other options of reads are checked when its reader is made."""
-    for use in (Use.BATCH_READ, Use.STREAM_READ):
-        try:
-            given = _Given(options, use)
-        except OptionError:
-            if use is Use.STREAM_READ:
-                raise
-            continue
-        break
+    """Where the queue is that a read names, be it of a batch or of a stream; its reader checks the rest."""
+    given = _Given(options, Use.BATCH_READ, Use.STREAM_READ)
     return Place(_address(given), _queue(given))
 
 
@@ -188,19 +181,18 @@ _SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # what Spark passe
 class _Given:
     """The options that were given, each under its lower-case name, known to be allowed."""
 
-    def __init__(self, options: Mapping[str, str], use: Use) -> None:
-        allowed = {name.lower(): name for name in _ALLOWED[use]}
+    def __init__(self, options: Mapping[str, str], *uses: Use) -> None:
+        allowed = {name.lower(): name for use in uses for name in _ALLOWED[use]}
         self._values: dict[str, str] = {}
         for name, value in options.items():
             lower = name.lower()
-            if lower in _SPARKS_OWN and use is Use.STREAM_WRITE:
+            if lower in _SPARKS_OWN and Use.STREAM_WRITE in uses:
                 continue
             key = _ALIASES.get(lower, lower)
             if key not in allowed:
-                raise OptionError(_unknown(name, allowed, use))
-            if key in self._values and self._values[key] != value:
-                raise OptionError(f"option {allowed[key]} is given twice, as {self._values[key]!r} and {value!r}")
-            self._values[key] = value
+                raise OptionError(_unknown(name, allowed, uses))
+            if self._values.setdefault(key, value) != value:
+                raise OptionError(f"option {allowed[key]} is given twice, with different values")
 
     def has(self, name: str) -> bool:
         return name.lower() in self._values
@@ -229,7 +221,7 @@ class _Given:
 
 def _bounded(name: str, text: str, read: Callable[[str], N], bounds: tuple[N, N], what: str) -> N:
     try:
-        value = read(text.strip())
+        value = read(text.strip().replace("_", "?"))  # which Python takes for a digit's neighbour
     except ValueError:
         raise OptionError(f"option {name} is {what}, not {text!r}") from None
     if not bounds[0] <= value <= bounds[1]:
@@ -237,10 +229,14 @@ def _bounded(name: str, text: str, read: Callable[[str], N], bounds: tuple[N, N]
     return value
 
 
-def _unknown(name: str, allowed: Mapping[str, str], use: Use) -> str:
+def _unknown(name: str, allowed: Mapping[str, str], uses: Sequence[Use]) -> str:
     near = difflib.get_close_matches(name.lower(), allowed, 1)
-    hint = f"; did you mean {allowed[near[0]]}?" if near else ""
-    return f"unknown option {name!r} for {use}{hint} Allowed: {', '.join(sorted(allowed.values(), key=str.lower))}"
+    elsewhere = [use for use in Use if name.lower() in (other.lower() for other in _ALLOWED[use])]
+    if elsewhere:
+        hint = f"it belongs to {' and '.join(elsewhere)}"
+    else:
+        hint = f"did you mean {allowed[near[0]]}?" if near else f"there are {', '.join(sorted(allowed.values()))}"
+    return f"unknown option {name!r} of {' or '.join(uses)}: {hint}"
 
 
 def _queue(given: _Given) -> str:
@@ -280,22 +276,27 @@ def _address(given: _Given) -> Address:
     ssl = given.choice("ssl", "disabled", ("disabled", "required", "verify"))
     if given.has("sslCa") and ssl != "verify":
         raise OptionError("option sslCa needs ssl=verify")
-    database = at.get("database") or given.text("database", "")
-    user = at.get("user") or given.text("user", "")
-    for name, value in (("user", user), ("database", database)):
-        if not value:
+    for name in ("user", "database"):
+        if not at.get(name) and not given.text(name, ""):
             raise OptionError(f"option {name} is missing")
     return Address(
-        host=at.get("host") or given.text("host", "127.0.0.1"),
+        host=at.get("host") or _host(given),
         port=int(at["port"]) if "port" in at else given.whole("port", DEFAULT_PORT, 1, 65535),
-        user=user,
+        user=at.get("user") or given.text("user", ""),
         password=password,
-        database=database,
+        database=at.get("database") or given.text("database", ""),
         ssl="verify" if ssl == "verify" else "required" if ssl == "required" else "disabled",
         ssl_ca=given.text("sslCa", "") or None,
         connect_timeout=given.seconds("connectTimeout", 10.0, 0.1),
         query_timeout=given.seconds("queryTimeout", 300.0, 1.0),
     )
+
+
+def _host(given: _Given) -> str:
+    host = given.text("host", "127.0.0.1").strip()
+    if not host or any(character in host for character in "/@ "):
+        raise OptionError(f"option host is a name or an address, not {host!r}; a port is an option of its own")
+    return host
 
 
 def _url(given: _Given) -> dict[str, str]:
@@ -312,9 +313,11 @@ def _url(given: _Given) -> dict[str, str]:
         raise OptionError("option url is mysql://user@host:port/database; a JDBC URL belongs to Spark's format jdbc")
     if parts.query or parts.fragment:
         raise OptionError("option url takes no parameters behind the database: use options")
+    if port == 0:
+        raise OptionError("option url is mysql://user@host:port/database; its port is not 0")
     found = {
         "host": parts.hostname,
-        "port": str(port) if port else "",
+        "port": str(port or ""),
         "user": unquote(parts.username or ""),
         "password": unquote(parts.password or ""),
         "database": unquote(parts.path.removeprefix("/")),

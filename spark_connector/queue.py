@@ -11,12 +11,15 @@ from spark_connector.client import Client, number, quoted, told
 from spark_connector.columns import Column
 from spark_connector.errors import QueueError, SchemaError
 
-_NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE_NUMBERS = 1146, 1064, (1146, 1347)
+_NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE = 1146, 1064, 1347
 _MARK = "vitess_message"
 
 _COLUMNS = """
 SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
+_KEYS = """
+SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND NON_UNIQUE = 0"""
 _COMMENT = "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
 
 
@@ -61,6 +64,7 @@ def describe(client: Client, name: str) -> Queue:
             auto="auto_increment" in extra.lower(),
             default=default is not None and str(default).upper() != "NULL",
             collation=collation,
+            invisible="INVISIBLE" in extra.upper(),
         )
         for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
     )
@@ -78,16 +82,19 @@ def _insist(client: Client, name: str) -> None:
     try:
         client.rows(f"SHOW CREATE QUEUE {quoted(name)}")
     except pymysql.Error as error:
-        at = f"{client.address.host}:{client.address.port}"
-        if number(error) == _SYNTAX:
-            raise QueueError(
-                f"what answers at {at} is a database, not queuegate: give the proxy's host and port"
-            ) from error
-        if number(error) in _NO_QUEUE_NUMBERS:
-            raise QueueError(
-                f"there is no queue {name!r} in database {client.address.database!r} at {at}: {error.args[1]}"
-            ) from error
+        if number(error) in (_SYNTAX, _NO_QUEUE, _NO_SUCH_TABLE):
+            raise QueueError(_refusal(client, name, number(error))) from error
         raise told(error, client.address) from error
+
+
+def _refusal(client: Client, name: str, why: int) -> str:
+    at, database = f"{client.address.host}:{client.address.port}", client.address.database
+    if why == _SYNTAX:
+        return f"what answers at {at} is a database, not queuegate: give the proxy's host and port"
+    if why == _NO_QUEUE:
+        return f"{name!r} in database {database!r} at {at} is not a queue; Spark's format jdbc reads tables and views"
+    qualified = "; the database is an option of its own" if "." in name else ""
+    return f"there is no queue {name!r} in database {database!r} at {at}: SHOW QUEUES lists those there are{qualified}"
 
 
 def _options(comment: str) -> dict[str, str]:
@@ -96,12 +103,9 @@ def _options(comment: str) -> dict[str, str]:
 
 
 def _unique(client: Client, name: str) -> tuple[tuple[str, ...], ...]:
-    keys: dict[str, list[tuple[int, str]]] = {}
-    with_columns = client.rows(
-        "SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME FROM information_schema.STATISTICS "
-        "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND NON_UNIQUE = 0",
-        (name,),
-    )
-    for key, place, column in with_columns:
-        keys.setdefault(key, []).append((int(place), column))
-    return tuple(tuple(column for _, column in sorted(parts)) for parts in keys.values())
+    """Keys of whole columns only: of a part of a column, or of an expression, a key tells nothing of the column."""
+    keys: dict[str, list[tuple[int, str, bool]]] = {}
+    for key, place, column, part in client.rows(_KEYS, (name,)):
+        keys.setdefault(key, []).append((int(place), column, column is not None and part is None))
+    whole = [sorted(parts) for parts in keys.values() if all(entire for *_, entire in parts)]
+    return tuple(tuple(column for _, column, _ in parts) for parts in whole)
