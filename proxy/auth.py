@@ -17,7 +17,7 @@ from dataclasses import replace
 from mysql_mimic import packets
 from mysql_mimic.auth import AuthPlugin, AuthState, Forbidden, IdentityProvider, Success
 from mysql_mimic.charset import CharacterSet
-from mysql_mimic.types import Capabilities, ServerStatus
+from mysql_mimic.types import ServerStatus
 from mysql_mimic.utils import nonce as new_nonce
 
 from proxy import wire
@@ -30,7 +30,7 @@ from proxy.auth_plugins import (
     NativePlugin,
     plausible,
 )
-from proxy.capabilities import COMPRESS, PLUGIN_AUTH, SSL, python_encoding
+from proxy.capabilities import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
 from proxy.client_tls import OfferedTls
 from proxy.errors import ProxyError
 from proxy.handshake import (
@@ -46,30 +46,6 @@ from proxy.handshake import (
 )
 from proxy.login_packets import NONCE_BYTES, Credentials, Greeting, encode_greeting, parse_change_user
 from proxy.stream import PacketStream
-
-EMBEDDED_CAPABILITIES = int(
-    Capabilities.CLIENT_LONG_PASSWORD
-    | Capabilities.CLIENT_FOUND_ROWS
-    | Capabilities.CLIENT_LONG_FLAG
-    | Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_COMPRESS
-    | Capabilities.CLIENT_ODBC
-    | Capabilities.CLIENT_IGNORE_SPACE
-    | Capabilities.CLIENT_PROTOCOL_41
-    | Capabilities.CLIENT_INTERACTIVE
-    | Capabilities.CLIENT_IGNORE_SIGPIPE
-    | Capabilities.CLIENT_TRANSACTIONS
-    | Capabilities.CLIENT_RESERVED
-    | Capabilities.CLIENT_SECURE_CONNECTION
-    | Capabilities.CLIENT_MULTI_STATEMENTS
-    | Capabilities.CLIENT_MULTI_RESULTS
-    | Capabilities.CLIENT_PS_MULTI_RESULTS
-    | Capabilities.CLIENT_PLUGIN_AUTH
-    | Capabilities.CLIENT_CONNECT_ATTRS
-    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-    | Capabilities.CLIENT_DEPRECATE_EOF
-)
-"""What an embedded backend offers. No LOCAL_FILES, session tracking or query attributes: nothing would come of them."""
 
 CheckLogin = Callable[[Credentials], Awaitable[None]]
 """Called once the password was right: raises ProxyError if what else the client asks for cannot be."""
@@ -112,7 +88,7 @@ async def authenticate_embedded(
     *,
     connection_id: int,
     server_version: str,
-    capabilities: int = EMBEDDED_CAPABILITIES,
+    capabilities: int = EMBEDDED,
     charset: int = _UTF8MB4,
     status: int = _AUTOCOMMIT,
     plugin: str | None = None,

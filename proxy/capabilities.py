@@ -39,15 +39,13 @@ BULK_UNIT_RESULTS = 1 << 37
 """A bulk execution may be answered with a result set: the affected rows and insert id of each of its rows."""
 EXTENDED_SHIFT = 32
 
-CARRIED = int(
+EMBEDDED = int(
     Capabilities.CLIENT_LONG_PASSWORD
     | Capabilities.CLIENT_FOUND_ROWS
     | Capabilities.CLIENT_LONG_FLAG
     | Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_NO_SCHEMA
     | Capabilities.CLIENT_COMPRESS
     | Capabilities.CLIENT_ODBC
-    | Capabilities.CLIENT_LOCAL_FILES
     | Capabilities.CLIENT_IGNORE_SPACE
     | Capabilities.CLIENT_PROTOCOL_41
     | Capabilities.CLIENT_INTERACTIVE
@@ -61,9 +59,16 @@ CARRIED = int(
     | Capabilities.CLIENT_PLUGIN_AUTH
     | Capabilities.CLIENT_CONNECT_ATTRS
     | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capabilities.CLIENT_DEPRECATE_EOF
+)
+"""What an embedded backend offers. No LOCAL_FILES, session tracking or query attributes: nothing would come of them."""
+
+CARRIED = int(
+    EMBEDDED
+    | Capabilities.CLIENT_NO_SCHEMA
+    | Capabilities.CLIENT_LOCAL_FILES
     | Capabilities.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS
     | Capabilities.CLIENT_SESSION_TRACK
-    | Capabilities.CLIENT_DEPRECATE_EOF
     | Capabilities.CLIENT_OPTIONAL_RESULTSET_METADATA
     | Capabilities.CLIENT_QUERY_ATTRIBUTES
     | Capabilities.MULTI_FACTOR_AUTHENTICATION

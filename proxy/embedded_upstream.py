@@ -124,7 +124,7 @@ class EmbeddedUpstream:
         await self.deliver()
         self._writer.status = self.session.status
         await self._writer.error(error.errno, error.sqlstate, error.message)
-        return Outcome(error.errno, error.message, error.sqlstate, status=self.status)
+        return Outcome.of(error, self.status)
 
     def recode(self, encoding: str) -> None:
         """See Upstream. The session here has heard of it."""
@@ -142,7 +142,7 @@ class EmbeddedUpstream:
         try:
             result = await self.session.execute(sql)
         except AnswerError as error:
-            return Outcome(error.errno, error.message, error.sqlstate, status=self.status)
+            return Outcome.of(error, self.status)
         if isinstance(result, OkResult):
             return Outcome(
                 status=self.status,

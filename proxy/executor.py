@@ -282,24 +282,25 @@ class Executor:
         if isinstance(counts, EndInGroup):
             outcome = (await self._grouped(counts)).outcome
         else:
-            result = await self.session.upstream.collect(counts.sql)
-            outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
-            self.note(outcome, counts.effects)
-            if not outcome.ok:
-                raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
+            outcome = await self._carried_out(counts)
         return outcome, (b"%d" % outcome.affected_rows,)
 
     async def _execute_with_warnings(self, plan: Execute) -> Outcome:
         """A statement that the database knows only half of: it carries it out, we answer."""
-        result = await self.session.upstream.collect(plan.sql)
-        outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
-        self.note(outcome, plan.effects)
-        if not outcome.ok:
-            raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
+        outcome = await self._carried_out(plan)
         if plan.effects.catalog:
             await self._refresh_catalog()
         self.session.notes = tuple(("Warning", _KEPT_ONLY, text) for text in plan.warnings)
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(plan.warnings))
+        return outcome
+
+    async def _carried_out(self, plan: Execute) -> Outcome:
+        """Have the database run what we answer. Raises BackendError."""
+        result = await self.session.upstream.collect(plan.sql)
+        outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
+        self.note(outcome, plan.effects)
+        if not outcome.ok:
+            raise outcome.failure()
         return outcome
 
     async def redrive(self, plan: Redrive) -> Outcome:
@@ -307,7 +308,7 @@ class Executor:
         try:
             outcome = await Redriving(self.session).run(plan)
         except BackendError as error:
-            self.note(Outcome(error.errno, error.message, error.sqlstate), plan.effects)
+            self.note(Outcome.of(error), plan.effects)
             raise
         self.note(outcome, plan.effects)
         await self.session.writer.ok(affected_rows=outcome.affected_rows)
@@ -332,7 +333,7 @@ class Executor:
         try:
             done = await (grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan))
         except BackendError as error:
-            self.note(Outcome(error.errno, error.message, error.sqlstate), plan.effects)
+            self.note(Outcome.of(error), plan.effects)
             raise
         self.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
         return done

@@ -21,7 +21,7 @@ from typing import assert_never
 from mysql_mimic.types import Commands
 
 from engine.engine import Engine
-from engine.errors import BackendError, QueueNotFound, UnknownColumn
+from engine.errors import QueueNotFound, UnknownColumn
 from engine.model import QueueName, QueueSpec
 from proxy import params
 from proxy.answer import BULK_EXECUTE
@@ -169,7 +169,7 @@ async def read_plainly(upstream: Upstream) -> None:
     if reads_otherwise(text):
         done = await upstream.collect(f"SET SESSION sql_mode = '{modes_without_reading_otherwise(text)}'")
         if isinstance(done, Outcome) and not done.ok:
-            raise BackendError(done.message, done.errno, done.sqlstate)
+            raise done.failure()
 
 
 def limit(

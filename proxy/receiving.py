@@ -11,7 +11,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from engine.engine import Subscription
-from engine.errors import BackendError
 from engine.model import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.guard import check_right
@@ -64,7 +63,7 @@ class Receiving:
         sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE 1 = 0 AND ({read})"
         outcome = await self._session.upstream.collect(sql)
         if isinstance(outcome, Outcome) and not outcome.ok:
-            raise BackendError(outcome.message, outcome.errno, outcome.sqlstate)
+            raise outcome.failure()
 
     async def send(self, subscription: Subscription, *, binary: bool) -> None:
         """Send a subscription to its end as a text or binary result set."""

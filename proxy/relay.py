@@ -504,7 +504,7 @@ class RelayUpstream:
         if self._busy and not self._sending:
             self._fail(error)
         if self.on_lost is not None:
-            self.on_lost(Outcome(error.errno, error.message, error.sqlstate, self._status))
+            self.on_lost(Outcome.of(error, self._status))
 
     def _loss(self, reason: str) -> BackendLost:
         """With a hint the client's session outlives the line, and must not be taken for lost."""
@@ -514,7 +514,7 @@ class RelayUpstream:
 
     def _fail(self, error: BackendLost) -> None:
         """End the command under way."""
-        outcome = Outcome(error.errno, error.message, error.sqlstate, self._status)
+        outcome = Outcome.of(error, self._status)
         self._busy = False
         if self._begun:
             self._fast = False

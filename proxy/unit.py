@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from engine.errors import BackendError
 from engine.model import TextValue
 from proxy.session import ClientSession
 from proxy.upstream import Collected, Outcome, collected
@@ -53,7 +52,7 @@ class Unit:
         if isinstance(result, Collected):
             return Outcome(status=self._session.upstream.status)
         if not result.ok:
-            raise BackendError(result.message, result.errno, result.sqlstate)
+            raise result.failure()
         return result
 
     async def rows(self, sql: str, columns: int) -> Sequence[tuple[TextValue, ...]]:

@@ -52,6 +52,14 @@ def unhex(value: TextValue) -> str:
         raise otherwise(f"{(value or b'')[:32]!r} is no text in hexadecimal") from error
 
 
+class Refusal(Protocol):
+    """An error with what a client is told of it."""
+
+    errno: int
+    message: str
+    sqlstate: str
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags.
@@ -69,9 +77,18 @@ class Outcome:
     warnings: int = 0
     info: str = ""
 
+    @classmethod
+    def of(cls, error: Refusal, status: int = 0) -> Outcome:
+        """What an error of ours comes to."""
+        return cls(error.errno, error.message, error.sqlstate, status)
+
     @property
     def ok(self) -> bool:
         return self.errno == 0
+
+    def failure(self) -> BackendError:
+        """The error that this is, where it is one."""
+        return BackendError(self.message, self.errno, self.sqlstate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +176,4 @@ async def collected(upstream: Upstream, sql: str) -> Collected:
         return result
     if result.ok:
         raise otherwise("no result")
-    raise BackendError(result.message, result.errno, result.sqlstate)
+    raise result.failure()

@@ -53,7 +53,7 @@ def shown(value: Any) -> str:
     """A value as errors quote it."""
     if isinstance(value, bytes):
         return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02X}" for byte in value[:_SHOWN])
-    return _plain_text(value)[:_SHOWN]
+    return plain_text(value)[:_SHOWN]
 
 
 def _number(target: StoreAs, value: Any, what: str) -> int | float | Decimal:
@@ -131,7 +131,8 @@ def _out_of_range(target: StoreAs) -> ValueRefused:
     return ValueRefused(1264, f"Out of range value for column '{target.column}'")
 
 
-def _plain_text(value: Any) -> str:
+def plain_text(value: Any) -> str:
+    """A value in the text protocol's form."""
     match value:
         case str():
             return value
@@ -165,7 +166,7 @@ def _store_text(target: StoreAs, value: Any) -> str:
             value = value.decode()
         except UnicodeDecodeError as error:
             raise target.incorrect("string", value[error.start :]) from None
-    text = _plain_text(value)
+    text = plain_text(value)
     if target.type.name == "char":
         text = text.rstrip(" ")
     limit = target.type.character_length or 0
@@ -190,7 +191,7 @@ def _refuse_broken(target: StoreAs, text: str) -> None:
 
 
 def _store_binary(target: StoreAs, value: Any) -> bytes:
-    data = value if isinstance(value, bytes) else _plain_text(value).encode("utf-8", "surrogateescape")
+    data = value if isinstance(value, bytes) else plain_text(value).encode("utf-8", "surrogateescape")
     limit = target.type.character_length or 0
     if len(data) > limit:
         raise ValueRefused(1406, f"Data too long for column '{target.column}'")
@@ -198,7 +199,7 @@ def _store_binary(target: StoreAs, value: Any) -> bytes:
 
 
 def _store_enum(target: StoreAs, value: Any) -> str:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else _plain_text(value)
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else plain_text(value)
     for member in target.type.values:
         if member == text or (not target.type.case_sensitive and member.casefold() == text.casefold()):
             return member
@@ -240,7 +241,7 @@ def _store_year(target: StoreAs, value: Any) -> int:
 
 
 def _store_json(target: StoreAs, value: Any) -> str:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else _plain_text(value)
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else plain_text(value)
     try:
         json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

@@ -107,7 +107,7 @@ def _date_add(subtract: bool) -> None:
     define("adddate" if not subtract else "subdate", 2, 2, build)
 
 
-@handles(exp.CurrentTimestamp, parts="this")
+@handles(exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp, parts="this")
 def _current_timestamp(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     return moment(x, "now", _decimals(x, node.args.get("this")))
 
@@ -121,11 +121,6 @@ def _current_date(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 def _current_time(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     decimals = _decimals(x, node.args.get("this"))
     return Typed(x.compilation.dynamic("time", decimals), time_type(decimals), nullable=False)
-
-
-@handles(exp.Localtime, exp.Localtimestamp, parts="this")
-def _localtime(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return moment(x, "now", _decimals(x, node.args.get("this")))
 
 
 @handles(exp.UtcTimestamp, parts="this")

@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 from rewriter.sqlite.compilation import Compilation
-from rewriter.sqlite.convert import time_text
+from rewriter.sqlite.convert import plain_text
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.exact import encode
-from rewriter.sqlite.numbers import float_text, numeric_prefix, round_half_away
+from rewriter.sqlite.numbers import numeric_prefix, round_half_away
 from rewriter.sqlite.schema import Column
 from rewriter.sqlite.temporal import date_text, datetime_number, datetime_text, parse_datetime, parse_time, time_number
 from rewriter.sqlite.types import (
@@ -144,18 +144,8 @@ def text_of(value: Any) -> Any:
             return value
         case str():
             return plain_value(value)
-        case float():
-            return float_text(value)
-        case Decimal():
-            return format(value, "f")
-        case datetime():
-            return datetime_text(value, 6 if value.microsecond else 0)
-        case date():
-            return date_text(value)
-        case timedelta():
-            return time_text(round(value / timedelta(microseconds=1)))
         case _:
-            return str(value)
+            return plain_text(value)
 
 
 def number_of(value: Any) -> Any:
