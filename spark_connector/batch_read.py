@@ -24,7 +24,7 @@ class BatchRead:
 
     def __init__(self, options: BatchReadOptions, fields: Sequence[Field]) -> None:
         self._options = options
-        self._fields = tuple(fields)
+        self.fields = tuple(fields)
         self._queue: Queue | None = None  # described on the driver, once
 
     def partitions(self) -> list[Part]:
@@ -41,9 +41,9 @@ class BatchRead:
         with Client(self._options.address) as client:
             queue = self._described(client)
             where, args = parts.condition(part, queue, self._options.include_acked)
-            sql = f"SELECT {arrow.select_list(queue, self._fields)} FROM {queue.quoted} WHERE {where}"
+            sql = f"SELECT {arrow.select_list(queue, self.fields)} FROM {queue.quoted} WHERE {where}"
             try:
-                yield from arrow.batches(client, sql, args, self._fields, self._options.fetch_size)
+                yield from arrow.batches(client, sql, args, self.fields, self._options.fetch_size)
             except pymysql.Error as error:
                 raise told(error, self._options.address) from error
 
@@ -54,5 +54,5 @@ class BatchRead:
     def _described(self, client: Client) -> Queue:
         if self._queue is None:
             self._queue = describe(client, self._options.queue)
-            arrow.agree(self._queue, self._fields)
+            arrow.agree(self._queue, self.fields)
         return self._queue

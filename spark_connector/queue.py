@@ -83,16 +83,16 @@ def _insist(client: Client, name: str) -> None:
         client.rows(f"SHOW CREATE QUEUE {quoted(name)}")
     except pymysql.Error as error:
         if number(error) in (_SYNTAX, _NO_QUEUE, _NO_SUCH_TABLE):
-            raise QueueError(_refusal(client, name, number(error))) from error
+            raise QueueError(_refusal(client, name, error)) from error
         raise told(error, client.address) from error
 
 
-def _refusal(client: Client, name: str, why: int) -> str:
+def _refusal(client: Client, name: str, error: pymysql.Error) -> str:
     at, database = f"{client.address.host}:{client.address.port}", client.address.database
-    if why == _SYNTAX:
+    if number(error) == _SYNTAX:
         return f"what answers at {at} is a database, not queuegate: give the proxy's host and port"
-    if why == _NO_QUEUE:
-        return f"{name!r} in database {database!r} at {at} is not a queue; Spark's format jdbc reads tables and views"
+    if number(error) == _NO_QUEUE:
+        return f"{error.args[1]} (database {database!r} at {at}); Spark's format jdbc reads tables and views"
     qualified = "; the database is an option of its own" if "." in name else ""
     return f"there is no queue {name!r} in database {database!r} at {at}: SHOW QUEUES lists those there are{qualified}"
 
