@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from spark_connector.literals import literals
-from spark_connector.write_plan import Filled, WritePlan
+from spark_connector.write_plan import WritePlan
 
 STATEMENT_CHARACTERS = 1_000_000  # where a statement ends: far below any max_allowed_packet, whatever the bytes of each
 
@@ -15,14 +15,11 @@ STATEMENT_CHARACTERS = 1_000_000  # where a statement ends: far below any max_al
 def rows(batch: pa.RecordBatch, plan: WritePlan, now: Callable[[], int]) -> list[str]:
     """Each row's values, in the order of the plan's columns. `now`: the database's clock. Raises WriteError."""
     columns = {target.column.name: literals(batch.column(place), target) for place, target in enumerate(plan.targets)}
+    beginning = {"now": str(now()) if plan.filled else "", "zero": "0"}
     for filled in plan.filled:
-        values = columns[filled.like] if filled.like else [_beginning(filled, now)] * batch.num_rows
+        values = columns[filled.like] if filled.like else [beginning[filled.value]] * batch.num_rows
         columns[filled.column.name] = values
     return list(map(",".join, zip(*columns.values(), strict=True)))
-
-
-def _beginning(filled: Filled, now: Callable[[], int]) -> str:
-    return str(now()) if filled.value == "now" else "0"
 
 
 def statements(head: str, rows: Sequence[str], tail: str, most: int) -> Iterator[str]:

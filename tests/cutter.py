@@ -31,6 +31,7 @@ class _Line:
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client, self.server = client, server
         self.stalled = False
+        self.answered = threading.Event()  # since it is stalled
 
     def end(self) -> None:
         for end in (self.client, self.server):
@@ -109,17 +110,13 @@ class Cutter:
                     self.fell.set()
                     if moment.cuts:
                         if moment.passes:
-                            _await_answer(line.server)
+                            line.answered.wait(5)  # what the server was asked is done, then
                         break
                 elif not line.stalled:
                     target.sendall(data)
+                elif not requests:
+                    line.answered.set()
         except OSError:
             pass
         if not line.stalled or requests:
             line.end()
-
-
-def _await_answer(server: socket.socket) -> None:
-    """Until the server has answered: what it was asked is done, then."""
-    server.settimeout(5)
-    server.recv(1, socket.MSG_PEEK)
