@@ -1,0 +1,102 @@
+"""The Spark session that a job runs in: the one that spark-submit or the caller made, else a local one of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_connector.jobs.console import Phase
+from spark_connector.jobs.failures import JobError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+_LOGGING = Path(__file__).parent / "quiet.properties"
+
+
+@contextmanager
+def session(job: str, master: str | None, conf: Mapping[str, str], *, verbose: bool = False) -> Iterator[SparkSession]:
+    """The session for a job; stopped at its end if it was made here. `verbose`: with Spark's own log."""
+    spark, ours = _get_or_make(job, master, conf, verbose)
+    register(spark)
+    try:
+        yield spark
+    finally:
+        if ours:
+            spark.stop()
+
+
+def register(spark: SparkSession) -> None:
+    """Makes the format `queuegate` known, where Spark could not find it by itself (`--py-files`)."""
+    from spark_connector.datasource import QueuegateDataSource
+
+    spark.dataSource.register(QueuegateDataSource)
+
+
+def _get_or_make(
+    job: str, master: str | None, conf: Mapping[str, str], verbose: bool
+) -> tuple[SparkSession, bool]:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise JobError("pyspark is not installed: pip install 'queuegate[spark]'") from None
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active, False
+    builder = SparkSession.builder.appName(f"queuegate {job}")
+    for key, value in _settings(master, conf, verbose, _SUBMITTED in os.environ).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate(), True
+
+
+def _settings(master: str | None, conf: Mapping[str, str], verbose: bool, submitted: bool) -> dict[str, str]:
+    """What the session is made with: under spark-submit only what was asked for."""
+    if submitted:
+        return {**({"spark.master": master} if master else {}), **conf}
+    local = (master or "local[*]").startswith("local")
+    if local:
+        _workers_are_this_python()
+    quiet = {} if verbose else {**_QUIET, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}"}
+    return {"spark.master": master or "local[*]", **quiet, **(_LOOPBACK if local else {}), **conf}
+
+
+def _workers_are_this_python() -> None:
+    """Spark would start its workers as whatever `python3` is on PATH, with nothing of ours to import."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    ours = str(Path(__file__).resolve().parents[2])
+    path = os.environ.get("PYTHONPATH", "")
+    if ours not in path.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ours, path]))
+
+
+@contextmanager
+def watched(spark: SparkSession, phase: Phase) -> Iterator[None]:
+    """Spark's tasks that are started inside are counted for the phase's line."""
+    context = spark.sparkContext
+    group = f"queuegate {id(phase)}"
+    context.setJobGroup(group, f"queuegate: {phase.name}", interruptOnCancel=True)
+    phase.tasks = _tasks(spark, group)
+    try:
+        yield
+    finally:
+        phase.tasks = None
+        context.setLocalProperty("spark.jobGroup.id", "")
+        context.setLocalProperty("spark.job.description", "")
+
+
+def _tasks(spark: SparkSession, group: str) -> Callable[[], tuple[int, int]]:
+    tracker = spark.sparkContext.statusTracker()
+
+    def count() -> tuple[int, int]:
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+        known = [stage for stage in stages if stage]
+        return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+    return count
