@@ -48,9 +48,13 @@ class ArchiveFolder:
                 f"not of {queue} of {database}: give each queue a folder of its own"
             )
 
+    def is_archive(self) -> bool:
+        """Whether an archive job has written here."""
+        return self.folder.exists(IDENTITY)
+
     def insist(self) -> None:
         """That it is an archive at all."""
-        if not self.folder.exists(IDENTITY):
+        if not self.is_archive():
             raise JobError(f"{self.folder.path} is no archive of a queue: it has no {IDENTITY}")
 
     def published(self) -> list[Interval]:

@@ -1,0 +1,82 @@
+"""Enqueueing a DataFrame for a job: staged, published in one transaction, and under one name only once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from spark_connector import publish_log
+from spark_connector.client import NO_TABLE, Client, number, quoted
+from spark_connector.jobs.console import Console
+from spark_connector.jobs.failures import JobError
+from spark_connector.jobs.sessions import watched
+from spark_connector.options import place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RUN_LENGTH_MAX = 100  # of the writer's 128, which has a prefix of ours
+
+
+@dataclass(frozen=True)
+class Enqueued:
+    """What was enqueued. `repeated`: nothing by this run, because one of the same name had done it before."""
+
+    queue: str
+    run: str | None
+    messages: int
+    repeated: bool = False
+
+
+def publish(
+    spark: SparkSession,
+    rows: DataFrame,
+    options: Mapping[str, str],
+    *,
+    job: str,
+    run: str | None,
+    key: str | None,
+    console: Console,
+) -> Enqueued:
+    """Enqueues the rows: all of them or none. With a name for the run, a second one of that name adds nothing."""
+    at = place(options)
+    writer = _writer(job, run)
+    with Client(at.address) as client:
+        if (done := _published(client, at.queue, writer)) is not None:
+            return Enqueued(at.queue, run, done, repeated=True)
+        given = {**options, "writeMode": "staged", "txnAppId": writer, "txnVersion": "0"}
+        if key is not None:
+            given["keyColumn"] = key
+        with console.phase("enqueueing") as phase, watched(spark, phase):
+            rows.write.format("queuegate").mode("append").options(**given).save()
+            messages = _published(client, at.queue, writer)
+            assert messages is not None, "a staged write has returned and its publication is not recorded"
+            phase.count = messages
+    return Enqueued(at.queue, run, messages)
+
+
+def _writer(job: str, run: str | None) -> str:
+    if run is None:
+        return f"{job}:{uuid.uuid4().hex}"
+    if not 0 < len(run) <= RUN_LENGTH_MAX or not run.isprintable():
+        raise JobError(f"the name of a run has 1 to {RUN_LENGTH_MAX} printable characters, not {run!r}")
+    return f"{job}:{run}"
+
+
+def _published(client: Client, queue: str, writer: str) -> int | None:
+    """How many messages this writer has published; None: it has not."""
+    name = publish_log.of_application(writer, 0).writer
+    try:
+        row = client.row(
+            f"SELECT messages FROM {quoted(publish_log.LOG)} WHERE queue = %s AND writer = %s AND version >= 0",
+            (queue.encode(), name.encode()),
+        )
+    except pymysql.Error as error:
+        if number(error) == NO_TABLE:
+            return None
+        raise
+    return None if row is None else int(row[0])

@@ -1,0 +1,142 @@
+"""replay: archived messages again, as new messages of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from spark_connector.client import Client, quoted
+from spark_connector.columns import spark_type
+from spark_connector.jobs.archive_folder import DAY, ArchiveFolder
+from spark_connector.jobs.console import SILENT, Console
+from spark_connector.jobs.failures import JobError
+from spark_connector.jobs.own_columns import content
+from spark_connector.jobs.publishing import Enqueued, publish
+from spark_connector.options import place
+from spark_connector.queue import Queue, describe
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which messages of an archive; days are UTC, as YYYY-MM-DD, both included."""
+
+    from_day: str | None = None
+    to_day: str | None = None
+    where: str | None = None  # a condition in Spark's SQL on the archive's columns
+
+
+ALL = Chosen()
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a replay would enqueue."""
+
+    queue: str
+    columns: tuple[str, ...]
+    days: tuple[tuple[str, int], ...]  # with the day of the archive, where it has one
+    messages: int
+
+
+def rows_of(spark: SparkSession, archive: str, chosen: Chosen) -> DataFrame:
+    """The chosen messages of an archive, or of Parquet files of the same columns."""
+    folder = ArchiveFolder(spark, archive)
+    rows = folder.read() if folder.is_archive() else spark.read.parquet(archive)
+    if (chosen.from_day or chosen.to_day) and DAY not in rows.columns:
+        raise JobError(f"{archive} has no column {DAY} to choose days by")
+    for day, sign in ((chosen.from_day, ">="), (chosen.to_day, "<=")):
+        if day is not None:
+            rows = rows.where(f"{DAY} {sign} date'{_day(day)}'")
+    return rows.where(chosen.where) if chosen.where else rows
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise JobError(f"a day is YYYY-MM-DD, not {text!r}") from None
+
+
+def preview(spark: SparkSession, options: Mapping[str, str], archive: str, chosen: Chosen = ALL) -> Preview:
+    """What `replay` would do, counted; nothing is written."""
+    at = place(options)
+    with Client(at.address) as client:
+        queue = describe(client, at.queue)
+    rows = rows_of(spark, archive, chosen)
+    columns = _columns(rows, queue, False)
+    if DAY not in rows.columns:
+        return Preview(at.queue, tuple(columns), (), rows.count())
+    days = tuple((str(day), int(n)) for day, n in sorted(map(tuple, rows.groupBy(DAY).count().collect())))
+    return Preview(at.queue, tuple(columns), days, sum(n for _, n in days))
+
+
+def replay(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    archive: str,
+    run: str,
+    *,
+    chosen: Chosen = ALL,
+    select: Sequence[str] = (),
+    key_column: str | None = None,
+    drop_missing: bool = False,
+    console: Console = SILENT,
+) -> Enqueued:
+    """Enqueues the chosen messages of an archive again: their content, with ids, times and epoch of new messages.
+
+    `run` names this replay: a second one of that name adds nothing, whatever it chooses. Where the queue has a unique
+    key of its users', or `key_column` names one, the new messages get `replay-<run>-<old id>` there. `select`: what
+    to make of the archive's columns instead. `drop_missing`: leave out columns that the queue has not.
+    """
+    at = place(options)
+    with Client(at.address) as client:
+        queue = describe(client, at.queue)
+    rows = rows_of(spark, archive, chosen)
+    key = key_column or (None if select else _key(queue))
+    if select:
+        made = rows.selectExpr(*select)
+    else:
+        made = _keyed(rows, run, key).select(*[quoted(name) for name in _columns(rows, queue, drop_missing)])
+    return publish(spark, made, options, job="replay", run=run, key=key, console=console)
+
+
+def _columns(rows: DataFrame, queue: Queue, drop_missing: bool) -> list[str]:
+    """The archive's columns that a new message of the queue gets. Raises JobError for those that it has not."""
+    names = content(rows.columns)
+    missing = [name for name in names if not queue.has(name)]
+    if missing and not drop_missing:
+        raise JobError(
+            f"the archive has columns that queue {queue.name} has not: {', '.join(missing)}; leave them out "
+            "(--drop-missing), or say what becomes of them (--select)"
+        )
+    return [name for name in names if name not in missing and not queue.column(name).generated]
+
+
+def _key(queue: Queue) -> str | None:
+    """The unique key that the queue's user made: old values there would collide with messages that are still there."""
+    keys = [key for key in queue.unique if all(content([name]) for name in key)]
+    if not keys:
+        return None
+    if len(keys) == 1 and len(keys[0]) == 1 and spark_type(queue.column(keys[0][0])) == "string":
+        return keys[0][0]
+    told = "; ".join(", ".join(key) for key in keys)
+    raise JobError(
+        f"queue {queue.name} has unique keys that are not one column of text ({told}): say by --select what new "
+        "messages have there, and name one of them by --key-column"
+    )
+
+
+def _keyed(rows: DataFrame, run: str, key: str | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if key is None:
+        return rows
+    if "id" not in rows.columns:
+        raise JobError(f"the archive has no column id, from which the new values of {key} are made: give --select")
+    old = F.hex("id") if dict(rows.dtypes)["id"] == "binary" else F.col("id").cast("string")
+    return rows.withColumn(key, F.concat(F.lit(f"replay-{run}-"), old))
