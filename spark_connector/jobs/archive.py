@@ -173,7 +173,7 @@ def _verify(run: _Run, interval: Interval, target: str, tally: Tally, hashes: in
     if (int(row["n"]), int(row["c"] or 0)) != (tally.count, tally.checksum):
         raise JobError(
             f"{tally.count} messages were counted and {row['n']} written, or others, in {interval.name}: somebody "
-            f"deleted or changed acked messages of queue {run.source.queue.name}. Nothing was archived; run the job again"
+            f"deleted or changed acked messages of queue {run.source.queue.name}. Nothing was archived; run it again"
         )
     if int(row["h"] or 0) != hashes:
         raise JobError(f"what was written to {target} reads otherwise than it was written: nothing was archived")

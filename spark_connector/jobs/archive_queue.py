@@ -104,9 +104,7 @@ class ArchivedQueue:
         text = f"CONCAT({id_}, ':', time_acked)"
         if spark_type(self.queue.column("id")) != "binary":
             text = f"CONVERT({text} USING utf8mb4)"
-        return (
-            f"SELECT COUNT(*), SUM(CRC32({text})) FROM {self.queue.quoted} WHERE {_WITHIN} LOCK IN SHARE MODE"
-        )
+        return f"SELECT COUNT(*), SUM(CRC32({text})) FROM {self.queue.quoted} WHERE {_WITHIN} LOCK IN SHARE MODE"
 
     def advance(self, interval: Interval) -> None:
         """Says that the interval is archived: from now on the proxy may purge it. Raises JobError."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pymysql
 
 from spark_connector.errors import ConnectorError
 
 _OURS = re.compile(r"spark_connector\.(?:errors|jobs\.failures)\.\w+: (?P<text>.+)")
-_SPARK_TAIL = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_SPARK_TAIL = re.compile(r"\s*SQLSTATE: \w+.*$")
 _CORRUPT = re.compile(r"(?P<what>\S+) is not a Parquet file|Could not read footer for file: (?P<footer>\S+)")
+_NAMED = re.compile(r"(?:[\w.$]+: )?\[[A-Z0-9_.]+\]")
+_CAUSES_MAX = 20
 _LENGTH_MAX = 500  # of a line: Spark's own texts may hold whole plans
 
 
@@ -29,22 +30,19 @@ def one_line(error: BaseException) -> str:
     for find in (_ours, _corrupt):
         if found := find(text):
             return _short(found)
-    return _short(_spark(text) if "[" in text else f"{type(error).__name__}: {text}")
+    return _short(_spark(text))
 
 
 def _everything(error: BaseException) -> str:
-    """The texts of the error and of all its causes, those of Java included."""
-    texts = [str(error)]
+    """The texts of the error and of all its causes, those of Java included, without where in Java they were raised."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    while java is not None and len(texts) < 20:
-        texts.append(str(java))
-        java = _cause(java)
+    if java is None:
+        return str(error) or type(error).__name__
+    texts: list[str] = []
+    while java is not None and len(texts) < _CAUSES_MAX:
+        texts.append(str(java.toString()))
+        java = java.getCause()
     return "\n".join(texts)
-
-
-def _cause(java: object) -> object | None:
-    get: Callable[[], object] | None = getattr(java, "getCause", None)
-    return get() if get is not None else None
 
 
 def _ours(text: str) -> str | None:
@@ -59,10 +57,11 @@ def _corrupt(text: str) -> str | None:
 
 
 def _spark(text: str) -> str:
-    """Spark's own words: the first line that names an error condition, `[LIKE_THIS] what is wrong`."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = next((line for line in lines if re.match(r"(?:[\w.]+: )?\[[A-Z_.]+\]", line)), lines[0])
-    return _SPARK_TAIL.sub("", re.sub(r"^[\w.]+: (?=\[)", "", named))
+    """Spark's own words, `[LIKE_THIS] what is wrong`, or the first cause of all."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    named = next((line for line in lines if _NAMED.match(line)), lines[-1])
+    without_package = re.sub(r"^(?:[\w$]+\.)+(?=[\w$]+:)", "", named)
+    return _SPARK_TAIL.sub("", re.sub(r"^[\w$]+: (?=\[)", "", without_package))
 
 
 def _short(text: str) -> str:

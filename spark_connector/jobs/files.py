@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_connector.jobs.failures import JobError, one_line
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Folder:
@@ -81,3 +82,20 @@ class Folder:
 
     def _at(self, *names: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.of(*names))
+
+
+def write_whole(spark: SparkSession, rows: DataFrame, path: str) -> str:
+    """The rows as Parquet in a folder that is not there yet: there as a whole afterwards, or not at all. Its path."""
+    target = Folder(spark, path)
+    if target.exists():
+        raise JobError(f"{target.path} is there already: give a folder that is not")
+    above, _, name = target.path.rpartition("/")
+    beside = Folder(spark, above)
+    beside.make()
+    made = f"_{name}.{uuid.uuid4().hex[:8]}"
+    try:
+        rows.write.parquet(beside.of(made))
+        beside.move(made, name)
+    finally:
+        beside.remove(made)
+    return target.path

@@ -87,7 +87,10 @@ def _pieces(buckets: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[int
     for minute, count in buckets:
         parts = max(1, -(-count // size))
         for part in range(1, parts + 1):
-            yield minute * BUCKET_NS + BUCKET_NS * part // parts - 1, count * part // parts - count * (part - 1) // parts
+            yield (
+                minute * BUCKET_NS + BUCKET_NS * part // parts - 1,
+                count * part // parts - count * (part - 1) // parts,
+            )
 
 
 def _day(time_ns: int) -> int:
@@ -95,7 +98,7 @@ def _day(time_ns: int) -> int:
 
 
 def grouped(of: Sequence[Slice], most: int) -> list[list[Slice]]:
-    """The slices in groups of at most `most` messages, at least one slice each: what is archived and counted at once."""
+    """The slices in groups of at most `most` messages, at least one slice each: what is archived as a whole."""
     groups: list[list[Slice]] = []
     count = 0
     for part in of:

@@ -62,13 +62,15 @@ def _day(text: str) -> str:
         raise JobError(f"a day is YYYY-MM-DD, not {text!r}") from None
 
 
-def preview(spark: SparkSession, options: Mapping[str, str], archive: str, chosen: Chosen = ALL) -> Preview:
+def preview(
+    spark: SparkSession, options: Mapping[str, str], archive: str, chosen: Chosen = ALL, drop_missing: bool = False
+) -> Preview:
     """What `replay` would do, counted; nothing is written."""
     at = place(options)
     with Client(at.address) as client:
         queue = describe(client, at.queue)
     rows = rows_of(spark, archive, chosen)
-    columns = _columns(rows, queue, False)
+    columns = _columns(rows, queue, drop_missing)
     if DAY not in rows.columns:
         return Preview(at.queue, tuple(columns), (), rows.count())
     days = tuple((str(day), int(n)) for day, n in sorted(map(tuple, rows.groupBy(DAY).count().collect())))

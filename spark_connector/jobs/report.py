@@ -44,8 +44,8 @@ def report(
     with Client(at.address) as client:
         now = client.now_ns()
         queues = tuple(
-            QueueLine(str(q), *map(int, counts), float(age) if age is not None else None)
-            for q, *counts, age in client.rows(_QUEUES)[:TOP]
+            QueueLine(str(q), int(a), int(b), int(c), int(d), int(e), None if age is None else float(age))
+            for q, a, b, c, d, e, age in client.rows(_QUEUES)[:TOP]
         )
         queue = describe(client, at.queue) if named else None
     if queue is None and archive is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_connector.jobs.archive_folder import ArchiveFolder
 from spark_connector.jobs.intervals import Interval
@@ -77,9 +77,7 @@ def _narrow(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     there = {name.lower() for name in rows.columns}
-    return rows.select(
-        *[(F.col(n) if n in there else F.lit(None)).cast(kind).alias(n) for n, kind in _COLUMNS.items()]
-    )
+    return rows.select(*[(F.col(n) if n in there else F.lit(None)).cast(kind).alias(n) for n, kind in _COLUMNS.items()])
 
 
 def reckon(queue: str, sources: Sequence[Source], now_ns: int, wish: str) -> QueueReport:
@@ -163,7 +161,7 @@ def _latencies(whole: Row) -> tuple[Latency, ...]:
     return tuple(found)
 
 
-def _groups(rows: DataFrame, column: str) -> dict[object, int]:
+def _groups(rows: DataFrame, column: str) -> dict[Any, int]:
     return {row[0]: int(row[1]) for row in rows.groupBy(column).count().collect()}
 
 

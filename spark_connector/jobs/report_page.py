@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
@@ -93,7 +94,7 @@ def _card(title: str, inner: str, kind: str = "") -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        made = (f'<{tag}{" class=n" if place else ""}>{escape(cell)}</{tag}>' for place, cell in enumerate(cells))
+        made = (f"<{tag}{' class=n' if place else ''}>{escape(cell)}</{tag}>" for place, cell in enumerate(cells))
         return f"<tr>{''.join(made)}</tr>"
 
     return f"<table>{row(head, 'th')}{''.join(row(cells, 'td') for cells in rows)}</table>"
@@ -127,7 +128,17 @@ def _power(seconds: float) -> float:
 
 
 def _rates_plot(rates: Sequence[Rate], bucket: str) -> str:
-    chart = _chart("Line", (_BLUE, _GREEN), 1080, 300, include_x_axis=True, margin_right=50, opacity=".22", fill=True, show_dots=len(rates) == 1)
+    chart = _chart(
+        "Line",
+        (_BLUE, _GREEN),
+        1080,
+        300,
+        include_x_axis=True,
+        margin_right=50,
+        opacity=".22",
+        fill=True,
+        show_dots=len(rates) == 1,
+    )
     labels = [moment(rate.start, bucket) for rate in rates]
     chart.x_labels, chart.x_labels_major_count = labels, min(len(labels), _LABELS_MAX)
     chart.show_minor_x_labels = False
@@ -152,9 +163,7 @@ def _backlog_plot(report: Report) -> str:
     return _svg(chart)
 
 
-def _chart(
-    kind: str, colors: tuple[str, ...], width: int, height: int, *, opacity: str = ".85", **more: Any
-) -> Any:
+def _chart(kind: str, colors: tuple[str, ...], width: int, height: int, *, opacity: str = ".85", **more: Any) -> Any:
     """A chart of pygal, without its scripts: a page of ours asks nobody for anything."""
     try:
         import pygal
@@ -180,4 +189,5 @@ def _number(value: float | None) -> str:
 
 
 def _svg(chart: Any) -> str:
-    return str(chart.render(is_unicode=True))
+    """The plot itself, without the script that pygal puts in for its own: nothing on the page runs."""
+    return re.sub(r"<script.*?</script>", "", str(chart.render(is_unicode=True)), flags=re.DOTALL)

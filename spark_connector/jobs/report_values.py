@@ -162,7 +162,9 @@ def lines(values: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
     """A table as text: the first row is its head; `right`: which columns are numbers."""
     widths = [max(len(row[place]) for row in values) for place in range(len(right))]
     made = [
-        "  ".join(cell.rjust(width) if r else cell.ljust(width) for cell, width, r in zip(row, widths, right, strict=True))
+        "  ".join(
+            cell.rjust(width) if r else cell.ljust(width) for cell, width, r in zip(row, widths, right, strict=True)
+        )
         for row in values
     ]
     return [made[0].rstrip(), "  ".join("-" * width for width in widths), *(line.rstrip() for line in made[1:])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
-_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-_LOGGING = Path(__file__).parent / "quiet.properties"
 
 
 @contextmanager
@@ -40,9 +39,7 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(QueuegateDataSource)
 
 
-def _get_or_make(
-    job: str, master: str | None, conf: Mapping[str, str], verbose: bool
-) -> tuple[SparkSession, bool]:
+def _get_or_make(job: str, master: str | None, conf: Mapping[str, str], verbose: bool) -> tuple[SparkSession, bool]:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -50,9 +47,24 @@ def _get_or_make(
     if (active := SparkSession.getActiveSession()) is not None:
         return active, False
     builder = SparkSession.builder.appName(f"queuegate {job}")
-    for key, value in _settings(master, conf, verbose, _SUBMITTED in os.environ).items():
+    submitted = _SUBMITTED in os.environ
+    for key, value in _settings(master, conf, verbose, submitted).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate(), True
+    with nullcontext() if verbose or submitted else _java_is_silent():
+        return builder.getOrCreate(), True
+
+
+@contextmanager
+def _java_is_silent() -> Iterator[None]:
+    """A JVM that is started inside keeps its log and its warnings to itself: what a job has to say, it says itself."""
+    ours, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(nothing)
 
 
 def _settings(master: str | None, conf: Mapping[str, str], verbose: bool, submitted: bool) -> dict[str, str]:
@@ -62,8 +74,7 @@ def _settings(master: str | None, conf: Mapping[str, str], verbose: bool, submit
     local = (master or "local[*]").startswith("local")
     if local:
         _workers_are_this_python()
-    quiet = {} if verbose else {**_QUIET, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}"}
-    return {"spark.master": master or "local[*]", **quiet, **(_LOOPBACK if local else {}), **conf}
+    return {"spark.master": master or "local[*]", **({} if verbose else _QUIET), **(_LOOPBACK if local else {}), **conf}
 
 
 def _workers_are_this_python() -> None:

@@ -1,0 +1,8 @@
+"""`python -m spark_connector.jobs JOB ...`; the file that spark-submit is given, too."""
+
+import sys
+
+from spark_connector.jobs.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,125 @@
+"""A report's arithmetic, its shapes (text, JSON, rows), and its page, which asks nobody for anything."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from spark_connector.jobs.report_page import page
+from spark_connector.jobs.report_text import duration, text
+from spark_connector.jobs.report_values import (
+    NS,
+    Counted,
+    Latency,
+    QueueLine,
+    QueueReport,
+    Rate,
+    Report,
+    as_data,
+    bucket_for,
+    histogram,
+    measures,
+    rates,
+    top,
+)
+
+MINUTE = 60 * NS
+DETAIL = QueueReport(
+    "orders",
+    ("its table", "its archive"),
+    {"ready": 5, "in_flight": 1, "retrying": 0, "scheduled": 2, "parked": 0, "acked": 1234567},
+    262.5,
+    (Latency("due", 1234567, 0.012, 0.34, 4.2, 733.0),),
+    ((0, 7), (1, 1234560)),
+    (Counted("HTTP 429 <script>alert(1)</script>", 812),),
+    "minute",
+    tuple(Rate(minute * MINUTE, minute, minute // 2) for minute in range(100)),
+)
+REPORT = Report(
+    1767225600 * NS, "shop", (QueueLine("orders", 5, 1, 0, 2, 9, 262.5), QueueLine("mails", 0, 0, 0, 0, 0, None)), DETAIL
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bucket"), [(0, "minute"), (7200, "minute"), (7261, "hour"), (5 * 86400, "hour"), (6 * 86400, "day")]
+)
+def test_a_rate_is_over_the_smallest_time_that_can_be_plotted(seconds, bucket):
+    assert bucket_for(10, 10 + seconds * NS) == bucket
+    assert bucket_for(10, 10 + seconds * NS, "hour") == "hour"
+
+
+def test_rates_have_no_gaps_and_an_end():
+    assert rates({}, {}, "minute") == ()
+    assert rates({3: 5}, {5: 2}, "minute") == (Rate(3 * MINUTE, 5, 0), Rate(4 * MINUTE, 0, 0), Rate(5 * MINUTE, 0, 2))
+    assert len(rates({0: 1}, {10**7: 1}, "minute")) == 1201
+
+
+def test_a_histogram_has_no_gaps_and_an_end():
+    assert histogram({}) == ()
+    assert histogram({0: 1, 3: 2}) == ((0, 1), (1, 0), (2, 0), (3, 2))
+    assert histogram({9: 1, 10: 2, 500: 4})[-2:] == ((9, 1), (10, 6))
+
+
+def test_the_most_frequent_come_first():
+    assert top({"b": 2, "a": 2, "c": 9}, 2) == (Counted("c", 9), Counted("a", 2))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, "-"), (0.0123, "12 ms"), (3.44, "3.4 s"), (320, "5 m 20 s"), (7380, "2 h 3 m"), (349_200, "4 d 1 h")],
+)
+def test_durations_as_people_say_them(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_the_text_has_every_part():
+    said = text(REPORT)
+    for part in ("1,234,567", "4 m 22 s", "12 ms", "HTTP 429", "its table, its archive", "2026-01-01", "1970-01-01 01:39"):
+        assert part in said, part
+    assert all(line == line.rstrip() for line in said.splitlines())
+
+
+def test_json_is_the_report():
+    data = json.loads(json.dumps(as_data(REPORT)))
+    assert data["queue"]["states"]["acked"] == 1234567
+    assert data["queues"][1]["oldest_ready"] is None
+
+
+def test_rows_have_every_number_once():
+    rows = list(measures(REPORT))
+    assert len({(r.section, r.queue, r.name, r.at) for r in rows}) == len(rows)
+    assert sum(r.value for r in rows if r.section == "acked") == sum(r.acked for r in DETAIL.rates)
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.addresses, self.seen = [], [], set()
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.add(tag)
+        self.addresses += [v for k, v in attributes if k in ("src", "href", "xlink:href", "data") and v]
+        if tag not in ("meta", "br", "link", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_asks_nobody_for_anything():
+    made = page(REPORT)
+    tags = Tags()
+    tags.feed(made)
+    assert tags.open == []
+    assert tags.addresses == []
+    assert made.count("<svg") == 4
+    assert "script" not in tags.seen
+    assert "&lt;script&gt;alert(1)" in made
+    assert "@import" not in made
+    assert "1,234,567" in made
+
+
+def test_the_page_of_a_database_without_messages():
+    assert "mails" in page(Report(0, "shop", (QueueLine("mails", 0, 0, 0, 0, 0, None),), None))
