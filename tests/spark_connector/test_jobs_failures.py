@@ -43,12 +43,12 @@ spark_connector.errors.QueueError: there is no queue 'x' in database 'main'
         (QueueError("there is none"), "there is none"),
         (Py4J(Java("org.apache.spark.SparkException: " + TRACE)), "there is no queue 'x' in database 'main'"),
         (
-            Py4J(Java("java.io.IOException: Mkdirs failed", Java("java.io.FileNotFoundException: /x (Permission denied)"))),
+            Py4J(Java("java.io.IOException: failed", Java("java.io.FileNotFoundException: /x (Permission denied)"))),
             "FileNotFoundException: /x (Permission denied)",
         ),
         (
-            Py4J(Java("org.apache.spark.sql.AnalysisException: [PATH_NOT_FOUND] Path does not exist: /x. SQLSTATE: 42K03")),
-            "[PATH_NOT_FOUND] Path does not exist: /x.",
+            Py4J(Java("org.apache.spark.sql.AnalysisException: [PATH_NOT_FOUND] No such path: /x. SQLSTATE: 42K03")),
+            "[PATH_NOT_FOUND] No such path: /x.",
         ),
         (Py4J(Java("x", Java("java.lang.RuntimeException: file:/b.parquet is not a Parquet file. Expected"))),
          "file:/b.parquet is not a Parquet file, or is damaged"),

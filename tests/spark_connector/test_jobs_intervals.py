@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, strategies
 
@@ -58,7 +60,7 @@ def test_slices_cover_the_interval_once_and_lose_no_count(counts, first, size, o
     found = slices([b for b in buckets if b[0] >= first], interval, size)
     assert found[0].interval.after == interval.after
     assert found[-1].interval.until == interval.until
-    for one, other in zip(found, found[1:], strict=False):
+    for one, other in itertools.pairwise(found):
         assert one.interval.until == other.interval.after
     assert all(part.interval.after < part.interval.until for part in found)
     assert sum(part.count for part in found) == sum(n for m, n in buckets if m >= first)
