@@ -6,7 +6,10 @@ CPU is read from the kernel's clock of the process, which counts in nanoseconds 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -45,6 +48,16 @@ def reset_peak(pid: int) -> None:
 def _status_bytes(pid: int, field: str) -> int:
     match = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(match[1]) * 1024 if match else 0
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process that does nothing for a while, although its sockets are open."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def settled(pids: Sequence[int], quiet_seconds: float = 0.3, timeout: float = 60.0) -> bool:

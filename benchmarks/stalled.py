@@ -8,15 +8,12 @@ have come to rest, each waiting for the other.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import select
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Series, Special, Tell
-from benchmarks.processes import peak_bytes, reset_peak, resident_bytes, settled
+from benchmarks.processes import peak_bytes, reset_peak, resident_bytes, settled, stopped
 from benchmarks.rivals import Arena, Rival
 from benchmarks.wire import BareClient, query
 
@@ -49,25 +46,12 @@ def _readers(sql: str, count: int) -> Callable[[Arena, Rival], Iterator[None]]:
 def _large_statement(arena: Arena, rival: Rival) -> Iterator[None]:
     """The database is stopped by a signal, so that it reads nothing, and a client sends 60 MB."""
     client = BareClient(rival.connect())
-    os.kill(arena.database_pid, signal.SIGSTOP)
     try:
-        _send_until_stuck(client, query(STATEMENT), _pid(rival))
-        yield
+        with stopped(arena.database_pid):
+            client.send_until_stuck(query(STATEMENT), lambda: settled([_pid(rival)]))
+            yield
     finally:
-        os.kill(arena.database_pid, signal.SIGCONT)
         client.abandon()
-
-
-def _send_until_stuck(client: BareClient, packets: bytes, pid: int) -> None:
-    """Send until all is gone, or the proxy takes no more and rests."""
-    client.sock.setblocking(False)
-    rest = memoryview(packets)
-    while rest:
-        try:
-            rest = rest[client.sock.send(rest[: 1 << 20]) :]
-        except BlockingIOError:
-            if settled([pid]) and not select.select([], [client.sock], [], 0)[1]:
-                return
 
 
 ONE_READER = ("1 stalled reader of 1 GB, 1 KB rows", "1 stalled reader of 1 GB, 20 MB rows")

@@ -4,7 +4,9 @@ byte, so what is measured is the way to the database.
 
 from __future__ import annotations
 
+import select
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pymysql
@@ -24,6 +26,18 @@ class BareClient:
     def send(self, sql: str) -> None:
         """Send a statement; the answer is not waited for."""
         self.sock.sendall(query(sql))
+
+    def send_until_stuck(self, packets: bytes, at_rest: Callable[[], bool]) -> memoryview:
+        """Send until all is gone, or nobody takes more of it and, as `at_rest` says, will. What is left to send."""
+        self.sock.setblocking(False)
+        rest = memoryview(packets)
+        while rest:
+            try:
+                rest = rest[self.sock.send(rest[: 1 << 20]) :]
+            except BlockingIOError:
+                if at_rest() and not select.select([], [self.sock], [], 0)[1]:
+                    break
+        return rest
 
     def read(self) -> memoryview:
         """Some bytes of the answer, valid until the next call."""

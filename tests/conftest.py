@@ -35,6 +35,18 @@ def _names_spark(config: pytest.Config) -> bool:
     return any(path.is_relative_to(SPARK) for path in paths)
 
 
+@contextlib.contextmanager
+def _private_mariadb() -> Iterator[MariaDb]:
+    server = MariaDb()
+    try:
+        server.install()
+        server.start()
+        server.prepare()
+        yield server
+    finally:
+        server.remove()
+
+
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDb]:
     """A private MariaDB. Missing: a skip at a desk, a failure in CI."""
@@ -43,27 +55,15 @@ def mariadb() -> Iterator[MariaDb]:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    server = MariaDb()
-    try:
-        server.install()
-        server.start()
-        server.prepare()
+    with _private_mariadb() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture
 def own_mariadb(mariadb: MariaDb) -> Iterator[MariaDb]:
     """A MariaDB of this test alone, to be killed, or to be counted on: the shared one hears from other tests' gates."""
-    server = MariaDb()
-    try:
-        server.install()
-        server.start()
-        server.prepare()
+    with _private_mariadb() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture(scope="session", params=["embedded", "mariadb"])

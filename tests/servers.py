@@ -310,6 +310,15 @@ class Stream:
         self.close()
 
 
+def login_errno(gate: Gate, **options: Any) -> int:
+    """The error that a login is refused with; 0 where it is not."""
+    try:
+        gate.connect(**options).close()
+    except pymysql.err.MySQLError as error:
+        return int(error.args[0])
+    return 0
+
+
 def hang_up(connection: pymysql.Connection[Any]) -> None:
     """Shut a client's socket without a word to the server."""
     try:

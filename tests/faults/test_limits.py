@@ -13,20 +13,11 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from servers import Gate, Sql, Stream, read_available, wait_until
+from servers import Gate, Sql, Stream, login_errno, read_available, wait_until
 
 WRONG = {"user": "app", "password": "wrong"}
 RIGHT = {"user": "app", "password": "secret"}
 TOO_MANY = b"\x17\x00\x00\x00\xff\x10\x04Too many connections"  # as MariaDB sends it: before a greeting, no SQLSTATE
-
-
-def errno_of(gate: Gate, **options) -> int:
-    """The error that a login is refused with; 0 where it is not."""
-    try:
-        gate.connect(**options).close()
-    except pymysql.err.MySQLError as error:
-        return int(error.args[0])
-    return 0
 
 
 @pytest.fixture
@@ -57,7 +48,7 @@ def test_one_too_many_is_told_as_a_server_tells_it(new_gate):
             assert read_available(sock) == TOO_MANY
     assert gate.log.count("limits.max_connections") == 1
     clients.pop().close()
-    clients.append(wait_until(lambda: errno_of(gate) == 0 and gate.connect(), what="the place of who went"))
+    clients.append(wait_until(lambda: login_errno(gate) == 0 and gate.connect(), what="the place of who went"))
     for client in clients:
         client.close()
 
@@ -102,10 +93,10 @@ def test_a_user_has_so_many_connections_and_no_more(new_app_gate):
     with pytest.raises(pymysql.err.OperationalError) as refused:
         gate.connect(**RIGHT)
     assert refused.value.args == (1203, "User app already has more than 'max_user_connections' active connections")
-    assert errno_of(gate) == 0  # root is another user
-    assert errno_of(gate, **WRONG) == 1045  # who does not know the password learns nothing of how many there are
+    assert login_errno(gate) == 0  # root is another user
+    assert login_errno(gate, **WRONG) == 1045  # who does not know the password learns nothing of how many there are
     clients.pop().close()
-    wait_until(lambda: errno_of(gate, **RIGHT) == 0, what="the place of who went")
+    wait_until(lambda: login_errno(gate, **RIGHT) == 0, what="the place of who went")
     clients[0].close()
 
 
@@ -137,14 +128,14 @@ def test_the_proxys_own_accounts_before_a_server_are_limited_too(mariadb, tmp_pa
     limits = {"max_user_connections": 2, "login_failures": 5, "idle_timeout": "2s"}
     gate = Gate(mariadb.url(), tmp_path, auth="proxy", users=USERS, limits=limits, workers=workers).start()
     clients = [gate.connect(**RIGHT), gate.connect(**RIGHT)]
-    assert errno_of(gate, **RIGHT) == 1203
-    assert errno_of(gate, user="root", password="r") == 0
+    assert login_errno(gate, **RIGHT) == 1203
+    assert login_errno(gate, user="root", password="r") == 0
     said = read_available(clients[0]._sock, 6)
     assert struct.unpack("<H", said[5:7]) == (4031,)
     clients.pop(0)._force_close()
-    wait_until(lambda: errno_of(gate, **RIGHT) == 0, what="the place of who was disconnected")
-    assert [errno_of(gate, **WRONG) for _ in range(6)] == [1045] * 5 + [1129]
-    assert errno_of(gate, **RIGHT) == 1129
+    wait_until(lambda: login_errno(gate, **RIGHT) == 0, what="the place of who was disconnected")
+    assert [login_errno(gate, **WRONG) for _ in range(6)] == [1045] * 5 + [1129]
+    assert login_errno(gate, **RIGHT) == 1129
     for client in clients:
         client._force_close()
     gate.stop()
@@ -155,23 +146,23 @@ def test_the_proxys_own_accounts_before_a_server_are_limited_too(mariadb, tmp_pa
 
 def test_too_many_failed_logins_block_the_address_and_no_other(new_app_gate):
     gate = new_app_gate(limits={"login_failures": 5})
-    assert [errno_of(gate, **WRONG) for _ in range(6)] == [1045] * 5 + [1129]
+    assert [login_errno(gate, **WRONG) for _ in range(6)] == [1045] * 5 + [1129]
     with pytest.raises(pymysql.err.OperationalError) as refused:
         gate.connect(**RIGHT)
     assert refused.value.args[0] == 1129
     assert "127.0.0.1" in refused.value.args[1]
     assert "login_failures" in refused.value.args[1]
-    assert errno_of(gate, bind_address="127.0.0.2", **RIGHT) == 0
-    wait_until(lambda: errno_of(gate, **RIGHT) == 0, 30, "the block to end: five a minute are one in 12 s")
-    assert errno_of(gate, **WRONG) == 1045
+    assert login_errno(gate, bind_address="127.0.0.2", **RIGHT) == 0
+    wait_until(lambda: login_errno(gate, **RIGHT) == 0, 30, "the block to end: five a minute are one in 12 s")
+    assert login_errno(gate, **WRONG) == 1045
     assert gate.log.count("limits.login_failures") == 1
 
 
 def test_driver_suites_do_not_notice_the_default(new_app_gate):
     gate = new_app_gate()
-    assert {errno_of(gate, **WRONG) for _ in range(60)} == {1045}
-    assert errno_of(gate, **RIGHT) == 0
-    assert {errno_of(gate, **WRONG) for _ in range(60)} == {1045}
+    assert {login_errno(gate, **WRONG) for _ in range(60)} == {1045}
+    assert login_errno(gate, **RIGHT) == 0
+    assert {login_errno(gate, **WRONG) for _ in range(60)} == {1045}
 
 
 def test_failed_changes_of_user_count(new_app_gate):
@@ -184,7 +175,7 @@ def test_failed_changes_of_user_count(new_app_gate):
     with pytest.raises(mysql.connector.Error) as refused:
         connection.cmd_change_user("app", "wrong", gate.database)
     assert refused.value.errno == 1045
-    assert errno_of(gate) == 1129
+    assert login_errno(gate) == 1129
     connection.close()
 
 

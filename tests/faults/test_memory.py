@@ -8,9 +8,6 @@ the kernel counts it, its peak included; what a part of the kernel's socket buff
 from __future__ import annotations
 
 import contextlib
-import os
-import select
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ from certificates import Authority
 from servers import Gate, MariaDb, Sql, wait_until
 
 from benchmarks.idle import allow_files
-from benchmarks.processes import peak_bytes, reset_peak, resident_bytes, settled
+from benchmarks.processes import peak_bytes, reset_peak, resident_bytes, settled, stopped
 from benchmarks.wire import BareClient, query
 
 MB = 1_000_000
@@ -124,7 +121,8 @@ def test_a_statement_that_the_database_does_not_take(own_mariadb: MariaDb, tmp_p
         before = resident_bytes(process(gate))
         reset_peak(process(gate))
         with stopped(database(own_mariadb)):
-            rest = send_until_stuck(client, query("SELECT LENGTH('" + "x" * size + "')"), process(gate))
+            statement = query("SELECT LENGTH('" + "x" * size + "')")
+            rest = client.send_until_stuck(statement, lambda: settled([process(gate)]))
             assert rest, "all was taken, so somebody holds it"
             assert peak_bytes(process(gate)) - before < STATEMENT_MAX
         client.sock.settimeout(60)
@@ -135,29 +133,6 @@ def test_a_statement_that_the_database_does_not_take(own_mariadb: MariaDb, tmp_p
         assert client.read_packet() == b"\x08%d" % size
         assert peak_bytes(process(gate)) - before < STATEMENT_MAX
         client.abandon()
-
-
-@contextlib.contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """A process that does nothing for a while, although its sockets are open."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def send_until_stuck(client: BareClient, packets: bytes, pid: int) -> memoryview:
-    """Send until all is gone, or the proxy takes no more and rests. What is left to send."""
-    client.sock.setblocking(False)
-    rest = memoryview(packets)
-    while rest:
-        try:
-            rest = rest[client.sock.send(rest[: 1 << 20]) :]
-        except BlockingIOError:
-            if settled([pid]) and not select.select([], [client.sock], [], 0)[1]:
-                break
-    return rest
 
 
 def growth(gate: Gate, open_one: Callable[[], object], few: int = 100, many: int = 400) -> float:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pymysql
 import pytest
 from load import Load
-from servers import ROOT, Gate, Sql, Stream, in_threads, wait_until
+from servers import ROOT, Gate, Sql, Stream, in_threads, login_errno, wait_until
 
 
 @pytest.fixture
@@ -139,33 +139,25 @@ def test_limits_hold_for_all_workers_together(workers):
     gate = workers(3, limits={"max_connections": 7, "unauthenticated_connections": 7, "max_user_connections": 5})
     clients = [gate.connect() for _ in range(5)]
     assert len({worker_of(gate, connection) for connection in clients}) == 3
-    assert errno_of(gate) == 1203
+    assert login_errno(gate) == 1203
     raw = [gate.raw(), gate.raw()]
     assert all(sock.recv(5)[4] == 10 for sock in raw)  # a greeting
-    assert errno_of(gate) == 1040
+    assert login_errno(gate) == 1040
     for sock in raw:
         sock.close()
     clients.pop().close()
-    wait_until(lambda: errno_of(gate) == 0, what="the place of who went")
+    wait_until(lambda: login_errno(gate) == 0, what="the place of who went")
     for connection in clients:
         connection.close()
-
-
-def errno_of(gate: Gate, **options) -> int:
-    try:
-        gate.connect(**options).close()
-    except pymysql.err.MySQLError as error:
-        return int(error.args[0])
-    return 0
 
 
 def test_failed_logins_count_for_all_workers(workers, mariadb):
     with closing(Sql(mariadb.connect())) as around:
         around("CREATE OR REPLACE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
     gate = workers(2, limits={"login_failures": 6})
-    errors = [errno_of(gate, user="app", password="wrong") for _ in range(8)]
+    errors = [login_errno(gate, user="app", password="wrong") for _ in range(8)]
     assert errors == [1045] * 6 + [1129] * 2
-    assert errno_of(gate, user="app", password="secret", database=None) == 1129
+    assert login_errno(gate, user="app", password="secret", database=None) == 1129
 
 
 # --- queues
@@ -415,9 +407,9 @@ def test_kill_9_of_workers_under_load(workers):
 def test_places_of_a_dead_worker_are_free_again(workers):
     gate = workers(2, limits={"max_connections": 6, "unauthenticated_connections": 6})
     clients = [gate.connect() for _ in range(6)]
-    assert errno_of(gate) == 1040
+    assert login_errno(gate) == 1040
     os.kill(worker_of(gate, clients[0]), signal.SIGKILL)
-    wait_until(lambda: errno_of(gate) == 0, what="the places of the dead worker")
+    wait_until(lambda: login_errno(gate) == 0, what="the places of the dead worker")
     for connection in clients:
         connection._force_close()
 

@@ -7,11 +7,7 @@ held and then delivered, `/*collect*/` has it collected and sent on as a result 
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from typing import Any
-
-from wire_peers import LOOPS
+from wire_server import WireServer
 
 from proxy import wire
 from proxy.client_tls import OfferedTls
@@ -24,8 +20,8 @@ from proxy.upstream import Collected, Outcome
 MAX_PACKET_BYTES = 64 << 20
 
 
-class RelayServer:
-    """Start with `with`; `port` is where it listens."""
+class RelayServer(WireServer):
+    """See the module."""
 
     def __init__(
         self,
@@ -37,75 +33,23 @@ class RelayServer:
         client_tls: OfferedTls | None = None,
         login_timeout: float = 10.0,
     ) -> None:
-        self.port = 0
+        super().__init__(loop)
         self.fast_answers: list[tuple[int, Outcome]] = []
         self.task_answers: list[tuple[int, Outcome]] = []
         self.logins: list[LoginResult] = []
         self.failed_logins: list[LoginFailed] = []
         self.upstreams: list[RelayUpstream] = []
-        self.faults: list[BaseException] = []
         self._backend_port = backend_port
         self._fast = fast
         self._tls = tls
         self._client_tls = client_tls
         self._login_timeout = login_timeout
-        self._loop = LOOPS[loop]()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._streams: list[PacketStream] = []
         self._links: list[BackendLink] = []
-        self._started = threading.Event()
-        self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> RelayServer:
-        self._thread.start()
-        assert self._started.wait(10)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        assert self._stop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(20)
-        assert not self._thread.is_alive()
-        assert self.faults == []
-
-    def call(self, work: Any) -> Any:
-        """Run a coroutine on the server's loop, from the test's thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._main())
-
-    async def _main(self) -> None:
-        self._stop = asyncio.Event()
-        server = await self._loop.create_server(
-            lambda: PacketStream(self._accepted, max_packet_bytes=64 << 10), "127.0.0.1", 0
-        )
-        self.port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        await self._stop.wait()
-        server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for stream in self._streams:
-            stream.abort()
-            await stream.wait_lost()
+    async def _closed(self) -> None:
         for link in self._links:  # TLS says goodbye even then
             link.abort()
             await link.wait_lost()
-
-    def _accepted(self, stream: PacketStream) -> None:
-        self._streams.append(stream)
-        task = self._loop.create_task(self._serve(stream))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.faults.append(error)
 
     async def _serve(self, stream: PacketStream) -> None:
         try:

@@ -6,10 +6,10 @@ import asyncio
 import selectors
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
+from wire_peers import Ear
 
 from engine.model import CommitReport, QueueName
 from proxy import hub as hub_module
@@ -22,12 +22,11 @@ from proxy.words import EVERYBODY, Framer, Kind, encode
 Q = QueueName("d", "q")
 
 
-class Ends:
+class Ends(Ear):
     """What one worker hears."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
-        self.answers: dict[str, Any] = {}
+        super().__init__()
         self.bus: Bus
         self.handlers = Handlers(
             commits=lambda report: self.heard.put_nowait(("commits", report)),
@@ -37,16 +36,6 @@ class Ends:
             answer=self._answer,
             closed=lambda: self.heard.put_nowait(("closed",)),
         )
-
-    async def _answer(self, question: str, value: Any) -> Iterable[list[Any]]:
-        answer = self.answers[question]
-        if isinstance(answer, asyncio.Event):
-            await answer.wait()
-            return []
-        return answer
-
-    async def next(self) -> tuple[Any, ...]:
-        return await asyncio.wait_for(self.heard.get(), 5)
 
 
 class Exchange:

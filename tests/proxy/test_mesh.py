@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from wire_peers import Ear
 
 from engine.errors import BackendError, BackendUnavailable
 from engine.model import CommitReport, QueueName
@@ -57,12 +58,11 @@ class Directory:
         del self.rows[me.number]
 
 
-class End:
+class End(Ear):
     """One process."""
 
     def __init__(self, directory: Any, name: str, worker: int = 0, shared: str = "") -> None:
-        self.heard: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
-        self.answers: dict[str, Any] = {}
+        super().__init__()
         hearing = Hearing(
             lambda report: self.heard.put_nowait(("commits", report)),
             lambda: self.heard.put_nowait(("lost",)),
@@ -71,19 +71,9 @@ class End:
         )
         self.mesh = Mesh(directory, Place(Address("127.0.0.1", 0), None, name, worker, shared), hearing)
 
-    async def _answer(self, question: str, value: Any) -> Iterable[list[Any]]:
-        answer = self.answers[question]
-        if isinstance(answer, asyncio.Event):
-            await answer.wait()
-            return []
-        return answer
-
     async def open(self) -> End:
         await self.mesh.open()
         return self
-
-    async def next(self) -> tuple[Any, ...]:
-        return await asyncio.wait_for(self.heard.get(), 5)
 
 
 async def until(condition, what: str) -> None:

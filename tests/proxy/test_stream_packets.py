@@ -27,6 +27,19 @@ def connect(max_packet_bytes: int = 1 << 20) -> tuple[PacketStream, RecordingTra
     return stream, transport
 
 
+async def over_tcp() -> tuple[PacketStream, asyncio.StreamReader, asyncio.StreamWriter]:
+    """A stream for packets of at most 1000 bytes, and the client's end of it."""
+    running = asyncio.get_running_loop()
+    accepted: asyncio.Future[PacketStream] = running.create_future()
+    server = await running.create_server(
+        lambda: PacketStream(accepted.set_result, max_packet_bytes=1000), "127.0.0.1", 0
+    )
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    stream = await accepted
+    server.close()
+    return stream, reader, writer
+
+
 async def reading(stream: PacketStream, *, command: bool = False) -> asyncio.Task[bytes]:
     """A reader that is parked by the time this returns."""
     task = asyncio.create_task(stream.read_command() if command else stream.read())
@@ -480,13 +493,7 @@ def test_real_socket_exchange_and_goodbye(loop: str) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_tcp_options_are_set(loop: str) -> None:
     async def scenario() -> None:
-        running = asyncio.get_running_loop()
-        accepted: asyncio.Future[PacketStream] = running.create_future()
-        server = await running.create_server(
-            lambda: PacketStream(accepted.set_result, max_packet_bytes=100), "127.0.0.1", 0
-        )
-        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        stream = await accepted
+        stream, _, writer = await over_tcp()
         assert stream.peername[0] == "127.0.0.1"
         assert stream._transport is not None
         sock = stream._transport.get_extra_info("socket")
@@ -504,7 +511,6 @@ def test_tcp_options_are_set(loop: str) -> None:
         stream.on_lost = lost.set
         writer.close()
         stream.close()
-        server.close()
         await lost.wait()
 
     run_on(loop, scenario())
@@ -515,13 +521,8 @@ def test_error_message_survives_an_oversized_packet(loop: str) -> None:
     """Closing a socket with unread bytes resets it, and the client would see no error at all."""
 
     async def scenario() -> None:
-        running = asyncio.get_running_loop()
-        accepted: asyncio.Future[PacketStream] = running.create_future()
-        server = await running.create_server(
-            lambda: PacketStream(accepted.set_result, max_packet_bytes=1000), "127.0.0.1", 0
-        )
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        stream, lost = await accepted, asyncio.Event()
+        stream, reader, writer = await over_tcp()
+        lost = asyncio.Event()
         stream.on_lost = lost.set
         writer.write(frame(bytes(8 << 20)))
         with pytest.raises(PacketTooLarge):
@@ -531,7 +532,6 @@ def test_error_message_survives_an_oversized_packet(loop: str) -> None:
         await writer.drain()  # the client sends all of it before it looks
         assert await reader.read() == packet(b"\xffE")
         writer.close()
-        server.close()
         await lost.wait()
 
     run_on(loop, scenario())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import uvloop
@@ -32,6 +32,25 @@ async def settle() -> None:
     """Let every callback that is ready run; enough turns for a chain of a few wake-ups."""
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+class Ear:
+    """What one process hears of others, and what it answers them: by the question, or never before the event is set."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+        self.answers: dict[str, Any] = {}
+
+    async def _answer(self, question: str, value: Any) -> Iterable[list[Any]]:
+        answer = self.answers[question]
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+            return []
+        return answer
+
+    async def next(self) -> tuple[Any, ...]:
+        """The next thing heard."""
+        return await asyncio.wait_for(self.heard.get(), 5)
 
 
 class RecordingTransport(asyncio.Transport):
