@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connector.client import Client, quoted
+from spark_connector.client import Client, placed
 from spark_connector.columns import Column, Field, spark_type
 from spark_connector.errors import SchemaError
 from spark_connector.queue import Queue
@@ -62,7 +62,7 @@ def agree(queue: Queue, fields: Sequence[Field]) -> None:
 
 
 def select_list(queue: Queue, fields: Sequence[Field], table: str = "") -> str:
-    """The columns of the fields, in their order, as a SELECT names them; `table`: its alias."""
+    """The columns of the fields, in their order, as a SELECT with placeholders names them; `table`: its alias."""
     return ", ".join(_expression(queue.column(field.name), field, table) for field in fields) or "1"
 
 
@@ -84,7 +84,7 @@ def _batch(block: Block, fields: Sequence[Field], schema: pa.Schema) -> pa.Recor
 
 
 def _expression(column: Column, field: Field, table: str) -> str:
-    name = quoted(table, column.name) if table else quoted(column.name)
+    name = placed(table, column.name) if table else placed(column.name)
     if column.base == "bit":
         return f"{name} + 0"
     # The text of a FLOAT has six digits, and a FLOAT about seven: as a DOUBLE it is told exactly.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pymysql
 
 from spark_connector import arrow, parts
-from spark_connector.client import Client, told
+from spark_connector.client import Client, placed, told
 from spark_connector.columns import Field
+from spark_connector.filters import Condition, split
 from spark_connector.options import BatchReadOptions
 from spark_connector.parts import Part
 from spark_connector.queue import Queue, describe
@@ -26,6 +27,7 @@ class BatchRead:
         self._options = options
         self.fields = tuple(fields)
         self._queue: Queue | None = None  # described on the driver, once
+        self._pushed: tuple[Condition, ...] = ()
 
     def partitions(self) -> list[Part]:
         """One part for each task; one cut-off for all of them."""
@@ -40,16 +42,26 @@ class BatchRead:
         """The rows of a part. A task that is repeated gets the same ones (docs/spark.md says within which bounds)."""
         with Client(self._options.address) as client:
             queue = self._described(client)
-            where, args = parts.condition(part, queue, self._options.include_acked)
-            sql = f"SELECT {arrow.select_list(queue, self.fields)} FROM {queue.quoted} WHERE {where}"
+            where, args = self._where(part, queue)
+            sql = f"SELECT {arrow.select_list(queue, self.fields)} FROM {placed(queue.name)} WHERE {where}"
             try:
                 yield from arrow.batches(client, sql, args, self.fields, self._options.fetch_size)
             except pymysql.Error as error:
                 raise told(error, self._options.address) from error
 
-    def push(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Gives back the filters that Spark must evaluate itself."""
-        yield from filters
+    def push(self, filters: Sequence[Filter]) -> Iterator[Filter]:
+        """Takes the filters that the database evaluates exactly as Spark would, and gives the others back."""
+        with Client(self._options.address) as client:
+            found, rest = split(filters, self._described(client), self.fields)
+        self._pushed = tuple(found)
+        return rest
+
+    def _where(self, part: Part, queue: Queue) -> tuple[str, list[Any]]:
+        where, args = parts.condition(part, queue, self._options.include_acked)
+        return " AND ".join([where, *(each.sql for each in self._pushed)]), [
+            *args,
+            *(arg for each in self._pushed for arg in each.args),
+        ]
 
     def _described(self, client: Client) -> Queue:
         if self._queue is None:

@@ -73,10 +73,11 @@ class Client:
     def blocks(self, sql: str, args: Sequence[Any], size: int) -> Iterator[Block]:
         """The rows of a SELECT as they come, at most `size` at a time: memory stays bounded however many there are.
 
+        The text is one with placeholders even if there are no values: a `%` is written `%%`, as `placed` does.
         Whoever stops before the end has a closed connection. Raises pymysql's errors.
         """
         with self._connection.cursor() as cursor:
-            text = cursor.mogrify(sql, args or None)
+            text = cursor.mogrify(sql, tuple(args))
         return blocks(self._connection, text, size)
 
     def now_ns(self) -> int:
@@ -134,6 +135,11 @@ def told(error: pymysql.Error, address: Address) -> Exception:
 def quoted(*names: str) -> str:
     """A name, or a name of names, as SQL writes it."""
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def placed(*names: str) -> str:
+    """The same in a statement that has placeholders."""
+    return quoted(*names).replace("%", "%%")
 
 
 def _connect(address: Address) -> pymysql.Connection[Any]:

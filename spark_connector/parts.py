@@ -7,15 +7,15 @@ agree, and a task that is repeated reads the same rows, however much is acked in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connector.client import Client, quoted
+from spark_connector.client import Client, placed
 from spark_connector.queue import Queue
+from spark_connector.spans import occupied, shares
 
 EXACT_ROWS_MAX = 1_000_000  # shares of more rows than these are estimated: to count them took seconds
-_PROBES = 16  # for each part, where shares are estimated
+_PROBES = 64  # look-ups in each round of an estimate
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "integer", "bigint"})
 # Types whose values compare as ORDER BY sorts them when they are written into a statement and read back.
 _ORDERED = _WHOLE | {"char", "varchar", "binary", "varbinary", "decimal", "date", "datetime"}
@@ -62,25 +62,27 @@ def condition(part: Part, queue: Queue, include_acked: bool) -> tuple[str, list[
 
 def _ends(client: Client, queue: Queue, whole: Part, count: int, include_acked: bool) -> list[Key]:
     """The last ids of all parts but the last."""
+    name = placed(queue.name)
     where, args = condition(whole, queue, include_acked)
     rows = client.value(
-        f"SELECT COUNT(*) FROM (SELECT id FROM {queue.quoted} WHERE {where} LIMIT {EXACT_ROWS_MAX + 1}) AS counted",
+        f"SELECT COUNT(*) FROM (SELECT id FROM {name} WHERE {where} LIMIT {EXACT_ROWS_MAX + 1}) AS counted",
         args,
     )
     if rows > EXACT_ROWS_MAX and queue.column("id").base in _WHOLE:
         return _estimated(client, queue, whole.to, count)
     if rows > EXACT_ROWS_MAX:
-        rows = client.value(f"SELECT COUNT(*) FROM {queue.quoted} WHERE {where}", args)
+        rows = client.value(f"SELECT COUNT(*) FROM {name} WHERE {where}", args)
     return _exact(client, queue, whole, count, include_acked, -(-rows // count))
 
 
 def _exact(client: Client, queue: Queue, whole: Part, count: int, include_acked: bool, share: int) -> list[Key]:
     """By steps of `share` rows along the key."""
     ends: list[Key] = []
+    name = placed(queue.name)
     for _ in range(count - 1 if share else 0):
         rest = Part(ends[-1] if ends else None, whole.to, whole.cutoff)
         where, args = condition(rest, queue, include_acked)
-        found = client.row(f"SELECT id FROM {queue.quoted} WHERE {where} ORDER BY id LIMIT 1 OFFSET {share - 1}", args)
+        found = client.row(f"SELECT id FROM {name} WHERE {where} ORDER BY id LIMIT 1 OFFSET {share - 1}", args)
         if found is None or found[0] == whole.to:
             break
         ends.append(found[0])
@@ -88,17 +90,14 @@ def _exact(client: Client, queue: Queue, whole: Part, count: int, include_acked:
 
 
 def _estimated(client: Client, queue: Queue, highest: int, count: int) -> list[Key]:
-    """By ids that are there, next above evenly spaced ones: a gap, however wide, counts as one."""
-    lowest = client.value(f"SELECT MIN(id) FROM {queue.quoted}")
-    probes = count * _PROBES
-    wanted = [lowest + (highest - lowest) * n // probes for n in range(1, probes)]
-    name = quoted(queue.name)
-    found = {client.value(f"SELECT MIN(id) FROM {name} WHERE id >= %s", (at,)) for at in wanted} - {None, highest}
-    return evenly(sorted(found), count - 1)
+    """By the gaps between ids, as a few hundred look-ups show them."""
+    name = placed(queue.name)
 
+    def at(bound: str, number: int) -> int:
+        found = client.value(f"SELECT {bound} %s", (number,))
+        return number if found is None else int(found)  # None: deleted in this moment
 
-def evenly(values: Sequence[Key], count: int) -> list[Key]:
-    """At most `count` of the values, so that as many lie between any two."""
-    if len(values) <= count:
-        return list(values)
-    return [values[(n + 1) * len(values) // (count + 1)] for n in range(count)]
+    lowest = at(f"MIN(id) FROM {name} WHERE id <=", highest)
+    above, below = f"MIN(id) FROM {name} WHERE id >=", f"MAX(id) FROM {name} WHERE id <="
+    found = occupied((lowest, highest), lambda n: at(above, n), lambda n: at(below, n), _PROBES)
+    return list(shares(found, count))

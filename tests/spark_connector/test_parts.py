@@ -1,0 +1,158 @@
+"""Parts: every message in exactly one of them, about as many in each, whatever happens between plan and read."""
+
+from __future__ import annotations
+
+import pytest
+from reading import described, options, read, reader
+
+from spark_connector import parts
+from spark_connector.client import Client
+from spark_connector.options import place
+from spark_connector.parts import Part
+
+
+def plan(gate, name, count, include_acked=False):
+    with Client(place(options(gate, name)).address) as client:
+        return parts.cut(client, described(gate, name), count, include_acked)
+
+
+def sizes(gate, name, count, **more):
+    core = reader(gate, name, numPartitions=count, **more)
+    return [sum(batch.num_rows for batch in core.read(part)) for part in core.partitions()]
+
+
+def fill(sql, name, ids):
+    sql(f"INSERT INTO {name} (id) VALUES " + ", ".join(f"({number})" for number in ids))
+
+
+def test_shares_are_of_rows_not_of_ids(gate, sql, queue):
+    name = queue("payload INT")
+    fill(sql, name, [*range(1, 11), *range(1_000_001, 1_000_031)])
+    assert sizes(gate, name, 4) == [10, 10, 10, 10]
+    sql(f"ACK {name} WHERE id <= 1000020")
+    assert sizes(gate, name, 2) == [5, 5]
+    assert sizes(gate, name, 2, includeAcked="true") == [20, 20]
+
+
+def test_more_parts_than_rows(gate, sql, queue):
+    name = queue("payload INT")
+    assert sizes(gate, name, 3) == [0]
+    fill(sql, name, [7, 9])
+    assert sizes(gate, name, 5) == [1, 1]
+
+
+@pytest.mark.parametrize("ids", [[*range(1, 1001)], [*range(1, 501), *range(10**12, 10**12 + 500)]])
+def test_shares_are_estimated_where_counting_takes_long(gate, sql, queue, monkeypatch, ids):
+    monkeypatch.setattr(parts, "EXACT_ROWS_MAX", 100)
+    name = queue("payload INT")
+    fill(sql, name, ids)
+    found = sizes(gate, name, 4)
+    assert sum(found) == 1000 and len(found) == 4 and max(found) < 500
+
+
+def test_estimates_of_negative_ids(gate, sql, queue, monkeypatch):
+    monkeypatch.setattr(parts, "EXACT_ROWS_MAX", 5)
+    name = queue("id INT PRIMARY KEY, payload INT")
+    fill(sql, name, [*range(-50, 50)])
+    found = sizes(gate, name, 3)
+    assert sum(found) == 100 and max(found) < 50
+
+
+def test_shares_of_text_keys_are_counted_however_many(gate, sql, queue, monkeypatch):
+    monkeypatch.setattr(parts, "EXACT_ROWS_MAX", 5)
+    name = queue("id VARCHAR(36), payload INT")
+    sql(f"INSERT INTO {name} (id) VALUES " + ", ".join(f"('{chr(97 + n)}-é''%s')" for n in range(20)))
+    assert sizes(gate, name, 4) == [5, 5, 5, 5]
+
+
+def test_keys_that_sort_otherwise_than_they_compare_are_one_part(gate, sql, queue):
+    name = queue("id ENUM('b','a','c'), payload INT")
+    sql(f"INSERT INTO {name} (id) VALUES ('a'), ('b'), ('c')")
+    assert len(plan(gate, name, 4)) == 1
+    assert sizes(gate, name, 4) == [3]
+
+
+# --- one cut-off
+
+
+def test_messages_that_came_later_are_not_read(gate, sql, queue):
+    counted, named = queue("payload INT"), queue("id VARCHAR(36), payload INT")
+    fill(sql, counted, [1, 2])
+    sql(f"INSERT INTO {named} (id) VALUES ('b'), ('y')")
+    for name, later in ((counted, "3"), (named, "'m'")):
+        core = reader(gate, name, numPartitions=2)
+        planned = core.partitions()
+        sql(f"INSERT INTO {name} (id) VALUES ({later})")
+        assert sum(batch.num_rows for part in planned for batch in core.read(part)) == 2
+        assert read(core).num_rows == 3
+
+
+def test_messages_acked_meanwhile_are_read_all_the_same(gate, sql, queue):
+    name = queue("payload INT")
+    fill(sql, name, range(1, 7))
+    sql(f"ACK {name} 6")
+    core = reader(gate, name, numPartitions=2)
+    planned = core.partitions()
+    once = [row["id"] for part in planned for batch in core.read(part) for row in batch.to_pylist()]
+    sql(f"ACK {name} 1, 2, 3, 4")
+    again = [row["id"] for part in planned for batch in core.read(part) for row in batch.to_pylist()]
+    assert sorted(once) == sorted(again) == [1, 2, 3, 4, 5]
+    assert sorted(read(core).column("id").to_pylist()) == [5]
+
+
+def test_messages_deleted_meanwhile_are_gone(gate, sql, queue):
+    name = queue("payload INT")
+    fill(sql, name, range(1, 5))
+    core = reader(gate, name, numPartitions=1)
+    (part,) = core.partitions()
+    sql(f"DELETE FROM {name} WHERE id = 2")
+    assert [row["id"] for batch in core.read(part) for row in batch.to_pylist()] == [1, 3, 4]
+
+
+def test_nothing_is_leased_or_acked(gate, sql, queue):
+    name = queue("payload INT")
+    fill(sql, name, [1, 2])
+    before = sql.rows(f"SELECT * FROM {name}")
+    read(reader(gate, name))
+    assert sql.rows(f"SELECT * FROM {name}") == before
+    assert len(sql.rows(f"SELECT id FROM STREAM {name} NOWAIT")) == 2
+
+
+def test_a_part_says_its_bounds():
+    assert Part(None, 5, 1) == Part(after=None, to=5, cutoff=1)
+
+
+# --- memory and ends
+
+
+def test_batches_have_fetchsize_rows(gate, sql, queue):
+    name = queue("payload INT")
+    fill(sql, name, range(1, 26))
+    core = reader(gate, name, numPartitions=1, fetchsize=10)
+    assert [batch.num_rows for part in core.partitions() for batch in core.read(part)] == [10, 10, 5]
+
+
+def test_who_stops_early_lets_go_of_the_line(gate, sql, queue):
+    name = queue("payload VARCHAR(4000)")
+    sql(f"INSERT INTO {name} (payload) VALUES (REPEAT('x', 4000))")
+    for _ in range(11):
+        sql(f"INSERT INTO {name} (payload) SELECT payload FROM {name}")
+    core = reader(gate, name, numPartitions=1, fetchsize=1)
+    (part,) = core.partitions()
+    reading = core.read(part)
+    next(reading)
+    reading.close()
+    from servers import wait_until
+
+    def others():
+        return [row for row in sql.rows("SHOW PROCESSLIST") if name in str(row) and "PROCESSLIST" not in str(row)]
+
+    wait_until(lambda: not others(), what="the query to end")
+
+
+def test_large_messages(gate, sql, queue):
+    name = queue("payload LONGTEXT")
+    for size in (1, 5_000_000, 17_000_000):
+        sql(f"INSERT INTO {name} (payload) VALUES (%s)", "é" * (size // 2))
+    sizes_read = [len(v.encode()) for v in read(reader(gate, name, numPartitions=1)).column("payload").to_pylist()]
+    assert sorted(sizes_read) == [0, 5_000_000, 17_000_000]
