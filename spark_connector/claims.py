@@ -37,6 +37,9 @@ _ROWS = 5000  # of one statement: as fast as more, and far below max_allowed_pac
 _COLUMN = """
 SELECT COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = 'id'"""
+_BETWEEN = "c.grp = %s AND c.seq > %s AND c.seq <= %s"
+_OPEN = f"q.time_acked IS NULL AND (q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS})"
+_HELD = f"q.epoch = c.epoch AND {_OPEN}"
 _STANDING = f"""
 CASE WHEN q.id IS NULL OR q.time_acked IS NOT NULL OR q.time_next = {SET_ASIDE_NS} THEN 2
 WHEN COALESCE(q.epoch, 0) = c.epoch THEN 0 ELSE 1 END"""
@@ -72,6 +75,12 @@ class Claims:
         self.table = quoted(table_name(queue.name))
         self._claims = _formatted(self.table)
         self._messages = _formatted(queue.quoted)
+        # The claims first and the messages by their key, however few there are: a database that reads a small table
+        # whole would wait for whoever has locked any row of it.
+        by_id = f"{self._messages} AS q FORCE INDEX ({_formatted(quoted(queue.id_key))}) ON q.id = c.id"
+        self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
+        self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
+        self._held = f"FROM {self._both} WHERE {_HELD} AND {_BETWEEN}"
 
     def last(self, client: Client, after: int) -> int | None:
         """The number of the newest claim beyond that one."""
@@ -93,8 +102,7 @@ class Claims:
     def lease(self, client: Client, seq: int, until: int) -> int:
         """Lease the messages of a claim, which are locked by this transaction; returns how many. `until`: ns."""
         return client.execute(
-            f"UPDATE {self._claims} AS c JOIN {self._messages} AS q ON q.id = c.id"
-            " SET q.time_next = %s, q.epoch = c.epoch WHERE c.grp = %s AND c.seq = %s",
+            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch WHERE c.grp = %s AND c.seq = %s",
             (lease_end(until), self.group, seq),
         )
 
@@ -102,17 +110,30 @@ class Claims:
         """Hold on to what is held, for `lease` ns from now, where a third of that has gone; returns how many."""
         until = lease_end(now + lease)
         return client.execute(
-            f"UPDATE {self._claims} AS c JOIN {self._messages} AS q ON q.id = c.id SET q.time_next = %s"
-            " WHERE c.grp = %s AND q.time_acked IS NULL AND q.epoch = c.epoch"
+            f"UPDATE {self._both} SET q.time_next = %s WHERE c.grp = %s AND q.time_acked IS NULL AND q.epoch = c.epoch"
             f" AND q.time_next %% {_STEP_NS} = {_LEASE_MARK} AND q.time_next < %s",
             (until, self.group, until - lease // 3),
+        )
+
+    def spent(self, client: Client, after: int, upto: int, attempts: int) -> list[Any]:
+        """What is held of the claims beyond `after` up to `upto`, and was delivered so often already. Locks it."""
+        sql = f"SELECT c.id {self._held} AND c.epoch >= %s FOR UPDATE"
+        return [row[0] for row in client.rows(sql, (self.group, after, upto, attempts))]
+
+    def deliver_again(self, client: Client, after: int, upto: int, until: int) -> int:
+        """Count one more delivery of what is held of these claims, and lease it anew; returns how many."""
+        between = (self.group, after, upto)
+        client.execute(f"UPDATE {self._both} SET c.epoch = c.epoch + 1 WHERE {_HELD} AND {_BETWEEN}", between)
+        return client.execute(
+            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch"
+            f" WHERE q.epoch = c.epoch - 1 AND {_OPEN} AND {_BETWEEN}",
+            (lease_end(until), *between),
         )
 
     def standing(self, client: Client, upto: int) -> Standing:
         """What has become of the claims up to that one. Locks them, so that it holds until the transaction ends."""
         rows = client.rows(
-            f"SELECT c.id, {_STANDING} FROM {self._claims} AS c LEFT JOIN {self._messages} AS q ON q.id = c.id"
-            " WHERE c.grp = %s AND c.seq <= %s FOR UPDATE",
+            f"SELECT c.id, {_STANDING} FROM {self._all} WHERE c.grp = %s AND c.seq <= %s FOR UPDATE",
             (self.group, upto),
         )
         by = {standing: tuple(id_ for id_, found in rows if found == standing) for standing in (0, 1, 2)}
@@ -152,7 +173,7 @@ class Claims:
         which is how a message that no job survives is got rid of.
         """
         return (
-            f"SELECT {_formatted(columns)} FROM {self._claims} AS c JOIN {self._messages} AS q ON q.id = c.id"
+            f"SELECT {_formatted(columns)} FROM {self._both}"
             " WHERE c.grp = %s AND c.seq = %s AND c.place >= %s AND c.place < %s"
             f" AND (q.time_acked IS NOT NULL OR q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS}) ORDER BY c.place"
         )

@@ -23,6 +23,7 @@ _PAUSE, _PAUSE_MAX = 0.01, 0.1  # seconds between looks at an idle queue: ten a 
 _COUNT_MAX = 1_000_000  # backlog beyond it is not counted
 _COUNT_REST = 20  # the backlog is counted for at most a twentieth of the time
 _TOLD = 5  # ids in an error
+_SPENT = "not acked after {} deliveries"
 _BY_THE_PROXY = ("order_key", "max_rate", "max_concurrency")  # options that only its claims keep
 
 
@@ -45,6 +46,7 @@ class Consumer:
         self._due = Due(queue)
         self._lease = int(options.lease * NS)
         self._pause = _PAUSE
+        self._planned: set[int] = set()  # ends of micro-batches that this process has claimed, or delivered again
         self._acked = self._taken = self._ended = 0
         self._backlog, self._count_again = 0, -1.0
         self._beats = Line(options.address)
@@ -67,8 +69,21 @@ class Consumer:
         return self.claims.renew(client, client.now_ns(), self._lease)
 
     def runs(self, after: int, upto: int) -> list[Run]:
-        """What is claimed beyond `after` up to `upto`."""
+        """What is claimed beyond `after` up to `upto`, for a micro-batch.
+
+        One that another process has planned is delivered again: that counts, and what has had its `max_attempts`
+        goes to the dead-letter queue instead. So a message that no job survives does not stop its query for ever.
+        """
+        if upto not in self._planned:
+            self._line.run(lambda client: client.transaction(lambda: self._deliver_again(client, after, upto)))
+            self._planned.add(upto)
         return self._line.run(lambda client: self.claims.runs(client, after, upto))
+
+    def _deliver_again(self, client: Client, after: int, upto: int) -> None:
+        attempts = int(queue_options(client, self._queue.name).get("max_attempts", "0"))
+        spent = self.claims.spent(client, after, upto, attempts) if attempts else []
+        self.claims.reject(client, spent, _SPENT.format(attempts))
+        self.claims.deliver_again(client, after, upto, client.now_ns() + self._lease)
 
     # --- acks
 
@@ -85,6 +100,7 @@ class Consumer:
             raise LeaseLostError(_lost(self._queue.name, standing))
         self.claims.ack(client, (*standing.held, *standing.taken))
         self.claims.forget(client, upto)
+        self._planned = {seq for seq in self._planned if seq > upto}
         return standing
 
     # --- claims
@@ -100,6 +116,7 @@ class Consumer:
             upto = self._line.run(lambda client: self._claim(client, after, most, until))
             if upto > after:
                 self._pause = _PAUSE
+                self._planned.add(upto)
                 return upto
             if self._clock() + self._pause > deadline:
                 return after
@@ -141,7 +158,7 @@ class Consumer:
             found = self._due.lock(client, bounds, most)
             spent = [id_ for id_, epoch in found if attempts and epoch >= attempts]
             if spent:
-                self.claims.reject(client, spent, f"not acked after {attempts} deliveries")
+                self.claims.reject(client, spent, _SPENT.format(attempts))
             fresh = [(id_, epoch + 1) for id_, epoch in found if not attempts or epoch < attempts]
             self._write_down(client, seq, fresh, leasing=True)
             return len(fresh), len(found) == most

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connector.client import Client
+from spark_connector.client import Client, quoted
 from spark_connector.queue import Queue
 
 LEVELS_MAX = 32  # priorities read one by one; the rest of a table that uses more is read by a scan of its index
@@ -33,6 +33,8 @@ class Due:
 
     def __init__(self, queue: Queue) -> None:
         self._table = queue.quoted.replace("%", "%%")
+        # Of a table that was filled a moment ago the database knows nothing: it might sort, and lock, all there is.
+        self._from = f"{self._table} FORCE INDEX ({quoted(queue.due_key)})" if queue.due_key else self._table
         self._levelled = queue.has("priority")
         self._created = queue.has("time_created")
 
@@ -40,7 +42,7 @@ class Due:
         """Up to `most` of them, locked in the client's transaction; what others have locked is passed over."""
         found: list[Found] = []
         for condition, args in self._stretches(client, bounds):
-            sql = f"SELECT id, COALESCE(epoch, 0) FROM {self._table} WHERE {condition} LIMIT %s FOR UPDATE SKIP LOCKED"
+            sql = f"SELECT id, COALESCE(epoch, 0) FROM {self._from} WHERE {condition} LIMIT %s FOR UPDATE SKIP LOCKED"
             found.extend((row[0], int(row[1])) for row in client.rows(sql, (*args, most - len(found))))
             if len(found) >= most:
                 break
@@ -50,7 +52,7 @@ class Due:
         """How many there are; `most` stands for so many or more."""
         total = 0
         for condition, args in self._stretches(client, bounds):
-            sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {self._table} WHERE {condition} LIMIT %s) AS due"
+            sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {self._from} WHERE {condition} LIMIT %s) AS due"
             total += int(client.value(sql, (*args, most - total)))
             if total >= most:
                 break
@@ -70,7 +72,7 @@ class Due:
         return f"{waiting} AND time_next IS NULL AND time_created <= %s", (*args, bounds.created)
 
     def _any(self, client: Client, condition: str, args: tuple[Any, ...]) -> bool:
-        return bool(client.rows(f"SELECT 1 FROM {self._table} WHERE {condition} LIMIT %s", (*args, 1)))
+        return bool(client.rows(f"SELECT 1 FROM {self._from} WHERE {condition} LIMIT %s", (*args, 1)))
 
     def _levels(self, client: Client) -> Iterator[tuple[str, tuple[Any, ...], str]]:
         """A condition for each priority in use, its values, and the order within it. NULL counts as 0."""

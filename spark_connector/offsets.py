@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from spark_connector.errors import QueueError
@@ -25,13 +25,21 @@ class QueueOffset:
 
 @dataclass(frozen=True)
 class TailOffset:
-    """mode=tail: everything up to `id`, it included, has been read."""
+    """mode=tail: everything up to `id`, it included, has been read.
+
+    The rest is about the micro-batch that ends here, for it must be the same when it is repeated: before the first one
+    is done Spark asks anew where the query begins, and gets another answer.
+    """
 
     queue: str
     id: int
+    since: int  # the micro-batch has what is beyond that id
+    count: int = 0  # so many messages; -1 where a query begins
+    seen: int = 0  # ns; a message beyond `id` was made after that, or it would have been read
+    history: int = 0  # the largest id there was when the query began
 
     def json(self) -> dict[str, Any]:
-        return {"v": VERSION, "queue": self.queue, "id": self.id}
+        return {"v": VERSION, **asdict(self)}
 
 
 def queue_offset(json: Mapping[str, Any], queue: str) -> QueueOffset:
@@ -42,8 +50,9 @@ def queue_offset(json: Mapping[str, Any], queue: str) -> QueueOffset:
 
 def tail_offset(json: Mapping[str, Any], queue: str) -> TailOffset:
     """Reads an offset of mode=tail. Raises QueueError where it is of another queue, mode or version."""
-    _belongs(json, queue, "id", "tail")
-    return TailOffset(queue, int(json["id"]))
+    _belongs(json, queue, "since", "tail")
+    numbers = {name: int(json[name]) for name in ("id", "since", "count", "seen", "history")}
+    return TailOffset(queue, **numbers)
 
 
 def _belongs(json: Mapping[str, Any], queue: str, mark: str, mode: str) -> None:

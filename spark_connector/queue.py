@@ -12,14 +12,15 @@ from spark_connector.columns import Column
 from spark_connector.errors import QueueError, SchemaError
 
 _NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE = 1146, 1064, 1347
+_DUE = ("time_acked", "priority", "time_next")
 _MARK = "vitess_message"
 
 _COLUMNS = """
 SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 _KEYS = """
-SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS
-WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND NON_UNIQUE = 0"""
+SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NON_UNIQUE FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"""
 _COMMENT = "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
 
 
@@ -33,6 +34,8 @@ class Queue:
         default_factory=dict
     )  # as its table's comment keeps them, Vitess's keys included
     unique: tuple[tuple[str, ...], ...] = ()  # the columns of each unique key, as declared
+    id_key: str = "PRIMARY"  # the name of the key that is `id` alone
+    due_key: str | None = None  # the name of the index that finds what is due
 
     @property
     def quoted(self) -> str:
@@ -68,7 +71,11 @@ def describe(client: Client, name: str) -> Queue:
         )
         for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
     )
-    return Queue(name, columns, queue_options(client, name), _unique(client, name))
+    keys = _keys(client, name)
+    unique = tuple(columns for columns, is_unique in keys.values() if is_unique)
+    id_key = next((key for key, (columns, _) in keys.items() if _lower(columns) == ("id",)), "PRIMARY")
+    due_key = next((key for key, (columns, _) in keys.items() if _lower(columns)[:3] == _DUE), None)
+    return Queue(name, columns, queue_options(client, name), unique, id_key, due_key)
 
 
 def queue_options(client: Client, name: str) -> dict[str, str]:
@@ -102,10 +109,18 @@ def _options(comment: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs} if _MARK in comment else {}
 
 
-def _unique(client: Client, name: str) -> tuple[tuple[str, ...], ...]:
-    """Keys of whole columns only: of a part of a column, or of an expression, a key tells nothing of the column."""
-    keys: dict[str, list[tuple[int, str, bool]]] = {}
-    for key, place, column, part in client.rows(_KEYS, (name,)):
-        keys.setdefault(key, []).append((int(place), column, column is not None and part is None))
-    whole = [sorted(parts) for parts in keys.values() if all(entire for *_, entire in parts)]
-    return tuple(tuple(column for _, column, _ in parts) for parts in whole)
+def _keys(client: Client, name: str) -> dict[str, tuple[tuple[str, ...], bool]]:
+    """The columns of each index, and whether it is unique.
+
+    Of whole columns only: of a part of a column, or of an expression, a key tells nothing of the column.
+    """
+    keys: dict[str, list[tuple[int, str, bool, bool]]] = {}
+    for key, place, column, part, repeats in client.rows(_KEYS, (name,)):
+        whole = column is not None and part is None
+        keys.setdefault(key, []).append((int(place), column, whole, not int(repeats)))
+    found = ((key, sorted(parts)) for key, parts in keys.items() if all(whole for _, _, whole, _ in parts))
+    return {key: (tuple(column for _, column, *_ in parts), parts[0][3]) for key, parts in found}
+
+
+def _lower(columns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(column.lower() for column in columns)

@@ -84,14 +84,16 @@ class Sources:
         refuse_parts(join, _JOIN_PARTS)
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         natural = str(join.args.get("method") or "").upper() == "NATURAL"
-        if side not in ("", "LEFT", "RIGHT") or kind not in ("", "INNER", "CROSS", "OUTER", "STRAIGHT"):
+        if side not in ("", "LEFT", "RIGHT") or kind not in ("", "INNER", "CROSS", "OUTER", "STRAIGHT_JOIN"):
             raise unsupported(f"{side} {kind} JOIN".strip())
         before = list(scope.sources)
         text = self.tables(join.this, scope)
         added = [source for source in scope.sources if source not in before]
         condition = self._join_condition(join, scope, before, added, natural)
         _widen(scope, before if side == "RIGHT" else added if side == "LEFT" else [])
-        word = f" {side} JOIN " if side else " JOIN " if condition else ", " if not kind else " CROSS JOIN "
+        ordered = kind == "STRAIGHT_JOIN"  # SQLite reads the tables of a CROSS JOIN in the order in which they stand
+        plain = " JOIN " if condition and not ordered else " CROSS JOIN " if kind else ", "
+        word = f" {side} JOIN " if side else plain
         if side and not condition:
             raise SqlError(1064, f"{side} JOIN needs a condition")
         return f"{word}{text}{condition}"

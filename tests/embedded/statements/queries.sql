@@ -50,6 +50,10 @@ select count(*) from p a cross join p b
 select a.name, b.name from p a, p b where a.parent = b.id
 select a.name from p a left join p b on a.parent = b.id where b.id is null order by a.id
 select a.name, b.name from p a right join p b on a.parent = b.id order by b.id
+select a.name, b.name from p a straight_join p b on a.parent = b.id order by b.id
+select count(*) from p a straight_join p b
+update p a straight_join p b force index (primary) on a.parent = b.id set a.val = b.val + 1
+select id, val from p order by id
 select (select max(id) from p) - (select min(id) from p)
 select id from p where id = (select max(id) from p)
 select id from p where exists (select 1 from p q where q.parent = p.id)
