@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -10,6 +10,15 @@ from spark_connector.literals import literals
 from spark_connector.write_plan import WritePlan
 
 STATEMENT_CHARACTERS = 1_000_000  # where a statement ends: far below any max_allowed_packet, whatever the bytes of each
+PIECE_BYTES = 4_000_000  # of a batch, that are texts at the same time
+
+
+def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are not large, however wide the rows are."""
+    for batch in batches:
+        size = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, PIECE_BYTES))
+        for begin in range(0, batch.num_rows, size):
+            yield batch.slice(begin, size)
 
 
 def rows(batch: pa.RecordBatch, plan: WritePlan, now: Callable[[], int]) -> list[str]:

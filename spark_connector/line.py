@@ -44,16 +44,18 @@ class Line:
         """What `work` gives. It is done again, from its beginning, if the connection breaks: it must be repeatable.
 
         Raises:
-            ConnectionFailed: it could not be had for `patience` seconds, or the account is refused.
+            ConnectionFailed: it could not be had for `patience` seconds after it broke, or the account is refused.
             ConnectorError: the database refuses a statement.
         """
-        deadline, pause = self._clock() + self._patience, _PAUSE
+        deadline, pause = None, _PAUSE
         while True:
             try:
                 return work(self._opened())
             except (pymysql.Error, ConnectionFailed) as error:
                 if _of_the_line(error):
                     self.close()
+                if deadline is None:  # work may have taken long before
+                    deadline = self._clock() + self._patience
                 if not _passes(error) or self._clock() + pause > deadline:
                     raise self._in_words(error) from error
             self._sleep(pause)

@@ -14,7 +14,7 @@ from spark_connector import publish_log, stage
 from spark_connector.client import Client, quoted, told
 from spark_connector.columns import Field
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
-from spark_connector.inserts import rows, statements
+from spark_connector.inserts import pieces, rows, statements
 from spark_connector.line import Line
 from spark_connector.options import Address, WriteOptions
 from spark_connector.publish_log import LOG, Publication
@@ -75,7 +75,7 @@ class _Direct:
         head = f"INSERT INTO {quoted(self._plan.queue)} ({self._plan.names})"
         count = 0
         with _connected(self._address, self._plan.queue, "rows of earlier statements are in the queue") as client:
-            for batch in batches:
+            for batch in pieces(batches):
                 texts = rows(batch, self._plan, client.now_ns)
                 for text in statements(head, texts, self._plan.on_duplicate, self._batch_size):
                     client.transaction(partial(client.execute, text))

@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_connector.client import Client, quoted
 from spark_connector.columns import Column
 from spark_connector.errors import WriteError
-from spark_connector.inserts import rows, statements
+from spark_connector.inserts import pieces, rows, statements
 from spark_connector.write_plan import WritePlan
 
 PREFIX = "queuegate_spark_stage_"
@@ -80,7 +80,7 @@ def put(client: Client, plan: WritePlan, batches: Iterable[pa.RecordBatch], numb
     """Puts rows where only their attempt's number finds them; each statement is a transaction."""
     count = 0
     head = f"INSERT INTO {quoted(name(plan))} ({_ATTEMPT}, {_SEQ}, {plan.names})"
-    for batch in batches:
+    for batch in pieces(batches):
         numbered = [f"{number},{count + place},{row}" for place, row in enumerate(rows(batch, plan, client.now_ns))]
         for statement in statements(head, numbered, "", most):
             client.transaction(partial(client.execute, statement))

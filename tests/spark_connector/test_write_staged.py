@@ -16,6 +16,7 @@ from write_calls import QUERY, append, batch, messages, micro_batch, options, st
 from spark_connector import stage
 from spark_connector.batch_write import BatchWrite
 from spark_connector.errors import ConnectionFailed, WriteError
+from spark_connector.line import Line
 from spark_connector.publish_log import LOG
 
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
@@ -315,6 +316,18 @@ def test_who_cannot_publish_in_time_says_where_to_look(gate, sql, queue, cutter,
     with pytest.raises(ConnectionFailed, match=rf"{LOG} tells: it has the row \({name}, job:"):
         through(core, cutter.port).commit(staged)
     assert numbers(sql, name) == []
+
+
+def test_a_publication_that_takes_longer_than_patience_is_tried_again_all_the_same(gate, cutter):
+    seconds = itertools.count(0, 1000)
+    address = options(gate, "q", port=cutter.port).address
+    line = Line(address, patience=1100, clock=lambda: next(seconds), sleep=lambda _: None)
+    cutter.arm(Moment.CUT_AFTER, b"SELECT 17", without=b"nothing")
+    assert line.run(lambda client: client.value("SELECT 17")) == 17
+    cutter.arm(Moment.CUT_AFTER, b"SELECT 17", without=b"nothing", times=9)
+    with pytest.raises(ConnectionFailed):
+        line.run(lambda client: client.value("SELECT 17"))
+    line.close()
 
 
 def test_a_gate_killed_between_staging_and_publishing(new_gate):
