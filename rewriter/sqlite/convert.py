@@ -19,12 +19,11 @@ from rewriter.sqlite.exact import encode
 from rewriter.sqlite.numbers import float_text, full_number, numeric_prefix, round_half_away
 from rewriter.sqlite.temporal import (
     date_text,
-    datetime_number,
     datetime_text,
+    moment_number,
     parse_datetime,
     parse_time,
     round_time,
-    time_number,
 )
 from rewriter.sqlite.types import Kind, SqlType
 
@@ -60,12 +59,8 @@ def _number(target: StoreAs, value: Any, what: str) -> int | float | Decimal:
     match value:
         case int() | float() | Decimal():
             return value
-        case datetime():
-            return datetime_number(value)
-        case date():
-            return int(value.strftime("%Y%m%d"))
-        case timedelta():
-            return time_number(round(value / timedelta(microseconds=1)))
+        case date() | timedelta():
+            return moment_number(value)
         case bytes():
             value = value.decode("utf-8", "replace")
     number = full_number(value)

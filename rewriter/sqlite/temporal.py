@@ -141,6 +141,13 @@ def date_text(moment: date) -> str:
     return f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
 
 
+def moment_number(value: date | timedelta) -> int | float:
+    """A date, a date and time or a TIME as the number it is in numeric context."""
+    if isinstance(value, timedelta):
+        return time_number(round(value / timedelta(microseconds=1)))
+    return datetime_number(value) if isinstance(value, datetime) else int(value.strftime("%Y%m%d"))
+
+
 def datetime_text(moment: datetime, decimals: int) -> str:
     """ISO text with exactly `decimals` decimals, rounded half up as MySQL rounds."""
     if decimals < 6 and moment.microsecond:

@@ -13,7 +13,7 @@ from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.exact import encode
 from rewriter.sqlite.numbers import numeric_prefix, round_half_away
 from rewriter.sqlite.schema import Column
-from rewriter.sqlite.temporal import date_text, datetime_number, datetime_text, parse_datetime, parse_time, time_number
+from rewriter.sqlite.temporal import date_text, datetime_text, moment_number, parse_datetime, parse_time
 from rewriter.sqlite.types import (
     BITS,
     BLOB,
@@ -155,12 +155,8 @@ def number_of(value: Any) -> Any:
             return numeric_prefix(value)
         case bytes():
             return numeric_prefix(value.decode("utf-8", "replace"))
-        case datetime():
-            return datetime_number(value)
-        case date():
-            return int(value.strftime("%Y%m%d"))
-        case timedelta():
-            return time_number(round(value / timedelta(microseconds=1)))
+        case date() | timedelta():
+            return moment_number(value)
     return plain_value(value)
 
 
