@@ -155,12 +155,10 @@ class LocalStatements:
             await self._send_local(plan)
             return
         receiving = Receiving(self._executor)
-        subscription = await receiving.subscribe(plan, request.values)
         if not request.cursor:
-            await receiving.send(subscription, binary=True)
+            await receiving.send(await receiving.subscribe(plan, request.values), binary=True)
             return
-        form = await receiving.form(subscription.columns, binary=True)
-        cursor = statement.cursor = SubscriptionCursor(subscription, form)
+        cursor = statement.cursor = await receiving.cursor(plan, request.values)
         session.writer.header(cursor.columns, flags=CURSOR_EXISTS)
         await session.writer.flush()
 

@@ -16,7 +16,7 @@ from proxy.errors import ProxyError
 from proxy.guard import check_right
 from proxy.rights import Right
 from proxy.rows import RowForm, is_text
-from proxy.streaming import stream_rows
+from proxy.streaming import SubscriptionCursor, stream_rows
 from proxy.upstream import RESULTS_CHARSET, Outcome, collected
 from rewriter.plan import Subscribe
 
@@ -70,13 +70,22 @@ class Receiving:
         session = self._session
         session.subscription = subscription
         try:
-            form = await self.form(subscription.columns, binary=binary)
+            form = await self._form(subscription.columns, binary=binary)
             await stream_rows(subscription, session.writer, form)
         finally:
             session.subscription = None
             await subscription.close(give_back=True)  # nothing is left to close where the stream came to its own end
 
-    async def form(self, columns: tuple[ColumnMeta, ...], *, binary: bool) -> RowForm:
+    async def cursor(self, plan: Subscribe, values: Sequence[object]) -> SubscriptionCursor:
+        """Open a subscription behind a server-side cursor. Nobody is left with one that cannot be sent."""
+        subscription = await self.subscribe(plan, values)
+        try:
+            return SubscriptionCursor(subscription, await self._form(subscription.columns, binary=True))
+        except BaseException:
+            await subscription.close(give_back=True)
+            raise
+
+    async def _form(self, columns: tuple[ColumnMeta, ...], *, binary: bool) -> RowForm:
         """The form in which the client wants its rows. Only the database knows the charset (SET NAMES)."""
         charset = await self._results_charset() if any(map(is_text, columns)) else None
         return RowForm(columns, charset, binary=binary)

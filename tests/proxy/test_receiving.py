@@ -1,0 +1,80 @@
+"""Receiving: what becomes of a subscription that cannot be sent."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mysql_mimic.types import ColumnType
+
+from engine.errors import BackendError
+from engine.model import ColumnMeta, QueueName, SubscribeRequest
+from proxy.errors import ProxyError
+from proxy.receiving import Receiving
+from proxy.upstream import Collected, Outcome
+from rewriter.plan import Subscribe
+
+Q = QueueName("d", "q")
+
+
+class Subscription:
+    """One of the engine's, of a queue with a text: its charset is to be asked for."""
+
+    columns = (ColumnMeta("body", ColumnType.VARCHAR),)
+
+    def __init__(self) -> None:
+        self.closed: list[bool] = []
+
+    async def close(self, *, give_back: bool) -> None:
+        self.closed.append(give_back)
+
+
+def receiving(subscription: Subscription, answer: Collected | Outcome) -> tuple[Receiving, list[SubscribeRequest]]:
+    """What the client's line answers is `answer`; and what the engine was asked for."""
+    asked: list[SubscribeRequest] = []
+
+    async def subscribe(request: SubscribeRequest) -> Subscription:
+        asked.append(request)
+        return subscription
+
+    async def collect(sql: str) -> Collected | Outcome:
+        return answer
+
+    identity = SimpleNamespace(connection_id=7, user="u", host="h")
+    session = SimpleNamespace(identity=identity, rights=None, upstream=SimpleNamespace(collect=collect))
+    engine, traits = SimpleNamespace(subscribe=subscribe), SimpleNamespace(accounts=False)
+    executor: Any = SimpleNamespace(session=session, engine=engine, traits=traits)
+    return Receiving(executor), asked
+
+
+@pytest.mark.parametrize("how", ["cursor", "send"])
+async def test_a_subscription_is_closed_where_the_line_is_lost_before_its_first_row(how):
+    """Else the engine would lease messages to it for ever, and nobody would read them."""
+    subscription = Subscription()
+    subject, _ = receiving(subscription, Outcome(2013, "Lost connection", "HY000"))
+    with pytest.raises(BackendError, match="Lost connection"):
+        if how == "cursor":
+            await subject.cursor(Subscribe(SubscribeRequest(Q)), ())
+        else:
+            await subject.run(Subscribe(SubscribeRequest(Q)))
+    assert subscription.closed == [True]
+
+
+async def test_a_cursor_has_the_charset_that_the_line_tells():
+    subscription = Subscription()
+    subject, asked = receiving(subscription, Collected((), ((b"latin1",),)))
+    cursor = await subject.cursor(Subscribe(SubscribeRequest(Q), ("limit", "wait")), (3.0, b"1.5"))
+    assert [(column.name, column.charset) for column in cursor.columns] == [("body", 8)]  # latin1_swedish_ci
+    assert subscription.closed == []
+    (request,) = asked
+    assert (request.limit, request.wait_seconds, request.connection_id, request.user) == (3, 1.5, 7, "u")
+
+
+@pytest.mark.parametrize("values", [(0.5,), (-1,), (b"x",), ("inf",), (1 << 63,)])
+async def test_a_limit_that_is_none_opens_nothing(values):
+    subject, asked = receiving(Subscription(), Collected((), ()))
+    with pytest.raises(ProxyError) as refused:
+        await subject.subscribe(Subscribe(SubscribeRequest(Q), ("limit",)), values)
+    assert refused.value.errno == 1210
+    assert asked == []
