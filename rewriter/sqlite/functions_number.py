@@ -82,7 +82,7 @@ def _abs(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _mod(x: Expressions, values: list[Typed]) -> Typed:
-    return remainder(x, to_number(x.compilation, values[0]), to_number(x.compilation, values[1]))
+    return remainder(x, values[0], values[1])
 
 
 def _if(x: Expressions, values: list[Typed]) -> Typed:

@@ -145,11 +145,17 @@ def _whole_quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed
 
 @handles(exp.Mod, parts="this expression")
 def _remainder(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    return remainder(x, *_operands(x, node, scope))
+    return remainder(x, *(x.compile(side, scope) for side in (node.this, node.args["expression"])))
 
 
 def remainder(x: Expressions, left: Typed, right: Typed) -> Typed:
     """left % right; the sign is that of the left side."""
+    kinds = {left.type.kind, right.type.kind}
+    if Kind.BITS in kinds and kinds <= _WHOLE:
+        bits = (left.type.kind is Kind.BITS) + 2 * (right.type.kind is Kind.BITS)
+        sql = x.compilation.function(f"qg_remainder({left.sql}, {right.sql}, {bits})")
+        return Typed(sql, BITS if bits & 1 else UNSIGNED_BIGINT if _unsigned(left) else BIGINT)
+    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
     if {left.type.kind, right.type.kind} <= _WHOLE:
         return Typed(f"({left.sql} % {right.sql})", UNSIGNED_BIGINT if _unsigned(left) else BIGINT)
     sql_type = _arithmetic_type("-", left.type, right.type)

@@ -139,6 +139,18 @@ def whole(context: CallContext, sign: str, left: Number, right: Number, bits: in
     return _signed_bits(result) if bits else unsigned(context, _signed_bits(result))
 
 
+def remainder(context: CallContext, left: Number, right: Number, bits: int) -> Number | None:
+    """left % right, with the sign of the left side; `bits` as for `whole`."""
+    left = _without_sign(left) if bits & 1 else left
+    right = _without_sign(right) if bits & 2 else right
+    if not right:
+        return None
+    rest = abs(left) % abs(right)
+    if left < 0:
+        return -rest
+    return _signed_bits(rest) if isinstance(rest, int) else rest
+
+
 def _quotient(left: Number, right: Number) -> Number | None:
     if not right:
         return None

@@ -66,6 +66,7 @@ _STRICT: dict[str, Scalar] = {
     "double_text": numbers.double_text,
     "bits_text": numbers.bits_text,
     "unsigned": numbers.unsigned,
+    "remainder": numbers.remainder,
     "unsigned_prefix": numbers.unsigned_prefix,
     "whole": numbers.whole,
     "shift_right": numbers.shift_right,
