@@ -1,18 +1,19 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
-The subjects latency, schedule and throughput are about the queue and run on each backend; passthrough has rivals
+The subjects latency, schedule, throughput, drain and spark are about the queue, on each backend; passthrough has rivals
 instead (benchmarks/passthrough.py), and a report of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import drain, latency, passthrough, throughput
+from benchmarks import drain, latency, passthrough, spark, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.places import PLACES, Place
 
@@ -28,13 +29,17 @@ SUBJECTS = {
         "A backlog received and acked by four processes, beside four hand-written SKIP LOCKED consumers in the same\n"
         "run. Medians of several turns; the ratio is taken within each turn."
     ),
+    "spark": (
+        "Spark at local[2]: all columns of a queue read in a batch; messages claimed, read and acked as a stream.\n"
+        "Beside Spark's JDBC doing the nearest it can. Medians of several turns; the ratio is taken within each turn."
+    ),
 }
 
 
 def main() -> int:
     """Run what was asked for; progress on standard error, the report on standard output."""
     options = _options()
-    wanted = options.subject or [*SUBJECTS, PASSTHROUGH]
+    wanted = options.subject or _all()
     if subjects := [subject for subject in wanted if subject != PASSTHROUGH]:
         _measure_queue(subjects, options)
     if PASSTHROUGH not in wanted:
@@ -45,6 +50,12 @@ def main() -> int:
         document=options.document,
         earlier=options.earlier,
     )
+
+
+def _all() -> list[str]:
+    """Spark is half a gigabyte: it is measured where it is installed, or asked for by its name."""
+    without = () if importlib.util.find_spec("pyspark") else ("spark",)
+    return [subject for subject in [*SUBJECTS, PASSTHROUGH] if subject not in without]
 
 
 def _measure_queue(subjects: list[str], options: argparse.Namespace) -> None:
@@ -84,6 +95,8 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
         return latency.schedule(place, min(options.messages, 100))
     if subject == "drain":
         return drain.measure(place, options.waiting) if place.server is not None else []
+    if subject == "spark":
+        return spark.measure(place, options.rows, options.waiting)
     return throughput.measure(place, options.backlog)
 
 
@@ -98,7 +111,8 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--backend", action="append", choices=list(PLACES), help="where (default: all)")
     queue.add_argument("--messages", type=int, default=500, help="messages for latency (default: 500)")
     queue.add_argument("--backlog", type=int, default=20_000, help="messages for throughput (default: 20000)")
-    queue.add_argument("--waiting", type=int, default=200_000, help="messages for drain (default: 200000)")
+    queue.add_argument("--waiting", type=int, default=200_000, help="messages for drain, spark (default: 200000)")
+    queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
     _add_passthrough(parser.add_argument_group(PASSTHROUGH))
     options = parser.parse_args()
     for subject in options.subject:
