@@ -142,6 +142,7 @@ async def _accept(
         login_timeout=limits.login_timeout,
         max_packet_bytes=limits.max_packet_size,
         idle_timeout=limits.idle_timeout,
+        allow_drop_table=config.queues.allow_drop_table,
     )
     server.accept_from(place.sockets)
     async with _admin(place, engine, peers, stopping):

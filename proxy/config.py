@@ -275,6 +275,12 @@ class Peering(_Section):
     secret: SecretStr | None = None
 
 
+class Queues(_Section):
+    """What may be done with queues. `allow_drop_table`: DROP TABLE and TRUNCATE TABLE, as with any other table."""
+
+    allow_drop_table: bool = False
+
+
 class Log(_Section):
     """What is logged and how."""
 
@@ -297,6 +303,7 @@ class Config(_Section):
     users: tuple[User, ...] = Field(default=(), strict=False)
     tls: Tls = Tls()
     queue_defaults: Annotated[QueueOptions, BeforeValidator(_queue_options)] = QueueOptions()
+    queues: Queues = Queues()
     limits: Limits = Limits()
     admin: Admin = Admin()
     workers: int = Field(default=1, ge=1, le=64)

@@ -29,6 +29,7 @@ from proxy.looking import Looking
 from proxy.peers import Peers
 from proxy.planning import Planning
 from proxy.receiving import Receiving
+from proxy.removal import check_removal
 from proxy.session import ClientSession
 from proxy.show import (
     PROCESSES_COLUMNS,
@@ -104,12 +105,15 @@ class Executor:
         planning: Planning,
         peers: Peers,
         traits: BackendTraits,
+        *,
+        allow_drop_table: bool = False,
     ) -> None:
         self.session = session
         self.engine = engine
         self.planning = planning
         self.peers = peers
         self.traits = traits
+        self.allow_drop_table = allow_drop_table
 
     @property
     def _looking(self) -> Looking:
@@ -131,6 +135,10 @@ class Executor:
             check_plan(self.session, plan)
             if isinstance(plan, Execute):
                 return replace(plan, warnings=())  # those make it a statement of ours, which is not judged
+        elif isinstance(plan, Passthrough) and plan.effects.removes and not self.allow_drop_table:
+            await self.engine.refresh_catalog()  # what was a queue may be an ordinary table by now
+            plan = self.plan(text)
+            await check_removal(self.session, plan)
         return plan
 
     async def _found(self, text: bytes) -> Plan:

@@ -49,6 +49,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         login_timeout: float,
         max_packet_bytes: int,
         idle_timeout: float,
+        allow_drop_table: bool,
     ) -> None:
         super().__init__(control=peers.registry)
         self._gateway = gateway
@@ -60,6 +61,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         self._login_timeout = login_timeout
         self._max_packet_bytes = max_packet_bytes
         self._idle_timeout = idle_timeout
+        self._allow_drop_table = allow_drop_table
         self._sweeper = Sweeper()
         self._tasks: dict[asyncio.Task[None], PacketStream] = {}
 
@@ -100,7 +102,14 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
             return
         session = opened.session
         stream.set_limits(self._max_packet_bytes)
-        executor = Executor(session, self._engine, self._planning, self._peers, self._gateway.traits)
+        executor = Executor(
+            session,
+            self._engine,
+            self._planning,
+            self._peers,
+            self._gateway.traits,
+            allow_drop_table=self._allow_drop_table,
+        )
 
         async def change_user(payload: bytes) -> None:
             visit.check()

@@ -28,7 +28,7 @@ from rewriter.condition_words import (
     TYPES,
     UNITS,
 )
-from rewriter.errors import SqlSyntaxError, UnsupportedSql
+from rewriter.errors import SqlSyntaxError, StreamIsNoTable, UnsupportedSql
 from rewriter.literals import string_literal
 from rewriter.plan import StreamFilter
 from rewriter.tokens import Kind, Token, identifier_value, string_value
@@ -61,6 +61,7 @@ def stream_filter(tokens: Sequence[Token], text: str, spec: QueueSpec, modes: Co
 
     Raises:
         UnsupportedSql: something that is not of the row alone, or not on the white list.
+        StreamIsNoTable: no column at all, as in WHERE 1 = 0, and not plainly true either.
         UnknownColumn: a name.
         SqlSyntaxError: parentheses that do not match.
     """
@@ -71,9 +72,21 @@ def stream_filter(tokens: Sequence[Token], text: str, spec: QueueSpec, modes: Co
             "A stream's WHERE with bytes that are no characters is not supported; write them as x'...'"
         )
     raw = "NO_BACKSLASH_ESCAPES" in modes
-    parts = _Reader(tokens, spec, raw, say_escape=raw).parts()
+    reader = _Reader(tokens, spec, raw, say_escape=raw)
+    parts = reader.parts()
+    if not reader.looks and not _plainly_true(tokens):
+        raise StreamIsNoTable
     # In that mode ESCAPE '' is an error, and what it says holds anyway.
     return StreamFilter(parts, text, _Reader(tokens, spec, raw).parts() if raw else None)
+
+
+def _plainly_true(tokens: Sequence[Token]) -> bool:
+    """TRUE, 1 and 1 = 1, which programs write where they have no condition. Others without a column are probes."""
+    words = [token.text.upper() for token in tokens if token.text not in ("(", ")")]
+    if len(words) != 3:
+        return words in (["TRUE"], ["1"])
+    left, operator, right = words
+    return operator == "=" and left == right and left not in ("NULL", "?")
 
 
 @dataclass(slots=True)
@@ -88,6 +101,8 @@ class _Reader:
     out: list[str] = field(default_factory=list)
     frames: list[_Frame] = field(default_factory=lambda: [_Frame()])
     like_pending: int = 0
+    looks: bool = False
+    """Whether a column has been named."""
 
     @property
     def frame(self) -> _Frame:
@@ -319,6 +334,7 @@ class _Reader:
         given = tuple(part.lower() for part in parts[:-1])
         if column is None or (given and given != own[-len(given) :]) or len(given) > len(own):
             raise UnknownColumn(f"Unknown column '{'.'.join(parts)}' in 'where clause'")
+        self.looks = True
         self._path(quoted(column.name))
 
     def _path(self, column: str) -> None:

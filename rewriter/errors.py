@@ -30,6 +30,17 @@ class UnsupportedSql(RewriteError):
     sqlstate = "42000"
 
 
+class StreamIsNoTable(UnsupportedSql):
+    """A stream inside another statement, or probed with a condition that looks at no message. Programs that do so take
+    it for a table, which may be read again and thrown away; of a stream those are messages."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown "
+            "away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)"
+        )
+
+
 class UnknownQueue(RewriteError):
     """No queue of that name. Whether there is an ordinary table instead, only the database knows: ask it for `queue`.
 

@@ -173,6 +173,20 @@ def _use(cursor: TokenCursor) -> Statement | None:
     return statement
 
 
+def _set(cursor: TokenCursor) -> Statement | None:
+    """MariaDB's SET STATEMENT ... FOR: a statement of ours behind it is refused, any other is the database's."""
+    if not cursor.accept_words("SET", "STATEMENT"):
+        return None
+    while cursor.token is not None and not cursor.accept_words("FOR"):
+        cursor.take()
+    if cursor.word in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
+        raise UnsupportedSql(
+            "SET STATEMENT ... FOR before this statement on a queue is not supported; send that by itself, "
+            "from MariaDB Connector/J without a query timeout"
+        )
+    return parse_select(cursor) if cursor.word in ("SELECT", "WITH", "TABLE") else None
+
+
 def _explain(cursor: TokenCursor) -> Statement | None:
     cursor.take()
     if cursor.accept_words("DELIVERY", "FOR"):
@@ -188,6 +202,7 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "SHOW": _show,
     "KILL": _kill,
     "USE": _use,
+    "SET": _set,
     "SELECT": parse_select,
     "WITH": parse_select,
     "TABLE": parse_select,

@@ -44,7 +44,7 @@ class Planner:
     def _plan(self, sql: str, context: PlanContext) -> Plan:
         encoded = sql.encode("utf-8", "surrogatepass")
         glance = self._scanner.glance(encoded, context.database)
-        if glance.concern in (Concern.NONE, Concern.TOUCHES):
+        if glance.concern in (Concern.NONE, Concern.TOUCHES) or glance.effects.removes:
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
         # Of the session's own settings a server may be told in an executable comment, as programs do when they begin.
         told = glance.concern is Concern.USE and (b"/*!" in encoded or b"/*M!" in encoded)

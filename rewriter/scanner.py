@@ -88,7 +88,12 @@ _CREATE = _pattern(
     SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END
 )
 _ALTER = _pattern(SPACE + rb"(?:(QUEUE)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
-_DROP = _pattern(SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|" + _words(b"TEMPORARY") + rb"(TABLES?))" + WORD_END)
+_DROP = _pattern(SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END)
+_DROPPED = _pattern(SPACE + rb"(?:IF" + WORD_END + SPACE + rb"EXISTS" + WORD_END + SPACE + rb")?")
+_DROPPED_NAME = _pattern(
+    QUALIFIED + SPACE + rb"(?:(,)" + SPACE + rb"|(?=;|\Z|(?:RESTRICT|CASCADE|WAIT|NOWAIT)" + WORD_END + rb"))"
+)
+_REPLACED = _pattern(SPACE + _words(b"OR", b"REPLACE") + rb"TABLE" + WORD_END + SPACE + QUALIFIED)
 _RENAME = _pattern(SPACE + rb"TABLES?" + WORD_END)
 _TRUNCATE_QUEUE = _pattern(SPACE + rb"QUEUE" + WORD_END + SPACE + IDENTIFIER)
 _TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
@@ -102,6 +107,11 @@ _ANALYZED_WRITE = _pattern(
 )
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
+_QUOTED = rb"'(?>(?:[^'\\]|\\[\s\S]|'')*)'|\"(?>(?:[^\"\\]|\\[\s\S]|\"\")*)\"|`[^`]*+`"
+_FOR = rb"(?<![\w$])FOR" + WORD_END
+_SET_STATEMENT = _pattern(
+    SPACE + rb"STATEMENT" + WORD_END + rb"(?>(?:" + _QUOTED + rb"|(?!" + _FOR + rb")[^'\"`])*)" + _FOR
+)
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
@@ -307,6 +317,8 @@ class StatementScanner:
             return _NOTHING
         if match[1]:
             return _PLAN
+        if (replaced := self._target(_REPLACED.match(sql, end), database)) is not None:
+            return _removal(frozenset((replaced,)))
         return _CATALOG if match[2] else self._table_change(sql)
 
     def _alter(self, sql: bytes, end: int, database: str | None) -> Glance:
@@ -321,7 +333,25 @@ class StatementScanner:
             return _NOTHING
         if match[1]:
             return _PLAN
-        return _CATALOG if match[2] else self._table_change(sql)
+        if match[2] or match[3]:
+            return _CATALOG if match[2] else self._table_change(sql)
+        dropped = self._dropped(sql, match.end(), database)
+        return _removal(dropped) if dropped else self._table_change(sql)
+
+    def _dropped(self, sql: bytes, place: int, database: str | None) -> frozenset[QueueName]:
+        """The queues that DROP TABLE names. Where its names cannot be told, all that are mentioned anywhere."""
+        if not self._mentioned(sql):
+            return frozenset()
+        found: set[QueueName] = set()
+        beginning = _DROPPED.match(sql, place)
+        name = None if beginning is None else _DROPPED_NAME.match(sql, beginning.end())
+        while name is not None:
+            queue = self._target(name, database)
+            found |= set() if queue is None else {queue}
+            if name[3] is None:
+                return frozenset(found)
+            name = _DROPPED_NAME.match(sql, name.end())
+        return self._mentioned(sql) & self._names.all_queues
 
     def _rename(self, sql: bytes, end: int, database: str | None) -> Glance:
         return self._table_change(sql) if _RENAME.match(sql, end) else _NOTHING
@@ -330,9 +360,7 @@ class StatementScanner:
         if _TRUNCATE_QUEUE.match(sql, end):
             return _PLAN
         queue = self._target(_TRUNCATE.match(sql, end), database)
-        if queue is None:
-            return _NOTHING
-        return Glance(Concern.TOUCHES, Effects(uncertain=frozenset((queue,)), catalog=True))
+        return _NOTHING if queue is None else _removal(frozenset((queue,)))
 
     def _table_change(self, sql: bytes) -> Glance:
         """DDL on tables concerns us if it names a queue, or may make one."""
@@ -344,7 +372,12 @@ class StatementScanner:
         return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _NOTHING
 
     def _set(self, sql: bytes, end: int, database: str | None) -> Glance:
-        """Character sets and modes change how the statements to come are to be read."""
+        """Character sets and modes change how the statements to come are to be read. MariaDB's SET STATEMENT ... FOR is
+        what stands behind it."""
+        if (prefix := _SET_STATEMENT.match(sql, end)) is not None:
+            glance = self.glance(sql[prefix.end() :], database)
+            if glance.concern is not Concern.NONE:
+                return glance
         return _USE if _READING.search(sql, end, end + _SEARCH_MAX) else _NOTHING
 
     def _xa(self, sql: bytes, end: int, database: str | None) -> Glance:
@@ -361,6 +394,11 @@ class StatementScanner:
 
     def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
+
+
+def _removal(queues: frozenset[QueueName]) -> Glance:
+    """An ordinary statement that takes all messages of these queues along: the planner's, for it has to be allowed."""
+    return Glance(Concern.PLAN, Effects(uncertain=queues, removes=queues, catalog=True))
 
 
 def merged(effects: list[Effects]) -> Effects:

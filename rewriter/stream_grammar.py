@@ -17,7 +17,7 @@ from engine.errors import EngineError, InvalidOption
 from engine.model import WaitMode
 from engine.options import OptionValue, parse_duration
 from rewriter.condition_words import OPERATORS
-from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.errors import RewriteError, StreamIsNoTable, UnsupportedSql
 from rewriter.settle_grammar import skip_group
 from rewriter.statements import Bound, SelectStream, Statement, StreamClauses, StreamColumn
 from rewriter.tokens import Kind, Token, TokenCursor, string_value, word_set
@@ -60,7 +60,7 @@ def parse_select(cursor: TokenCursor) -> Statement | None:
     node = SelectStream(name, (), StreamClauses(), certain=name.database is not None or _certain_clause(cursor))
     try:
         if nested:
-            raise UnsupportedSql("FROM STREAM inside another statement is not supported; a stream goes to the client")
+            raise StreamIsNoTable
         clauses = take_clauses(cursor)
         cursor.position = 1
         columns = take_columns(cursor)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from engine.options import OF_ONE_QUEUE, OPTIONS
-from proxy.config import Admin, Config, Limits, Log, Peering, Tls, User
+from proxy.config import Admin, Config, Limits, Log, Peering, Queues, Tls, User
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
@@ -21,6 +21,7 @@ def keys() -> Iterator[str]:
     """Every key path that a configuration may hold."""
     yield from Config.model_fields
     yield from (f"limits.{name}" for name in Limits.model_fields)
+    yield from (f"queues.{name}" for name in Queues.model_fields)
     yield from (f"log.{name}" for name in Log.model_fields)
     yield from (f"tls.{name}" for name in Tls.model_fields)
     yield from (f"admin.{name}" for name in Admin.model_fields)
@@ -50,7 +51,7 @@ def test_the_shipped_file_has_no_other_keys():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
     flat = set(data) | {
         f"{section}.{name}"
-        for section in ("admin", "limits", "log", "peers", "queue_defaults", "tls")
+        for section in ("admin", "limits", "log", "peers", "queue_defaults", "queues", "tls")
         for name in data[section]
     }
     assert flat <= set(keys())

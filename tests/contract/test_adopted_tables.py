@@ -31,7 +31,7 @@ def test_vitess_current_layout_is_a_queue(sql, name, stream):
     assert message.replace(" ", "") == '{"a":1}'
     assert sql(f"UPDATE {name} SET time_acked = %s, time_next = NULL WHERE id = 1 AND time_acked IS NULL", 123) == 1
     assert sql(f"ACK {name} 1") == 0
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_vitess_first_layout_is_a_queue(sql, name, stream):
@@ -49,7 +49,7 @@ def test_vitess_first_layout_is_a_queue(sql, name, stream):
         now + 30 * NS <= lease <= time.time_ns() + 30 * NS
     )  # ack_wait doubled each time: the first is ack_wait itself
     assert sql(f"ACK {name} 5") == 1
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_a_reason_that_cannot_be_kept_is_dropped_with_a_warning(sql, name):
@@ -64,7 +64,7 @@ def test_a_reason_that_cannot_be_kept_is_dropped_with_a_warning(sql, name):
     assert sql.rows("SHOW WARNINGS") == []
     assert sql.row(f"SELECT first_error, last_error FROM {name} WHERE id = 1") == ("late", "late")
     assert sql.rows(f"SELECT * FROM STREAM {name} LIMIT 1 NOWAIT") == []
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_the_verbs_know_the_first_layout(sql, name):
@@ -79,13 +79,13 @@ def test_the_verbs_know_the_first_layout(sql, name):
     assert sql.rows(f"SELECT id, epoch FROM STREAM {name} LIMIT 1 WAIT 10") == [(2, 1)]
     assert sql(f"NACK {name} 2") == 1
     assert sql.rows(f"SELECT id, epoch FROM STREAM {name} LIMIT 1 WAIT 10") == [(2, 2)]
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_dropping_the_table_ends_its_streams(sql, name, stream):
     sql(CURRENT.format(name=name, keys=KEYS))
     receiver = stream(f"SELECT * FROM STREAM {name}")
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
     error = receiver.wait_end()
     assert error is not None
     assert error.args[0] == 1146

@@ -142,6 +142,7 @@ def test_a_column_that_a_stream_needs_ends_it_when_dropped(sql, queue, stream):
 def test_a_table_that_goes_ends_its_streams(sql, queue, stream, change):
     q = queue("n INT")
     receiver = stream(f"SELECT n FROM STREAM {q}")
+    sql("SET @queuegate_allow_drop_table = 1")
     sql(change.format(q=q))
     error = receiver.wait_end()
     assert isinstance(error, pymysql.err.MySQLError) and error.args[0] == 1146

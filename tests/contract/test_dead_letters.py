@@ -25,7 +25,7 @@ def queue(queue, gate):
     yield make
     client = Sql(gate.connect())
     for name in made:
-        client(f"DROP TABLE IF EXISTS {name}_dead")
+        client(f"DROP QUEUE IF EXISTS {name}_dead")
     client.close()
 
 

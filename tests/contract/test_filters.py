@@ -110,9 +110,6 @@ CONDITIONS = (
     "id IN (1, 3, 5)",
     "state = 'to_be_fired' AND n > 5",
     "TRUE",
-    "FALSE",
-    "NULL",
-    "'1'",
     "1 = 1",
 )
 

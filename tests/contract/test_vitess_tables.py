@@ -50,19 +50,19 @@ KEYS = "vt_ack_wait=30,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=10000
 @pytest.fixture
 def first(sql):
     """Vitess's first table, as `my_message`."""
-    sql("DROP TABLE IF EXISTS my_message")
+    sql("DROP QUEUE IF EXISTS my_message")
     sql(FIRST)
     yield "my_message"
-    sql("DROP TABLE my_message")
+    sql("DROP QUEUE my_message")
 
 
 @pytest.fixture
 def newest(sql):
     """Vitess's newest table, as `my_message`."""
-    sql("DROP TABLE IF EXISTS my_message")
+    sql("DROP QUEUE IF EXISTS my_message")
     sql(NEWEST)
     yield "my_message"
-    sql("DROP TABLE my_message")
+    sql("DROP QUEUE my_message")
 
 
 def row(sql, identity):
@@ -211,7 +211,7 @@ def test_ids_may_count_themselves(sql, name, stream, layout):
     sql(f"INSERT INTO {name} (message) VALUES ('5')")
     assert sql.value("SELECT LAST_INSERT_ID()") == 7
     assert receiver.wait(5)[4] == (7,)
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_a_first_layout_with_columns_of_the_users_own(sql, name, stream):
@@ -221,7 +221,7 @@ def test_a_first_layout_with_columns_of_the_users_own(sql, name, stream):
     assert receiver.columns == ["id", "tenant", "body"]
     sql(f"INSERT INTO {name} (id, tenant, body) VALUES (1, 2, 'b')")
     assert receiver.wait(1) == [(1, 2, "b")]
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 FIRST_COLUMNS = ["id", "time_next", "epoch", "time_created", "time_acked"]
@@ -266,7 +266,7 @@ def test_the_first_layouts_delay_doubles_from_ack_wait(sql, name):
         slack = NS // 500  # the embedded database counts milliseconds
         assert before + 10 * 2**epoch * NS - slack <= lease <= after + 10 * 2**epoch * NS + slack
         sql(f"UPDATE {name} SET time_next = 0 WHERE id = 1")
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_the_queues_designs_create_queue(sql):

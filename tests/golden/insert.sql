@@ -53,12 +53,65 @@ INSERT INTO größe (payload) VALUES ('a')
 TRUNCATE TABLE q
 --> pass through
 --> uncertain shop.q
+--> removes shop.q
 --> catalog
 
 -- DROP TABLE
 DROP TABLE IF EXISTS account, q
 --> pass through
+--> uncertain shop.q
+--> removes shop.q
 --> catalog
+
+-- DROP TABLE, several
+DROP TABLES `shop`.`q` , other CASCADE;
+--> pass through
+--> uncertain shop.q
+--> removes shop.q
+--> catalog
+
+-- DROP TABLE, names that cannot be told
+DROP TABLE account q
+--> pass through
+--> uncertain shop.q
+--> removes shop.q
+--> catalog
+
+-- DROP TABLE with a time limit
+SET STATEMENT max_statement_time=5, sql_mode='FOR q' FOR DROP TABLE q
+--> pass through
+--> uncertain shop.q
+--> removes shop.q
+--> catalog
+
+-- TRUNCATE TABLE with a time limit
+SET STATEMENT max_statement_time=5 FOR TRUNCATE TABLE shop.q
+--> pass through
+--> uncertain shop.q
+--> removes shop.q
+--> catalog
+
+-- CREATE OR REPLACE TABLE
+CREATE OR REPLACE TABLE q (a INT)
+--> pass through
+--> uncertain shop.q
+--> removes shop.q
+--> catalog
+
+-- DROP TABLE of another, with the queue's name in it
+DROP TABLE account /* not q */
+--> pass through
+--> catalog
+
+-- DROP TEMPORARY TABLE
+DROP TEMPORARY TABLE q
+--> pass through
+--> catalog
+
+-- INSERT with a time limit
+SET STATEMENT max_statement_time=5 FOR INSERT INTO q (payload) VALUES (1)
+--> pass through
+--> touched shop.q
 
 -- DROP DATABASE
 DROP DATABASE shop

@@ -293,19 +293,39 @@ SELECT * FROM STREAM q LIMIT 5 OFFSET 10
 
 -- in a subquery
 SELECT * FROM (SELECT * FROM STREAM q) AS x
---> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
 
 -- in parentheses
 (SELECT * FROM STREAM q)
---> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
+
+-- as Spark JDBC probes a query
+SELECT * FROM (SELECT * FROM STREAM q) SPARK_GEN_SUBQ_0 WHERE 1=0
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
+
+-- as Spark JDBC probes a table
+SELECT * FROM STREAM q WHERE 1=0
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
+
+-- a condition that looks at no message
+SELECT * FROM STREAM q WHERE (0 = 1) LIMIT 1
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
+
+-- a condition of bound values alone
+SELECT * FROM STREAM q WHERE ? = 1
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
+
+-- with a time limit
+SET STATEMENT max_statement_time=5 FOR SELECT * FROM STREAM q WHERE user_id = 1
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
 
 -- with a common table expression
 WITH x AS (SELECT 1) SELECT * FROM STREAM q
---> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
 
 -- explained
 EXPLAIN SELECT * FROM STREAM q
---> error 1235 (42000): FROM STREAM inside another statement is not supported; a stream goes to the client
+--> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
 
 -- no column
 SELECT FROM STREAM q

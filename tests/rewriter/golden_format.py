@@ -140,6 +140,7 @@ def _effects(effects: Effects) -> list[str]:
     lines += [f"changed {queue}: {', '.join(map(repr, ids))}" for queue, ids in effects.changed]
     lines += [f"rejected {queue}" for queue in sorted(effects.rejected)]
     lines += [f"uncertain {queue}" for queue in sorted(effects.uncertain)]
+    lines += [f"removes {queue}" for queue in sorted(effects.removes)]
     lines += ["catalog"] if effects.catalog else []
     lines += [f"transaction {effects.transaction.value}"] if effects.transaction else []
     return lines

@@ -156,11 +156,10 @@ def test_use() -> None:
         (b"UPDATE q SET time_next = 0", Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)))),
         (b"DELETE FROM q WHERE id = 5", Effects(settled=((Q, (5,)),))),
         (b"DELETE FROM q WHERE payload = 'a'", Effects(uncertain=frozenset((Q,)))),
-        (b"DROP TABLE q", Effects(catalog=True)),
+        (b"DROP TEMPORARY TABLE q", Effects(catalog=True)),
         (b"DROP DATABASE elsewhere", Effects(catalog=True)),
         (b"CREATE TABLE copy LIKE q", Effects(catalog=True)),
         (b"CREATE TABLE m (a INT) COMMENT='vitess_message'", Effects(catalog=True)),
-        (b"TRUNCATE q", Effects(uncertain=frozenset((Q,)), catalog=True)),
         (b"ANALYZE FORMAT=JSON UPDATE q SET a = 1", Effects(touched=frozenset((Q,)), uncertain=frozenset((Q,)))),
         (
             b"INSERT INTO q (a) VALUES (1); DELETE FROM q WHERE id = 5; SELECT 1",
@@ -170,6 +169,14 @@ def test_use() -> None:
 )
 def test_effects_of_what_passes(sql: bytes, effects: Effects) -> None:
     assert SCANNER.glance(sql, "shop") == Glance(Concern.TOUCHES, effects)
+
+
+@pytest.mark.parametrize(
+    "sql", [b"DROP TABLE a, q", b"TRUNCATE q", b"SET STATEMENT a = 'FOR' FOR DROP TABLES IF EXISTS q"]
+)
+def test_what_would_take_all_messages_along_has_to_be_allowed(sql: bytes) -> None:
+    gone = frozenset((Q,))
+    assert SCANNER.glance(sql, "shop") == Glance(Concern.PLAN, Effects(uncertain=gone, removes=gone, catalog=True))
 
 
 @pytest.mark.parametrize(
