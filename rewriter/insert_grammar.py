@@ -9,6 +9,7 @@ is the database's as it stands.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rewriter.errors import RewriteError, UnsupportedSql
@@ -66,11 +67,12 @@ def _take_insert(cursor: TokenCursor) -> InsertQueue | None:
     if assigns:
         columns, values, place = _take_assignments(cursor)
         places: tuple[int, ...] = (place,)
+        nulls = _nulls(values)
     elif cursor.at_symbol("("):
         columns, place = _take_columns(cursor)
         if not (cursor.accept_words("VALUES") or cursor.accept_words("VALUE")) or not columns:
             return None
-        values, ends = _take_rows(cursor)
+        values, ends, nulls = _take_rows(cursor)
         places = (place, *ends)
     else:
         return None
@@ -79,7 +81,9 @@ def _take_insert(cursor: TokenCursor) -> InsertQueue | None:
     if cursor.word not in ("", "ON", "RETURNING", "AS"):
         return None
     returns = any(token.word == "RETURNING" for token in cursor.tokens[cursor.position :])
-    return InsertQueue(name, cursor.sql, columns, values, places, assigns, changes, ignores, returns, group)
+    return InsertQueue(
+        name, cursor.sql, columns, values, places, assigns, changes, ignores, returns, group, tuple(nulls)
+    )
 
 
 def _take_columns(cursor: TokenCursor) -> tuple[tuple[str, ...], int]:
@@ -95,10 +99,11 @@ def _take_columns(cursor: TokenCursor) -> tuple[tuple[str, ...], int]:
     return tuple(names), _close(cursor)
 
 
-def _take_rows(cursor: TokenCursor) -> tuple[tuple[tuple[Token, ...], ...], list[int]]:
-    """The values of the first row, and where each row ends in the text."""
+def _take_rows(cursor: TokenCursor) -> tuple[tuple[tuple[Token, ...], ...], list[int], list[tuple[int, Token]]]:
+    """The values of the first row, where each row ends in the text, and which values are plainly NULL."""
     first: tuple[tuple[Token, ...], ...] = ()
     places: list[int] = []
+    nulls: list[tuple[int, Token]] = []
     while True:
         cursor.take_symbol("(")
         row: list[tuple[Token, ...]] = []
@@ -108,8 +113,13 @@ def _take_rows(cursor: TokenCursor) -> tuple[tuple[tuple[Token, ...], ...], list
                 break
         places.append(_close(cursor))
         first = first or tuple(row)
+        nulls += _nulls(row)
         if not cursor.accept_symbol(","):
-            return first, places
+            return first, places, nulls
+
+
+def _nulls(row: Sequence[tuple[Token, ...]]) -> list[tuple[int, Token]]:
+    return [(number, value[0]) for number, value in enumerate(row) if len(value) == 1 and value[0].word == "NULL"]
 
 
 def _take_assignments(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[tuple[Token, ...], ...], int]:

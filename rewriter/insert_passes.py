@@ -1,13 +1,14 @@
 """INSERT into a known queue, in the table's terms.
 
-Only Vitess's first layout needs anything: its times and its epoch have no defaults, and Vitess's proxy filled them in.
+Vitess's first layout needs its times and its epoch, which have no defaults, and Vitess's proxy filled them in. And who
+names `state`, which nobody can set, names every column: NULLs of the queue's own columns then stand for nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.model import Layout, QueueSpec
+from engine.model import SYSTEM_COLUMNS, Layout, QueueSpec
 from rewriter.plan import Effects, Execute, Passthrough, Plan
 from rewriter.statements import InsertQueue
 
@@ -16,6 +17,8 @@ def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
     """The INSERT with what its table cannot do without; unchanged where nothing is missing."""
     effects = insert_effects(statement, spec)
     named = {column.lower() for column in statement.columns}
+    if "state" in named and "state" not in (column.lower() for column in spec.message_columns):
+        return Execute(with_defaults(statement), effects)
     missing = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
     return Execute(with_columns(statement, missing), effects) if missing else Passthrough(effects)
 
@@ -33,6 +36,17 @@ def insert_effects(statement: InsertQueue, spec: QueueSpec) -> Effects:
     if statement.changes:
         return Effects(touched=queue, uncertain=queue)
     return Effects(touched=queue, tally=(spec.name, "enqueued"))
+
+
+def with_defaults(statement: InsertQueue) -> str:
+    """The statement's text with DEFAULT for each NULL of the queue's own columns, as if they had not been named."""
+    own = [column.lower() in SYSTEM_COLUMNS for column in statement.columns]
+    parts, end = [], 0
+    for number, token in statement.nulls:
+        if number < len(own) and own[number]:
+            parts += [statement.sql[end : token.start], "DEFAULT"]
+            end = token.end
+    return "".join((*parts, statement.sql[end:]))
 
 
 def with_columns(statement: InsertQueue, added: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from rewriter.lexical import (
     QUALIFIED,
     SPACE,
     WORD_END,
+    WORDS,
     leading_verb,
     split_statements,
 )
@@ -74,6 +75,7 @@ _SYSTEM_TABLE = _pattern(
     rb"queuegate[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:queues|subscriptions|in_flight)" + WORD_END
 )
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
+_COLUMNS = _pattern(SPACE + rb"\(([^()]*+)\)")
 _UPDATE = _pattern(
     SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
     + rb"(?:(?:AS" + WORD_END + SPACE + rb")?" + IDENTIFIER + SPACE + rb")?SET" + WORD_END
@@ -251,15 +253,21 @@ class StatementScanner:
         return None if match is None else self._names.queue(match[1], match[2], database)
 
     def _insert(self, sql: bytes, end: int, database: str | None) -> Glance:
-        queue = self._target(_INSERT.match(sql, end), database)
-        if queue is None:
+        match = _INSERT.match(sql, end)
+        queue = self._target(match, database)
+        if match is None or queue is None:
             return _NOTHING
         lowered = sql[-_SEARCH_MAX:].lower()
         if b"after" in lowered and _AFTER_GROUP.search(lowered):
             return Glance(Concern.PLAN, self._inserts[queue].effects)
-        if b"duplicate" in lowered:
-            return Glance(self._inserts[queue].concern, self._changes[queue])
-        return self._inserts[queue]
+        glance = (
+            Glance(self._inserts[queue].concern, self._changes[queue])
+            if b"duplicate" in lowered
+            else self._inserts[queue]
+        )
+        if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_state(sql, match.end()):
+            return replace(glance, concern=Concern.PLAN)
+        return glance
 
     def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
         queue = self._target(_INSERT.match(sql, end), database)
@@ -394,6 +402,12 @@ class StatementScanner:
 
     def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
+
+
+def _names_state(sql: bytes, place: int) -> bool:
+    """Whether the list of columns that begins here has the one that nobody can set."""
+    columns = _COLUMNS.match(sql, place)
+    return columns is not None and b"state" in WORDS.findall(columns[1].lower())
 
 
 def _removal(queues: frozenset[QueueName]) -> Glance:

@@ -85,7 +85,8 @@ class AfterGroup:
 
 @dataclass(frozen=True, slots=True)
 class InsertQueue:
-    """INSERT or REPLACE with named columns. `values` are those of the first row, as tokens.
+    """INSERT or REPLACE with named columns. `values` are those of the first row, as tokens; `nulls` are all that are
+    plainly NULL, each with the number of its column.
 
     `places` are where more can be added in the text: to the list of columns, then to each row; with `assigns`
     (INSERT ... SET) only behind the last assignment. `changes`: it may change rows that exist. `returns`: it has a
@@ -102,6 +103,7 @@ class InsertQueue:
     ignores: bool
     returns: bool
     group: AfterGroup | None = None
+    nulls: tuple[tuple[int, Token], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

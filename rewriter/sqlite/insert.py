@@ -124,9 +124,10 @@ class _InsertBuilder:
         columns = self.columns() if nodes or self.names else []
         if len(nodes) != len(columns):
             raise SqlError(1136, "Column count doesn't match value count at row 1")
-        for column, node in zip(columns, nodes, strict=True):
+        given = [(column, node) for column, node in zip(columns, nodes, strict=True) if not is_default(node)]
+        for column, node in given:
             self._give(column, node)
-        self._fill_rest({column.name for column in columns})
+        self._fill_rest({column.name for column, _ in given})
         if self.targets:
             listed = ", ".join(quote(column.name) for column in self.targets)
             values = ", ".join(self.given[column.name.lower()].sql for column in self.targets)
@@ -173,10 +174,6 @@ class _InsertBuilder:
         return self.compilation.function(f"qg_seen({sql})") if position == 0 else sql
 
     def _give(self, column: Column, node: exp.Expression) -> None:
-        if is_default(node):
-            if column.generated is None and not column.auto_increment:
-                self._set(column, stored(self.expressions, column, default_value(self.expressions, self.table, column)))
-            return
         if column.generated is not None:
             self._refuse_generated(column)
             return

@@ -150,3 +150,33 @@ def test_ids_of_any_key_type(sql, queue, kind):
     assert sql(f"ACK {q} %s", ids[0]) == 1
     assert sql(f"ACK {q} %s, %s", *ids) == 1
     assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE state = 'acked'") == 2
+
+
+def test_who_names_every_column_leaves_the_queues_own_to_their_defaults(sql, queue, stream):
+    """Spark's JDBC catalog writes NULL for each column that a DataFrame does not have."""
+    q = queue("user_id INT, payload VARCHAR(100)")
+    receiver = stream(f"SELECT user_id, payload, priority FROM STREAM {q}")
+    columns = sql.column(f"SHOW COLUMNS FROM {q}")
+    given = {"user_id": "7", "payload": "'all'"}
+    row = ", ".join(given.get(column, "NULL") for column in columns)
+    names = ", ".join(f"`{column}`" for column in columns)
+    assert sql(f"INSERT INTO {q} ({names}) VALUES ({row}), ({row})") == 2
+    assert receiver.wait(2) == [(7, "all", 50)] * 2
+    given["time_scheduled"] = str(2 * 10**18)  # then time_next is that time, not now
+    row = ", ".join(given.get(column, "NULL") for column in columns)
+    sql(f"INSERT INTO {q} ({names}) VALUES ({row})")
+    assert sql.row(f"SELECT id, time_next, state FROM {q} WHERE epoch = 0") == (3, 2 * 10**18, "to_be_fired")
+    assert sql.error(f"INSERT INTO {q} ({names}) VALUES ({row.replace('NULL', '1')})")[0] != 0
+
+
+def test_a_null_that_does_not_come_with_every_column_is_the_databases_business(sql, queue):
+    q = queue("payload VARCHAR(100)")
+    assert sql.error(f"INSERT INTO {q} (priority, payload) VALUES (NULL, 'a')")[0] == 1048
+
+
+def test_a_default_that_is_another_column_follows_it_where_it_is_spelled_out(sql, name):
+    sql(f"CREATE TABLE {name} (a INT DEFAULT 1, b INT DEFAULT (a + 1), c INT NOT NULL DEFAULT 7)")
+    sql(f"INSERT INTO {name} (a, b, c) VALUES (5, DEFAULT, DEFAULT), (DEFAULT, DEFAULT, 8)")
+    assert sql.rows(f"SELECT a, b, c FROM {name} ORDER BY c") == [(5, 6, 7), (1, 2, 8)]
+    assert sql.error(f"INSERT INTO {name} (c, b) VALUES (NULL, DEFAULT)")[0] == 1048
+    sql(f"DROP TABLE {name}")

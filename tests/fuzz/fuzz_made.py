@@ -37,6 +37,7 @@ _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROL
 _ALWAYS = (
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
     rb"SELECT @@character_set_client, @@sql_mode, DATABASE\(\)",
+    rb"SELECT @queuegate_allow_drop_table",
     rb"SHOW CREATE TABLE " + _TABLE,  # of SHOW CREATE QUEUE
     rb"SELECT 1 FROM " + _TABLE + rb" LIMIT 0",  # whether there is such a table
     rb"SELECT \* FROM " + _NAME + rb" LIMIT 0",  # of COM_FIELD_LIST

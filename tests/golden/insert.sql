@@ -217,3 +217,13 @@ INSERT INTO my_message (id, message) SELECT id, payload FROM account
 INSERT INTO my_message (id, message VALUES (1, 'a')
 --> pass through
 --> touched shop.my_message
+
+-- every column named, as Spark's JDBC catalog does
+INSERT INTO `shop`.`q` (`id`,`priority`,`time_next`,`state`,`payload`,`user_id`) VALUES (NULL,NULL,NULL,NULL,'NULL',NULL), (7, 1, null, NULL, CONCAT('a', NULL), 2)
+--> execute: INSERT INTO `shop`.`q` (`id`,`priority`,`time_next`,`state`,`payload`,`user_id`) VALUES (DEFAULT,DEFAULT,DEFAULT,DEFAULT,'NULL',NULL), (7, 1, DEFAULT, DEFAULT, CONCAT('a', NULL), 2)
+--> touched shop.q
+
+-- a NULL of a column of one's own, and of some columns only
+INSERT INTO q (time_next, payload) VALUES (NULL, 'state')
+--> pass through
+--> touched shop.q

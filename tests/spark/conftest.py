@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import toolchains
-from servers import ROOT
+from jdbc_sources import MARIADB, MYSQL, Driver, Jdbc
+from servers import ROOT, Gate, MariaDb, Sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,3 +84,29 @@ def spark(_environment: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     process = gateway.proc
     process.stdin.close()  # what tells spark-submit to end
     process.wait(STOP_SECONDS)
+
+
+# --- JDBC
+
+
+@pytest.fixture(params=[MYSQL, MARIADB], ids=lambda driver: driver.name)
+def driver(request: pytest.FixtureRequest) -> Driver:
+    """Each of the two drivers, by the form of URL that Spark takes for a MySQL server."""
+    found: Driver = request.param
+    return found
+
+
+@pytest.fixture
+def jdbc(spark: SparkSession, gate: Gate, driver: Driver, sql: Sql) -> Jdbc:
+    """Spark JDBC at the proxy."""
+    return Jdbc(spark, driver, gate.port, gate.database, sql)
+
+
+@pytest.fixture
+def direct(spark: SparkSession, mariadb: MariaDb, driver: Driver) -> Iterator[Jdbc]:
+    """Spark JDBC at a MariaDB itself, with nothing of ours in between: what all must agree with."""
+    with mariadb.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE IF NOT EXISTS direct CHARACTER SET utf8mb4")
+    client = Sql(mariadb.connect(database="direct"))
+    yield Jdbc(spark, driver, mariadb.port, "direct", client)
+    client.close()
