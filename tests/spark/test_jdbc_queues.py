@@ -107,7 +107,7 @@ def test_overwrite_without_truncate_leaves_an_ordinary_table(jdbc, three):
 
 def test_the_catalogs_drop_leaves_the_queue(jdbc, gate, three):
     table = f"{jdbc.catalog()}.{gate.database}.{three}"
-    with pytest.raises(Exception, match="FAILED_JDBC.DROP_TABLE"):  # what the database said is among its causes
+    with pytest.raises(Exception, match=r"FAILED_JDBC\.DROP_TABLE"):  # what the database said is among its causes
         jdbc.spark.sql(f"DROP TABLE {table}")
     assert jdbc.sql.value(f"SELECT COUNT(*) FROM {three}") == 3
 

@@ -27,9 +27,22 @@ VALUES = [
         datetime.datetime(1999, 1, 1, 12), datetime.datetime(1999, 12, 31, 1, 2, 3),
     ),
 ]  # fmt: skip
-TYPES = (
-    "int bigint smallint tinyint float double longtext bit(1) blob decimal(38,10) decimal(10,2) date timestamp datetime"
-).split()
+TYPES = [
+    "int",
+    "bigint",
+    "smallint",
+    "tinyint",
+    "float",
+    "double",
+    "longtext",
+    "bit(1)",
+    "blob",
+    "decimal(38,10)",
+    "decimal(10,2)",
+    "date",
+    "timestamp",
+    "datetime",
+]
 
 
 @pytest.fixture
