@@ -147,7 +147,7 @@ class _Writer(DataSourceArrowWriter):
         return _Message(self._core.write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._core.commit(_values(messages))
+        self._core.commit(_all_values(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._core.abort(_values(messages))
@@ -161,7 +161,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
         return _Message(self._core.write(iterator, _query()))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._core.commit(_values(messages), batchId)
+        self._core.commit(_all_values(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._core.abort(_values(messages), batchId)
@@ -182,6 +182,13 @@ def _most(limit: ReadLimit) -> int | None:
 def _values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
     """Of the tasks that told something; a task that failed told nothing."""
     return [message.value for message in messages if isinstance(message, _Message)]
+
+
+def _all_values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
+    """Of a job whose tasks have all told something, which is when Spark commits: none may be left out."""
+    values = _values(messages)
+    assert len(values) == len(messages), "Spark commits a write of which a task told nothing"
+    return values
 
 
 def _query() -> str:

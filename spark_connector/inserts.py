@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import pyarrow as pa
 
@@ -11,6 +12,13 @@ from spark_connector.write_plan import WritePlan
 
 STATEMENT_CHARACTERS = 1_000_000  # where a statement ends: far below any max_allowed_packet, whatever the bytes of each
 PIECE_BYTES = 4_000_000  # of a batch, that are texts at the same time
+
+
+def begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch] | None:
+    """The same, once the first row is there; None where there is none: many partitions of a shuffle are empty."""
+    rest = iter(batches)
+    first = next((batch for batch in rest if batch.num_rows), None)
+    return None if first is None else pieces(chain([first], rest))
 
 
 def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from spark_connector import publish_log, stage
 from spark_connector.client import Client, quoted, told
 from spark_connector.columns import Field
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
-from spark_connector.inserts import pieces, rows, statements
+from spark_connector.inserts import begun, rows, statements
 from spark_connector.line import Line
 from spark_connector.options import Address, WriteOptions
 from spark_connector.publish_log import LOG, Publication
@@ -24,6 +24,7 @@ from spark_connector.write_plan import WritePlan, plan
 
 PATIENCE_SECONDS = 60.0  # so long a publication is tried again where the connection was lost, be it in COMMIT
 _MODES = "STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+_NONE = Staged(0, 0)
 _TABLES = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN (%s, %s)"""
 
@@ -72,10 +73,12 @@ class _Direct:
         self._address, self._plan, self._batch_size = address, what, batch_size
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        if (some := begun(batches)) is None:
+            return _NONE
         head = f"INSERT INTO {quoted(self._plan.queue)} ({self._plan.names})"
         count = 0
         with _connected(self._address, self._plan.queue, "rows of earlier statements are in the queue") as client:
-            for batch in pieces(batches):
+            for batch in some:
                 texts = rows(batch, self._plan, client.now_ns)
                 for text in statements(head, texts, self._plan.on_duplicate, self._batch_size):
                     client.transaction(partial(client.execute, text))
@@ -96,10 +99,12 @@ class _Through:
         self._address, self._plan, self._batch_size = address, what, batch_size
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        if (some := begun(batches)) is None:
+            return _NONE
         with _connected(self._address, self._plan.queue) as client:
             number = stage.attempt(client.now_ns())
             try:
-                return stage.put(client, self._plan, batches, number, self._batch_size)
+                return stage.put(client, self._plan, some, number, self._batch_size)
             except BaseException:
                 _if_possible(lambda: stage.forget(client, self._plan, [Staged(number, 0)]))
                 raise

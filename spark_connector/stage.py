@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_connector.client import Client, quoted
 from spark_connector.columns import Column
 from spark_connector.errors import WriteError
-from spark_connector.inserts import pieces, rows, statements
+from spark_connector.inserts import rows, statements
 from spark_connector.write_plan import WritePlan
 
 PREFIX = "queuegate_spark_stage_"
@@ -44,12 +44,12 @@ class Staged:
 
 def name(plan: WritePlan) -> str:
     """The stage table of a plan: one for each set of columns and types that is written to a queue."""
-    shape = repr((plan.queue, [(c.name, c.type, c.collation, _nullable(c)) for c in plan.columns]))
+    shape = repr((plan.queue, [(c.name, c.type, c.collation) for c in plan.columns]))
     return PREFIX + hashlib.sha256(shape.encode()).hexdigest()[:16]
 
 
 def define(client: Client, plan: WritePlan) -> None:
-    """Makes the table where there is none. Raises pymysql's errors."""
+    """Makes the table where there is none; what may not be NULL was looked at before. Raises pymysql's errors."""
     columns = ", ".join(_declared(column) for column in plan.columns)
     client.execute(
         f"CREATE TABLE IF NOT EXISTS {quoted(name(plan))} ({_ATTEMPT} BIGINT NOT NULL, {_SEQ} BIGINT NOT NULL, "
@@ -59,11 +59,7 @@ def define(client: Client, plan: WritePlan) -> None:
 
 def _declared(column: Column) -> str:
     collation = f" COLLATE {column.collation}" if column.collation else ""
-    return f"{quoted(column.name)} {column.type}{collation} {'NULL' if _nullable(column) else 'NOT NULL'}"
-
-
-def _nullable(column: Column) -> bool:
-    return column.nullable or column.auto
+    return f"{quoted(column.name)} {column.type}{collation} NULL"
 
 
 def attempt(now: int) -> int:
@@ -80,7 +76,7 @@ def put(client: Client, plan: WritePlan, batches: Iterable[pa.RecordBatch], numb
     """Puts rows where only their attempt's number finds them; each statement is a transaction."""
     count = 0
     head = f"INSERT INTO {quoted(name(plan))} ({_ATTEMPT}, {_SEQ}, {plan.names})"
-    for batch in pieces(batches):
+    for batch in batches:
         numbered = [f"{number},{count + place},{row}" for place, row in enumerate(rows(batch, plan, client.now_ns))]
         for statement in statements(head, numbered, "", most):
             client.transaction(partial(client.execute, statement))

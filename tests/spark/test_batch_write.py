@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from decimal import Decimal
+
 import pytest
 
 
@@ -36,3 +39,55 @@ def test_a_job_that_fails_half_way_shows_nothing(spark, write, sql, queue):
     with pytest.raises(Exception, match="the last row"):
         write(rows, name)
     assert sql.value(f"SELECT COUNT(*) FROM {name}") == 0
+
+
+@pytest.fixture
+def new_york(spark):
+    """A session in another time zone than UTC."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_sparks_types_arrive_as_they_are(spark, write, sql, queue, new_york):
+    name = queue(
+        "i SMALLINT, b BIT(1), d DOUBLE, f FLOAT, n DECIMAL(10,3), s VARCHAR(20), x VARBINARY(9), t TIMESTAMP(6) NULL, "
+        "l DATETIME(6), y DATE, j JSON, e ENUM('on','off')"
+    )
+    frame = spark.sql("""
+        SELECT 7Y AS i, true AS b, 0.1D AS d, 0.5F AS f, 12.34BD AS n, 'it''s \\\\ 日本' AS s, X'00FF' AS x,
+          TIMESTAMP'2026-07-01 12:00:00.000001' AS t, TIMESTAMP_NTZ'2026-07-01 12:00:00' AS l, DATE'2026-07-01' AS y,
+          to_json(named_struct('a', array(1, 2))) AS j, 'off' AS e, TIMESTAMP'2100-01-01 00:00:00' AS time_scheduled
+        UNION ALL SELECT null, null, null, null, null, null, null, null, null, null, null, null, current_timestamp()
+    """)
+    write(frame.coalesce(1), name)
+    sql("SET time_zone = '+00:00'")
+    first, second = sql.rows(f"SELECT i, b, d, f, n, s, x, t, l, y, j, e, time_scheduled FROM {name} ORDER BY id")
+    assert first == (
+        7, b"\1", 0.1, 0.5, Decimal("12.340"), "it's \\ 日本", b"\0\xff", datetime(2026, 7, 1, 16, 0, 0, 1),
+        datetime(2026, 7, 1, 12), date(2026, 7, 1), '{"a":[1,2]}', "off", 4_102_462_800 * 10**9,
+    )  # fmt: skip
+    assert second[:-1] == (None,) * 12
+
+
+def test_what_cannot_be_written_is_told_in_one_line(spark, write, queue):
+    name = queue("payload VARCHAR(3)")
+    frame = spark.range(1).selectExpr("named_struct('a', 1) AS payload")
+    with pytest.raises(Exception, match=r"payload is struct<a:int> in the DataFrame .* make it text with to_json\(\)"):
+        write(frame, name)
+    with pytest.raises(Exception, match=r"no column value: drop it, or rename it .*withColumnRenamed"):
+        write(spark.sql("SELECT 'a' AS value"), name)
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        write(spark.sql("SELECT 'a' AS payload"), name, mode="overwrite")
+    with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        write(spark.sql("SELECT 'a' AS payload"), name, mode="errorifexists")
+    with pytest.raises(Exception, match=r"column payload \(varchar\(3\)\) is too long in a row; nothing of this write"):
+        write(spark.sql("SELECT 'abcd' AS payload"), name)
+
+
+def test_a_job_that_is_run_again_as_the_same_version_adds_nothing(spark, write, sql, queue):
+    name = queue("n BIGINT")
+    for version in (1, 1, 2):
+        write(spark.range(100, numPartitions=2).selectExpr("id AS n"), name, txnAppId="nightly", txnVersion=version)
+    assert sql.value(f"SELECT COUNT(*) FROM {name}") == 200
