@@ -20,7 +20,7 @@ from typing import Any
 
 from pymysql.converters import escape_string
 
-from spark_connector.client import Client, quoted
+from spark_connector.client import Client, placed, quoted
 from spark_connector.due import Found
 from spark_connector.errors import ConnectorError, QueueError
 from spark_connector.queue import Queue
@@ -73,11 +73,11 @@ class Claims:
     def __init__(self, queue: Queue, group: str) -> None:
         self.queue, self.group = queue, group
         self.table = quoted(table_name(queue.name))
-        self._claims = _formatted(self.table)
-        self._messages = _formatted(queue.quoted)
+        self._claims = placed(table_name(queue.name))
+        self._messages = placed(queue.name)
         # The claims first and the messages by their key, however few there are: a database that reads a small table
         # whole would wait for whoever has locked any row of it.
-        by_id = f"{self._messages} AS q FORCE INDEX ({_formatted(quoted(queue.id_key))}) ON q.id = c.id"
+        by_id = f"{self._messages} AS q FORCE INDEX ({placed(queue.id_key)}) ON q.id = c.id"
         self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
         self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
         self._held = f"FROM {self._both} WHERE {_HELD} AND {_BETWEEN}"
@@ -167,13 +167,13 @@ class Claims:
         return int(client.value(f"SELECT COUNT(*) FROM {self._claims} WHERE grp = %s", (self.group,)))
 
     def select(self, columns: str) -> str:
-        """The statement that reads messages of a run in their order. Its values: group, seq, first, end.
+        """The statement that reads `columns` (arrow.select_list) of a run in its order. Values: group, seq, first, end.
 
         Acked ones too: a micro-batch that is repeated has the same rows. Only what was rejected meanwhile is left out,
         which is how a message that no job survives is got rid of.
         """
         return (
-            f"SELECT {_formatted(columns)} FROM {self._both}"
+            f"SELECT {columns} FROM {self._both}"
             " WHERE c.grp = %s AND c.seq = %s AND c.place >= %s AND c.place < %s"
             f" AND (q.time_acked IS NOT NULL OR q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS}) ORDER BY c.place"
         )
@@ -197,7 +197,7 @@ def prepare(client: Client, queue: Queue) -> None:
 
 def clean(client: Client, queue: Queue, before: int) -> int:
     """Forget claims made before that time (ns), whoever made them; returns how many."""
-    table = _formatted(quoted(table_name(queue.name)))
+    table = placed(table_name(queue.name))
     old = client.rows(f"SELECT grp, seq FROM {table} WHERE place = 0 AND time_claimed < %s", (before,))
     return sum(client.execute(f"DELETE FROM {table} WHERE grp = %s AND seq = %s", one) for one in old)
 
@@ -261,8 +261,3 @@ def _id_type(client: Client, table: str) -> str:
     declared, charset, collation = row
     text = f" CHARACTER SET {charset} COLLATE {collation}" if charset and collation else ""
     return f"{declared}{text}"
-
-
-def _formatted(sql: str) -> str:
-    """A part of a statement that is executed with values: no sign of it is taken for a value's place."""
-    return sql.replace("%", "%%")

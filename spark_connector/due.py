@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connector.client import Client, quoted
+from spark_connector.client import Client, placed
 from spark_connector.queue import Queue
 
 LEVELS_MAX = 32  # priorities read one by one; the rest of a table that uses more is read by a scan of its index
@@ -32,9 +32,9 @@ class Due:
     """The due messages of one queue."""
 
     def __init__(self, queue: Queue) -> None:
-        self._table = queue.quoted.replace("%", "%%")
+        self._table = placed(queue.name)
         # Of a table that was filled a moment ago the database knows nothing: it might sort, and lock, all there is.
-        self._from = f"{self._table} FORCE INDEX ({quoted(queue.due_key)})" if queue.due_key else self._table
+        self._from = f"{self._table} FORCE INDEX ({placed(queue.due_key)})" if queue.due_key else self._table
         self._levelled = queue.has("priority")
         self._created = queue.has("time_created")
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from spark_connector.arrow import agree, batches, select_list
-from spark_connector.client import Client
+from spark_connector.client import Client, placed
 from spark_connector.columns import Field
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.line import Line
@@ -128,7 +128,7 @@ class TailSource:
     def read(self, part: TailPart) -> Iterator[pa.RecordBatch]:
         queue = self._described()
         agree(queue, self._fields)
-        columns, table = select_list(queue, self._fields).replace("%", "%%"), _table(queue)
+        columns, table = select_list(queue, self._fields), placed(queue.name)
         sql = f"SELECT {columns} FROM {table} WHERE id > %s AND id <= %s ORDER BY id"
         try:
             for low, high in pairwise(part.bounds):
@@ -196,7 +196,7 @@ class TailSource:
         until = "" if self._until is None else f" AND id <= {self._until[0]}"
         now = client.now_ns()
         found = client.rows(
-            f"SELECT id, {created} FROM {_table(queue)} WHERE id > %s{until} ORDER BY id LIMIT %s", (since, most)
+            f"SELECT id, {created} FROM {placed(queue.name)} WHERE id > %s{until} ORDER BY id LIMIT %s", (since, most)
         )
         rows = [Row(int(id_), None if made is None else int(made)) for id_, made in found]
         there = self._there(client, since, rows[-1].id) if rows else []
@@ -206,7 +206,7 @@ class TailSource:
         """The ids that exist, committed or not."""
         client.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
         try:
-            sql = f"SELECT id FROM {_table(self._described())} WHERE id > %s AND id <= %s"
+            sql = f"SELECT id FROM {placed(self._options.queue)} WHERE id > %s AND id <= %s"
             return [int(row[0]) for row in client.rows(sql, (since, until))]
         finally:
             client.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -227,7 +227,7 @@ class TailSource:
 
     def _again(self, offset: TailOffset, client: Client) -> list[int]:
         """The ids of a micro-batch that is repeated."""
-        sql = f"SELECT id FROM {_table(self._described())} WHERE id > %s AND id <= %s ORDER BY id"
+        sql = f"SELECT id FROM {placed(self._options.queue)} WHERE id > %s AND id <= %s ORDER BY id"
         ids = [int(row[0]) for row in client.rows(sql, (offset.since, offset.id))]
         if missing := max(0, offset.count - len(ids)):
             self._lost(
@@ -246,7 +246,7 @@ class TailSource:
     # --- the rest
 
     def _behind(self, client: Client) -> int:
-        sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {_table(self._described())} WHERE id > %s LIMIT %s) AS behind"
+        sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {placed(self._options.queue)} WHERE id > %s LIMIT %s) AS behind"
         return int(client.value(sql, (self._at, _COUNT_MAX)))
 
     def _rows(self, sql: str, values: Sequence[int], client: Client) -> list[pa.RecordBatch]:
@@ -272,7 +272,3 @@ def _insist(queue: Queue) -> None:
             f"mode=tail reads in the order of AUTO_INCREMENT ids, and the id of queue {queue.name} is"
             f" {id_.type}{'' if id_.auto else ' without AUTO_INCREMENT'}: read it with mode=queue"
         )
-
-
-def _table(queue: Queue) -> str:
-    return queue.quoted.replace("%", "%%")
