@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -158,7 +157,7 @@ def under_fire(driver: Driver, chance: random.Random, kill: Callable[[], None]) 
         before = driver.committed()
         driver.start()
         driver.wait_for(before + chance.randint(1, 3))
-        time.sleep(chance.random() * 0.7)  # anywhere in a micro-batch
+        threading.Event().wait(chance.random() * 0.7)  # anywhere in a micro-batch
         kill()
 
 
