@@ -74,11 +74,18 @@ class ArchiveFolder:
 
     @contextmanager
     def staged(self, interval: Interval) -> Iterator[str]:
-        """Where to write an interval; removed when leaving, unless it was published."""
+        """Where to write an interval; removed where that fails."""
         try:
             yield self.folder.of(STAGING, interval.name)
-        finally:
+        except BaseException:
+            self._forget(interval)
+            raise
+
+    def _forget(self, interval: Interval) -> None:
+        try:
             self.folder.remove(STAGING, interval.name)
+        except Exception:
+            pass  # Spark is gone, or the file system: the next run removes it; what was wrong at first is worth telling
 
     def publish(self, interval: Interval) -> None:
         """From now on readers see what was staged of the interval."""

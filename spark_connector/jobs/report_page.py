@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
@@ -165,13 +166,9 @@ def _backlog_plot(report: Report) -> str:
 
 def _chart(kind: str, colors: tuple[str, ...], width: int, height: int, *, opacity: str = ".85", **more: Any) -> Any:
     """A chart of pygal, without its scripts: a page of ours asks nobody for anything."""
-    try:
-        import pygal
-        from pygal.style import Style
-    except ImportError:
-        raise JobError("plots need the package pygal: pip install 'queuegate[spark]'") from None
+    pygal, style_of = _library()
     font = "system-ui, Segoe UI, Roboto, sans-serif"
-    style = Style(
+    style = style_of(
         background="transparent", plot_background="transparent", colors=colors, foreground=_INK,
         foreground_strong=_INK, foreground_subtle="#9ca3af", opacity=opacity, opacity_hover=".95", font_family=font,
         label_font_size=11, major_label_font_size=11, legend_font_size=12, title_font_size=12,
@@ -182,6 +179,17 @@ def _chart(kind: str, colors: tuple[str, ...], width: int, height: int, *, opaci
         explicit_size=False, disable_xml_declaration=True, value_formatter=_number, formatter=_number,
         truncate_label=-1, pretty_print=False, **more,
     )  # fmt: skip
+
+
+def _library() -> tuple[Any, Any]:
+    """pygal and its styles, without the importer that it hangs into Python for old plug-ins: imports warn of it."""
+    try:
+        import pygal
+        from pygal.style import Style
+    except ImportError:
+        raise JobError("plots need the package pygal: pip install 'queuegate[spark]'") from None
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "PluginImportFixer"]
+    return pygal, Style
 
 
 def _number(value: float | None) -> str:
