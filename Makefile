@@ -1,7 +1,7 @@
 # Every target sets up what it needs. `make help` lists them from the comments after `##`.
 .DEFAULT_GOAL := help
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites test test-spark check format bench fuzz simulate clean mariadb toolchains
+.PHONY: help run demo suites test test-spark example-spark check format bench fuzz simulate clean mariadb toolchains
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -14,7 +14,7 @@ TESTS ?= tests
 JOBS ?= 3
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307, embedded database in data/
 	@$(BIN)/queuegate serve
@@ -28,6 +28,9 @@ test: $(STAMP) mariadb toolchains ## all tests, a private MariaDB included (TEST
 SPARK_TESTS ?= tests/spark
 test-spark: $(SPARK_STAMP) mariadb toolchains ## the tests that run Spark: installs pyspark, 500 MB (SPARK_TESTS=tests/spark/test_jdbc.py)
 	$(BIN)/python -m pytest $(SPARK_TESTS)
+
+example-spark: $(SPARK_STAMP) ## a pipeline from SQL to Spark and back, which checks its own sums and ends by itself
+	@$(BIN)/python -m examples.pipeline
 
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .
