@@ -85,17 +85,18 @@ def put(client: Client, plan: WritePlan, batches: Iterable[pa.RecordBatch], numb
 
 
 def copy(client: Client, plan: WritePlan, staged: Sequence[Staged]) -> int:
-    """Makes messages of what was staged, in order, in the client's transaction; returns how many rows that were.
+    """Makes messages of what was staged, in order, in the client's transaction; returns how many are new.
 
     Raises WriteError where rows are gone, pymysql's errors where the queue refuses one.
     """
-    for one in staged:
-        for begin in range(0, one.count, COPIED):
-            _copy(client, plan, one.attempt, begin, min(begin + COPIED, one.count))
-    return sum(one.count for one in staged)
+    return sum(
+        _copy(client, plan, one.attempt, begin, min(begin + COPIED, one.count))
+        for one in staged
+        for begin in range(0, one.count, COPIED)
+    )
 
 
-def _copy(client: Client, plan: WritePlan, number: int, begin: int, end: int) -> None:
+def _copy(client: Client, plan: WritePlan, number: int, begin: int, end: int) -> int:
     table = f"{quoted(name(plan))} WHERE {_ATTEMPT} = {number} AND {_SEQ} >= {begin} AND {_SEQ} < {end}"
     # Messages that are there already do not count as changed, so with a key the rows are counted before.
     counted = int(client.value(f"SELECT COUNT(*) FROM {table} LOCK IN SHARE MODE")) if plan.key else None
@@ -108,6 +109,7 @@ def _copy(client: Client, plan: WritePlan, number: int, begin: int, end: int) ->
             "rows that its tasks staged are gone: somebody deleted them, or the write took longer than "
             f"{KEPT_MS // 3_600_000} hours; write again"
         )
+    return changed
 
 
 def forget(client: Client, plan: WritePlan, staged: Iterable[Staged]) -> None:

@@ -79,7 +79,7 @@ def archive(
         folder = ArchiveFolder(spark, path)
         run = _Run(spark, console, at.address, ArchivedQueue(client, at.queue), folder, wait_seconds)
         _insist_on_names(run.source.queue)
-        folder.claim(at.address.database, at.queue)
+        folder.claim(at.address.database, run.source.queue.name)
         after, recovered = _recover(run)
         whole = Interval(after, max(after, run.source.now_ns() - round(margin_seconds * 1e9)))
         messages = 0

@@ -95,8 +95,8 @@ class ArchiveFolder:
 
     def read(self, intervals: Sequence[Interval] | None = None) -> DataFrame:
         """The messages of these intervals, or of all, with the columns `day` and `interval`."""
-        chosen = self.published() if intervals is None else intervals
-        if not chosen:
+        if not (self.published() if intervals is None else intervals):
             raise JobError(f"the archive {self.folder.path} is empty")
         reader = self._spark.read.option("basePath", self.folder.path).option("mergeSchema", "true")
-        return reader.parquet(*[self.folder.of(interval.name) for interval in chosen])
+        chosen = [self.folder.of(interval.name) for interval in intervals or ()]
+        return reader.parquet(*(chosen or [self.folder.path]))

@@ -104,7 +104,7 @@ def _values(rows: DataFrame, name: str) -> Values:
     shown = F.hex(column) if kind == "binary" else column.cast("string")
     distinct = rows.agg(F.approx_count_distinct(column)).first()
     assert distinct is not None
-    shapes = _common(rows, F.udf(shape_of, "string")(column), _COMMON) if kind == "string" else ()
+    shapes = _common(rows, F.udf(lambda text: shape_of(text), "string")(column), _COMMON) if kind == "string" else ()
     return Values(name, int(distinct[0]), _common(rows, F.substring(shown, 1, _SHOWN_LENGTH), _COMMON), shapes)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_connector.jobs.console import Phase
 from spark_connector.jobs.failures import JobError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit for the program that it starts
+_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
@@ -90,6 +91,7 @@ def _workers_are_this_python() -> None:
 def watched(spark: SparkSession, phase: Phase) -> Iterator[None]:
     """Spark's tasks that are started inside are counted for the phase's line."""
     context = spark.sparkContext
+    before = {key: context.getLocalProperty(key) for key in _GROUP}
     group = f"queuegate {id(phase)}"
     context.setJobGroup(group, f"queuegate: {phase.name}", interruptOnCancel=True)
     phase.tasks = _tasks(spark, group)
@@ -97,8 +99,9 @@ def watched(spark: SparkSession, phase: Phase) -> Iterator[None]:
         yield
     finally:
         phase.tasks = None
-        context.setLocalProperty("spark.jobGroup.id", "")
-        context.setLocalProperty("spark.job.description", "")
+        give_back: Any = context.setLocalProperty  # typed for text, and None takes a property away
+        for key, value in before.items():
+            give_back(key, value)
 
 
 def _tasks(spark: SparkSession, group: str) -> Callable[[], tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The jobs as commands: docs/spark-jobs.md's examples as they stand, real processes, spark-submit, errors of one line."""
+"""The jobs as commands: docs/spark-jobs.md's examples as they stand, processes, spark-submit, errors."""
 
 from __future__ import annotations
 

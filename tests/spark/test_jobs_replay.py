@@ -127,7 +127,7 @@ def test_files_of_each_format(spark, gate, sql, queue, tmp_path):
     (tmp_path / "a.csv").write_text("payload,total\n1,1.50\n2,2.25\n")
     (tmp_path / "b.json").write_text('{"payload": "3", "cents": 5}\n')
     rows = read(spark, str(tmp_path / "a.csv"), "csv", {"header": "true"})
-    select = ["payload", "cast(total * 100 AS int) AS cents"]
+    select = ["payload", "cast(cast(total AS decimal(10,2)) * 100 AS int) AS cents"]
     assert enqueue_job(spark, options(gate, target), rows, select=select).messages == 2
     rows = read(spark, str(tmp_path / "b.json"), "json", {})
     assert enqueue_job(spark, options(gate, target), rows, select=["payload", "int(cents) AS cents"]).messages == 1

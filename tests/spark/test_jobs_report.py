@@ -22,7 +22,7 @@ def test_a_queue_in_every_state(spark, gate, sql, queue, stream):
     name = queue("payload VARCHAR(40)")
     now = now_ns(sql)
     enqueue(sql, name, 50)
-    sql(f"UPDATE {name} SET time_created = {now - 100 * SECOND}, time_scheduled = {now - 90 * SECOND}, time_next = 1")
+    sql(f"UPDATE {name} SET time_created = {now - 100 * SECOND}, time_scheduled = {now - 90 * SECOND}, time_next = 0")
     for n in range(1, 11):  # acked 1 to 10 seconds after they were due, after n deliveries
         at = now - (90 - n) * SECOND
         sql(f"UPDATE {name} SET time_acked = {at}, time_next = NULL, epoch = {n} WHERE id = {n}")
