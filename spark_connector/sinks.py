@@ -24,6 +24,7 @@ from spark_connector.write_plan import WritePlan, plan
 
 PATIENCE_SECONDS = 60.0  # so long a publication is tried again where the connection was lost, be it in COMMIT
 _MODES = "STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+_LOCK_WAIT_SECONDS = 50  # MySQL's own; the embedded backend's 5 are few beside a large publication
 _NONE = Staged(0, 0)
 _TABLES = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN (%s, %s)"""
@@ -169,7 +170,9 @@ def _connected(address: Address, queue: str, so: str = _NOTHING) -> Iterator[Cli
 
 def _prepare(client: Client) -> None:
     """A session that is strict, in UTC, and locks no more than it writes."""
-    client.execute(f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00'")
+    client.execute(
+        f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}"
+    )
     client.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
