@@ -101,6 +101,11 @@ class WriteOptions:
     transaction: tuple[str, int] | None  # txnAppId and txnVersion: a write that was published is not published again
 
 
+def allowed(use: Use) -> tuple[str, ...]:
+    """The names of the options there are for a use, without the other names that some have."""
+    return _ALLOWED[use]
+
+
 def place(options: Mapping[str, str]) -> Place:
     """Where the queue is that a read names, be it of a batch or of a stream; its reader checks the rest."""
     given = _Given(options, Use.BATCH_READ, Use.STREAM_READ)
@@ -182,17 +187,17 @@ class _Given:
     """The options that were given, each under its lower-case name, known to be allowed."""
 
     def __init__(self, options: Mapping[str, str], *uses: Use) -> None:
-        allowed = {name.lower(): name for use in uses for name in _ALLOWED[use]}
+        names = {name.lower(): name for use in uses for name in allowed(use)}
         self._values: dict[str, str] = {}
         for name, value in options.items():
             lower = name.lower()
             if lower in _SPARKS_OWN and Use.STREAM_WRITE in uses:
                 continue
             key = _ALIASES.get(lower, lower)
-            if key not in allowed:
-                raise OptionError(_unknown(name, allowed, uses))
+            if key not in names:
+                raise OptionError(_unknown(name, names, uses))
             if self._values.setdefault(key, value) != value:
-                raise OptionError(f"option {allowed[key]} is given twice, with different values")
+                raise OptionError(f"option {names[key]} is given twice, with different values")
 
     def has(self, name: str) -> bool:
         return name.lower() in self._values
@@ -229,13 +234,13 @@ def _bounded(name: str, text: str, read: Callable[[str], N], bounds: tuple[N, N]
     return value
 
 
-def _unknown(name: str, allowed: Mapping[str, str], uses: Sequence[Use]) -> str:
-    near = difflib.get_close_matches(name.lower(), allowed, 1)
-    elsewhere = [use for use in Use if name.lower() in (other.lower() for other in _ALLOWED[use])]
+def _unknown(name: str, names: Mapping[str, str], uses: Sequence[Use]) -> str:
+    near = difflib.get_close_matches(name.lower(), names, 1)
+    elsewhere = [use for use in Use if name.lower() in (other.lower() for other in allowed(use))]
     if elsewhere:
         hint = f"it belongs to {' and '.join(elsewhere)}"
     else:
-        hint = f"did you mean {allowed[near[0]]}?" if near else f"there are {', '.join(sorted(allowed.values()))}"
+        hint = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(sorted(names.values()))}"
     return f"unknown option {name!r} of {' or '.join(uses)}: {hint}"
 
 

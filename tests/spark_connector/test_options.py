@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from spark_connector import options
@@ -117,3 +120,43 @@ def test_a_schema_takes_the_options_of_both_reads_and_no_others():
         options.place({**LEAST, "leasSeconds": "3"})
     with pytest.raises(OptionError, match=r"belongs to df.write"):
         options.place({**LEAST, "batchsize": "3"})
+
+
+# --- the document
+
+DOCUMENT = (Path(__file__).parents[2] / "docs/spark.md").read_text()
+TABLE = DOCUMENT.split("## Options")[1].split("## ")[0]
+CELLS = [
+    [cell.strip().strip("`") for cell in row.split(" |")] for row in re.findall(r"^\| (`.*)$", TABLE, re.MULTILINE)
+]
+ROWS = [(name, default, use.replace("`", "")) for name, default, use, *_ in CELLS]
+USES = {
+    "all": set(Use),
+    "reads": {Use.BATCH_READ, Use.STREAM_READ},
+    "batch read": {Use.BATCH_READ},
+    "stream read": {Use.STREAM_READ},
+    "writes": {Use.BATCH_WRITE, Use.STREAM_WRITE},
+    "batch write": {Use.BATCH_WRITE},
+}
+
+
+def test_the_document_has_all_options_and_no_others():
+    documented = {name: USES[use.partition(",")[0].strip()] for name, _, use in ROWS}
+    allowed: dict[str, set[Use]] = {}
+    for use in Use:
+        for name in options.allowed(use):
+            allowed.setdefault(name, set()).add(use)
+    assert documented == allowed
+
+
+@pytest.mark.parametrize(("name", "default", "use"), [(name, default, use) for name, default, _, use in ROWS if row[1]])
+def test_the_defaults_are_those_of_the_document(name, default, use):
+    if default == "the system's":
+        return
+    given = {**LEAST, "mode": "tail"} if "tail" in use else LEAST
+    for each in USES[use.partition(",")[0].strip()]:
+        check = {Use.BATCH_READ: options.batch_read, Use.STREAM_READ: options.stream_read}.get(each)
+        if check is None:
+            assert options.write({**LEAST, name: default}, each) == options.write(LEAST, each)
+        elif "tail" not in use or each is Use.STREAM_READ:
+            assert check({**given, name: default}) == check(given)
