@@ -319,7 +319,7 @@ def test_a_table_of_vitess_whose_priorities_may_be_missing(begin, sql, name):
     assert query.batch() == [(3, "a", 1), (4, "b", 1), (2, "c", 1), (1, "d", 1)]
     assert not query.plan()
     assert sql.value(f"SELECT COUNT(*) FROM {name} WHERE time_acked IS NOT NULL") == 4
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_more_priorities_than_are_read_one_by_one(begin, sql, queue):
@@ -363,7 +363,7 @@ def test_vitess_first_layout(begin, sql, name):
     assert sorted(query.batch()) == [(1, "a", 1), (2, "b", 1)]
     assert not query.plan()
     assert sql.value(f"SELECT COUNT(*) FROM {name} WHERE time_acked IS NOT NULL") == 2
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 def test_a_queue_of_an_odd_name(begin, sql, gate):

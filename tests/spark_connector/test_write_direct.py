@@ -148,7 +148,7 @@ def test_vitess_first_layout(gate, sql, name, stream, mode):
     receiver = stream(f"SELECT id, message FROM STREAM {name} LIMIT 3 WAIT 1")
     assert receiver.wait_end() is None
     assert sorted(receiver.rows) == [(1, "a"), (2, "b")]
-    sql(f"DROP TABLE {name}")
+    sql(f"DROP QUEUE {name}")
 
 
 @MODES
