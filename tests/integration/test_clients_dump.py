@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from server_programs import ran
+from server_programs import ran, run
 from servers import Gate, MariaDb, Sql
 
 SCHEMA = """
@@ -175,3 +175,19 @@ def backed_up_and_restored(mariadb: MariaDb, gates: list[Gate], clients: list[Sq
         server = Sql(connection)
         assert [sorted(server.rows(table), key=repr) for table in tables] == everything
         server("DROP DATABASE from_embedded")
+
+
+def test_a_restore_over_a_queue_has_to_be_allowed(new_gate):
+    """A dump begins with DROP TABLE IF EXISTS: what was enqueued since would be gone."""
+    gate = new_gate().start()
+    with gate.connect() as connection:
+        client = Sql(connection)
+        client("CREATE QUEUE mail (body TEXT)")
+        client("INSERT INTO mail (body) VALUES ('dumped')")
+        dump = ran("mariadb-dump", gate, "--single-transaction", gate.database, "mail").encode()
+        client("INSERT INTO mail (body) VALUES ('since then')")
+        refused = run("mariadb", gate, gate.database, feed=dump)
+        assert refused.returncode == 1 and b"ERROR 1347" in refused.stderr
+        assert client.value("SELECT COUNT(*) FROM mail") == 2
+        ran("mariadb", gate, "--init-command=SET @queuegate_allow_drop_table = 1", gate.database, feed=dump)
+        assert client.rows("SELECT body FROM STREAM mail LIMIT 2 WAIT 1") == [("dumped",)]

@@ -83,7 +83,7 @@ def test_an_empty_queue_and_vitess_first_layout(spark, gate, sql, queue, name):
         assert found.states["ready"] == 2
         assert found.latencies == ()
     finally:
-        sql(f"DROP TABLE {name}")
+        sql(f"DROP QUEUE {name}")
 
 
 def test_all_queues_of_a_database(spark, gate, sql, queue):
