@@ -34,6 +34,7 @@ class Queue:
         default_factory=dict
     )  # as its table's comment keeps them, Vitess's keys included
     unique: tuple[tuple[str, ...], ...] = ()  # the columns of each unique key, as declared
+    unique_in_part: tuple[str, ...] = ()  # the names of unique keys of parts of columns, or of expressions
     id_key: str = "PRIMARY"  # the name of the key that is `id` alone
     due_key: str | None = None  # the name of the index that finds what is due
 
@@ -71,11 +72,11 @@ def describe(client: Client, name: str) -> Queue:
         )
         for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
     )
-    keys = _keys(client, name)
+    keys, in_part = _keys(client, name)
     unique = tuple(columns for columns, is_unique in keys.values() if is_unique)
     id_key = next((key for key, (columns, _) in keys.items() if _lower(columns) == ("id",)), "PRIMARY")
     due_key = next((key for key, (columns, _) in keys.items() if _lower(columns)[:3] == _DUE), None)
-    return Queue(name, columns, queue_options(client, name), unique, id_key, due_key)
+    return Queue(name, columns, queue_options(client, name), unique, in_part, id_key, due_key)
 
 
 def queue_options(client: Client, name: str) -> dict[str, str]:
@@ -109,8 +110,8 @@ def _options(comment: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs} if _MARK in comment else {}
 
 
-def _keys(client: Client, name: str) -> dict[str, tuple[tuple[str, ...], bool]]:
-    """The columns of each index, and whether it is unique.
+def _keys(client: Client, name: str) -> tuple[dict[str, tuple[tuple[str, ...], bool]], tuple[str, ...]]:
+    """The columns of each index, and whether it is unique; and the names of other unique ones.
 
     Of whole columns only: of a part of a column, or of an expression, a key tells nothing of the column.
     """
@@ -118,8 +119,9 @@ def _keys(client: Client, name: str) -> dict[str, tuple[tuple[str, ...], bool]]:
     for key, place, column, part, repeats in client.rows(_KEYS, (name,)):
         whole = column is not None and part is None
         keys.setdefault(key, []).append((int(place), column, whole, not int(repeats)))
-    found = ((key, sorted(parts)) for key, parts in keys.items() if all(whole for _, _, whole, _ in parts))
-    return {key: (tuple(column for _, column, *_ in parts), parts[0][3]) for key, parts in found}
+    whole_ones = {key: sorted(parts) for key, parts in keys.items() if all(whole for _, _, whole, _ in parts)}
+    others = tuple(key for key, parts in keys.items() if key not in whole_ones and parts[0][3])
+    return {key: (tuple(column for _, column, *_ in parts), parts[0][3]) for key, parts in whole_ones.items()}, others
 
 
 def _lower(columns: tuple[str, ...]) -> tuple[str, ...]:

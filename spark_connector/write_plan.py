@@ -113,6 +113,11 @@ def _key(queue: Queue, names: str, given: Sequence[str]) -> tuple[str, ...]:
             f"option keyColumn names {', '.join(columns)}, on which queue {queue.name} has no unique key; it has "
             f"unique keys on {keys}. Make one, as by CREATE UNIQUE INDEX ... ON {queue.name} ({', '.join(columns)})"
         )
+    if queue.unique_in_part:
+        raise OptionError(
+            f"option keyColumn cannot be used: {', '.join(queue.unique_in_part)} of queue {queue.name} is a unique key "
+            "of a part of a column or of an expression, and a row that is refused for it would be passed over"
+        )
     for unique in queue.unique:
         if not set(columns) <= set(unique) and _may_collide(queue, unique, given):
             raise OptionError(

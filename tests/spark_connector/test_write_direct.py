@@ -178,6 +178,10 @@ def test_what_cannot_be_written_is_refused_when_it_is_planned(gate, sql, queue, 
             make(options(gate, wrong, use), given, False)
     with pytest.raises(OptionError, match="no unique key"):
         make(options(gate, there, use, keyColumn="n"), given, False)
+    sql(f"CREATE UNIQUE INDEX in_part ON {there} (payload(3))")
+    sql(f"CREATE UNIQUE INDEX whole ON {there} (n)")
+    with pytest.raises(OptionError, match="in_part of queue"):
+        make(options(gate, there, use, keyColumn="n"), given, False)
     with pytest.raises(ConnectionFailed):
         make(options(gate, there, use, user="nobody_of_this_name", password="x"), given, False)
     sql(f"DROP TABLE {name}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spark_connector.columns import Column, Field, fields
@@ -166,6 +168,12 @@ def test_a_key_is_a_unique_key_of_the_queue():
 def test_keys_by_which_messages_could_be_lost_are_refused(given, key, unique, why):
     with pytest.raises(OptionError, match=why):
         planned(given, queue(KEY, OTHER, unique=unique), key)
+
+
+def test_a_unique_key_of_parts_of_columns_is_no_key():
+    of = replace(queue(KEY, unique=(("id",), ("k",))), unique_in_part=("uk",))
+    with pytest.raises(OptionError, match="uk of queue jobs is a unique key of a part of a column"):
+        planned("k string", of, "k")
 
 
 def test_a_key_that_nobody_has_names_the_columns_there_are():

@@ -151,6 +151,15 @@ def test_a_server_that_would_cut_values_does_not(mariadb, gate, sql, queue):
     assert sql.value(f"SELECT COUNT(*) FROM {name}") == 0
 
 
+def test_bytes_that_are_no_text_fail_the_write(gate, sql, queue):
+    """Spark's strings hold any bytes: CAST(binary AS STRING) checks nothing."""
+    name = queue("v VARCHAR(20)")
+    broken = pa.StringArray.from_buffers(2, *pa.array([b"ok", b"\xff\xfe"]).buffers()[1:])
+    with pytest.raises(WriteError, match=r"column v .* no text"):
+        append(gate, name, pa.table({"v": broken}))
+    assert sql.value(f"SELECT COUNT(*) FROM {name}") == 0
+
+
 def test_text_that_is_no_json_fails_the_write(gate, sql, queue):
     name = queue("v JSON")
     with pytest.raises(WriteError, match=r"column 'v'|\.v`"):
