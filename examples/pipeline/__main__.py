@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import uuid
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,6 +167,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     started, given = time.monotonic(), arguments()
+    warnings.simplefilter("ignore", FutureWarning)  # of pyspark about pandas
     folder = given.folder or Path(tempfile.mkdtemp(prefix="queuegate-pipeline-"))
     folder.mkdir(parents=True, exist_ok=True)
     server = None if given.url else Server(folder)

@@ -2,15 +2,18 @@
 
     _queue.json                                        whose archive it is
     interval=<after>-<until>/day=2026-11-20/part-...   what counts: an interval is there as a whole or not at all
-    _staging/interval=<after>-<until>/day=...          what a run writes; readers pass over names that begin with _
+    _staging/<run>/interval=<after>-<until>/day=...    what a run writes; readers pass over names that begin with _
 
-An interval is renamed from staging when it is verified; no file that readers see is changed or deleted afterwards. So
-`spark.read.parquet(folder)` sees each archived message once at any time, also beside a run and after one was killed.
+Each run stages in a folder of its own: tasks of a driver that was killed may write on for a while, and what they write
+must not get among what another run has verified. An interval is renamed from staging when it is verified; no file that
+counts is changed or deleted afterwards. So `spark.read.parquet(folder)` sees each archived message once at any time,
+also beside a run and after one was killed.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -32,6 +35,7 @@ class ArchiveFolder:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
         self.folder = Folder(spark, path)
+        self._run = uuid.uuid4().hex
 
     def claim(self, database: str, queue: str) -> None:
         """Makes the folder this queue's archive, or finds that it is."""
@@ -67,23 +71,24 @@ class ArchiveFolder:
         Where a rename is a copy (object stores), one that was broken off leaves parts in both places: what is published
         and not counted goes as well then, first, so that being broken off here leads back here.
         """
-        for interval in named(self.folder.names(STAGING)):
-            if interval.until > archived_until:
-                self.folder.remove(interval.name)
+        for run in self.folder.names(STAGING):
+            for interval in named(self.folder.names(STAGING, run)):
+                if interval.until > archived_until:
+                    self.folder.remove(interval.name)
         self.folder.remove(STAGING)
 
     @contextmanager
     def staged(self, interval: Interval) -> Iterator[str]:
         """Where to write an interval; removed where that fails."""
         try:
-            yield self.folder.of(STAGING, interval.name)
+            yield self.folder.of(STAGING, self._run, interval.name)
         except BaseException:
-            self._forget(interval)
+            self._forget()
             raise
 
-    def _forget(self, interval: Interval) -> None:
+    def _forget(self) -> None:
         try:
-            self.folder.remove(STAGING, interval.name)
+            self.folder.remove(STAGING, self._run)
         except Exception:
             pass  # Spark is gone, or the file system: the next run removes it; what was wrong at first is worth telling
 
@@ -91,7 +96,8 @@ class ArchiveFolder:
         """From now on readers see what was staged of the interval."""
         if self.folder.exists(interval.name):
             raise JobError(f"{self.folder.of(interval.name)} is there already: another run archives this queue")
-        self.folder.move(f"{STAGING}/{interval.name}", interval.name)
+        self.folder.move(f"{STAGING}/{self._run}/{interval.name}", interval.name)
+        self._forget()
 
     def read(self, intervals: Sequence[Interval] | None = None) -> DataFrame:
         """The messages of these intervals, or of all, with the columns `day` and `interval`."""
