@@ -15,6 +15,7 @@ from spark_connector.jobs.report_values import QueueReport, Rate, Report
 
 _BLUE, _GREEN, _ORANGE, _INK = "#2563eb", "#059669", "#d97706", "#1f2937"
 _LABELS_MAX = 8  # of an axis of time
+_RATES_AS_BARS = 30
 _BARS_MAX = 12  # queues in the plot of backlogs
 _STYLE = """
 :root { color-scheme: light; }
@@ -129,19 +130,14 @@ def _power(seconds: float) -> float:
 
 
 def _rates_plot(rates: Sequence[Rate], bucket: str) -> str:
-    chart = _chart(
-        "Line",
-        (_BLUE, _GREEN),
-        1080,
-        300,
-        include_x_axis=True,
-        margin_right=50,
-        opacity=".22",
-        fill=True,
-        show_dots=len(rates) == 1,
-    )
+    """Few as bars: a line between two minutes would say what nobody knows."""
+    frame: dict[str, Any] = {"include_x_axis": True, "margin_right": 50}
+    if len(rates) <= _RATES_AS_BARS:
+        chart = _chart("Bar", (_BLUE, _GREEN), 1080, 300, **frame)
+    else:
+        chart = _chart("Line", (_BLUE, _GREEN), 1080, 300, opacity=".22", fill=True, show_dots=False, **frame)
     labels = [moment(rate.start, bucket) for rate in rates]
-    chart.x_labels, chart.x_labels_major_count = labels, min(len(labels), _LABELS_MAX)
+    chart.x_labels, chart.x_labels_major_every = labels, -(-len(labels) // _LABELS_MAX)
     chart.show_minor_x_labels = False
     chart.add("enqueued", [rate.enqueued for rate in rates])
     chart.add("acked", [rate.acked for rate in rates])

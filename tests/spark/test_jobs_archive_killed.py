@@ -55,9 +55,7 @@ def test_killed_and_run_again(spark, gate, sql, acked, tmp_path, moment):
     done = archive(spark, to, str(path), margin_seconds=0)
     assert archived(spark, path) == list(range(1, 301))
     assert said(sql, acked) == done.until
-    if (
-        moment == "in write"
-    ):  # the cluster writes on for a while, in the dead run's folder; the next run cleans up
+    if moment == "in write":  # the cluster writes on for a while, in the dead run's folder; the next run cleans up
         wait_until(lambda: not archive(spark, to, str(path), margin_seconds=0).messages and not staged(path), 60)
         assert archived(spark, path) == list(range(1, 301))
     assert not staged(path)

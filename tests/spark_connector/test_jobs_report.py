@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -118,6 +119,13 @@ def test_the_page_is_whole_and_asks_nobody_for_anything():
     assert "&lt;script&gt;alert(1)" in made
     assert "@import" not in made
     assert "1,234,567" in made
+
+
+@pytest.mark.parametrize("count", [1, 2, 30, 31, 1201])
+def test_few_rates_are_bars_and_many_a_line(count):
+    few = replace(DETAIL, rates=tuple(Rate(minute * MINUTE, 5, 3) for minute in range(count)))
+    made = page(replace(REPORT, queue=few))
+    assert ("graph line-graph" in made) == (count > 30)
 
 
 def test_the_page_of_a_database_without_messages():
