@@ -7,6 +7,7 @@ from reading import described, options, read, reader
 
 from spark_connector import parts
 from spark_connector.client import Client
+from spark_connector.errors import ConnectionFailed
 from spark_connector.options import place
 from spark_connector.parts import Part
 
@@ -148,6 +149,24 @@ def test_who_stops_early_lets_go_of_the_line(gate, sql, queue):
         return [row for row in sql.rows("SHOW PROCESSLIST") if name in str(row) and "PROCESSLIST" not in str(row)]
 
     wait_until(lambda: not others(), what="the query to end")
+
+
+def test_a_proxy_that_dies_ends_the_task_with_one_line(new_gate):
+    gate = new_gate().start()
+    with gate.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE QUEUE q (payload LONGTEXT)")
+        for _ in range(10):
+            cursor.execute("INSERT INTO q (payload) VALUES (REPEAT('x', 4000000))")
+    core = reader(gate, "q", numPartitions=1, fetchsize=1)
+    (part,) = core.partitions()
+    reading = core.read(part)
+    next(reading)
+    gate.kill()
+    with pytest.raises(ConnectionFailed, match=r"the connection to 127.0.0.1:\d+/\w+ was lost: error 2013") as caught:
+        list(reading)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ConnectionFailed, match="Is queuegate listening there"):
+        list(core.read(part))
 
 
 def test_large_messages(gate, sql, queue):
