@@ -1,7 +1,7 @@
 # Every target sets up what it needs. `make help` lists them from the comments after `##`.
 .DEFAULT_GOAL := help
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites test test-spark example-spark check format bench fuzz simulate clean mariadb toolchains
+.PHONY: help run demo suites test test-spark crash-spark example-spark check format bench fuzz simulate clean mariadb toolchains
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -31,6 +31,10 @@ test-spark: $(SPARK_STAMP) mariadb toolchains ## the tests that run Spark: insta
 
 example-spark: $(SPARK_STAMP) ## a pipeline from SQL to Spark and back, which checks its own sums and ends by itself
 	@$(BIN)/python -m examples.pipeline
+
+KILLS ?= 6
+crash-spark: $(SPARK_STAMP) mariadb toolchains ## streaming reads under SIGKILLs of the Spark driver and of the proxy (KILLS=20 SEED=7)
+	QUEUEGATE_CRASH_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_CRASH_SEED=$(SEED)) $(BIN)/python -m pytest tests/spark/test_crash_stream.py
 
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .

@@ -130,10 +130,11 @@ class Claims:
             (lease_end(until), *between),
         )
 
-    def standing(self, client: Client, upto: int) -> Standing:
-        """What has become of the claims up to that one. Locks them, so that it holds until the transaction ends."""
+    def standing(self, client: Client, upto: int, *, lock: bool) -> Standing:
+        """What has become of the claims up to that one. `lock`: it stays so until the transaction ends; costs more."""
         rows = client.rows(
-            f"SELECT c.id, {_STANDING} FROM {self._all} WHERE c.grp = %s AND c.seq <= %s FOR UPDATE",
+            f"SELECT c.id, {_STANDING} FROM {self._all} WHERE c.grp = %s AND c.seq <= %s"
+            f"{' FOR UPDATE' if lock else ''}",
             (self.group, upto),
         )
         by = {standing: tuple(id_ for id_, found in rows if found == standing) for standing in (0, 1, 2)}
@@ -182,15 +183,19 @@ class Claims:
 def prepare(client: Client, queue: Queue) -> None:
     """Make the table of claims where there is none. Raises QueueError where it is of no use for this queue."""
     name = table_name(queue.name)
-    id_type = _id_type(client, queue.name)
-    client.execute(
-        f"CREATE TABLE IF NOT EXISTS {quoted(name)} (grp VARCHAR(200) NOT NULL, seq BIGINT NOT NULL,"
-        f" place INT NOT NULL, id {id_type} NOT NULL, epoch BIGINT NOT NULL, time_claimed BIGINT NOT NULL,"
-        " PRIMARY KEY (grp, seq, place))"
-    )
-    if _id_type(client, name) != id_type:
+    wanted, found = _id_type(client, queue.name), _id_type(client, name)
+    if wanted is None:
+        raise QueueError(f"queue {queue.name} is gone")
+    if found is None:  # whoever may not create tables can have it made by somebody else
+        client.execute(
+            f"CREATE TABLE IF NOT EXISTS {quoted(name)} (grp VARCHAR(200) NOT NULL, seq BIGINT NOT NULL,"
+            f" place INT NOT NULL, id {wanted} NOT NULL, epoch BIGINT NOT NULL, time_claimed BIGINT NOT NULL,"
+            " PRIMARY KEY (grp, seq, place))"
+        )
+        found = _id_type(client, name)
+    if found != wanted:
         raise QueueError(
-            f"table {name} was made for another type of id than queue {queue.name} has now ({id_type}): stop the"
+            f"table {name} was made for another type of id than queue {queue.name} has now ({wanted}): stop the"
             f" queries that read the queue, then DROP TABLE {name}"
         )
 
@@ -254,10 +259,11 @@ def _lists(ids: Sequence[Any]) -> Iterable[str]:
         yield ", ".join(map(literal, ids[start : start + _ROWS]))
 
 
-def _id_type(client: Client, table: str) -> str:
+def _id_type(client: Client, table: str) -> str | None:
+    """As a column of the same type is declared; None where there is no such table."""
     row = client.row(_COLUMN, (table,))
     if row is None:
-        raise QueueError(f"there is no table {table!r} with a column id any more")
+        return None
     declared, charset, collation = row
     text = f" CHARACTER SET {charset} COLLATE {collation}" if charset and collation else ""
     return f"{declared}{text}"

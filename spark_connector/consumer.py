@@ -95,8 +95,9 @@ class Consumer:
         self._ended += len(standing.ended)
 
     def _settle(self, client: Client, upto: int) -> Standing:
-        standing = self.claims.standing(client, upto)
-        if standing.lost and self._options.on_lease_lost == "fail":
+        fails = self._options.on_lease_lost == "fail"
+        standing = self.claims.standing(client, upto, lock=fails)
+        if standing.lost and fails:
             raise LeaseLostError(_lost(self._queue.name, standing))
         self.claims.ack(client, (*standing.held, *standing.taken))
         self.claims.forget(client, upto)

@@ -11,8 +11,6 @@ import os
 import threading
 from collections.abc import Callable
 
-from spark_connector.errors import ConnectorError
-
 _log = logging.getLogger("queuegate.spark")
 
 
@@ -38,6 +36,6 @@ class Heartbeat:
         while not self._ended.is_set() and self._parent() == self._born_of:
             try:
                 self._beat()
-            except ConnectorError as error:
+            except Exception as error:  # whatever it is, the next beat may succeed, and nobody else would make one
                 _log.warning("leases were not renewed, and will be tried again: %s", error)
             self._ended.wait(self._every)

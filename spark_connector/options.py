@@ -20,6 +20,7 @@ from spark_connector.errors import OptionError
 DEFAULT_PORT = 3307  # where `queuegate serve` listens
 LEASE_SECONDS = 300.0  # a batch of Spark takes longer than a receiver's 30 s
 MESSAGES_PER_TRIGGER = 20_000
+_PREFIX_MAX = 100  # the column that keeps it has room for the rest, too
 _SECONDS_MAX = 7 * 86400.0
 N = TypeVar("N", int, float)
 
@@ -144,7 +145,7 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
         on_lease_lost="fail"
         if given.choice("onLeaseLost", "redeliver", ("redeliver", "fail")) == "fail"
         else "redeliver",
-        group_prefix=given.text("groupPrefix", "spark"),
+        group_prefix=_prefix(given),
         starting=_starting(given),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
     )
@@ -251,6 +252,13 @@ def _queue(given: _Given) -> str:
     if len(name) > 64 or "\0" in name:
         raise OptionError(f"option queue is the name of a queue, at most 64 characters, not {name[:80]!r}")
     return name
+
+
+def _prefix(given: _Given) -> str:
+    prefix = given.text("groupPrefix", "spark")
+    if not 0 < len(prefix) <= _PREFIX_MAX:
+        raise OptionError(f"option groupPrefix is 1 to {_PREFIX_MAX} characters, not {len(prefix)}")
+    return prefix
 
 
 def _starting(given: _Given) -> Literal["earliest", "latest"] | int:

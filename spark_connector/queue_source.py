@@ -68,7 +68,7 @@ class QueueSource:
 
     def initial_offset(self) -> dict[str, Any]:
         if self._first is None:
-            self._first = QueueOffset(self._place, f"{self._options.group_prefix}-{uuid.uuid4()}")
+            self._first = QueueOffset(self._place, f"{self._options.group_prefix}-{uuid.uuid4().hex[:16]}")
         return self._first.json()
 
     def latest_offset(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:

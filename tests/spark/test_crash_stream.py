@@ -21,7 +21,7 @@ from typing import Any
 import pymysql
 import pytest
 from conftest import SETTINGS
-from servers import ROOT, Gate, wait_until
+from servers import ROOT, Gate, Sql, Stream, wait_until
 
 KILLS = int(os.environ.get("QUEUEGATE_CRASH_KILLS", "2"))
 SEED = int(os.environ.get("QUEUEGATE_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
@@ -179,6 +179,97 @@ def test_nothing_is_lost_and_nothing_comes_twice(spark, gate, queue, sql, driver
     told(capsys, f"{gate.backend.split(':')[0]}: {len(sent)} sent, {rows.total()} rows, {KILLS} kills")
     assert rows == Counter(sent)
     assert acked(sql, name)
+
+
+def test_beside_a_receiver_and_away_for_longer_than_the_lease_nothing_is_lost(
+    spark, gate, queue, sql, driver, chance, capsys
+):
+    """What both of them got is what Spark had leased when it was away for too long; nobody else gets anything twice."""
+    name = queue()
+    reader = driver(gate, name, maxMessagesPerTrigger=500, numPartitions=2, leaseSeconds=3)
+    producers = Producers(gate, name, chance)
+    with Stream(gate, f"SELECT payload, id FROM STREAM {name} WITH (ack_wait = '10m', prefetch = 40)") as other:
+        settling = Settling(gate, name, other)
+
+        def kill_and_stay_away() -> None:
+            reader.kill()
+            had = len(other.rows)
+            wait_until(lambda: len(other.rows) > had and not leased(sql, name), 60, "Spark's leases to run out")
+
+        under_fire(reader, chance, kill_and_stay_away)
+        sent = producers.stop()
+        reader.finish()
+        wait_until(lambda: acked(sql, name), 120, "everything to be acked")
+        settling.stop()
+        others = Counter(payload for payload, _ in other.rows)
+    rows = reader.rows(spark)
+    both = set(rows) & set(others)
+    told(
+        capsys,
+        f"{gate.backend.split(':')[0]}: {len(sent)} sent, {len(rows)} to Spark, {len(others)} to the receiver,"
+        f" {len(both)} to both, {KILLS} kills",
+    )
+    assert set(rows) | set(others) == sent
+    assert max(rows.values()) == max(others.values()) == 1
+
+
+def leased(sql: Any, queue: str) -> int:
+    """Messages that are held by a lease of Spark's, which is shorter than the receiver's."""
+    now = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000000 AS SIGNED)"
+    limits = f"time_next > {now} AND time_next < {now} + 60000000000"
+    return int(sql.value(f"SELECT COUNT(*) FROM {queue} WHERE time_acked IS NULL AND epoch > 0 AND {limits}"))
+
+
+class Settling:
+    """A receiver's other connection: acks what it has received."""
+
+    def __init__(self, gate: Gate, queue: str, stream: Stream) -> None:
+        self._gate, self._queue, self._stream = gate, queue, stream
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with self._gate.connect() as connection, connection.cursor() as cursor:
+            settled = 0
+            while not self._end.is_set():
+                if fresh := self._stream.rows[settled:]:
+                    cursor.execute(f"ACK {self._queue} {', '.join(str(id_) for _, id_ in fresh)}")
+                    settled += len(fresh)
+                self._end.wait(0.3)  # a slow one: Spark is to get its share
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join(30)
+
+
+def test_a_proxy_that_is_killed_in_the_middle_of_it_ends_no_query(spark, new_gate, driver, chance, capsys):
+    gate = new_gate().start()
+    sql = Sql(gate.connect())
+    sql("CREATE QUEUE q (payload VARCHAR(30))")
+    sql.close()
+    reader = driver(gate, "q", maxMessagesPerTrigger=200, numPartitions=2)
+    producers = Producers(gate, "q", chance)
+    reader.start()
+    for _ in range(KILLS):
+        reader.wait_for(reader.committed() + chance.randint(1, 3))
+        threading.Event().wait(chance.random() * 0.7)
+        gate.kill()
+        threading.Event().wait(chance.random())
+        gate.start()
+    reader.wait_for(reader.committed() + 2)
+    producers.stop()
+    reader.kill()
+    sql = Sql(gate.connect())
+    sql("UPDATE q SET time_next = 0 WHERE time_acked IS NULL AND epoch = 0")
+    reader.finish()
+    sent = set(sql.column("SELECT payload FROM q"))  # what the killed proxy committed without an answer is among it
+    rows = reader.rows(spark)
+    told(capsys, f"{gate.backend.split(':')[0]}: {len(sent)} sent, {rows.total()} rows, {KILLS} kills of the proxy")
+    assert producers.sent <= sent
+    assert rows == Counter(sent)
+    assert acked(sql, "q")
+    sql.close()
 
 
 def told(capsys: pytest.CaptureFixture[str], text: str) -> None:

@@ -3,45 +3,68 @@
 from __future__ import annotations
 
 import pytest
-from servers import Sql
-
-END_SECONDS = 60
+from servers import Stream, wait_until
+from streams import END_SECONDS, Files, acked, insert, numbers, reading, reported
 
 
 @pytest.fixture
-def stream(spark, gate, tmp_path):
-    """Makes a streaming DataFrame of a queue."""
-    from spark_connector.datasource import QueuegateDataSource
-
-    spark.dataSource.register(QueuegateDataSource)
-
-    def make(queue: str, **options: object):
-        at = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database, "queue": queue}
-        return spark.readStream.format("queuegate").options(**at, **options).load()
-
-    return make
+def files(spark, tmp_path):
+    return Files(spark, tmp_path)
 
 
-def to_files(frame, folder):
-    """A writer into Parquet files, with its checkpoint beside them."""
-    return (
-        frame.writeStream.format("parquet")
-        .option("path", str(folder / "out"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-    )
-
-
-def acked(sql: Sql, queue: str) -> int:
-    return int(sql.value(f"SELECT COUNT(*) FROM {queue} WHERE state = 'acked'"))
-
-
-def test_available_now_takes_all_there_is_and_leaves_all_acked(spark, sql, queue, stream, tmp_path):
+def test_available_now_takes_all_there_is_and_leaves_all_acked(spark, gate, sql, queue, files):
     name = queue()
-    sql(f"INSERT INTO {name} (payload) VALUES {', '.join(f'({n!r})' for n in map(str, range(250)))}")
-    frame = stream(name, maxMessagesPerTrigger=100)
-    query = to_files(frame, tmp_path).trigger(availableNow=True).start()
-    assert query.awaitTermination(END_SECONDS)
+    insert(sql, name, *range(250))
+    query = files.take_all(reading(spark, gate)(name, maxMessagesPerTrigger=100))
     assert acked(sql, name) == 250
-    rows = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert sorted(int(row.payload) for row in rows) == list(range(250))
+    assert files.payloads() == numbers(range(250))
     assert [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]] == [100, 100, 50]
+
+
+def test_a_quiet_queue_is_acked_and_the_query_goes_on_from_its_checkpoint(spark, gate, sql, queue, files):
+    name = queue()
+    frame = reading(spark, gate)(name)
+    insert(sql, name, *range(30))
+    with files.running(frame) as query:
+        wait_until(lambda: acked(sql, name) == 30, END_SECONDS, "the acks of the only micro-batch")
+        insert(sql, name, *range(30, 40))
+        wait_until(lambda: acked(sql, name) == 40, END_SECONDS, "the acks of the next one")
+        assert {"backlog", "claimed", "acked", "leasesLost", "endedByOthers"} <= set(reported(query))
+    insert(sql, name, *range(40, 50))
+    files.take_all(frame)
+    assert files.payloads() == numbers(range(50))
+    assert acked(sql, name) == 50
+    assert sql.column(f"SELECT DISTINCT epoch FROM {name}") == [1]
+
+
+def test_beside_a_receiver_each_message_goes_to_one_of_them(spark, gate, sql, queue, files):
+    name = queue()
+    with (
+        files.running(reading(spark, gate)(name, maxMessagesPerTrigger=50)),
+        Stream(gate, f"SELECT id, payload FROM STREAM {name} WITH (ack_wait = '5m', prefetch = 10)") as other,
+    ):
+        settled = 0
+        for first in range(0, 300, 30):
+            insert(sql, name, *range(first, first + 30))
+            rows = other.more(settled) if len(other.rows) > settled else []
+            for id_, _ in rows:
+                sql(f"ACK {name} {id_}")
+            settled += len(rows)
+
+        def all_acked() -> bool:
+            for id_, _ in list(other.rows):
+                sql(f"ACK {name} {id_}")
+            return acked(sql, name) == 300
+
+        wait_until(all_acked, END_SECONDS, "every message to be acked by one of them")
+        others = [payload for _, payload in other.rows]
+    assert sorted([*files.payloads(), *others]) == numbers(range(300))
+
+
+def test_a_query_that_cannot_go_on_says_why_in_one_line(spark, gate, sql, queue, files):
+    name, other = queue(), queue()
+    insert(sql, name, 1)
+    read = reading(spark, gate)
+    files.take_all(read(name))
+    with pytest.raises(Exception, match="the checkpoint belongs to queue"):
+        files.take_all(read(other))

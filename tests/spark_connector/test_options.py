@@ -86,6 +86,10 @@ def test_refusals(given, words):
     assert words in refusal(given)
 
 
+def test_a_group_prefix_fits_into_its_column():
+    assert "option groupPrefix is 1 to 100 characters" in refusal({"groupPrefix": "x" * 101}, Use.STREAM_READ)
+
+
 def test_url():
     rest = {"url": "mysql://us%40er:p%2Fw@example:3310/da%20ta", "queue": "q"}
     at = options.batch_read(rest).address
