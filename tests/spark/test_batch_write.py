@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -91,3 +93,36 @@ def test_a_job_that_is_run_again_as_the_same_version_adds_nothing(spark, write, 
     for version in (1, 1, 2):
         write(spark.range(100, numPartitions=2).selectExpr("id AS n"), name, txnAppId="nightly", txnVersion=version)
     assert sql.value(f"SELECT COUNT(*) FROM {name}") == 200
+
+
+# In the session that the tests share a task has one attempt; a session has as many as it is made with.
+TRIED_AGAIN = """
+import sys
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+port, database, queue = sys.argv[1:]
+spark = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
+spark = spark.config("spark.sql.execution.arrow.maxRecordsPerBatch", 50).getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+
+def breaks(batches):
+    for place, batch in enumerate(batches):
+        if place == 2 and TaskContext.get().attemptNumber() < 2:
+            raise RuntimeError("not yet")
+        yield batch
+
+frame = spark.range(400, numPartitions=2).selectExpr("id AS n").mapInArrow(breaks, "n BIGINT")
+at = {"host": "127.0.0.1", "port": port, "user": "root", "database": database}
+frame.write.format("queuegate").options(**at, queue=queue, batchsize=10).mode("append").save()
+"""
+
+
+def test_a_task_that_is_tried_again_is_written_once(spark, gate, sql, queue):
+    name = queue("n BIGINT")
+    ran = subprocess.run(
+        [sys.executable, "-c", TRIED_AGAIN, str(gate.port), gate.database, name],
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert sorted(sql.column(f"SELECT n FROM {name}")) == list(range(400))
