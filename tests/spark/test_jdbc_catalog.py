@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from jdbc_sources import Jdbc, plain, same
+from jdbc_sources import MARIADB, Jdbc, plain, same
 
 
 @pytest.fixture
@@ -32,6 +32,7 @@ def test_namespaces_and_tables_are_listed(jdbc, filled):
     assert filled in [row.tableName for row in tables]
 
 
+@pytest.mark.parametrize("driver", [MARIADB], ids=["mariadb_connector_j"], indirect=True)  # the text is Spark's own
 @pytest.mark.parametrize(
     "query",
     [

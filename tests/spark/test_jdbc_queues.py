@@ -112,19 +112,22 @@ def test_the_catalogs_drop_leaves_the_queue(jdbc, gate, three):
     assert jdbc.sql.value(f"SELECT COUNT(*) FROM {three}") == 3
 
 
+STREAMS = {
+    "table": {"dbtable": "STREAM {q}"},
+    "query": {"query": "SELECT * FROM STREAM {q}"},
+    "bounded_query": {"query": "SELECT * FROM STREAM {q} LIMIT 10 NOWAIT"},
+    "table_of_a_query": {"dbtable": "(SELECT id, body FROM STREAM {q} LIMIT 10 NOWAIT) t"},
+    "with_a_timeout": {"dbtable": "STREAM {q}", "queryTimeout": "60"},
+}
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"dbtable": "STREAM {q}"},
-        {"query": "SELECT * FROM STREAM {q}"},
-        {"query": "SELECT * FROM STREAM {q} LIMIT 10 NOWAIT"},
-        {"dbtable": "(SELECT id, body FROM STREAM {q} LIMIT 10 NOWAIT) t"},
-        {"dbtable": "STREAM {q}", "queryTimeout": "60"},
-    ],
-    ids=["table", "query", "bounded_query", "table_of_a_query", "with_a_timeout"],
+    ("way", "parameters"),
+    [*((way, ()) for way in STREAMS), ("table", ("useServerPrepStmts=true",)), ("query", ("useServerPrepStmts=true",))],
+    ids=[*STREAMS, "prepared_table", "prepared_query"],
 )
-@pytest.mark.parametrize("parameters", [(), ("useServerPrepStmts=true",)], ids=["text", "prepared"])
-def test_a_stream_is_refused_and_the_connector_is_named(jdbc, three, options, parameters):
-    said = cause(lambda: jdbc.read(*parameters, **{key: text.format(q=three) for key, text in options.items()}))
+def test_a_stream_is_refused_and_the_connector_is_named(jdbc, three, way, parameters):
+    options = {key: text.format(q=three) for key, text in STREAMS[way].items()}
+    said = cause(lambda: jdbc.read(*parameters, **options))
     assert "a subquery or as a JDBC table" in said and "'queuegate' (docs/spark.md)" in said
     assert jdbc.sql.column(f"SELECT epoch FROM {three}") == [0, 0, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from jdbc_sources import ANSI, Jdbc, cause, plain, same
+from jdbc_sources import ANSI, MYSQL, Jdbc, cause, plain, same
 
 COLUMNS = (
     "id BIGINT NOT NULL PRIMARY KEY, message VARCHAR(100), k VARCHAR(20), acked BIGINT, n INT UNSIGNED, "
@@ -66,6 +66,7 @@ def test_predicates_of_ones_own(jdbc, filled):
     assert frame.count() == ROWS
 
 
+@pytest.mark.parametrize("driver", [MYSQL], ids=["connector_j"], indirect=True)  # the text is Spark's own
 @pytest.mark.parametrize(
     "condition",
     [
