@@ -103,7 +103,8 @@ def replay(
     if select:
         made = rows.selectExpr(*select)
     else:
-        made = _keyed(rows, run, key).select(*[quoted(name) for name in _columns(rows, queue, drop_missing)])
+        keyed = _keyed(rows, run, key)
+        made = keyed.select(*[quoted(name) for name in _columns(keyed, queue, drop_missing)])
     return publish(spark, made, options, job="replay", run=run, key=key, console=console)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from servers import ROOT
 
-SECONDS = 170
+SECONDS = 240
 EXAMPLE = ROOT / "examples/pipeline/declarative"
 
 
@@ -25,7 +25,7 @@ def run(folder, url):
     }
     conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     done = subprocess.run(
-        [str(program), "--master", "local[2]", *conf, "run", "--spec", str(folder / "spark-pipeline.yml")],
+        [str(program), *conf, "run", "--spec", str(folder / "spark-pipeline.yml")],
         cwd=folder, timeout=SECONDS, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
         env={
             **os.environ, "QUEUEGATE_URL": url, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable,
