@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from spark_connector.claims import KEPT_SECONDS, Claims, Run, Standing, clean, prepare
@@ -49,7 +50,8 @@ class Consumer:
         self._planned: set[int] = set()  # ends of micro-batches that this process has claimed, or delivered again
         self._acked = self._taken = self._ended = 0
         self._backlog, self._count_again = 0, -1.0
-        self._beats = Line(options.address)
+        self._settled = -1  # all claims up to this one are acked
+        self._acks, self._beats = Line(options.address), Line(options.address)
         self._heartbeat = Heartbeat(lambda: self._beats.run(self.renew), options.lease / 3)
         line.run(self._prepare)
 
@@ -59,6 +61,7 @@ class Consumer:
 
     def stop(self) -> None:
         self._heartbeat.stop()
+        self._acks.close()
 
     def _prepare(self, client: Client) -> None:
         prepare(client, self._queue)
@@ -89,7 +92,33 @@ class Consumer:
 
     def settle(self, upto: int) -> None:
         """Ack what is claimed up to that number, and forget the claims. Raises LeaseLostError, nothing acked then."""
-        standing = self._line.run(lambda client: client.transaction(lambda: self._settle(client, upto)))
+        if upto != self._settled:
+            self._note(upto, self._settle_on(self._line, upto))
+
+    def advance(self, after: int, most: int | None, until: int | None = None) -> int:
+        """`settle(after)` and `claim(after, most, until)`, both at a time: they are the longest steps between batches.
+
+        Neither waits for the other's messages. Where the one lets the other go (order_key, max_concurrency) the claim
+        is made once more when the ack is done. Returns when both are done.
+        """
+        if after == self._settled or self._options.on_lease_lost == "fail":
+            self.settle(after)
+            return self.claim(after, most, until)
+        with ThreadPoolExecutor(1, "queuegate-ack") as beside:
+            settling = beside.submit(self._settle_on, self._acks, after)
+            upto = self._line.run(lambda client: self._claim(client, after, most, until))
+        self._note(after, settling.result())
+        if upto == after:
+            return self.claim(after, most, until)
+        self._planned.add(upto)
+        return upto
+
+    def _settle_on(self, line: Line, upto: int) -> Standing:
+        return line.run(lambda client: client.transaction(lambda: self._settle(client, upto)))
+
+    def _note(self, upto: int, standing: Standing) -> None:
+        self._settled = upto
+        self._planned = {seq for seq in self._planned if seq > upto}
         self._acked += len(standing.held) + len(standing.taken)
         self._taken += len(standing.taken)
         self._ended += len(standing.ended)
@@ -101,7 +130,6 @@ class Consumer:
             raise LeaseLostError(_lost(self._queue.name, standing))
         self.claims.ack(client, (*standing.held, *standing.taken))
         self.claims.forget(client, upto)
-        self._planned = {seq for seq in self._planned if seq > upto}
         return standing
 
     # --- claims

@@ -73,9 +73,8 @@ class QueueSource:
 
     def latest_offset(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:
         offset = queue_offset(start, self._place)
-        consumer = self._consumer_of(offset.group)
-        consumer.settle(offset.seq)
-        return replace(offset, seq=consumer.claim(offset.seq, most, self._until)).json()
+        upto = self._consumer_of(offset.group).advance(offset.seq, most, self._until)
+        return replace(offset, seq=upto).json()
 
     def report(self) -> dict[str, Any] | None:
         return None if self._consumer is None else self._consumer.report()

@@ -84,7 +84,7 @@ class LostAnswers:
         commit = pymysql.connections.Connection.commit
 
         def breaking(connection: pymysql.Connection) -> None:
-            if self._armed and threading.current_thread() is threading.main_thread():
+            if self._armed:
                 self._armed = False
                 self.count += 1
                 if holds:
