@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """What one task reads."""
+    """What one task reads. The driver knows the queue, so that not every task has to ask."""
 
+    queue: Queue
     group: str
     runs: tuple[Run, ...]
 
@@ -87,12 +88,11 @@ class QueueSource:
         since = after.seq if after.group == upto.group else 0  # before the first claim Spark makes several groups up
         consumer = self._consumer_of(upto.group)
         runs = consumer.runs(since, upto.seq)
-        return [Part(upto.group, part) for part in cut(runs, self._options.num_partitions)]
+        queue = self._described()
+        return [Part(queue, upto.group, part) for part in cut(runs, self._options.num_partitions)]
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
-        queue = self._described()
-        agree(queue, self._fields)
-        sql = Claims(queue, part.group).select(select_list(queue, self._fields, "q"))
+        sql = Claims(part.queue, part.group).select(select_list(part.queue, self._fields, "q"))
         size = self._options.fetch_size
         try:
             for run in part.runs:

@@ -39,8 +39,9 @@ _log = logging.getLogger("queuegate.spark")
 
 @dataclass(frozen=True)
 class TailPart:
-    """What one task reads: from each bound to the next."""
+    """What one task reads: from each bound to the next. The driver knows the queue, so that not every task has to."""
 
+    queue: Queue
     bounds: tuple[int, ...]
 
 
@@ -123,12 +124,11 @@ class TailSource:
             self._planned = offset, self._line.run(partial(self._again, offset))
         ids = self._planned[1]
         parts = bounds(offset.since, ids, self._options.num_partitions, self._options.fetch_size)
-        return [TailPart(part) for part in parts]
+        queue = self._described()
+        return [TailPart(queue, part) for part in parts]
 
     def read(self, part: TailPart) -> Iterator[pa.RecordBatch]:
-        queue = self._described()
-        agree(queue, self._fields)
-        columns, table = select_list(queue, self._fields), placed(queue.name)
+        columns, table = select_list(part.queue, self._fields), placed(part.queue.name)
         sql = f"SELECT {columns} FROM {table} WHERE id > %s AND id <= %s ORDER BY id"
         try:
             for low, high in pairwise(part.bounds):
@@ -260,6 +260,7 @@ class TailSource:
         if self._queue is None:
             queue = self._line.run(lambda client: describe(client, self._options.queue))
             _insist(queue)
+            agree(queue, self._fields)
             self._queue = queue
         return self._queue
 
