@@ -9,7 +9,7 @@ from typing import TypeVar
 import pymysql
 
 from spark_connector.client import DEADLOCK, LOCK_WAIT, Client, number, told
-from spark_connector.errors import ConnectionFailed
+from spark_connector.errors import ConnectionFailed, ConnectorError
 from spark_connector.options import Address
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 30.0
 _PAUSE, _PAUSE_MAX = 0.05, 1.0  # seconds
 _DENIED = frozenset({1044, 1045, 1049, 1142, 1227})  # trying again would not help
 _PASSING = frozenset(
-    {LOCK_WAIT, DEADLOCK, 1040, 1053, 1158, 1159, 1160, 1161, 1290, 1836, 1927, 2003, 2006, 2013, 2014}
+    {LOCK_WAIT, DEADLOCK, 0, 1040, 1053, 1158, 1159, 1160, 1161, 1290, 1836, 1927, 2003, 2006, 2013, 2014}
 )
 _OF_THE_LINE = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1290, 1836, 1927, 2003, 2006, 2013, 2014})
 
@@ -51,7 +51,7 @@ class Line:
         while True:
             try:
                 return work(self._opened())
-            except (pymysql.Error, ConnectionFailed) as error:
+            except (pymysql.Error, ConnectorError) as error:
                 if _of_the_line(error):
                     self.close()
                 if deadline is None:  # work may have taken long before
@@ -79,18 +79,19 @@ class Line:
         return told(error, self._address) if isinstance(error, pymysql.Error) else error
 
 
-def _cause(error: BaseException) -> BaseException:
-    return error.__cause__ if isinstance(error, ConnectionFailed) and error.__cause__ is not None else error
+def _number(error: BaseException) -> int:
+    """MySQL's number of an error, also of one that was put into words."""
+    cause = error.__cause__ if isinstance(error, ConnectorError) else error
+    return number(cause) if isinstance(cause, pymysql.Error) else -1
 
 
 def _of_the_line(error: BaseException) -> bool:
     """Whether the connection is of no more use."""
-    return isinstance(error, ConnectionFailed) or number(error) in _OF_THE_LINE
+    return isinstance(error, ConnectionFailed) or _number(error) in _OF_THE_LINE
 
 
 def _passes(error: BaseException) -> bool:
     """Whether it may be over in a while."""
-    cause = _cause(error)
     if isinstance(error, ConnectionFailed):
-        return number(cause) not in _DENIED
-    return number(cause) in _PASSING or isinstance(cause, pymysql.err.InterfaceError)
+        return _number(error) not in _DENIED
+    return _number(error) in _PASSING

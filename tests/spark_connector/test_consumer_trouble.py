@@ -61,6 +61,24 @@ def test_a_proxy_that_is_killed_and_started_again_ends_no_query(own):
     query.kill()
 
 
+def test_a_database_that_is_killed_and_started_again_ends_no_query(own_mariadb, tmp_path):
+    gate = Gate(own_mariadb.url(), tmp_path).start()
+    sql = Sql(gate.connect())
+    sql("CREATE QUEUE q (payload VARCHAR(20))")
+    sql(f"INSERT INTO q (payload) VALUES {', '.join(f'({n!r})' for n in map(str, range(30)))}")
+    query = Query(make_source(gate, "q"), Checkpoint(), limit=10)
+    assert len(query.batch()) == 10
+    own_mariadb.kill()
+    timer = threading.Timer(0.5, own_mariadb.start)
+    timer.start()
+    assert len(query.drain()) == 30
+    timer.join()
+    assert state(gate) == {"acked": 30}
+    query.kill()
+    sql.connection._force_close()
+    gate.stop()
+
+
 @pytest.mark.parametrize("holds", [True, False], ids=["it was committed", "it was not"])
 def test_a_commit_without_an_answer_neither_loses_nor_doubles(begin, sql, queue, monkeypatch, holds):
     name = queue()
