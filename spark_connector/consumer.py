@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,7 @@ class Consumer:
         self._planned: set[int] = set()  # ends of micro-batches that this process has claimed, or delivered again
         self._acked = self._taken = self._ended = 0
         self._backlog, self._count_again = 0, -1.0
+        self._leased_at = -math.inf  # on the clock: then all that is claimed had two thirds of a lease left, or more
         self._settled = -1  # all claims up to this one are acked
         self._acks, self._beats = Line(options.address), Line(options.address)
         self._heartbeat = Heartbeat(lambda: self._beats.run(self.renew), options.lease / 3)
@@ -69,7 +71,10 @@ class Consumer:
 
     def renew(self, client: Client) -> int:
         """Hold on to all that is claimed and still ours; returns how many leases were made longer."""
-        return self.claims.renew(client, client.now_ns(), self._lease)
+        began = self._clock()
+        renewed = self.claims.renew(client, client.now_ns(), self._lease)
+        self._leased_at = began
+        return renewed
 
     def runs(self, after: int, upto: int) -> list[Run]:
         """What is claimed beyond `after` up to `upto`, for a micro-batch.
@@ -98,10 +103,11 @@ class Consumer:
     def advance(self, after: int, most: int | None, until: int | None = None) -> int:
         """`settle(after)` and `claim(after, most, until)`, both at a time: they are the longest steps between batches.
 
-        Neither waits for the other's messages. Where the one lets the other go (order_key, max_concurrency) the claim
-        is made once more when the ack is done. Returns when both are done.
+        Only while what is to be acked is certainly leased: else it might be due again, and be claimed once more.
+        Where the one lets the other go (order_key, max_concurrency) the claim is repeated when the ack is done.
         """
-        if after == self._settled or self._options.on_lease_lost == "fail":
+        leased = self._clock() - self._leased_at < self._options.lease / 2
+        if after == self._settled or not leased or self._options.on_lease_lost == "fail":
             self.settle(after)
             return self.claim(after, most, until)
         with ThreadPoolExecutor(1, "queuegate-ack") as beside:
@@ -215,10 +221,11 @@ class Consumer:
     def _write_down(self, client: Client, seq: int, found: list[Found], *, leasing: bool) -> None:
         if not found:
             return
-        now = client.now_ns()
+        began, now = self._clock(), client.now_ns()
         self.claims.record(client, seq, found, now)
         if leasing and (leased := self.claims.lease(client, seq, now + self._lease)) != len(found):
             raise ConnectorError(f"queue {self._queue.name}: {leased} of {len(found)} locked messages were leased")
+        self._leased_at = max(self._leased_at, began)
 
     def _made(self) -> str | None:
         return next((name for name in ("time_created", "time_scheduled") if self._queue.has(name)), None)

@@ -188,7 +188,7 @@ def test_beside_a_receiver_and_away_for_longer_than_the_lease_nothing_is_lost(
     name = queue()
     reader = driver(gate, name, maxMessagesPerTrigger=500, numPartitions=2, leaseSeconds=3)
     producers = Producers(gate, name, chance)
-    with Stream(gate, f"SELECT payload, id FROM STREAM {name} WITH (ack_wait = '10m', prefetch = 40)") as other:
+    with Stream(gate, f"SELECT payload, id FROM STREAM {name} WITH (ack_wait = '10m', prefetch = 20)") as other:
         settling = Settling(gate, name, other)
 
         def kill_and_stay_away() -> None:
@@ -236,7 +236,7 @@ class Settling:
                 if fresh := self._stream.rows[settled:]:
                     cursor.execute(f"ACK {self._queue} {', '.join(str(id_) for _, id_ in fresh)}")
                     settled += len(fresh)
-                self._end.wait(0.3)  # a slow one: Spark is to get its share
+                self._end.wait(0.5)  # a slow one: Spark is to get its share
 
     def stop(self) -> None:
         self._end.set()

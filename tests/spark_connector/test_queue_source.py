@@ -131,6 +131,19 @@ def test_a_batch_that_was_logged_and_not_done_is_the_same_after_a_restart(begin,
     assert states(sql, name) == {"acked": 100}
 
 
+def test_what_was_done_before_a_long_absence_is_acked_and_not_claimed_again(begin, sql, queue):
+    name = queue()
+    fill(sql, name, 50)
+    query = begin(name)
+    assert query.batch()
+    query.kill()
+    run_out(sql, name)
+    again = begin(name, query.checkpoint)
+    assert not again.plan()
+    assert states(sql, name) == {"acked": 50}
+    assert sql.column(f"SELECT DISTINCT epoch FROM {name}") == [1]
+
+
 def test_a_claim_that_was_not_logged_is_taken_up_after_a_restart(begin, sql, queue):
     name = queue()
     fill(sql, name, 20)
