@@ -37,6 +37,9 @@ _ROWS = 5000  # of one statement: as fast as more, and far below max_allowed_pac
 _COLUMN = """
 SELECT COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = 'id'"""
+_MADE = "time_created"
+# TRUNCATE QUEUE, and DROP and CREATE, give ids anew: what was made after the claim is another message, never seen.
+_SAME = f" AND COALESCE(q.{_MADE}, 0) <= c.time_claimed"
 _BETWEEN = "c.grp = %s AND c.seq > %s AND c.seq <= %s"
 _OPEN = f"q.time_acked IS NULL AND (q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS})"
 _HELD = f"q.epoch = c.epoch AND {_OPEN}"
@@ -77,7 +80,8 @@ class Claims:
         self._messages = placed(queue.name)
         # The claims first and the messages by their key, however few there are: a database that reads a small table
         # whole would wait for whoever has locked any row of it.
-        by_id = f"{self._messages} AS q FORCE INDEX ({placed(queue.id_key)}) ON q.id = c.id"
+        same = _SAME if queue.has(_MADE) else ""
+        by_id = f"{self._messages} AS q FORCE INDEX ({placed(queue.id_key)}) ON q.id = c.id{same}"
         self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
         self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
         self._held = f"FROM {self._both} WHERE {_HELD} AND {_BETWEEN}"
@@ -88,12 +92,15 @@ class Claims:
         return None if found is None else int(found)
 
     def record(self, client: Client, seq: int, found: Sequence[Found], now: int) -> None:
-        """Write down that these messages, by id and deliveries up to now, are claim `seq`."""
+        """Write down that these messages, by id and deliveries up to now, are claim `seq`.
+
+        One whose maker's clock is ahead counts as claimed when it was made: so none is taken for one of a later time.
+        """
         group = literal(self.group)
         for start in range(0, len(found), _ROWS):
             rows = (
-                f"({group}, {seq}, {place}, {literal(id_)}, {epoch}, {now})"
-                for place, (id_, epoch) in enumerate(found[start : start + _ROWS], start)
+                f"({group}, {seq}, {place}, {literal(id_)}, {epoch}, {max(now, made)})"
+                for place, (id_, epoch, made) in enumerate(found[start : start + _ROWS], start)
             )
             client.execute(
                 f"INSERT INTO {self.table} (grp, seq, place, id, epoch, time_claimed) VALUES {', '.join(rows)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_connector.claims import KEPT_SECONDS, Claims, Run, Standing, clean, prepare
 from spark_connector.client import Client
-from spark_connector.due import Bounds, Due, Found
+from spark_connector.due import Bounds, Due, Found, as_found
 from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.heartbeat import Heartbeat
 from spark_connector.line import Line
@@ -191,10 +191,10 @@ class Consumer:
 
         def work() -> tuple[int, bool]:
             found = self._due.lock(client, bounds, most)
-            spent = [id_ for id_, epoch in found if attempts and epoch >= attempts]
+            spent = [id_ for id_, epoch, _ in found if attempts and epoch >= attempts]
             if spent:
                 self.claims.reject(client, spent, _SPENT.format(attempts))
-            fresh = [(id_, epoch + 1) for id_, epoch in found if not attempts or epoch < attempts]
+            fresh = [(id_, epoch + 1, made) for id_, epoch, made in found if not attempts or epoch < attempts]
             self._write_down(client, seq, fresh, leasing=True)
             return len(fresh), len(found) == most
 
@@ -211,10 +211,10 @@ class Consumer:
         if bounds.created is not None and (column := self._made()):
             condition = f" WHERE {column} <= {bounds.created}"
         found = client.rows(
-            f"SELECT id, epoch FROM STREAM {self._queue.quoted}{condition}"
+            f"SELECT {self._due.found} FROM STREAM {self._queue.quoted}{condition}"
             f" WITH (ack_wait = '{int(self._options.lease * 1000)}ms', prefetch = {most}) LIMIT {most} NOWAIT"
         )
-        leased = [(id_, int(epoch)) for id_, epoch in found]
+        leased = [as_found(row) for row in found]
         client.transaction(lambda: self._write_down(client, seq, leased, leasing=False))
         return len(leased), False
 

@@ -11,13 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connector.client import Client, placed
+from spark_connector.client import Client, Row, placed
 from spark_connector.queue import Queue
 
 LEVELS_MAX = 32  # priorities read one by one; the rest of a table that uses more is read by a scan of its index
 _LEAST = -(1 << 63)  # no priority is as small
-Found = tuple[Any, int]
-"""A message's id, and how often it was delivered."""
+Found = tuple[Any, int, int]
+"""A message's id, how often it was delivered, and when it was made (ns; 0 where that is not kept)."""
+
+
+def as_found(row: Row) -> Found:
+    """A row of `Due.found`."""
+    id_, epoch, *made = row
+    return id_, int(epoch or 0), int(made[0] or 0) if made else 0
 
 
 @dataclass(frozen=True)
@@ -37,13 +43,14 @@ class Due:
         self._from = f"{self._table} FORCE INDEX ({placed(queue.due_key)})" if queue.due_key else self._table
         self._levelled = queue.has("priority")
         self._created = queue.has("time_created")
+        self.found = "id, epoch, time_created" if self._created else "id, epoch"  # the columns of a Found
 
     def lock(self, client: Client, bounds: Bounds, most: int) -> list[Found]:
         """Up to `most` of them, locked in the client's transaction; what others have locked is passed over."""
         found: list[Found] = []
         for condition, args in self._stretches(client, bounds):
-            sql = f"SELECT id, COALESCE(epoch, 0) FROM {self._from} WHERE {condition} LIMIT %s FOR UPDATE SKIP LOCKED"
-            found.extend((row[0], int(row[1])) for row in client.rows(sql, (*args, most - len(found))))
+            sql = f"SELECT {self.found} FROM {self._from} WHERE {condition} LIMIT %s FOR UPDATE SKIP LOCKED"
+            found.extend(as_found(row) for row in client.rows(sql, (*args, most - len(found))))
             if len(found) >= most:
                 break
         return found

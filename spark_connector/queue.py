@@ -88,11 +88,13 @@ def queue_options(client: Client, name: str) -> dict[str, str]:
 def _insist(client: Client, name: str) -> None:
     """Only the proxy knows the statement, and it knows only queues."""
     try:
-        client.rows(f"SHOW CREATE QUEUE {quoted(name)}")
+        own = str(client.rows(f"SHOW CREATE QUEUE {quoted(name)}")[0][0])
     except pymysql.Error as error:
         if number(error) in (_SYNTAX, _NO_QUEUE, _NO_SUCH_TABLE):
             raise QueueError(_refusal(client, name, error)) from error
         raise told(error, client.address) from error
+    if own != name:  # the proxy knows its queues in any case, the database perhaps its tables not
+        raise QueueError(f"there is no queue {name!r} in database {client.address.database!r}: it is called {own!r}")
 
 
 def _refusal(client: Client, name: str, error: pymysql.Error) -> str:

@@ -248,3 +248,9 @@ def test_tls_is_not_done_without(gate, sql):
 def test_sessions_are_in_utc(gate):
     with Client(place(options(gate, "q")).address) as client:
         assert client.value("SELECT @@time_zone") == "+00:00"
+
+
+def test_a_name_in_another_case_is_told_the_right_one(gate, queue):
+    name = queue()
+    with pytest.raises(QueueError, match=f"there is no queue '{name.upper()}' .* it is called '{name}'"):
+        described(gate, name.upper())

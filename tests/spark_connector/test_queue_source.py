@@ -235,6 +235,46 @@ def test_a_message_that_is_rejected_or_deleted_is_left_out_of_a_repeated_batch(b
     assert sql.column(f"SELECT payload FROM {name}_dead WHERE state = 'dead'") == ["m1"]
 
 
+@pytest.mark.parametrize("again", ["TRUNCATE QUEUE {0}", "DROP QUEUE {0}; CREATE QUEUE {0} (payload VARCHAR(40))"])
+@pytest.mark.parametrize("leased", [False, True])
+def test_messages_that_have_the_ids_of_claimed_ones_are_not_acked_with_them(begin, sql, queue, again, leased):
+    """Ids begin anew behind both statements: what has id 1 now is a message that this query has never seen."""
+    name = queue("payload VARCHAR(40)")
+    fill(sql, name, 5)
+    checkpoint = Checkpoint()
+    query = begin(name, checkpoint)
+    assert len(query.batch()) == 5
+    query.kill()
+    for statement in again.format(name).split("; "):
+        sql(statement)
+    fill(sql, name, 5, first=100)
+    assert not leased or take(sql, name) == [1, 2, 3, 4, 5]
+    restarted = begin(name, checkpoint)
+    assert len(restarted.drain()) == (0 if leased else 5)
+    assert states(sql, name) == ({"fired": 5} if leased else {"acked": 5})
+
+
+def test_a_micro_batch_is_repeated_without_the_messages_that_have_its_ids_now(begin, sql, queue):
+    name = queue()
+    fill(sql, name, 5)
+    checkpoint = Checkpoint()
+    query = begin(name, checkpoint)
+    assert query.plan()
+    query.kill()
+    sql(f"TRUNCATE QUEUE {name}")
+    fill(sql, name, 3, first=100)
+    restarted = begin(name, checkpoint)
+    assert restarted.batch() == []
+    assert [payload for _, payload in restarted.drain()] == ["m100", "m101", "m102"]
+
+
+def test_a_message_that_says_it_was_made_in_the_future_is_received_and_acked(begin, sql, queue):
+    name = queue()
+    sql(f"INSERT INTO {name} (payload, time_created) VALUES ('m', UNIX_TIMESTAMP() * 1000000000 + {LATER_NS})")
+    assert [payload for _, payload in begin(name).drain()] == ["m"]
+    assert states(sql, name) == {"acked": 1}
+
+
 # --- leases
 
 
