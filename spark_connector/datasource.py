@@ -174,7 +174,8 @@ def _fields(schema: StructType) -> tuple[Field, ...]:
 def _most(limit: ReadLimit) -> int | None:
     """The most rows that a limit allows; None: as many as there are."""
     if isinstance(limit, ReadMaxRows):
-        return limit.max_rows
+        most: int = limit.max_rows
+        return most
     assert isinstance(limit, ReadAllAvailable), f"Spark gives a limit that was not asked for: {limit}"
     return None
 
@@ -196,6 +197,6 @@ def _query() -> str:
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    found = task.getLocalProperty(_QUERY_ID) if task is not None else None
+    found: str | None = task.getLocalProperty(_QUERY_ID) if task is not None else None
     assert found, "Spark gives the tasks of a streaming query its id"
     return found
