@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -31,6 +32,19 @@ def test_rows_become_messages(spark, write, sql, queue, stream, mode):
     write(spark.range(1000, numPartitions=3).selectExpr("id AS N", "concat('m', id) AS Payload"), name, writeMode=mode)
     assert sorted(receiver.wait(1000)) == [(n, f"m{n}") for n in range(1000)]
     assert sql.value(f"SELECT COUNT(*) FROM {name}") == 1000
+
+
+def test_writes_of_two_threads_at_once(spark, write, sql, queue):
+    """Spark finds formats in Python by the thread's active session, which a new thread has to be given."""
+    name = queue("n BIGINT UNIQUE")
+
+    def job(first):
+        spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+        write(spark.range(first, first + 1000, numPartitions=2).withColumnRenamed("id", "n"), name)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(job, (0, 1000)))
+    assert sql.value(f"SELECT COUNT(*) FROM {name}") == 2000
 
 
 def test_a_job_that_fails_half_way_shows_nothing(spark, write, sql, queue):
