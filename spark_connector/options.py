@@ -231,8 +231,12 @@ def _bounded(name: str, text: str, read: Callable[[str], N], bounds: tuple[N, N]
     except ValueError:
         raise OptionError(f"option {name} is {what}, not {text!r}") from None
     if not bounds[0] <= value <= bounds[1]:
-        raise OptionError(f"option {name} is {what} from {bounds[0]:g} to {bounds[1]:g}, not {text}")
+        raise OptionError(f"option {name} is {what} from {_plain(bounds[0])} to {_plain(bounds[1])}, not {text}")
     return value
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:d}" if isinstance(bound, int) else f"{bound:g}"
 
 
 def _unknown(name: str, names: Mapping[str, str], uses: Sequence[Use]) -> str:

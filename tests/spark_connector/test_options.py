@@ -62,7 +62,7 @@ def test_names_of_the_queue(alias):
         ({"numPartitions": "0"}, "option numPartitions is a whole number from 1 to 10000, not 0"),
         ({"numPartitions": "1_0"}, "option numPartitions is a whole number, not '1_0'"),
         ({"numPartitions": "4.0"}, "option numPartitions is a whole number, not '4.0'"),
-        ({"fetchsize": "-1"}, "option fetchsize is a whole number from 1 to"),
+        ({"fetchsize": "-1"}, "option fetchsize is a whole number from 1 to 1000000, not -1"),
         ({"port": "70000"}, "option port is a whole number from 1 to 65535"),
         ({"queryTimeout": "nan"}, "option queryTimeout is a number of seconds from 1 to"),
         ({"connectTimeout": "0"}, "option connectTimeout is a number of seconds from 0.1 to"),
