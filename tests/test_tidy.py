@@ -167,3 +167,9 @@ def test_no_test_sleeps_and_hopes(path):
 def test_every_package_says_what_it_is():
     for package in PACKAGES:
         assert ast.get_docstring(tree(ROOT / package / "__init__.py"))
+
+
+def test_no_two_test_modules_have_one_name():
+    """Without packages pytest knows a module by its name alone: the second of a name is not collected."""
+    names = [path.name for path in TESTS if path.name.startswith("test_")]
+    assert sorted(names) == sorted(set(names))
