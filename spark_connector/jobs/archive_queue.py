@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pymysql
 
-from spark_connector.client import LOCK_WAIT, Client, number, quoted, told
+from spark_connector.client import LOCK_WAIT, Client, number, placed, told
 from spark_connector.columns import spark_type
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.intervals import BUCKET_NS, Interval
@@ -74,7 +74,7 @@ class ArchivedQueue:
     def buckets(self, interval: Interval) -> list[tuple[int, int]]:
         """Messages by the minute of their ack, as far as they can be seen without waiting for anybody."""
         rows = self._client.rows(
-            f"SELECT time_acked DIV {BUCKET_NS} AS minute, COUNT(*) FROM {self.queue.quoted} WHERE {_WITHIN} "
+            f"SELECT time_acked DIV {BUCKET_NS} AS minute, COUNT(*) FROM {placed(self.queue.name)} WHERE {_WITHIN} "
             "GROUP BY minute ORDER BY minute",
             (interval.after, interval.until),
         )
@@ -100,11 +100,10 @@ class ArchivedQueue:
                     ) from error
 
     def _tally_sql(self) -> str:
-        id_ = quoted("id")
-        text = f"CONCAT({id_}, ':', time_acked)"
+        table, text = placed(self.queue.name), "CONCAT(id, ':', time_acked)"
         if spark_type(self.queue.column("id")) != "binary":
             text = f"CONVERT({text} USING utf8mb4)"
-        return f"SELECT COUNT(*), SUM(CRC32({text})) FROM {self.queue.quoted} WHERE {_WITHIN} LOCK IN SHARE MODE"
+        return f"SELECT COUNT(*), SUM(CRC32({text})) FROM {table} WHERE {_WITHIN} LOCK IN SHARE MODE"
 
     def advance(self, interval: Interval) -> None:
         """Says that the interval is archived: from now on the proxy may purge it. Raises JobError."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spark_connector.arrow import batches, select_list
-from spark_connector.client import Client
+from spark_connector.client import Client, placed
 from spark_connector.columns import Field, ddl, fields
 from spark_connector.jobs.console import Phase
 from spark_connector.jobs.intervals import Interval
@@ -32,10 +32,10 @@ def frame_of(
     counter = spark.sparkContext.accumulator(0)
     phase.live = lambda: int(counter.value)
     numbers = spark.range(0, len(intervals), 1, len(intervals))
-    return numbers.mapInArrow(_reader(address, queue, wanted, tuple(intervals), counter), ddl(wanted))
+    return numbers.mapInArrow(reader(address, queue, wanted, tuple(intervals), counter), ddl(wanted))
 
 
-def _reader(
+def reader(
     address: Address,
     queue: Queue,
     wanted: Sequence[Field],
@@ -43,7 +43,7 @@ def _reader(
     counter: Accumulator[int],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What runs in the tasks: the numbers of intervals in, their messages out."""
-    sql = f"SELECT {select_list(queue, wanted)} FROM {queue.quoted} WHERE time_acked > %s AND time_acked <= %s"
+    sql = f"SELECT {select_list(queue, wanted)} FROM {placed(queue.name)} WHERE time_acked > %s AND time_acked <= %s"
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:

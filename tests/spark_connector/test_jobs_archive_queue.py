@@ -1,0 +1,47 @@
+"""The statements of the archive job over a real gate, without Spark: names of queues that hold a placeholder's sign."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from reading import own_fields
+from servers import Gate, Sql
+
+from spark_connector.client import Client
+from spark_connector.jobs.archive_queue import ArchivedQueue
+from spark_connector.jobs.intervals import Interval
+from spark_connector.jobs.slice_read import reader
+from spark_connector.options import place
+
+NAME = "100%s of `it"
+QUOTED = "`100%s of ``it`"
+
+
+class Counter:
+    """What an accumulator is to a task."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, more: int) -> None:
+        self.value += more
+
+
+def test_a_queue_with_a_percent_sign_in_its_name_is_counted_and_read(gate: Gate, sql: Sql):
+    sql(f"CREATE QUEUE {QUOTED} (payload TEXT) WITH (archive = 1)")
+    try:
+        sql(f"INSERT INTO {QUOTED} (payload) VALUES ('a'), ('b'), ('c')")
+        sql(f"ACK {QUOTED} 1, 2")
+        options = {"host": "127.0.0.1", "port": str(gate.port), "user": "root", "database": gate.database}
+        at = place({**options, "queue": NAME})
+        with Client(at.address) as client:
+            archived = ArchivedQueue(client, NAME)
+            interval = Interval(archived.archived_until(), archived.now_ns())
+            assert sum(count for _, count in archived.buckets(interval)) == 2
+            assert archived.tally(interval, lambda: False).count == 2
+            counter = Counter()
+            read = reader(at.address, archived.queue, own_fields(gate, NAME), (interval,), counter)
+            numbers = pa.RecordBatch.from_pydict({"id": [0]})
+            assert [p for batch in read(iter([numbers])) for p in batch.column("payload").to_pylist()] == ["a", "b"]
+            assert counter.value == 2
+    finally:
+        sql(f"DROP QUEUE {QUOTED}")
