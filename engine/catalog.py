@@ -33,7 +33,8 @@ _NUMBERS = ("priority", "epoch", "time_next", "time_acked")
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself."""
+    """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself.
+    `unreadable`: nothing more, and this is the error."""
 
     name: QueueName
     comment: str
@@ -41,6 +42,8 @@ class TableInfo:
     indexes: tuple[IndexInfo, ...] = ()
     generated: frozenset[str] = frozenset()
     locked: bool = False
+    unreadable: str | None = None
+    narrow: frozenset[tuple[str, str]] = frozenset()
 
 
 def queue_spec(table: TableInfo) -> QueueSpec:
@@ -67,7 +70,17 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     if reason := unfit_group_key(options.group_key, group_column):
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
     columns = _message_columns(table, by_name, options.message_cols)
-    return QueueSpec(table.name, options, table.columns, columns, layout, table.indexes, table.comment, table.generated)
+    return QueueSpec(
+        table.name,
+        options,
+        table.columns,
+        columns,
+        layout,
+        table.indexes,
+        table.comment,
+        table.generated,
+        table.narrow,
+    )
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
@@ -83,6 +96,13 @@ def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted
         if name.lower() not in by_name:
             raise InvalidQueueTable(f"{name} missing from message table: {table.name.table}")
     return tuple(by_name[name.lower()].name for name in wanted)
+
+
+def unwell_reason(table: TableInfo) -> str | None:
+    """What is wrong with a table that is served all the same; None where nothing is, or nothing is known."""
+    if table.unreadable is not None:
+        return f"cannot be read now and is served as before: {table.unreadable}"
+    return None if table.locked else slow_reason(table)
 
 
 def slow_reason(table: TableInfo) -> str | None:
@@ -112,15 +132,18 @@ def _options_or_default(table: TableInfo) -> QueueOptions:
 
 
 def next_catalog(previous: QueueCatalog, tables: Sequence[TableInfo]) -> QueueCatalog:
-    """The catalog of these tables; `previous` itself when nothing has changed. A locked table is taken as it was."""
+    """The catalog of these tables; `previous` itself when nothing has changed. A table that cannot be read now is taken
+    as it was."""
     queues: dict[QueueName, QueueSpec] = {}
     rejected: dict[QueueName, str] = {}
     for table in tables:
-        if table.locked:
+        if table.locked or table.unreadable is not None:
             if table.name in previous.queues:
                 queues[table.name] = previous.queues[table.name]
             elif table.name in previous.rejected:
                 rejected[table.name] = previous.rejected[table.name]
+            elif table.unreadable is not None:
+                rejected[table.name] = f"cannot be read: {table.unreadable}"
             continue
         try:
             queues[table.name] = queue_spec(table)

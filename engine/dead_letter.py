@@ -9,6 +9,8 @@ Rules
 - The table of the dead-letter queue is made at first need, and only outside the move's transaction.
 - A move is one transaction. Where a batch fails, its messages are moved one by one; one that does not fit stays where
   it is, is told of in the log as an error, and is tried again later. It holds up no other.
+- A move passes over rows that others have locked. They are tried again after a tenth of a second, then after twice that
+  and so on: who has them locked may be another proxy that does the same.
 - Where there is no dead-letter queue to be had (no right to make it, the name taken), all stay where they are, as told.
 """
 
@@ -34,6 +36,7 @@ MOVE_MAX = 200
 _STUCK_MAX = 1000  # messages remembered as not to be moved; beyond it all moves of the queue pause
 _STUCK_SECONDS = 60.0  # until one is tried again, and told of again
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 60.0  # where no dead-letter queue is to be had
+_FIRST_AGAIN = 0.1  # where others have rows locked
 _PERIOD_SECONDS_MIN = 1.0
 
 _LOCK_WAIT = 1205
@@ -48,7 +51,7 @@ _EXISTS = 1050
 
 def dead_letter_name(queue: QueueSpec) -> QueueName:
     """Where the queue's dead letters go."""
-    return QueueName(queue.name.database, queue.options.dead_letter or f"{queue.name.table}_dead")
+    return queue.dead_letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class DeadLetterMover(Service):
         self._wanted = asyncio.Event()
         self._stuck: dict[MessageId, float] = {}  # until when each is left alone
         self._pauses = Doubling(_FIRST_PAUSE, _MOST_PAUSE)
+        self._again = Doubling(_FIRST_AGAIN, _MOST_PAUSE)
+        self._passed_over = False  # the last pass left messages that others had locked
 
     def want(self) -> None:
         """Messages were rejected."""
@@ -102,19 +107,20 @@ class DeadLetterMover(Service):
             EngineError: there is no dead-letter queue to move them to, or the database fails.
         """
         moved = 0
+        self._passed_over = False
         while not self._stopping.is_set():
             ids = await self._rejected()
             if not ids:
                 return moved
             dead = await self._target()
-            for start in range(0, len(ids), MOVE_MAX):
-                count = await self._move(dead, ids[start : start + MOVE_MAX])
-                moved += count
-                self._metrics.dead_lettered += count
+            count = await self._move(dead, ids)
+            moved += count
+            self._metrics.dead_lettered += count
+            self._passed_over = count + sum(id_ in self._stuck for id_ in ids) < len(ids)
             # A message that is gone may let the next of its key go.
             behind = {self.queue.name} if self.queue.options.order_key is not None else set()
             self._moves.moved(CommitReport(touched=frozenset((dead.name, *behind))))
-            if len(ids) < MOVE_MAX:
+            if len(ids) < MOVE_MAX or self._passed_over:
                 return moved
         return moved
 
@@ -169,7 +175,7 @@ class DeadLetterMover(Service):
     def _left(self, dead: QueueSpec, id_: MessageId, error: BackendError) -> None:
         self._stuck[id_] = self._clock.monotonic() + _STUCK_SECONDS
         text = "%s: message %r cannot be moved to %s and stays set aside: %s"
-        self._logger.error(text, self.queue.name, id_, dead.name, error.message)
+        self._logger.error(text, self.queue.name, id_, dead.name, error)
 
     # --- the service
 
@@ -207,11 +213,16 @@ class DeadLetterMover(Service):
         except EngineError as error:
             self._metrics.backend_errors += 1
             pause = self._pauses.take()
-            self._logger.error(
-                "%s: rejected messages wait, set aside, for there is no moving them: %s", self.queue.name, error.message
-            )
+            if not isinstance(error, BackendUnavailable):  # told of by `engine.work`; there may be no such messages
+                text = "%s: rejected messages wait, set aside, for there is no moving them: %s"
+                self._logger.error(text, self.queue.name, error)
             await self._pause(pause)
             self._wanted.set()
             return self._period
         self._pauses.reset()
+        if self._passed_over:
+            await self._pause(min(self._again.take(), self._period))
+            self._wanted.set()
+        else:
+            self._again.reset()
         return min(self._period, _STUCK_SECONDS) if self._stuck else self._period

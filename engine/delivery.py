@@ -62,14 +62,15 @@ def explain(row: MessageRow, facts: QueueFacts) -> Explanation:
     return Explanation(row.id, reasons[0][0], "; ".join(text for _, text in reasons))
 
 
-def unknown(id_: str, facts: QueueFacts, *, dead: bool) -> Explanation:
-    """Of an id that is not in the table; `dead`: it is in the dead-letter queue."""
+def unknown(id_: str, facts: QueueFacts, *, dead: bool | None) -> Explanation:
+    """Of an id that is not in the table; `dead`: it is in the dead-letter queue; None: the account may not know."""
     if dead:
         return Explanation(id_, "dead", f"in the dead-letter queue {facts.dead_letter_queue}")
     days = _span(facts.queue.options.purge_after_ns)
-    return Explanation(
-        id_, "unknown", f"no such message: never committed, deleted, or acked more than {days} ago and purged"
-    )
+    text = f"no such message: never committed, deleted, or acked more than {days} ago and purged"
+    if dead is None:
+        text += "; or it is in the dead-letter queue, which this account may not read"
+    return Explanation(id_, "unknown", text)
 
 
 def moment(ns: int) -> str:
@@ -149,7 +150,7 @@ def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     if options.max_concurrency is not None and (facts.in_flight or 0) >= options.max_concurrency:
         yield "concurrency_limit", f"the queue has its max_concurrency of {options.max_concurrency} in flight"
     if options.max_rate is not None and (waits := _rate_waits(facts)) > 0:
-        yield "rate_limited", f"max_rate of {options.max_rate:f} a second: the next may go in {waits:.2g} s"
+        yield "rate_limited", f"max_rate of {options.max_rate:f} a second: the next may go in {waits:.1f} s"
 
 
 def _rate_waits(facts: QueueFacts) -> float:

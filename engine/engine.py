@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.dead_letter import DeadLetterMover, MakeTable, Moves
-from engine.errors import BackendError, InvalidQueueTable, QueueNotFound, ShuttingDown
+from engine.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
+from engine.filter_shares import FilterShares
 from engine.group_scan import GroupScan
 from engine.groups import group_key
-from engine.message_manager import FILTERS_MAX, MessageManager
+from engine.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX, MessageManager
 from engine.metrics import QueueMetrics
 from engine.model import (
     CommitReport,
@@ -93,7 +94,8 @@ class _Served:
 
 
 class Engine:
-    """See the module. `purges`: false where a neighbour purges for this one too."""
+    """See the module. `purges`: false where a neighbour purges for this one too. `alone`: whether no client of another
+    account than this is connected."""
 
     def __init__(
         self,
@@ -103,14 +105,17 @@ class Engine:
         jitter: Jitter,
         database_work_limit: int = 8,
         filters_max: int = FILTERS_MAX,
+        filters_per_account: int = FILTERS_PER_ACCOUNT_MAX,
         logger: logging.Logger | None = None,
         neighbours: Neighbours | None = None,
         purges: bool = True,
         make_dead_letters: MakeTable | None = None,
+        alone: Callable[[str], bool] = lambda user: True,
     ) -> None:
         self._store, self._clock, self._jitter = store, clock, jitter
         self._work_limit = database_work_limit
-        self._filters_max = filters_max
+        self._filters_max = filters_max, filters_per_account
+        self._shares = FilterShares(clock, alone)
         self._neighbours = neighbours or _Nobody()
         self._purges = purges
         self._moves = Moves(
@@ -142,7 +147,7 @@ class Engine:
         """Read the catalog and serve every queue found. Raises BackendUnavailable if the database cannot be reached."""
         if self._open:
             return
-        self._work = DatabaseWork(self._work_limit)
+        self._work = DatabaseWork(self._work_limit, self._clock, self._logger)
         self._surveyor = Surveyor(self._store, self._work, self._clock)
         self._open = True
         try:
@@ -224,7 +229,7 @@ class Engine:
         report = CommitReport(touched=frozenset((queue.name,)))
         told = (self._watcher.doubt, lambda: self._neighbours.committed(report))
         mover = DeadLetterMover(*shared, self._moves)
-        manager = MessageManager(*shared, *told, mover.want, filters_max=self._filters_max)
+        manager = MessageManager(*shared, *told, mover.want, *self._filters_max, self._shares)
         served = _Served(manager, mover, Purger(*shared, lambda: self._neighbours.leads) if self._purges else None)
         self._served[queue.name] = served
         await served.manager.open()
@@ -371,7 +376,8 @@ class Engine:
         try:
             await self.refresh_catalog()
         except BackendError as error:
-            self._logger.warning("reading the catalog failed: %s", error.message)
+            if not isinstance(error, BackendUnavailable):
+                self._logger.warning("reading the catalog failed: %s", error)
 
 
 class CatalogWatcher(Service):
@@ -395,8 +401,8 @@ class CatalogWatcher(Service):
         try:
             await self._engine.refresh_catalog()
         except BackendError as error:
-            if not self._failing:  # once per outage
-                self._logger.warning("reading the catalog failed: %s", error.message)
+            if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
+                self._logger.warning("reading the catalog failed: %s", error)
             self._failing = True
             return False
         self._failing = False

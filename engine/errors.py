@@ -6,11 +6,37 @@ them on without a second table.
 
 from __future__ import annotations
 
+import re
+
 READ_ONLY = frozenset((1290, 1836, 3100))
 """A server that lets itself be read only: for a moment, or because another one writes by now (failover)."""
 
 TRANSIENT = frozenset((1020, 1213))
 """A transaction was rolled back because of another one (deadlock, changed row): the same again may well succeed."""
+
+
+_SERVER_NAMES_ONLY = (
+    "1005 1008 1036 1040 1044 1045 1048 1049 1050 1051 1053 1054 1059 1072 1091 1103 1129 1130 1142 1143 1146 1193 1203"
+    " 1205 1213 1226 1227 1231 1235 1264 1267 1290 1305 1347 1364 1370 1406 1451 1452 1698 1836 3024 3100 3819 4025"
+)
+_NAMES_ONLY = frozenset((*map(int, _SERVER_NAMES_ONLY.split()), *range(2000, 3000)))
+"""Errors whose texts quote names, of tables, columns and accounts; most others quote values."""
+
+_SIGNAL = 1644  # its text is made by a trigger, of whatever the row holds
+_QUOTED = re.compile(r"'.*'", re.DOTALL)
+_AFTER_VALUE = re.compile(r"' (for (?:key|column) [`'\w.$-]+(?: at row \d+)?)\Z")
+
+
+def _without_values(message: str, errno: int) -> str:
+    """A database's text with what may be a value of a row left out. A value may hold quotes, too."""
+    if errno in _NAMES_ONLY:
+        return message
+    if errno == _SIGNAL:
+        return "a trigger refused it (its text is left out)"
+    tail = _AFTER_VALUE.search(message)
+    if tail is None:
+        return _QUOTED.sub("'...'", message)
+    return " ".join((_QUOTED.sub("'...'", message[: tail.start() + 1]), tail[1]))
 
 
 class EngineError(Exception):
@@ -81,12 +107,16 @@ class ShuttingDown(EngineError):
 
 
 class BackendError(EngineError):
-    """The database refused a statement. Carries the database's own number, SQLSTATE and text."""
+    """The database refused a statement. Carries the database's own number, SQLSTATE and text.
+
+    `message` is for the client whose statement it was. As a string, which is what logs get, it holds no values of rows.
+    """
 
     def __init__(self, message: str, errno: int = 1105, sqlstate: str = "HY000") -> None:
         super().__init__(message)
         self.errno = errno
         self.sqlstate = sqlstate
+        self.args = (_without_values(message, errno),)
 
 
 class BackendUnavailable(BackendError):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from engine.backoff import Doubling
 from engine.clock import Clock
+from engine.database_time import DatabaseTime
 from engine.errors import READ_ONLY, BackendError, BackendUnavailable
 from engine.metrics import QueueMetrics
 from engine.model import QueueSpec
@@ -52,9 +53,11 @@ class GiveBacks:
         clock: Clock,
         metrics: QueueMetrics,
         logger: logging.Logger,
+        time: DatabaseTime,
         on_released: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_released = on_released
+        self._time = time
         self._store, self._work, self._clock, self._metrics, self._logger = store, work, clock, metrics, logger
         self._pending: list[_GiveBack] = []
 
@@ -102,7 +105,7 @@ class GiveBacks:
         except BackendError as error:
             if isinstance(error, BackendUnavailable) or error.errno in READ_ONLY:
                 entry.tries -= 1
-            self._drop_if(entry.tries >= _TRIES_MAX or self._ran_out(entry), queue, entry, error.message)
+            self._drop_if(entry.tries >= _TRIES_MAX or self._ran_out(entry), queue, entry, str(error))
             raise
         finally:
             _finish(entry.done)
@@ -119,7 +122,7 @@ class GiveBacks:
         return not any(left.get(lease.id) == (lease.epoch, lease.lease_until_ns) for lease in entry.leases)
 
     def _ran_out(self, entry: _GiveBack) -> bool:
-        return all(lease.lease_until_ns <= self._clock.now_ns() for lease in entry.leases)
+        return all(self._time.is_past(lease.lease_until_ns) for lease in entry.leases)
 
     def _drop_if(self, hopeless: bool, queue: QueueSpec, entry: _GiveBack, reason: str) -> None:
         if hopeless:

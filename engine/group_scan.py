@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from engine.clock import NS_PER_SECOND, Jitter
-from engine.errors import BackendError
+from engine.errors import BackendError, BackendUnavailable
 from engine.groups import FindQueue, GroupKey
 from engine.model import CommitReport, QueueSpec
 from engine.service import Service
@@ -57,7 +57,7 @@ class GroupScan(Service):
                     "queue %s has a group_key, and the table for groups cannot be made: INSERT ... AFTER GROUP will "
                     "fail. Grant CREATE to the engine's account, or make the table (docs/event-groups.md): %s",
                     self.queue.name,
-                    error.message,
+                    error,
                 )
         await super().open()
 
@@ -86,7 +86,7 @@ class GroupScan(Service):
                     await self.run_once()
                 self._failing = False
             except BackendError as error:
-                if not self._failing:  # once per outage
-                    self._logger.warning("group scan of %s failed: %s", self.queue.name, error.message)
+                if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
+                    self._logger.warning("group scan of %s failed: %s", self.queue.name, error)
                 self._failing = True
             await self._pause(self._period)

@@ -67,7 +67,7 @@ def group_key(queue: QueueSpec, catalog: QueueCatalog) -> GroupKey | None:
     column = None if queue.options.group_key is None else queue.column(queue.options.group_key)
     if column is None:
         return None
-    name = QueueName(queue.name.database, queue.options.dead_letter or f"{queue.name.table}_dead")
+    name = queue.dead_letter
     dead = catalog.get(name)
     known = dead is not None and dead.column(column.name) is not None
     return GroupKey(queue.name, column.name, is_integer(column), name, known)

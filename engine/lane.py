@@ -24,7 +24,9 @@ from enum import Enum
 from engine.cache import MessageCache
 from engine.clock import Clock, Jitter
 from engine.conflicts import Conflicts
-from engine.errors import EngineError
+from engine.database_time import DatabaseTime
+from engine.errors import EngineError, LockWaitTimeout
+from engine.filter_shares import FilterShares, LaneShare
 from engine.gate import Gate
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
@@ -35,6 +37,10 @@ from engine.sender import CLAIM_MAX, Sender, Sent, Taker
 from engine.store import MessageStore, Release
 from engine.subscription import Subscription
 from engine.work import DatabaseWork
+
+_LATE_SECONDS = (
+    0.5  # beyond WAIT's time, for what is under way; then a result ends though the database has not answered
+)
 
 
 class Mode(Enum):
@@ -98,7 +104,7 @@ class Surroundings:
     """What all lanes of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for a
     receiver that can no longer take them. `leased`: these were, so no other lane need try. `note_due`: then a lease
     runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened.
-    `rejected`: a claim has set messages aside for the dead-letter queue."""
+    `rejected`: a claim has set messages aside for the dead-letter queue. `shares`: what conditions may take in vain."""
 
     store: MessageStore
     work: DatabaseWork
@@ -107,12 +113,14 @@ class Surroundings:
     metrics: QueueMetrics
     in_flight: InFlight[Subscription]
     gate: Gate
+    time: DatabaseTime
     wake: Callable[[], None]
     orphaned: Callable[[Sequence[Message]], None]
     leased: Callable[[Collection[MessageId]], None]
     note_due: Callable[[float], None]
     unheard: Callable[[Sequence[Release]], None]
     rejected: Callable[[], None]
+    shares: FilterShares
 
 
 class Lane:
@@ -123,6 +131,8 @@ class Lane:
         self.queue = queue
         self.condition = condition
         self.mode = Mode.IDLE
+        self.served = 0
+        """When it was last given messages, as a number that the manager counts up."""
         self._clock, self._wake, self._orphaned = clock, around.wake, around.orphaned
         self._cache = MessageCache(queue.options.cache_size)
         self._conflicts = Conflicts()
@@ -131,8 +141,9 @@ class Lane:
         if condition is None:
             self._poller = Poller(store, work, clock, cache, conflicts, metrics)
         else:
-            self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics)
-        shared = (cache, around.in_flight, conflicts, around.gate, metrics, around.note_due)
+            share = LaneShare(around.shares, clock)
+            self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics, share)
+        shared = (cache, around.in_flight, conflicts, around.gate, around.time, metrics, around.note_due)
         told = (around.leased, condition, around.unheard, around.rejected)
         self._sender = Sender(store, work, clock, around.jitter, *shared, *told)
         self._subscriptions: dict[Subscription, None] = {}
@@ -158,6 +169,8 @@ class Lane:
     def join(self, subscription: Subscription) -> None:
         """A new receiver; it takes part from the moment it waits."""
         self._subscriptions[subscription] = None
+        if isinstance(self._poller, Scanner):
+            self._poller.share.join(subscription.request.user)
         self._on(Event.SUBSCRIBED)
         if subscription.needs_look:
             self.want_look()
@@ -173,6 +186,13 @@ class Lane:
     def _wait_over(self, subscription: Subscription) -> None:
         subscription.draining = True
         self._wake()
+        late = asyncio.get_running_loop().call_later(_LATE_SECONDS, self._end_late, subscription)
+        self._bounded[subscription] = late
+
+    def _end_late(self, subscription: Subscription) -> None:
+        """Its time is over, and we still wait for the database, as for a lock that another holds."""
+        if subscription.waiting:
+            subscription.finish()
 
     def wants(self, subscription: Subscription) -> None:
         """It waits for a batch."""
@@ -183,6 +203,8 @@ class Lane:
     def leave(self, subscription: Subscription) -> None:
         """It takes no more messages."""
         del self._subscriptions[subscription]
+        if isinstance(self._poller, Scanner):
+            self._poller.share.leave(subscription.request.user)
         self._waiting.pop(subscription, None)
         if timer := self._bounded.pop(subscription, None):
             timer.cancel()
@@ -280,15 +302,34 @@ class Lane:
 
     # --- a step
 
+    def begin_pass(self) -> None:
+        """All lanes that may be looked for now may be so in this pass."""
+        if isinstance(self._poller, Scanner):
+            self._poller.share.begin_turn(self._poller.under_way)
+
+    def end_pass(self) -> None:
+        """See `begin_pass`."""
+        if isinstance(self._poller, Scanner):
+            self._poller.share.end_turn()
+
     async def step(self, result: Pass) -> None:
         """Look if that is due, claim and hand out what can be. Raises BackendError."""
-        if not self._subscriptions or self._stopped:
+        if not self._subscriptions or self.queue.options.paused:
             return
-        if takers := self._takers_of_a_look():
+        if self._gate.is_shut:
+            if self._looks_ahead:
+                await self._look(result)
+        elif takers := self._takers_of_a_look():
             await self._look_and_send(result, takers)
         else:
             await self._look(result)
             await self._send(result)
+
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether to look although nothing may be claimed yet. Under a condition it may take many pages to find the
+        first message: a lane that looked only while the gate is open would never have one when it opens."""
+        return self.condition is not None and not self._cache
 
     async def _look(self, result: Pass) -> None:
         room = self._room()
@@ -400,9 +441,11 @@ class Lane:
         return self._poller.next_look(self.queue) > self._clock.monotonic()
 
     def end_drained_by(self, error: EngineError) -> None:
-        """A result that has to end now, in an outage, must not end as if nothing had been due."""
+        """A result that has to end now, in an outage, must not end as if nothing had been due. That another holds a
+        lock is no outage: who said how long to wait has waited."""
+        locked = isinstance(error, LockWaitTimeout)
         for subscription in [s for s in self._bounded if s.draining and s.waiting]:
-            if subscription.sent:
+            if subscription.sent or (locked and subscription.request.wait_mode is WaitMode.WAIT):
                 subscription.finish()
             else:
                 subscription.end(error)
@@ -420,11 +463,14 @@ class Lane:
         room = self._room()
         if self.queue.options.paused or not room:
             return None
-        if (opens_at := self._gate.opens_at) is not None:
+        opens_at = self._gate.opens_at
+        if opens_at is not None and not self._looks_ahead:
             return opens_at
         if self._cache:
             return 0.0  # the gate opened since the last step
         time = self._poller.next_time(self.queue, hungry=self._hungry(room))
+        if opens_at is not None:
+            return min(time, opens_at)
         return None if time == float("inf") else time
 
     def starved(self, now: float) -> bool:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.database_time import DatabaseTime
 from engine.errors import (
     BackendError,
     BackendUnavailable,
@@ -35,6 +36,7 @@ from engine.errors import (
     ShuttingDown,
     TooManyFilters,
 )
+from engine.filter_shares import FilterShares
 from engine.gate import Gate
 from engine.give_back import GiveBacks
 from engine.identity import IdKind, id_kind, normalise
@@ -61,6 +63,9 @@ from engine.work import DatabaseWork
 FILTERS_MAX = 32
 """Different conditions of one queue's streams: each has looks of its own, and a cache."""
 
+FILTERS_PER_ACCOUNT_MAX = 24
+"""Of these, those that one account's streams may add: a quarter is left to others."""
+
 UNMATCHED_MAX = 1000
 """Ready messages, the first in delivery order, that are looked at for what fits nobody."""
 
@@ -86,6 +91,8 @@ class MessageManager(Service):
         released: Callable[[], None] = lambda: None,
         rejected: Callable[[], None] = lambda: None,
         filters_max: int = FILTERS_MAX,
+        filters_per_account: int = FILTERS_PER_ACCOUNT_MAX,
+        shares: FilterShares | None = None,
     ) -> None:
         super().__init__(f"manager of {queue.name}", logger)
         self.queue = queue
@@ -94,16 +101,17 @@ class MessageManager(Service):
         self._kind = id_kind(queue.columns[_id_position(queue)])
         self._in_flight: InFlight[Subscription] = InFlight()
         self._rechecker = Rechecker(store, work, clock, self._in_flight, metrics)
-        self._give_backs = GiveBacks(store, work, clock, metrics, logger, released)
+        time = DatabaseTime(clock)
+        self._give_backs = GiveBacks(store, work, clock, metrics, logger, time, released)
         self._subscriptions: dict[Subscription, Lane] = {}
         self._wakeup = asyncio.Event()
-        shared = (store, work, clock, jitter, metrics, self._in_flight, Gate(clock))
+        shared = (store, work, clock, jitter, metrics, self._in_flight, Gate(clock), time)
         told = (self._wake, self._orphaned, self._leased, self._note_due, self._unheard, rejected)
-        self._around = Surroundings(*shared, *told)
+        self._around = Surroundings(*shared, *told, shares or FilterShares(clock))
         self._lane = Lane(queue, self._around)
         self._filtered: dict[Condition, Lane] = {}  # those that have receivers
-        self._filters_max = filters_max
-        self._turn = 0
+        self._filters_max, self._filters_per_account = filters_max, filters_per_account
+        self._served = 0  # how often any lane was given messages
         self._end_error: EngineError | None = None
         self._pass_began: float | None = None
         self.passes = 0
@@ -171,12 +179,11 @@ class MessageManager(Service):
         return (self._lane, *self._filtered.values()) if self._filtered else (self._lane,)
 
     def _turns(self) -> Sequence[Lane]:
-        """The lanes, another one first each time."""
-        lanes = self._lanes()
-        self._turn = (self._turn + 1) % len(lanes)
-        return (*lanes[self._turn :], *lanes[: self._turn])
+        """The lanes; the one that has waited longest since it was given messages is first. Where the queue's limits
+        let few go, the first takes them all, so it must not be the same one each time."""
+        return sorted(self._lanes(), key=lambda lane: lane.served)
 
-    def _lane_for(self, condition: Condition | None) -> Lane:
+    def _lane_for(self, condition: Condition | None, user: str) -> Lane:
         if condition is None:
             return self._lane
         lane = self._filtered.get(condition)
@@ -186,7 +193,15 @@ class MessageManager(Service):
                     f"Queue '{self.queue.name}' has streams with {self._filters_max} different conditions already;"
                     " limits.filters allows no more. Streams with the same condition count once"
                 )
+            of_user = {lane for one, lane in self._subscriptions.items() if one.request.user == user}
+            if len(of_user - {self._lane}) >= self._filters_per_account:
+                raise TooManyFilters(
+                    f"User '{user}' has streams with {self._filters_per_account} different conditions on queue"
+                    f" '{self.queue.name}' already; limits.filters_per_account allows no more. Close some, or use the"
+                    " same condition in several"
+                )
             lane = Lane(self.queue, self._around, condition)
+            lane.served = self._served  # behind those that wait already
         return lane
 
     # --- asked by the watchdog
@@ -226,7 +241,7 @@ class MessageManager(Service):
         """A new receiver; it takes part from the moment its consumer waits. Raises what ended this manager."""
         if self._end_error is not None:
             raise self._end_error
-        lane = self._lane_for(request.condition)
+        lane = self._lane_for(request.condition, request.user)
         subscription = Subscription(self.queue, request, self)
         if request.condition is not None:
             self._filtered[request.condition] = lane
@@ -396,20 +411,31 @@ class MessageManager(Service):
             await self._recheck(result)  # before leases run out here that were renewed
         self.metrics.expired += self._in_flight.expire(self._clock.monotonic())
         if self._subscriptions:
-            for lane in self._turns():
-                await self._step(lane, result)
+            turns = self._turns()
+            for lane in turns:
+                lane.begin_pass()
+            try:
+                for lane in turns:
+                    await self._step(lane, result)
+            finally:
+                for lane in turns:
+                    lane.end_pass()
 
     async def _step(self, lane: Lane, result: Pass) -> None:
+        sent = result.sent
         try:
             await lane.step(result)
         except BackendError as error:
             if not await self._is_the_conditions(lane, error):
                 raise
-            self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error.message)
+            self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
             result.looked = True
             lane.end(error)
             if error.errno in _DOUBTFUL_ERRNOS:
                 self._doubt()
+        if result.sent > sent:
+            self._served += 1
+            lane.served = self._served
 
     async def _is_the_conditions(self, lane: Lane, error: BackendError) -> bool:
         """Whether the error is of this lane's condition: it comes again, and the same queue is looked at without.

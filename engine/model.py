@@ -6,12 +6,13 @@ Times are nanoseconds since the Unix epoch by the database's clock; durations ar
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from engine.options import QueueOptions
+from engine.options import NAME_CHARACTERS, QueueOptions
 
 MessageId = int | str | bytes
 """A message's identity: int for integer keys, str for text keys, bytes for binary keys."""
@@ -39,6 +40,9 @@ ERROR_COLUMNS = ("first_error", "last_error")
 ERROR_CHARACTERS = 1000
 """How much of a reason is kept."""
 
+ERROR_TYPE = f"VARCHAR({ERROR_CHARACTERS}) CHARACTER SET utf8mb4 NULL"
+"""What they are made as: a reason may be in any language, whatever the database's own character set."""
+
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
 """What a table must have to be served as a queue (Vitess's current layout)."""
 
@@ -65,6 +69,29 @@ class QueueName:
     def sql(self) -> str:
         """The table as every database here reads its name."""
         return f"{quoted(self.database)}.{quoted(self.table)}"
+
+
+_FILE_BYTES_MAX = 240  # of a table's file name, in which a server writes most other characters as five
+_DIGEST_CHARACTERS = 8
+
+
+def default_dead_letter(table: str) -> str:
+    """The table of a queue's dead letters where the option `dead_letter` names none: `_dead` behind the queue's own.
+
+    Where that is too long for a name, or for a file, part of the name gives way to its digest.
+    """
+    name = f"{table}_dead"
+    if len(name) <= NAME_CHARACTERS and _file_bytes(name) <= _FILE_BYTES_MAX:
+        return name
+    ending = f"_{hashlib.sha256(table.encode()).hexdigest()[:_DIGEST_CHARACTERS]}_dead"
+    kept = table[: NAME_CHARACTERS - len(ending)]
+    while _file_bytes(kept + ending) > _FILE_BYTES_MAX:
+        kept = kept[:-1]
+    return kept + ending
+
+
+def _file_bytes(name: str) -> int:
+    return sum(1 if c.isascii() and (c.isalnum() or c == "_") else 5 for c in name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +146,13 @@ class QueueSpec:
     comment: str = ""
     generated: frozenset[str] = frozenset()
     """Names, in lower case, of the columns that the database computes: nobody writes them."""
+    narrow: frozenset[tuple[str, str]] = frozenset()
+    """Of ERROR_COLUMNS those that do not hold all of Unicode: name in lower case, and character set."""
+
+    @property
+    def dead_letter(self) -> QueueName:
+        """Its dead-letter queue."""
+        return QueueName(self.name.database, self.options.dead_letter or default_dead_letter(self.name.table))
 
     def column(self, name: str) -> ColumnMeta | None:
         """The column of that name, compared as MySQL does: without case."""

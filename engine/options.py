@@ -6,10 +6,12 @@ option, so the table alone is the whole truth about a queue. Reading is the exac
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from urllib.parse import quote, unquote
 
 from engine.clock import NS_PER_SECOND
 from engine.errors import InvalidOption, InvalidQueueTable
@@ -21,12 +23,25 @@ _UNIT_NS = {
     "h": 3600 * NS_PER_SECOND,
     "d": 86400 * NS_PER_SECOND,
 }
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", re.ASCII | re.IGNORECASE)
+_NUMBER = r"\+?((?>\d+)(?:\.(?>\d*))?(?:e[+-]?\d{1,4})?|\.(?>\d+)(?:e[+-]?\d{1,4})?)"
+"""A number as MySQL reads it: 30, 30.5, .5, 5., 30.0e0. Drivers write floats with an exponent."""
+_DURATION = re.compile(rf"\s*{_NUMBER}\s*(ms|s|m|h|d)?\s*", re.ASCII | re.IGNORECASE)
+_COUNT = re.compile(rf"\s*{_NUMBER}\s*", re.ASCII | re.IGNORECASE)
+_NAME = re.compile(r"[\x01-\ud7ff\ue000-\uffff]+(?<! )")
+_RATE = re.compile(rf"\s*{_NUMBER}\s*(?:/\s*s)?\s*", re.ASCII | re.IGNORECASE)
 _MAX_DURATION_NS = 3650 * _UNIT_NS["d"]  # ten years: beyond it a typing error is likelier than a wish
 _MIN_WAIT_NS = 10_000_000  # 10 ms: a lease shorter than a round trip only makes duplicates
 
 GROUP_INDEX = "queuegate_group"
 """Finds whether a group has unacked messages."""
+
+_RATE_STEP, _RATE_LIMIT = Decimal("0.000001"), Decimal(1_000_000_000)
+
+NAME_CHARACTERS = 64
+"""Of a table's or column's name, as MySQL counts."""
+
+AS_ACK_WAIT = "ack_wait"
+"""The value of min_backoff that stands for: as long as ack_wait."""
 
 OptionValue = str | int | float | Decimal
 
@@ -112,18 +127,18 @@ class _Option:
 
 
 def parse_duration(name: str, value: OptionValue) -> int:
-    """Nanoseconds of a duration: a number of seconds, or text such as '500ms', '30s', '5m', '2h', '1d'."""
+    """Nanoseconds of a duration: a number of seconds in any notation, or text such as '500ms', '30s', '5m', '2h', '1d'.
+
+    Raises:
+        InvalidOption: `value` is no duration, or longer than ten years. The message begins with `name`.
+    """
     match = _DURATION.fullmatch(str(value))
     if match is None:
         raise InvalidOption(f"{name}: '{value}' is not a duration; give seconds, or '500ms', '30s', '5m', '2h', '1d'")
-    unit = _UNIT_NS[(match[2] or "s").lower()]
-    try:
-        nanoseconds = int(Decimal(match[1]) * unit)
-    except (InvalidOperation, OverflowError) as error:
-        raise InvalidOption(f"{name}: '{value}' is not a duration") from error
-    if nanoseconds > _MAX_DURATION_NS:
+    nanoseconds = Decimal(match[1]) * _UNIT_NS[(match[2] or "s").lower()]
+    if nanoseconds > _MAX_DURATION_NS:  # before it becomes an int, which may have thousands of digits
         raise InvalidOption(f"{name}: '{value}' is longer than ten years")
-    return nanoseconds
+    return int(nanoseconds)
 
 
 def parse_wait(name: str, value: OptionValue) -> int:
@@ -134,19 +149,28 @@ def parse_wait(name: str, value: OptionValue) -> int:
     return nanoseconds
 
 
+def _min_backoff(name: str, value: OptionValue) -> int | None:
+    return None if str(value).strip().lower() == AS_ACK_WAIT else parse_duration(name, value)
+
+
 def _count(minimum: int, maximum: int) -> Callable[[str, OptionValue], int]:
     def read(name: str, value: OptionValue) -> int:
-        text = str(value).strip()
-        if not text.isdecimal() or not minimum <= int(text) <= maximum:
+        match = _COUNT.fullmatch(str(value))
+        number = Decimal(match[1]) if match else None
+        if number is None or not minimum <= number <= maximum or number != int(number):
             raise InvalidOption(f"{name}: '{value}' is not a whole number from {minimum} to {maximum}")
-        return int(text)
+        return int(number)
 
     return read
 
 
 def _names(name: str, value: OptionValue) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in re.split(r"[|,]", str(value)))
-    if not all(re.fullmatch(r"[\w$]+", part) for part in names):
+    return _columns(name, tuple(part.strip() for part in re.split(r"[|,]", str(value))))
+
+
+def _columns(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    value = "|".join(names)
+    if not all(map(is_name, names)):
         raise InvalidOption(f"{name}: '{value}' is not a list of column names separated by '|'")
     if names[0].lower() != "id":
         raise InvalidOption(f"{name} must begin with id: '{value}'")
@@ -156,10 +180,21 @@ def _names(name: str, value: OptionValue) -> tuple[str, ...]:
 
 
 def _name(name: str, value: OptionValue) -> str:
-    text = str(value).strip()
-    if not re.fullmatch(r"[\w$]{1,64}", text):
-        raise InvalidOption(f"{name}: '{value}' is not a name of up to 64 letters, digits, _ or $")
+    return _own_name(name, str(value).strip())
+
+
+def _own_name(name: str, text: str) -> str:
+    if not is_name(text):
+        raise InvalidOption(f"{name}: '{text}' is not a name of 1 to {NAME_CHARACTERS} characters")
     return text
+
+
+def is_name(text: str) -> bool:
+    """Whether a database takes it as a name between back-quotes.
+
+    Databases take no characters beyond U+FFFF; a surrogate is a byte that is no character in the client's charset.
+    """
+    return 1 <= len(text) <= NAME_CHARACTERS and _NAME.fullmatch(text) is not None
 
 
 def _order_key(name: str, value: OptionValue) -> str:
@@ -178,10 +213,11 @@ def _digit(value: object) -> str:
 
 
 def _rate(name: str, value: OptionValue) -> Decimal:
-    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*(?:/\s*s)?\s*", str(value), re.ASCII)
-    if match is None or not Decimal(match[1]):
+    match = _RATE.fullmatch(str(value))
+    rate = Decimal(match[1]) if match else Decimal(0)
+    if not _RATE_STEP <= rate < _RATE_LIMIT:
         raise InvalidOption(f"{name}: '{value}' is not a number of deliveries per second above 0, up to 999999999")
-    return Decimal(match[1])
+    return Decimal(format(rate.quantize(_RATE_STEP).normalize(), "f"))
 
 
 def _choice(*allowed: str) -> Callable[[str, OptionValue], str]:
@@ -206,13 +242,25 @@ def _seconds(value: object) -> str:
 
 def _joined(value: object) -> str:
     assert isinstance(value, tuple)
-    return "|".join(value)
+    return "|".join(map(_escaped, value))
+
+
+def _escaped(value: object) -> str:
+    """A name as a comment holds it: ASCII letters, digits, `_` and `$` as they are, every other byte of it as `%27`.
+
+    So it ends neither the option nor the literal that the comment is written as, in any sql_mode and character set.
+    """
+    return quote(str(value), safe="$").replace("-", "%2D").replace(".", "%2E").replace("~", "%7E")
+
+
+def _wanted_key(value: object) -> str:
+    return "*" if value == "*" else _escaped(value)
 
 
 # cache_size: one key is about 200 bytes, so ten million would be 2 GB; batch_size: a batch is one transaction.
 OPTIONS: Mapping[str, _Option] = {
     "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", parse_wait, _seconds),
-    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", parse_duration, _seconds),
+    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", _min_backoff, _seconds),
     "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", parse_wait, _seconds),
     "purge_after": _Option("purge_after_ns", "vt_purge_after", parse_duration, _seconds),
     "batch_size": _Option("batch_size", "vt_batch_size", _count(1, 10_000), str),
@@ -221,15 +269,15 @@ OPTIONS: Mapping[str, _Option] = {
     "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", parse_wait, _seconds),
     "message_cols": _Option("message_cols", "vt_message_cols", _names, _joined),
     "max_attempts": _Option("max_attempts", "max_attempts", _count(0, 1_000_000), str),
-    "dead_letter": _Option("dead_letter", "dead_letter", _name, str),
+    "dead_letter": _Option("dead_letter", "dead_letter", _name, _escaped),
     "max_rate": _Option("max_rate", "max_rate", _rate, _plain),
     "max_concurrency": _Option("max_concurrency", "max_concurrency", _count(1, 10_000_000), str),
-    "order_key": _Option("order_key", "order_key", _order_key, str),
+    "order_key": _Option("order_key", "order_key", _order_key, _wanted_key),
     "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
     "paused": _Option("paused", "paused", _flag, _digit),
     "archive": _Option("archive", "archive", _flag, _digit),
-    "group_key": _Option("group_key", "group_key", _name, str),
-    "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, str),
+    "group_key": _Option("group_key", "group_key", _name, _escaped),
+    "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, _escaped),
 }
 
 _ONLY_IF_SET = (
@@ -258,8 +306,16 @@ OF_ONE_QUEUE = (
 REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval")
 
 
-def parse_options(given: Mapping[str, OptionValue], base: QueueOptions | None = None) -> QueueOptions:
-    """Options from a WITH list, over `base` (the configured defaults).
+def parse_options(
+    given: Mapping[str, OptionValue],
+    base: QueueOptions | None = None,
+    *,
+    altered: QueueOptions | None = None,
+    stretch: bool = True,
+) -> QueueOptions:
+    """Options from a WITH list, over `base`: the configured defaults, or those of a queue that is `altered`.
+
+    `stretch`: the base's max_backoff is a default, which gives way to a longer wait.
 
     Raises:
         InvalidOption: unknown name or absurd value; the message lists what is allowed.
@@ -269,16 +325,24 @@ def parse_options(given: Mapping[str, OptionValue], base: QueueOptions | None = 
         option = _option(raw_name)
         values[option.field] = option.read(raw_name.lower(), value)
     options = replace(base or QueueOptions(), **values)  # type: ignore[arg-type]
-    if "max_backoff_ns" not in values:
+    if altered is not None and _waits(options) == _waits(altered):
+        return _narrowed(options)  # an adopted table may hold waits that contradict each other, as Vitess's may
+    if stretch and "max_backoff_ns" not in values:
         # The default of an hour gives way to a longer wait; only two values that were both given can contradict.
         options = replace(options, max_backoff_ns=max(options.max_backoff_ns, options.effective_min_backoff_ns))
     return validated(options)
 
 
+def _waits(options: QueueOptions) -> tuple[int, int]:
+    return options.max_backoff_ns, options.effective_min_backoff_ns
+
+
 def _option(name: str) -> _Option:
     option = OPTIONS.get(name.lower())
     if option is None:
-        raise InvalidOption(f"unknown queue option '{name}'; allowed: {', '.join(sorted(OPTIONS))}")
+        near = difflib.get_close_matches(name.lower(), OPTIONS, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise InvalidOption(f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS))}")
     return option
 
 
@@ -291,11 +355,16 @@ def check_dead_letter(options: QueueOptions, table: str) -> None:
 def validated(options: QueueOptions) -> QueueOptions:
     """The same options, or InvalidOption where two of them contradict each other."""
     if options.max_backoff_ns < options.effective_min_backoff_ns:
-        raise InvalidOption("max_backoff is shorter than min_backoff (which is ack_wait when not given)")
-    if options.prefetch < options.batch_size:
-        # A batch larger than the window could never be filled; narrow it instead of refusing a sensible prefetch.
-        return replace(options, batch_size=options.prefetch)
-    return options
+        raise InvalidOption(
+            "max_backoff is shorter than min_backoff (which is ack_wait when not given):"
+            f" {_seconds(options.max_backoff_ns)}s and {_seconds(options.effective_min_backoff_ns)}s"
+        )
+    return _narrowed(options)
+
+
+def _narrowed(options: QueueOptions) -> QueueOptions:
+    # A batch larger than the window could never be filled; narrow it instead of refusing a sensible prefetch.
+    return replace(options, batch_size=min(options.batch_size, options.prefetch))
 
 
 def to_comment(options: QueueOptions) -> str:
@@ -340,25 +409,50 @@ def from_comment(comment: str, table: str) -> QueueOptions:
         if key in by_key:
             option = by_key[key]
             try:
-                values[option.field] = option.read(key, text)
+                values[option.field] = _from_comment(option, text)
             except InvalidOption as error:
                 raise InvalidQueueTable(f"{error.message} (table {table})") from error
     # Vitess clamps with the smaller bound winning; a table written there must stay readable here.
     return QueueOptions(**values)  # type: ignore[arg-type]
 
 
-def option_items(options: QueueOptions) -> dict[str, str]:
-    """Every option that differs from the default, as SHOW CREATE QUEUE writes it: name to SQL literal."""
+def _from_comment(option: _Option, text: str) -> object:
+    """What `write` wrote, or Vitess."""
+    if option.write is _joined:
+        return _columns(option.key, tuple(unquote(part.strip()) for part in text.split("|")))
+    if option.write is _escaped:
+        return _own_name(option.key, unquote(text))
+    return option.read(option.key, unquote(text) if option.write is _wanted_key else text)
+
+
+def from_comment_text(name: str, text: str) -> str:
+    """The value of an option as WITH takes it, from how a comment holds it."""
+    return unquote(text) if OPTIONS[name].write in (_escaped, _joined, _wanted_key) else text
+
+
+def option_items(options: QueueOptions) -> dict[str, OptionValue]:
+    """The options that make this queue again under whatever `queue_defaults`, as SHOW CREATE QUEUE writes them.
+
+    Those that have configurable defaults always; the others where the queue has them.
+    """
     default = QueueOptions()
-    items: dict[str, str] = {}
+    items: dict[str, OptionValue] = {}
     for name, option in OPTIONS.items():
         value = getattr(options, option.field)
-        if value == getattr(default, option.field):
+        if name in OF_ONE_QUEUE and value == getattr(default, option.field):
             continue
-        text = option.write(value)
-        items[name] = text if isinstance(value, int) and "_ns" not in option.field else f"'{text}'"
         if option.field.endswith("_ns"):
-            items[name] = f"'{text}s'"
+            items[name] = AS_ACK_WAIT if value is None else f"{option.write(value)}s"
+        elif isinstance(value, int):
+            items[name] = int(value)
+        else:
+            items[name] = (
+                "|".join(value)
+                if isinstance(value, tuple)
+                else value
+                if isinstance(value, str)
+                else option.write(value)
+            )
     return items
 
 

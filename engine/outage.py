@@ -1,6 +1,7 @@
 """Outage: whether the database fails one queue's work, since when, and when to try again. No I/O.
 
-Told once in the log when it begins and once when it ends, however many tries lie between.
+Told once in the log when it begins and once when it ends, however many tries lie between; a database that cannot be
+reached is told of for all queues together (`engine.work`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import logging
 
 from engine.backoff import Doubling
 from engine.clock import Clock
-from engine.errors import BackendError
+from engine.errors import BackendError, BackendUnavailable
 from engine.model import QueueName
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.1, 5.0  # seconds: a dropped connection is hardly noticed, a dead server not pestered
@@ -22,6 +23,7 @@ class Outage:
         self._queue, self._clock, self._logger = queue, clock, logger
         self._pauses = Doubling(_FIRST_PAUSE, _MOST_PAUSE)
         self._since = 0.0
+        self._told = False
         self.error: BackendError | None = None
         self.retry_at = 0.0
 
@@ -35,7 +37,9 @@ class Outage:
         now = self._clock.monotonic()
         if self.error is None:
             self._since = now
-            self._logger.warning("%s: database trouble, trying again: %s", self._queue, error.message)
+        if not self._told and not isinstance(error, BackendUnavailable):
+            self._told = True
+            self._logger.warning("%s: database trouble, trying again: %s", self._queue, error)
         self.error = error
         self.retry_at = now + self._pauses.take()
 
@@ -46,8 +50,9 @@ class Outage:
     def worked(self) -> None:
         """It did what it was asked."""
         if self.error is not None:
-            seconds = self._clock.monotonic() - self._since
-            self._logger.info("%s: database works again after %.1f s", self._queue, seconds)
-            self.error = None
+            if self._told:
+                seconds = self._clock.monotonic() - self._since
+                self._logger.info("%s: database works again after %.1f s", self._queue, seconds)
+            self.error, self._told = None, False
             self.retry_at = 0.0
             self._pauses.reset()

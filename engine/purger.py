@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
-from engine.errors import BackendError
+from engine.errors import BackendError, BackendUnavailable
 from engine.metrics import QueueMetrics
 from engine.model import QueueSpec
 from engine.service import Service
@@ -123,8 +123,8 @@ class Purger(Service):
             purged = await self.run_once()
         except BackendError as error:
             self._metrics.backend_errors += 1
-            if not self._failing:  # once per outage
-                self._logger.warning("purge of %s failed: %s", self.queue.name, error.message)
+            if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
+                self._logger.warning("purge of %s failed: %s", self.queue.name, error)
             self._failing, self._behind = True, False
             return
         self._failing = False

@@ -8,6 +8,7 @@ that fit at every look. What bounds their cost:
 - once the whole has been examined, and took more than a page, a commit leads to a fresh scan only, of what fell due
   since shortly before the last one: that finds what producers enqueue at once. The whole is examined again, because
   any commit may be an UPDATE, after a rest of ten times as long as that takes;
+- what pages in vain take is bounded for each account (engine.filter_shares);
 - nothing is kept of messages that do not fit, but how far the scan has come.
 The reasons for a look are those of the Poller.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 from engine.cache import MessageCache
 from engine.clock import NS_PER_SECOND, Clock
 from engine.conflicts import Conflicts
+from engine.filter_shares import FilterShares, LaneShare
 from engine.metrics import QueueMetrics
 from engine.model import Condition, MessageId, QueueSpec
 from engine.poller import LOOK_LIMIT_MAX, Looked
@@ -50,7 +52,9 @@ class Scanner:
         cache: MessageCache,
         conflicts: Conflicts,
         metrics: QueueMetrics,
+        share: LaneShare | None = None,
     ) -> None:
+        self.share = share or LaneShare(FilterShares(clock), clock)
         self._condition, self._store, self._work, self._clock = condition, store, work, clock
         self._cache, self._conflicts, self._metrics = cache, conflicts, metrics
         self._span = SPAN_MIN
@@ -93,18 +97,20 @@ class Scanner:
 
     def next_look(self, queue: QueueSpec) -> float:
         """When the next scan is due by itself; in the past when at once."""
+        rest_until = max(self._rest_until, self.share.ready_at(self.under_way))
         if self._wanted or self._looked_at is None:
-            return self._rest_until
+            return rest_until
         times = [self._due_at, self._conflicts.next_retry(), self._looked_at + queue.options.poll_interval_ns / 1e9]
         if self._whole_wanted:
             times.append(self._whole_at)
-        return max(min(time for time in times if time is not None), self._rest_until)
+        return max(min(time for time in times if time is not None), rest_until)
 
     def next_time(self, queue: QueueSpec, *, hungry: bool) -> float:
         """When to look; `hungry`: receivers could take more than the cache holds, and more may be due."""
         if not self.under_way:
             return self.next_look(queue)
-        return self._rest_until if hungry and not self._cache.full else float("inf")
+        rest_until = max(self._rest_until, self.share.ready_at(self.under_way))
+        return rest_until if hungry and not self._cache.full else float("inf")
 
     def look_due(self, queue: QueueSpec, *, hungry: bool) -> bool:
         """Whether to look now."""
@@ -154,6 +160,7 @@ class Scanner:
             self._began_ns = look.now_ns
         self._pages += 1
         self._worked += took
+        under_way = self.under_way
         self._metrics.looks += 1
         self._looked_at = now
         if look.next_due_ns is not None:
@@ -162,6 +169,8 @@ class Scanner:
         free = [key for key in look.keys if not self._conflicts.blocks(key.id, now)]
         # The limit may have become lower while this page was under way; then all is looked for again anyway.
         self._cache.add(free[: max(0, self._cache.limit - len(self._cache))])
+        if not free:
+            self.share.charge(under_way, took)
         self._adapt(took, len(look.keys))
         self._position = scanned.position
         self.backlog = scanned.position is not None

@@ -22,6 +22,7 @@ from engine.backoff import lease_delays_ns
 from engine.cache import MessageCache, delivery_order
 from engine.clock import NS_PER_SECOND, Clock, Jitter
 from engine.conflicts import Conflicts
+from engine.database_time import DatabaseTime
 from engine.gate import Gate
 from engine.in_flight import InFlight
 from engine.metrics import QueueMetrics
@@ -120,6 +121,7 @@ class Sender:
         in_flight: InFlight[Subscription],
         conflicts: Conflicts,
         gate: Gate,
+        time: DatabaseTime,
         metrics: QueueMetrics,
         note_due: Callable[[float], None],
         leased: Callable[[Collection[MessageId]], None] = lambda ids: None,
@@ -131,7 +133,7 @@ class Sender:
         self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
         self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
         self._gate, self._note_due, self._told_leased, self._condition = gate, note_due, leased, condition
-        self._unheard = unheard
+        self._unheard, self._time = unheard, time
         self._claiming: _Claiming | None = None
         self._gone: set[MessageId] | None = None  # what ended since the keys of a pass were taken, if one is under way
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
@@ -265,6 +267,7 @@ class Sender:
         assert claimed <= set(ids), "the store leased what it was not asked for"
         assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
         self._told_leased(claimed)
+        self._time.heard(claim.now_ns)
         now = self._clock.monotonic()
         held_back = frozenset(claim.held_back)
         if claim.hold is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.backend.base import StoreConnection
+from engine.errors import BackendError
 from engine.identity import from_text, id_kind
 from engine.model import Layout, MessageId, QueueSpec
 from engine.sql_look import PRIORITY_LEVELS_MAX, id_column, not_null
@@ -63,8 +64,12 @@ def bury(
     locked = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
     if not locked:
         return 0
+    unfit = statements.unfit(dead, len(locked))
+    if unfit is not None and connection.query(unfit, locked):
+        raise BackendError("a column of the dead-letter queue cannot hold the message's value", 1366)
     connection.execute(statements.forget_acked(dead, len(locked)), locked)
-    copied = connection.execute(statements.copy(dead, len(locked)), locked)
+    copy, bound = statements.copy(dead, len(locked))
+    copied = connection.execute(copy, (*bound, *locked))
     deleted = connection.execute(statements.delete(len(locked)), locked)
     assert copied == deleted == len(locked), f"copied {copied} and deleted {deleted} of {len(locked)} messages"
     return len(locked)

@@ -56,7 +56,7 @@ def purge_partitions(
         except BackendUnavailable:
             raise
         except BackendError as error:  # no right to it: then row by row
-            refused = error.message
+            refused = str(error)
             kept.append(partition.name)
     return PartitionPurge(messages, tuple(kept), cutoff or 0, refused)
 

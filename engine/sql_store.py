@@ -27,7 +27,7 @@ from engine import (
     sql_scan,
 )
 from engine.backend.base import StoreConnection, StorePool
-from engine.catalog import TableInfo, next_catalog, slow_reason
+from engine.catalog import TableInfo, next_catalog, unwell_reason
 from engine.census import Census, take_census
 from engine.errors import BackendError, CommitUnknown
 from engine.groups import FindQueue, GroupKey, GroupPage
@@ -121,7 +121,7 @@ class SqlMessageStore:
         catalog = next_catalog(previous, tables)
         if catalog is not previous:
             self._texts = {name: entry for name, entry in self._texts.items() if name in catalog.queues}
-            self._warn(tables, catalog)
+        self._warn(tables, catalog)
         return catalog
 
     async def look(self, queue: QueueSpec, limit: int) -> Look:
@@ -331,7 +331,7 @@ class SqlMessageStore:
     def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:
         """Tell once of each table that cannot be served, or only slowly, and why."""
         for table in tables:
-            text = catalog.rejected.get(table.name) or (None if table.locked else slow_reason(table))
+            text = catalog.rejected.get(table.name) or unwell_reason(table)
             if text is not None and (table.name, text) not in self._warned:
                 self._warned.add((table.name, text))
                 self._logger.warning("queue table %s: %s", table.name, text)

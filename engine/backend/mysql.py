@@ -2,6 +2,10 @@
 
 Engine connections run in READ COMMITTED, with autocommit and a short lock wait; statements use `?` placeholders, bound
 as literals that PyMySQL escapes. Errors become BackendError with the server's own number, SQLSTATE and text.
+
+Statements travel together where the server allows it, but not those of a transaction on a Galera node. There another
+node's commit may end the transaction between two statements of one packet, and MariaDB reports nothing: it runs the
+next one, if it writes, as a transaction of its own, and a COMMIT succeeds. Between packets it reports the conflict.
 """
 
 from __future__ import annotations
@@ -18,11 +22,13 @@ from typing import Any
 
 import pymysql
 from pymysql.constants import CLIENT, COMMAND
+from pymysql.converters import encoders, escape_item
 from pymysql.protocol import FieldDescriptorPacket
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.mysql_rows import RowConnection
 from engine.backend.pool import PooledConnection, ThreadPool
+from engine.backend.servers import SERVER_VARIABLES, unsupported
 from engine.backend.url import BackendUrl, SslMode
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model import ColumnMeta, QueueName, TextValue
@@ -38,12 +44,21 @@ _SESSION = (
     f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
     f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    # Whatever the server's own modes: they would change how our texts are read, and how it prints definitions.
+    "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'",
 )
 
+_WITH_THE_OTHERS = "SET SESSION wsrep_sync_wait = 1"
+"""On a Galera node: reads wait for what other nodes have committed. A proxy there hears of a message in no time, and
+would look too early, find nothing, and come back with its next poll."""
+
 _GONE = frozenset(
-    (1040, 1042, 1043, 1053, 1077, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 3169, 4031)
+    (1040, 1042, 1043, 1053, 1077, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1927, 3169, 4031)
 )
-"""Server errors after which the connection is of no use: too many connections, shutdown, killed, network, idle."""
+"""Server errors after which the connection is of no use: too many connections, shutdown, killed, network, idle; or a
+COMMIT of unknown outcome (1180: a Galera node that lost the others meanwhile)."""
+
+_NO_SUCH_COMMAND = 1047
 
 _CLIENT_ERRORS = range(2000, 3000)  # raised by the driver: it lost the connection or the order of packets
 _LOCK_WAIT_TIMEOUT = 1205
@@ -99,17 +114,26 @@ class MySQLStoreConnection:
             raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
         self._decoders = self._connection.decoders
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
+        self._replicates = False
         self._transaction = _Transaction.NONE
         self._wanted: Settings = ()
         self._in_force: Settings | None = ()  # None: unknown, for setting them failed
         self._own: dict[str, str] = {}  # what this connection has by itself, of the settings that were changed
         try:
-            for statement in _SESSION:
+            self._meet(url)
+            for statement in (*_SESSION, _WITH_THE_OTHERS) if self._replicates else _SESSION:
                 self.execute(statement)
             self._here = (self._connection.thread_id(), self._host())
         except BackendError:
             self.close()
             raise
+
+    def _meet(self, url: BackendUrl) -> None:
+        """Learn what kind of server this is. Raises BackendUnavailable where it is none that can serve."""
+        told = {str(name).lower(): str(value) for name, value in self.query(SERVER_VARIABLES)}
+        self._replicates = told.get("wsrep_on", "").upper() in ("ON", "1")
+        if (reason := unsupported(told.get("version", ""))) is not None:
+            raise BackendUnavailable(f"cannot serve {url}: {reason}")
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         self._send([self._bound(sql, params)])
@@ -143,8 +167,6 @@ class MySQLStoreConnection:
             yield
         finally:
             self._wanted = ()
-            if "NO_BACKSLASH_ESCAPES" in self._own.get("sql_mode", "") and self._connection.open:
-                self._send(["DO 0"])  # literals of the next statement are escaped as the mode is by then
 
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         # Prepared and never run: that waits for no LOCK TABLES, as clients hold it for as long as they restore a dump.
@@ -207,11 +229,17 @@ class MySQLStoreConnection:
             self._in_force = None
         after = ["COMMIT"] if last and self._transaction is _Transaction.OPEN else []
         with self._errors():
-            answers = self._answers([*before, *texts, *after])
+            answers = [answer for packet in self._packets(before, texts, after) for answer in self._answers(packet)]
         self._in_force = wanted
         if after:
             self._transaction = _Transaction.NONE
         return answers[len(before) : len(before) + len(texts)]
+
+    def _packets(self, before: list[str], texts: list[str], after: list[str]) -> list[list[str]]:
+        """What travels together; in a transaction on a Galera node, only what comes before its first lock."""
+        if self._replicates and self._transaction is _Transaction.OPEN:
+            return [[*before, texts[0]], *([text] for text in (*texts[1:], *after))]
+        return [[*before, *texts, *after]]
 
     def _answers(self, texts: list[str]) -> list[Answer]:
         if self._together:
@@ -230,9 +258,7 @@ class MySQLStoreConnection:
     def _bound(self, sql: str, params: Sequence[SqlValue]) -> str:
         pieces = _pieces(sql)
         assert len(pieces) == len(params) + 1, f"{len(params)} parameters for: {sql}"
-        literals = [self._connection.escape(value, self._connection.encoders) for value in params]
-        if self._wanted:
-            literals = [_in_any_charset(x) or text for x, text in zip(params, literals, strict=True)]
+        literals = [_literal(value) for value in params]
         return "".join(part for pair in zip(pieces, literals, strict=False) for part in pair) + pieces[-1]
 
     @contextlib.contextmanager
@@ -256,11 +282,14 @@ def _setting_name(name: str) -> str:
     return name
 
 
-def _in_any_charset(value: SqlValue) -> str | None:
-    """Text and bytes as literals that mean the same under all settings."""
-    if isinstance(value, str):
-        return f"_utf8mb4 X'{value.encode().hex()}'"
-    return f"_binary X'{value.hex()}'" if isinstance(value, bytes) else None
+def _literal(value: SqlValue) -> str:
+    """The value as SQL that means the same under all settings, in every character set."""
+    match value:
+        case str():
+            return f"_utf8mb4 X'{value.encode().hex()}'"
+        case bytes():
+            return f"_binary X'{value.hex()}'"
+    return str(escape_item(value, "utf8mb4", encoders))  # a number, a time, NULL: nothing to escape
 
 
 def _set(settings: Mapping[str, str]) -> str:
@@ -341,7 +370,9 @@ def _pieces(sql: str) -> tuple[str, ...]:
 def _translated(error: pymysql.err.Error, connected: bool) -> BackendError:
     number, text = _number(error), _text(error)
     sqlstate = getattr(error, "sqlstate", None)
-    if number in _GONE or number in _CLIENT_ERRORS or isinstance(error, pymysql.err.InterfaceError) or not connected:
+    lost = number in _GONE or number in _CLIENT_ERRORS or isinstance(error, pymysql.err.InterfaceError)
+    apart = number == _NO_SUCH_COMMAND and "WSREP" in text  # a Galera node that is not in the majority
+    if lost or apart or not connected:
         return BackendUnavailable(text, number, sqlstate or "08S01")
     if number == _LOCK_WAIT_TIMEOUT:
         return LockWaitTimeout(text)

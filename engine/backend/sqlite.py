@@ -135,7 +135,7 @@ class SqliteDatabase:
 
     def give_back(self, worker: SqliteWorker) -> None:
         self._busy.discard(worker)
-        if self._closed or len(self._idle) >= _IDLE_WORKERS:
+        if self._closed or worker.is_heavy or len(self._idle) >= _IDLE_WORKERS:
             worker.stop()
         else:
             self._idle.append(worker)

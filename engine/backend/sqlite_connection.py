@@ -13,18 +13,25 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from engine.backend.base import SqlValue
-from engine.backend.sqlite_errors import translate
+from engine.backend.sqlite_errors import SqliteInterrupted, translate
+from engine.backend.sqlite_switch import switch_foreign_keys
 from engine.errors import BackendError, BackendUnavailable
 
 T = TypeVar("T")
 
 _OLDEST = (3, 39, 0)  # the first with RIGHT JOIN, and HAVING without GROUP BY
 _BUSY_MS = 5000  # only recovery and checkpoints can make us wait: writers queue before they reach SQLite
-_STATEMENT_CACHE = 512  # prepared statements kept per connection; a few kB each
-_PAGE_CACHE_KB = 8192  # per connection
+LIKE_MAX = 1024  # bytes of a LIKE pattern: SQLite compares each with each character, and cannot be interrupted in it
+_STATEMENT_CACHE = (
+    128  # prepared statements kept per connection; SQLite takes about 20 bytes for each of their characters
+)
+_LONG_TEXT = 2000  # characters; what statements of this length take is counted, see `is_heavy`
+_LONG_TEXTS_MAX = 100_000  # characters of all long statements that a connection keeps prepared: 2 MB
+_PAGE_CACHE_KB = 2048  # per connection, of up to 17 at rest; the kernel keeps the file's pages too
 _JOURNAL_LIMIT = 64 * 1024 * 1024  # bytes the WAL file is cut back to after a checkpoint
 
 Row = tuple[Any, ...]
@@ -45,8 +52,11 @@ class SqliteConnection:
     path: str
     raw: sqlite3.Connection
     context: Any = None
+    """What the functions of the statement under way are given; `killed` says that it is to end."""
     installed: SqlFunctions | None = None
     _fault: list[Exception] = field(default_factory=list)
+    _long_texts: set[str] = field(default_factory=set)
+    _long_characters: int = 0
 
     @classmethod
     def open(cls, path: str) -> SqliteConnection:
@@ -57,6 +67,7 @@ class SqliteConnection:
             raw = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENT_CACHE
             )
+            raw.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, LIKE_MAX)
             for pragma in _PRAGMAS:
                 raw.execute(f"PRAGMA {pragma}").close()
         except sqlite3.Error as error:
@@ -73,8 +84,16 @@ class SqliteConnection:
         (row_id,) = self.raw.execute("SELECT last_insert_rowid()").fetchone()
         return int(row_id)
 
+    @property
+    def is_heavy(self) -> bool:
+        """Whether its prepared statements take much memory. sqlite3 bounds their number only, and cannot forget one:
+        such a connection is closed when nobody uses it.
+        """
+        return self._long_characters > _LONG_TEXTS_MAX
+
     def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> sqlite3.Cursor:
         """Run one statement; the cursor is for rows, rowcount and lastrowid only."""
+        self._count(sql)
         try:
             return self.raw.execute(sql, params)
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
@@ -82,6 +101,7 @@ class SqliteConnection:
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[SqlValue]]) -> sqlite3.Cursor:
         """Run one statement once per row; stops at the first row that fails."""
+        self._count(sql)
         try:
             return self.raw.executemany(sql, rows)
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
@@ -94,6 +114,7 @@ class SqliteConnection:
             raise self._translated(error) from error
 
     def fetch_all(self, sql: str, params: Sequence[SqlValue] = ()) -> list[Row]:
+        self._count(sql)
         try:
             return self.raw.execute(sql, params).fetchall()
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
@@ -101,6 +122,9 @@ class SqliteConnection:
 
     def interrupt(self) -> None:
         """Make the running statement fail with 1317; callable from any thread, without effect when idle."""
+        stop = getattr(self.context, "kill", None)
+        if stop is not None:
+            stop()  # a function of ours that takes its time looks there
         # ProgrammingError: the connection was closed meanwhile, so nothing runs.
         with contextlib.suppress(sqlite3.ProgrammingError):
             self.raw.interrupt()
@@ -110,23 +134,42 @@ class SqliteConnection:
         if self.raw.in_transaction:
             self.execute("ROLLBACK")
 
+    def check_foreign_keys(self, on: bool) -> None:
+        """Obey foreign keys from the next statement on, or not, also inside a transaction."""
+        if not switch_foreign_keys(self.raw, on):
+            text = "foreign_key_checks cannot change in a transaction that has written, with this Python: SET it before"
+            raise BackendError(text, 1235, "42000")
+
     def install(self, functions: SqlFunctions) -> None:
         """Make `functions` callable from SQL; an error they raise reaches the caller unchanged."""
+        if self.context is not None and self.context.killed:
+            self.context = None  # of a statement that is over
         if self.installed is functions:
             return
         for name, arity, call, deterministic in functions.scalars:
             self.raw.create_function(name, arity, self._guarded(call), deterministic=deterministic)
         for name, arity, make in functions.aggregates:
-            self.raw.create_aggregate(name, arity, make)
+            if hasattr(make, "inverse"):
+                self.raw.create_window_function(name, arity, make)
+            else:
+                self.raw.create_aggregate(name, arity, partial(_Aggregate, make, self._fault))
         self.installed = functions
 
     def close(self) -> None:
         self.raw.close()
 
+    def _count(self, sql: str) -> None:
+        if len(sql) >= _LONG_TEXT and not self.is_heavy and sql not in self._long_texts:
+            self._long_texts.add(sql)
+            self._long_characters += len(sql)
+
     def _guarded(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def guarded(*args: Any) -> Any:
+            context = self.context
             try:
-                return call(self.context, *args)
+                if context is not None and context.killed:
+                    raise SqliteInterrupted()  # SQLite itself looks between two rows only
+                return call(context, *args)
             except Exception as error:
                 self._fault.append(error)
                 raise
@@ -134,12 +177,36 @@ class SqliteConnection:
         return guarded
 
     def _translated(self, error: Exception) -> BackendError:
-        faults, self._fault = self._fault, []
+        faults = list(self._fault)
+        self._fault.clear()  # the same list: aggregates have it
         if faults:
             return _function_error(faults[0])
         if isinstance(error, OverflowError):
             return BackendError("BIGINT value is out of range", 1690, "22003")
         return translate(error if isinstance(error, sqlite3.Error) else sqlite3.OperationalError(str(error)))
+
+
+class _Aggregate:
+    """An aggregate of ours; what it raises reaches the caller unchanged."""
+
+    __slots__ = ("_fault", "_made")
+
+    def __init__(self, make: Callable[[], Any], fault: list[Exception]) -> None:
+        self._made, self._fault = make(), fault
+
+    def step(self, *args: Any) -> None:
+        try:
+            self._made.step(*args)
+        except Exception as error:
+            self._fault.append(error)
+            raise
+
+    def finalize(self) -> Any:
+        try:
+            return self._made.finalize()
+        except Exception as error:
+            self._fault.append(error)
+            raise
 
 
 def _function_error(error: Exception) -> BackendError:
@@ -190,6 +257,16 @@ class SqliteWorker:
         """Make the running statement fail with 1317."""
         if self._connection is not None:
             self._connection.interrupt()
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether its connection holds much memory; see `SqliteConnection.is_heavy`."""
+        return self._connection is not None and self._connection.is_heavy
+
+    def successor(self) -> SqliteWorker:
+        """Another worker of the same file, in place of this one, which is stopped."""
+        self.stop()
+        return SqliteWorker(self._path, self._thread.name)
 
     async def close(self) -> None:
         """Close the connection (an open transaction is rolled back) and end the thread."""

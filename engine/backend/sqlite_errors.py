@@ -48,6 +48,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], int, str, str], ...] = (
     (re.compile(r"too many arguments on function (.+)"), 1235, "42000", "Too many arguments of {0}"),
     (re.compile(r"too many SQL variables"), 1390, "HY000", "Prepared statement contains too many placeholders"),
     (re.compile(r"too many terms in .*|too many columns.*"), 1117, "HY000", "Too many columns"),
+    (re.compile(r"LIKE or GLOB pattern too complex"), 1235, "42000", "A LIKE pattern may have 1024 bytes; shorten it"),
     (re.compile(r"integer overflow"), 1690, "22003", "BIGINT value is out of range"),
     (re.compile(r"string or blob too big|too big"), 1301, "HY000", "Result of the statement is larger than allowed"),
 )

@@ -46,14 +46,20 @@ class WriterGate:
     run_batch: Callable[[list[Job]], Coroutine[Any, Any, list[Job]]]
     _queue: deque[_Ticket] = field(default_factory=deque)
     _held: bool = False
+    _alone: bool = False  # what holds the gate is a transaction, not a batch that is over in a moment
     _closed: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def taken(self) -> bool:
+        """Whether a transaction holds the gate or stands in line for it. Autocommit writes do not count."""
+        return self._alone or any(ticket.granted is not None for ticket in self._queue)
 
     async def acquire(self, wait_seconds: float) -> None:
         """Hold the gate alone. Raises LockWaitTimeout when it was not free within `wait_seconds`."""
         self._refuse_when_closed()
         if not self._held:
-            self._held = True
+            self._held = self._alone = True
             return
         ticket = _Ticket(granted=asyncio.get_running_loop().create_future())
         self._queue.append(ticket)
@@ -62,7 +68,7 @@ class WriterGate:
     def release(self) -> None:
         """Let the next in line in. Only the holder calls this."""
         assert self._held
-        self._held = False
+        self._held = self._alone = False
         self._next()
 
     async def submit(self, job: Job, wait_seconds: float) -> Any:
@@ -147,7 +153,7 @@ class WriterGate:
             ticket = self._queue.popleft()
             if ticket.granted is not None:
                 if not ticket.granted.done():
-                    self._held = True
+                    self._held = self._alone = True
                     ticket.granted.set_result(None)
                 continue
             jobs = [job for job in ticket.jobs or () if not job.cancelled]

@@ -39,6 +39,8 @@ class BatchWriter:
     async def run(self, jobs: list[Job]) -> list[Job]:
         """Carry out a batch and settle its futures; returns the jobs that there was no time for."""
         outcomes, left = await self.worker.run(lambda connection: self._batch(connection, jobs))
+        if self.worker.is_heavy:
+            self.worker = self.worker.successor()
         for outcome in outcomes:
             _settle(outcome)
         return left

@@ -62,7 +62,8 @@ class BackendUrl:
             return _sqlite(parts)
         if parts.scheme in _MYSQL_SCHEMES:
             return _mysql(parts)
-        raise InvalidBackendUrl(f"unknown kind of backend '{parts.scheme}'; give {_FORMS}")
+        wrong = f"'{parts.scheme}' is no kind of database" if parts.scheme else "not a URL"
+        raise InvalidBackendUrl(f"{wrong}; give {_FORMS}")
 
     def __str__(self) -> str:
         if self.embedded:

@@ -24,7 +24,7 @@ class Dialect:
     `lock`: the same, waiting for them. `force_index`: what goes behind a table's name, made of `table` and `index`, to
     have a statement use that index; empty where the planner is to be trusted. `make_limits`: makes the table
     queuegate_limits of a `database` if there is none; `add_limits` the row of a queue in it, if there is none.
-    `partitions`: whether tables can have them.
+    `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.
     """
 
     name: str
@@ -36,3 +36,4 @@ class Dialect:
     add_limits: str
     list_tables: ListTables
     partitions: bool = False
+    checks_values: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.backend.base import StoreConnection
 from engine.catalog import TableInfo
-from engine.errors import BackendError, LockWaitTimeout
+from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model import QUEUE_MARK, IndexInfo, QueueName
 from engine.statements.dialect import Dialect
 
@@ -32,15 +32,18 @@ INDEX_COLUMNS = (
 )
 """A table's indexes, column by column."""
 
-GENERATED_COLUMNS = (
-    "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
-    " AND (EXTRA LIKE '%VIRTUAL GENERATED%' OR EXTRA LIKE '%STORED GENERATED%')"  # not MySQL's DEFAULT_GENERATED
+_COMPUTED = "(EXTRA LIKE '%VIRTUAL GENERATED%' OR EXTRA LIKE '%STORED GENERATED%')"  # not MySQL's DEFAULT_GENERATED
+
+PECULIAR_COLUMNS = (
+    f"SELECT LOWER(COLUMN_NAME), {_COMPUTED}, CHARACTER_SET_NAME FROM information_schema.COLUMNS"
+    f" WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND ({_COMPUTED}"
+    " OR (COLUMN_NAME IN ('first_error', 'last_error') AND CHARACTER_SET_NAME <> 'utf8mb4'))"
 )
-"""A table's columns that are computed."""
+"""A table's columns that are computed, and those for reasons that do not hold all of Unicode."""
 
 
 def list_tables(connection: StoreConnection) -> list[TableInfo]:
-    """Every marked table. One that is dropped while we read is left out."""
+    """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
     connection.execute(WITHOUT_WAITING)
     try:
         marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%",))
@@ -54,15 +57,19 @@ def list_tables(connection: StoreConnection) -> list[TableInfo]:
 def _read(connection: StoreConnection, name: QueueName, comment: str) -> TableInfo | None:
     try:
         columns = connection.describe(name.database, name.table)
+        peculiar = connection.query(PECULIAR_COLUMNS, (name.database, name.table))
+        indexes = _indexes(connection, name.database, name.table)
+    except BackendUnavailable:
+        raise
     except LockWaitTimeout:
         return TableInfo(name, comment, locked=True)
     except BackendError as error:
-        if error.errno != _NO_SUCH_TABLE:
-            raise
-        return None
-    generated = connection.query(GENERATED_COLUMNS, (name.database, name.table))
-    indexes = _indexes(connection, name.database, name.table)
-    return TableInfo(name, comment, columns, indexes, frozenset(str(row[0]).lower() for row in generated))
+        if error.errno == _NO_SUCH_TABLE:
+            return None
+        return TableInfo(name, comment, unreadable=f"{error.message} (error {error.errno})")
+    generated = frozenset(str(column) for column, computed, *_ in peculiar if int(computed))
+    narrow = frozenset((str(name), str(charset)) for name, computed, charset in peculiar if not int(computed))
+    return TableInfo(name, comment, columns, indexes, generated, narrow=narrow)
 
 
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:

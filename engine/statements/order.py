@@ -29,21 +29,22 @@ class OrderStatements:
         column = queue.column(key)
         k = "" if column is None else quoted(column.name)
         by_id, by_time = _forced(dialect, queue, "id"), _forced(dialect, queue, "time_next")
-        due = "({0}.time_next IS NULL OR {0}.time_next <= " + now + ")"
-        of_same = "" if self.whole else f" AND {{0}}.{k} = m.{k}"
+        of_head, of_latest = ("", "") if self.whole else (f" AND h.{k} = m.{k}", f" AND f.{k} = m.{k}")
+        # The key is one value there; MySQL sees that it need not sort only where the order names the index's columns.
+        by_head, by_latest = ("", "") if self.whole else (f"h.{k}, ", f"f.{k} DESC, ")
         of_key = "" if self.whole else f" AND {k} = (SELECT {k} FROM {table} WHERE id = ?)"
         fresh = ""
         if queue.options.on_failure == "skip":
-            fresh = f" AND (COALESCE(h.epoch, 0) = 0 OR {due.format('h')})"
-        head = f"(SELECT h.id FROM {table} AS h {by_id} WHERE h.time_acked IS NULL{of_same.format('h')}{fresh}"
-        head += " ORDER BY h.id LIMIT 1)"
+            fresh = f" AND (COALESCE(h.epoch, 0) = 0 OR {_due('h', now)})"
+        head = f"(SELECT h.id FROM {table} AS h {by_id} WHERE h.time_acked IS NULL{of_head}{fresh}"
+        head += f" ORDER BY {by_head}h.id LIMIT 1)"
         latest = (
-            f"(SELECT f.time_next FROM {table} AS f {by_time} WHERE f.time_acked IS NULL{of_same.format('f')}"
-            " ORDER BY f.time_next DESC LIMIT 1)"
+            f"(SELECT f.time_next FROM {table} AS f {by_time} WHERE f.time_acked IS NULL{of_latest}"
+            f" ORDER BY {by_latest}f.time_next DESC LIMIT 1)"
         )
         keyless = "0" if self.whole else f"m.{k} IS NULL"
         self._standing = (
-            f"SELECT {now}, m.id, {priority}, COALESCE(m.time_next, 0), {due.format('m')}, {keyless}, {head}, {latest}"
+            f"SELECT {now}, m.id, {priority}, COALESCE(m.time_next, 0), {_due('m', now)}, {keyless}, {head}, {latest}"
             f" FROM {table} AS m WHERE +m.time_acked IS NULL AND m.id IN"
         )
         self.held = f"SELECT EXISTS (SELECT 1 FROM {table} {by_time} WHERE {in_flight(now)}{of_key})"
@@ -60,7 +61,7 @@ class OrderStatements:
         """The same of the keys beyond that of message `?`."""
 
         self.keyless = (
-            f"SELECT m.id FROM {table} AS m {by_id} WHERE m.time_acked IS NULL AND {keyless} AND {due.format('m')}"
+            f"SELECT m.id FROM {table} AS m {by_id} WHERE m.time_acked IS NULL AND {keyless} AND {_due('m', now)}"
             " ORDER BY m.id LIMIT ?"
         )
         """Due messages without a key, which have no order."""
@@ -78,6 +79,10 @@ class OrderStatements:
         """Of these unacked messages: the time, id, priority, due time, whether due, whether without a key, the key's
         head, and the latest time_next of the key."""
         return f"{self._standing} ({placeholders(count)})"
+
+
+def _due(alias: str, now: str) -> str:
+    return f"({alias}.time_next IS NULL OR {alias}.time_next <= {now})"
 
 
 def _forced(dialect: Dialect, queue: QueueSpec, last: str) -> str:

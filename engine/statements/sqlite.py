@@ -78,4 +78,5 @@ SQLITE = Dialect(
     ),
     add_limits="INSERT OR IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
+    checks_values=False,
 )

@@ -1,0 +1,28 @@
+"""Which database servers can serve, by what they say of themselves. docs/servers.md has the table for users."""
+
+from __future__ import annotations
+
+import re
+
+SERVER_VARIABLES = "SHOW VARIABLES WHERE Variable_name IN ('version', 'wsrep_on')"
+"""What a server is, and whether it is a node of a Galera cluster; MySQL knows no wsrep_on."""
+
+_MYSQL, _MARIADB = (8, 0, 13), (10, 6, 0)
+"""SKIP LOCKED, and in MySQL expressions as defaults of columns."""
+
+_NEEDED = "queuegate needs MySQL 8.0.13 or later, or MariaDB 10.6 or later"
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
+_OWN_NUMBERS = ("tidb",)  # servers whose version begins with the number of a MySQL that they resemble
+
+
+def unsupported(version: str) -> str | None:
+    """Why a server of this version cannot serve; None where it can, or where the text tells nothing."""
+    kind = version.lower()
+    found = _VERSION.match(version)
+    if found is None or any(name in kind for name in _OWN_NUMBERS):
+        return None
+    mariadb = "mariadb" in kind
+    number = tuple(int(part or 0) for part in found.groups())
+    if number >= (_MARIADB if mariadb else _MYSQL):
+        return None
+    return f"the server is {'MariaDB' if mariadb else 'MySQL'} {version}, and {_NEEDED}"

@@ -1,0 +1,140 @@
+"""FilterShares: how much of the engine's time the conditions of one account's streams may take in vain. No I/O.
+
+Each commit on a queue leads to a look for each condition of its streams, so one account with many conditions makes the
+statements of all others dearer. Rules:
+- A look that finds messages to deliver is free. One that finds none is charged, with the time that it took, to the
+  accounts whose streams asked for it: to each an equal part.
+- Each account earns SHARE of the time. In debt it waits; then all its conditions have their turn together, so that none
+  of them starves. A condition of several accounts waits until the last of them is in debt.
+- The first page of a scan (what follows a commit) and further pages (what leads through a backlog) are counted apart:
+  the latter may save up more, so that a new receiver finds its message behind many others.
+- Nobody waits while no client of another account is connected: then there is nobody to be fair to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from engine.clock import Clock
+
+SHARE = 0.05
+"""Of the time, for each of the two: together the tenth that one account may cost others."""
+
+LOOKS_SECONDS = 0.25
+"""What can be saved up for first pages: some hundred looks at once."""
+
+PAGES_SECONDS = 8.0
+"""What can be saved up for further pages: a million messages are examined in less."""
+
+_CHARGE_MAX_SECONDS = 1.0  # one page that takes longer waits for something
+_ALONE_SECONDS = 1.0  # how long it is believed that nobody else is connected, or that somebody is
+_ACCOUNTS_MAX = 1000  # with a balance; then those that owe nothing are forgotten
+
+
+class _Balance:
+    """Seconds saved up, or owed. Full at the start."""
+
+    def __init__(self, clock: Clock, most: float) -> None:
+        self._clock, self._most = clock, most
+        self._seconds, self._at = most, clock.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return min(self._most, self._seconds + (self._clock.monotonic() - self._at) * SHARE)
+
+    @property
+    def full(self) -> bool:
+        return self.seconds >= self._most
+
+    @property
+    def debt_ends_at(self) -> float:
+        """0 without a debt."""
+        seconds = self.seconds
+        return 0.0 if seconds >= 0 else self._clock.monotonic() - seconds / SHARE
+
+    def charge(self, seconds: float) -> None:
+        self._seconds, self._at = self.seconds - seconds, self._clock.monotonic()
+
+
+class _Account:
+    def __init__(self, clock: Clock) -> None:
+        self.looks, self.pages = _Balance(clock, LOOKS_SECONDS), _Balance(clock, PAGES_SECONDS)
+
+    def of(self, under_way: bool) -> _Balance:
+        return self.pages if under_way else self.looks
+
+
+class FilterShares:
+    """See the module; one for an engine. `alone`: whether no client of another account is connected."""
+
+    def __init__(self, clock: Clock, alone: Callable[[str], bool] = lambda user: True) -> None:
+        self._clock, self._ask_alone = clock, alone
+        self._accounts: dict[str, _Account] = {}
+        self._alone: dict[str, tuple[float, bool]] = {}  # when that was asked
+
+    def ready_at(self, user: str, under_way: bool) -> float:
+        """When a condition of that account may be looked for next; in the past when at once."""
+        account = self._accounts.get(user)
+        ends_at = 0.0 if account is None else account.of(under_way).debt_ends_at
+        return 0.0 if ends_at and self._is_alone(user) else ends_at
+
+    def charge(self, user: str, under_way: bool, seconds: float) -> None:
+        """A page for that account has found nothing."""
+        if self._is_alone(user):
+            return
+        if user not in self._accounts:
+            if len(self._accounts) >= _ACCOUNTS_MAX:
+                self._forget()
+            self._accounts[user] = _Account(self._clock)
+        self._accounts[user].of(under_way).charge(min(seconds, _CHARGE_MAX_SECONDS))
+
+    def _is_alone(self, user: str) -> bool:
+        now = self._clock.monotonic()
+        asked_at, alone = self._alone.get(user, (float("-inf"), True))
+        if now - asked_at >= _ALONE_SECONDS:
+            if len(self._alone) >= _ACCOUNTS_MAX:
+                self._alone.clear()
+            alone = self._ask_alone(user)
+            self._alone[user] = (now, alone)
+        return alone
+
+    def _forget(self) -> None:
+        owing = {user: one for user, one in self._accounts.items() if not (one.looks.full and one.pages.full)}
+        self._accounts = owing
+
+
+class LaneShare:
+    """The shares of those accounts whose streams have one condition."""
+
+    def __init__(self, shares: FilterShares, clock: Clock) -> None:
+        self._shares, self._clock = shares, clock
+        self._streams: Counter[str] = Counter()
+        self._turn = False
+
+    def join(self, user: str) -> None:
+        self._streams[user] += 1
+
+    def leave(self, user: str) -> None:
+        self._streams[user] -= 1
+        if not self._streams[user]:
+            del self._streams[user]
+
+    def begin_turn(self, under_way: bool) -> None:
+        """A pass begins: what may be looked for now may be so until its end, whatever it costs."""
+        self._turn = self._earliest(under_way) <= self._clock.monotonic()
+
+    def end_turn(self) -> None:
+        self._turn = False
+
+    def ready_at(self, under_way: bool) -> float:
+        """When the next page may be examined; in the past when at once."""
+        return 0.0 if self._turn else self._earliest(under_way)
+
+    def charge(self, under_way: bool, seconds: float) -> None:
+        """A page has found nothing."""
+        for user in self._streams:
+            self._shares.charge(user, under_way, seconds / len(self._streams))
+
+    def _earliest(self, under_way: bool) -> float:
+        return min((self._shares.ready_at(user, under_way) for user in self._streams), default=0.0)
