@@ -20,7 +20,7 @@ from engine.options import (
     reset,
 )
 from rewriter.plan import Effects, Execute
-from rewriter.schema_ddl import index_columns, quoted_name, text_literal
+from rewriter.schema_ddl import comment_literal, index_columns, quoted_name
 from rewriter.tokens import Name
 
 
@@ -31,10 +31,12 @@ def alter_plan(spec: QueueSpec, given: Mapping[str, OptionValue | None], default
         InvalidOption: unknown name, absurd value, or one that contradicts an option the queue has.
     """
     options = reset(spec.options, [name for name, value in given.items() if value is None], defaults)
-    options = parse_options({name: value for name, value in given.items() if value is not None}, options)
+    wanted = {name: value for name, value in given.items() if value is not None}
+    stretch = "max_backoff" in given and "max_backoff" not in wanted
+    options = parse_options(wanted, options, altered=spec.options, stretch=stretch)
     _check_columns(spec, options)
     check_dead_letter(options, spec.name.table)
-    changes = [*_index_changes(spec, options), f"COMMENT={text_literal(changed_comment(spec.comment, options))}"]
+    changes = [*_index_changes(spec, options), f"COMMENT={comment_literal(changed_comment(spec.comment, options))}"]
     table = quoted_name(Name(spec.name.database, spec.name.table))
     return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.errors import InvalidOption
 from engine.model import QUEUE_MARK
-from engine.options import OPTIONS, OptionValue
+from engine.options import OPTIONS, OptionValue, from_comment_text
 from rewriter.settle_grammar import skip_group
 from rewriter.statements import AlterQueue, ColumnItem, CreateQueue, Item, KeyItem
 from rewriter.stream_grammar import take_new_options, take_options
@@ -74,7 +74,7 @@ def _comment_options(comment: str) -> dict[str, OptionValue]:
             raise InvalidOption(f"COMMENT of a queue: '{piece}' is not an option; allowed: {', '.join(sorted(names))}")
         if names[key] in options:
             raise InvalidOption(f"option '{key}' is given twice")
-        options[names[key]] = value
+        options[names[key]] = from_comment_text(names[key], value)
     return options
 
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, Layout, QueueName, QueueSpec, quoted
+from engine.model import ERROR_COLUMNS, ERROR_TYPE, Layout, QueueName, QueueSpec, quoted
 from engine.options import GROUP_INDEX, QueueOptions, to_comment
 from rewriter.ddl_grammar import parse_create_table
-from rewriter.schema_ddl import EXECUTABLE_COMMENT, quoted_name
+from rewriter.schema_ddl import EXECUTABLE_COMMENT, comment_literal, quoted_name
 from rewriter.statements import ColumnItem
 from rewriter.tokens import Name
 
 STATE = "state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' ELSE 'dead' END) VIRTUAL"
 ADDED_COLUMNS = {
     "attempts": "BIGINT NULL",
-    **dict.fromkeys(ERROR_COLUMNS, f"VARCHAR({ERROR_CHARACTERS}) NULL"),
+    **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
     "time_dead": "BIGINT NULL",
-    "source": "VARCHAR(64) NULL",
+    "source": "VARCHAR(64) CHARACTER SET utf8mb4 NULL",
 }
 """What a dead letter has besides, unless the queue has columns of these names itself."""
 
@@ -45,8 +45,8 @@ def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) 
         lines.append(f"KEY {GROUP_INDEX} (time_acked, {quoted(queue.options.group_key)})")
     charset = _CHARSET.search(text)
     table = quoted_name(Name(name.database, name.table))
-    comment = to_comment(_options(queue))
-    return f"CREATE TABLE {table} ({', '.join(lines)}){f' {charset[1]}' if charset else ''} COMMENT='{comment}'"
+    comment = comment_literal(to_comment(_options(queue)))
+    return f"CREATE TABLE {table} ({', '.join(lines)}){f' {charset[1]}' if charset else ''} COMMENT={comment}"
 
 
 def _column(column: ColumnItem) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from engine.model import Layout, MessageId, QueueSpec, quoted
 from engine.states import in_flight
 from rewriter.errors import UnsupportedSql
+from rewriter.literals import hex_literal
 from rewriter.plan import ExplainDelivery
 from rewriter.settle_grammar import take_condition
 from rewriter.settled import key_kind, settled_ids
@@ -53,8 +54,8 @@ def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> E
 
 
 def ids_sql(queue: QueueSpec, ids: tuple[MessageId, ...]) -> str:
-    """Which of these ids are in that queue. Texts among them have no quotes and no backslashes (rewriter.settled)."""
-    listed = ", ".join(f"'{id_}'" if isinstance(id_, str) else str(id_) for id_ in ids if not isinstance(id_, bytes))
+    """Which of these ids are in that queue."""
+    listed = ", ".join(hex_literal(i) if isinstance(i, str) else str(i) for i in ids if not isinstance(i, bytes))
     return f"SELECT id FROM {queue.name.sql} WHERE time_acked IS NULL AND id IN ({listed})"
 
 

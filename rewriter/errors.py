@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.model import QueueName
+from engine.options import NAME_CHARACTERS
 
 
 class RewriteError(Exception):
@@ -30,6 +31,18 @@ class UnsupportedSql(RewriteError):
     sqlstate = "42000"
 
 
+class IncorrectName(RewriteError):
+    """No database takes this as the name of a table."""
+
+    errno = 1103
+    sqlstate = "42000"
+
+    def __init__(self, name: str) -> None:
+        self.errno = 1059 if len(name) > NAME_CHARACTERS else 1103
+        what = "Identifier name" if self.errno == 1059 else "Incorrect table name"
+        super().__init__(f"{what} '{name}'" + (" is too long" if self.errno == 1059 else ""))
+
+
 class StreamIsNoTable(UnsupportedSql):
     """A stream inside another statement, or probed with a condition that looks at no message. Programs that do so take
     it for a table, which may be read again and thrown away; of a stream those are messages."""
@@ -38,6 +51,16 @@ class StreamIsNoTable(UnsupportedSql):
         super().__init__(
             "A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown "
             "away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)"
+        )
+
+
+class StreamNotExplained(UnsupportedSql):
+    """EXPLAIN of a stream, which the database has no plan for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "EXPLAIN of a stream is not supported: it is no table. EXPLAIN DELIVERY FOR q tells why a message is not"
+            " delivered, EXPLAIN SELECT ... FROM q how the queue's table is read"
         )
 
 

@@ -8,10 +8,11 @@ verb_grammar (NACK, RELEASE, RENEW, REJECT, RETRY, and the verbs as functions).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from rewriter.ddl_grammar import parse_alter_queue, parse_create_queue
 from rewriter.delivery import parse_explain_delivery
-from rewriter.errors import RewriteError, UnsupportedSql
+from rewriter.errors import RewriteError, SqlSyntaxError, StreamNotExplained, UnsupportedSql
 from rewriter.insert_grammar import parse_insert, parse_replace
 from rewriter.lexical import leading_verb
 from rewriter.quick_ack import quick_ack
@@ -25,6 +26,7 @@ from rewriter.statements import (
     ListQueues,
     ListQueueStatus,
     ListSubscriptions,
+    SelectStream,
     Statement,
     TruncateQueue,
 )
@@ -55,8 +57,8 @@ _ORDINARY_VERBS = frozenset(
 )
 
 
-def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
-    """One statement, which may end with `;`.
+def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None) -> Statement | None:
+    """One statement, which may end with `;`. `database`: the session's current one.
 
     Raises:
         SqlSyntaxError: it begins like a queue statement and goes on wrongly.
@@ -72,7 +74,8 @@ def parse(sql: str, sql_modes: Collection[str] = ()) -> Statement | None:
         raise
     while cursor.accept_symbol("("):
         pass
-    if DATABASE in sql.lower() and (system := parse_system(cursor)) is not None:
+    inside = database == DATABASE
+    if (inside or DATABASE in sql.lower()) and (system := parse_system(cursor, inside=inside)) is not None:
         return system
     handler = _HANDLERS.get(cursor.word)
     if handler is None or (cursor.position and handler is not parse_select):
@@ -167,9 +170,13 @@ def _kill(cursor: TokenCursor) -> Statement | None:
 
 
 def _use(cursor: TokenCursor) -> Statement | None:
+    """What is not read here is the database's, which also says what is wrong with it."""
     cursor.take_words("USE")
-    statement = ChangeDatabase(cursor.take_identifier())
-    cursor.take_end()
+    try:
+        statement = ChangeDatabase(cursor.take_identifier())
+        cursor.take_end()
+    except SqlSyntaxError:
+        return None
     return statement
 
 
@@ -191,7 +198,8 @@ def _explain(cursor: TokenCursor) -> Statement | None:
     cursor.take()
     if cursor.accept_words("DELIVERY", "FOR"):
         return parse_explain_delivery(cursor)
-    return parse_select(cursor)
+    statement = parse_select(cursor)
+    return replace(statement, fault=StreamNotExplained()) if isinstance(statement, SelectStream) else statement
 
 
 _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {

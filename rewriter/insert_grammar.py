@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.settle_grammar import skip_group
+from rewriter.shown_defaults import is_shown_default
 from rewriter.statements import AfterGroup, InsertQueue
-from rewriter.tokens import Kind, Token, TokenCursor
+from rewriter.tokens import Kind, Token, TokenCursor, string_value
 
 _MODIFIERS = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO")
 _AFTER_ROWS = ("ON", "RETURNING", "AS", "AFTER")
@@ -67,22 +68,36 @@ def _take_insert(cursor: TokenCursor) -> InsertQueue | None:
     if assigns:
         columns, values, place = _take_assignments(cursor)
         places: tuple[int, ...] = (place,)
-        nulls = _nulls(values)
+        nulls, shown = _nulls(values), _shown(columns, values)
     elif cursor.at_symbol("("):
         columns, place = _take_columns(cursor)
         if not (cursor.accept_words("VALUES") or cursor.accept_words("VALUE")) or not columns:
             return None
-        values, ends, nulls = _take_rows(cursor)
+        values, ends, nulls, shown = _take_rows(cursor, columns)
         places = (place, *ends)
     else:
         return None
     group = _take_group(cursor)
     changes = cursor.word == "ON"
-    if cursor.word not in ("", "ON", "RETURNING", "AS"):
+    if cursor.token is not None and cursor.word not in (("ON", "RETURNING") if group else ("ON", "RETURNING", "AS")):
+        # What follows would be carried over behind what we add: more rows, or the rest of an expression.
+        if group is not None:
+            raise cursor.error()
         return None
     returns = any(token.word == "RETURNING" for token in cursor.tokens[cursor.position :])
     return InsertQueue(
-        name, cursor.sql, columns, values, places, assigns, changes, ignores, returns, group, tuple(nulls)
+        name,
+        cursor.sql,
+        columns,
+        values,
+        places,
+        assigns,
+        changes,
+        ignores,
+        returns,
+        group,
+        tuple(nulls),
+        tuple(shown),
     )
 
 
@@ -99,11 +114,18 @@ def _take_columns(cursor: TokenCursor) -> tuple[tuple[str, ...], int]:
     return tuple(names), _close(cursor)
 
 
-def _take_rows(cursor: TokenCursor) -> tuple[tuple[tuple[Token, ...], ...], list[int], list[tuple[int, Token]]]:
-    """The values of the first row, where each row ends in the text, and which values are plainly NULL."""
+_Values = list[tuple[int, Token]]
+
+
+def _take_rows(
+    cursor: TokenCursor, columns: Sequence[str]
+) -> tuple[tuple[tuple[Token, ...], ...], list[int], _Values, _Values]:
+    """The values of the first row, where each row ends in the text, which values are plainly NULL, and which repeat
+    a default as a server shows it."""
     first: tuple[tuple[Token, ...], ...] = ()
     places: list[int] = []
-    nulls: list[tuple[int, Token]] = []
+    nulls: _Values = []
+    shown: _Values = []
     while True:
         cursor.take_symbol("(")
         row: list[tuple[Token, ...]] = []
@@ -114,11 +136,20 @@ def _take_rows(cursor: TokenCursor) -> tuple[tuple[tuple[Token, ...], ...], list
         places.append(_close(cursor))
         first = first or tuple(row)
         nulls += _nulls(row)
+        shown += _shown(columns, row)
         if not cursor.accept_symbol(","):
-            return first, places, nulls
+            return first, places, nulls, shown
 
 
-def _nulls(row: Sequence[tuple[Token, ...]]) -> list[tuple[int, Token]]:
+def _shown(columns: Sequence[str], row: Sequence[tuple[Token, ...]]) -> _Values:
+    return [
+        (number, value[0])
+        for number, (column, value) in enumerate(zip(columns, row, strict=False))
+        if len(value) == 1 and value[0].kind is Kind.STRING and is_shown_default(column, string_value(value[0].text))
+    ]
+
+
+def _nulls(row: Sequence[tuple[Token, ...]]) -> _Values:
     return [(number, value[0]) for number, value in enumerate(row) if len(value) == 1 and value[0].word == "NULL"]
 
 

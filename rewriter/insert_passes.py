@@ -6,11 +6,12 @@ names `state`, which nobody can set, names every column: NULLs of the queue's ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from engine.model import SYSTEM_COLUMNS, Layout, QueueSpec
 from rewriter.plan import Effects, Execute, Passthrough, Plan
 from rewriter.statements import InsertQueue
+from rewriter.tokens import Token
 
 
 def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
@@ -18,7 +19,9 @@ def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
     effects = insert_effects(statement, spec)
     named = {column.lower() for column in statement.columns}
     if "state" in named and "state" not in (column.lower() for column in spec.message_columns):
-        return Execute(with_defaults(statement), effects)
+        return Execute(with_defaults(statement, (*statement.nulls, *statement.shown)), effects)
+    if statement.shown and spec.layout is not Layout.LEGACY:
+        return Execute(with_defaults(statement, statement.shown), effects)
     missing = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
     return Execute(with_columns(statement, missing), effects) if missing else Passthrough(effects)
 
@@ -38,11 +41,11 @@ def insert_effects(statement: InsertQueue, spec: QueueSpec) -> Effects:
     return Effects(touched=queue, tally=(spec.name, "enqueued"))
 
 
-def with_defaults(statement: InsertQueue) -> str:
-    """The statement's text with DEFAULT for each NULL of the queue's own columns, as if they had not been named."""
+def with_defaults(statement: InsertQueue, values: Iterable[tuple[int, Token]]) -> str:
+    """The statement's text with DEFAULT for these values of the queue's own columns, as if they had not been named."""
     own = [column.lower() in SYSTEM_COLUMNS for column in statement.columns]
     parts, end = [], 0
-    for number, token in statement.nulls:
+    for number, token in sorted(values, key=lambda value: value[1].start):
         if number < len(own) and own[number]:
             parts += [statement.sql[end : token.start], "DEFAULT"]
             end = token.end

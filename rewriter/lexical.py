@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from rewriter.long_text import LONG_TEXT, semicolons
+
 _STATEMENTS_MAX = 10_000  # pieces of one text; a text of empty statements must not hold up the loop for seconds
 
 _BLOCK_COMMENT = rb"/\*(?!M?!)(?>(?:[^*]++|\*(?!/))*)(?:\*/|\Z)"
@@ -58,11 +60,21 @@ _REST = rb"|`[^`]*+(?:`|\Z)|" + _LINE_COMMENT + rb"|/\*(?>(?:[^*]++|\*(?!/))*)(?
 _STATEMENT = re.compile(rb"(?>(?:" + _BACKSLASH_STRINGS + _REST, re.DOTALL)
 _STATEMENT_NO_BACKSLASH = re.compile(rb"(?>(?:" + _PLAIN_STRINGS + _REST, re.DOTALL)
 
+_QUOTED = rb"'(?>(?:[^'\\]|\\[\s\S]|'')*)'|\"(?>(?:[^\"\\]|\\[\s\S]|\"\")*)\"|`[^`]*+`"
+_FOR = rb"(?<![\w$])FOR" + WORD_END
+SET_STATEMENT = re.compile(
+    SPACE + rb"STATEMENT" + WORD_END + rb"(?>(?:" + _QUOTED + rb"|(?!" + _FOR + rb")[^'\"`;])*)" + _FOR, re.IGNORECASE
+)
+"""What stands between SET and the statement that MariaDB carries out under those settings."""
 
-def begins_alter_queue(sql: bytes) -> bool:
-    """Whether the statement is ALTER QUEUE, as it is mostly written."""
+
+_DEFINING = frozenset((b"ALTER", b"CREATE", b"DROP"))
+
+
+def defines_queue(sql: bytes) -> bool:
+    """Whether the statement is ALTER, CREATE or DROP QUEUE, as it is mostly written."""
     verb, end = leading_verb(sql)
-    return verb == b"ALTER" and sql[end:].lstrip()[:6].upper().rstrip() == b"QUEUE"
+    return verb in _DEFINING and sql[end:].lstrip()[:6].upper().rstrip() == b"QUEUE"
 
 
 def leading_verb(sql: bytes) -> tuple[bytes, int]:
@@ -79,7 +91,14 @@ def is_empty(sql: bytes) -> bool:
 
 def is_compound(sql: bytes) -> bool:
     """Whether the statement's body may hold `;` of its own, so that it reaches to the end of the text."""
-    leading = _LEADING.match(sql)
+    return _is_compound(sql, 0)
+
+
+def _is_compound(sql: bytes, start: int) -> bool:
+    leading = _LEADING.match(sql, start)
+    if leading is not None and (leading[1] or b"").upper() == b"SET":
+        settings = SET_STATEMENT.match(sql, leading.end(1))
+        leading = leading if settings is None else _LEADING.match(sql, settings.end())
     return leading is not None and bool(leading[1]) and _COMPOUND.match(sql, leading.start(1)) is not None
 
 
@@ -93,10 +112,16 @@ def split_statements(sql: bytes, *, backslash_escapes: bool = True) -> list[byte
     if b";" not in sql:
         return [] if is_empty(sql) else [sql]
     pattern = _STATEMENT if backslash_escapes else _STATEMENT_NO_BACKSLASH
+    long = sql.decode("latin-1") if len(sql) > LONG_TEXT else None
     parts: list[bytes] = []
     start = _after_separators(sql, 0)
     while start < len(sql):
-        end = _statement_end(pattern, sql, start) if len(parts) < _STATEMENTS_MAX else len(sql)
+        if len(parts) >= _STATEMENTS_MAX or _is_compound(sql, start):
+            end = len(sql)
+        elif long is not None:
+            end = semicolons(long, start, escapes=backslash_escapes)
+        else:
+            end = _statement_end(pattern, sql, start)
         part = sql[start:end]
         if not is_empty(part):
             parts.append(part)
@@ -111,9 +136,6 @@ def _after_separators(sql: bytes, position: int) -> int:
 
 
 def _statement_end(pattern: re.Pattern[bytes], sql: bytes, start: int) -> int:
-    leading = _LEADING.match(sql, start)
-    if leading is not None and leading[1] and _COMPOUND.match(sql, leading.start(1)):
-        return len(sql)
     match = pattern.match(sql, start)
     assert match is not None  # every part is optional
     return match.end()

@@ -48,6 +48,8 @@ class Setting:
     """`value` is put behind what the variable holds: CONCAT(@@sql_mode, value)."""
     computed: bool = False
     """By an expression of constants, variables and harmless functions; `value` is not known."""
+    reads: frozenset[str] = frozenset()
+    """The variables in that expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,24 @@ class SessionSettings:
     transaction: bool = False
 
 
+class Shown(Enum):
+    """What a SHOW shows that tells more than an account limited to its queues may know."""
+
+    VARIABLES = "variables"
+    WARNINGS = "warnings"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A SELECT of constants, variables and harmless functions, or a SHOW of what any driver asks for.
 
-    `variables` are those it reads; `own_id` whether it asks for CONNECTION_ID().
+    `variables` are those it reads; `own_id` whether it asks for CONNECTION_ID(), `account` for USER() or its like.
     """
 
     variables: frozenset[str] = frozenset()
     own_id: bool = False
+    account: bool = False
+    shows: Shown | None = None
 
 
 class Step(Enum):
@@ -108,12 +119,13 @@ _FUNCTIONS = _CLOCKS | word_set(
     "UUID ABS ROUND FLOOR CEIL CEILING MOD GREATEST LEAST COALESCE IFNULL NULLIF IF HEX UNHEX LOWER UPPER CONCAT TRIM "
     "LENGTH CHAR_LENGTH JSON_OBJECT JSON_ARRAY JSON_EXTRACT JSON_UNQUOTE JSON_VALUE RAND MD5 SHA1 SHA2"
 )
-_ABOUT_ME = word_set(
-    "DATABASE SCHEMA USER CURRENT_USER SESSION_USER SYSTEM_USER VERSION CONNECTION_ID LAST_INSERT_ID "
-    "ROW_COUNT FOUND_ROWS"
-)
-# Words that begin or join queries and clauses; never a column or an alias unless quoted, whatever the table has.
-_RESERVED = word_set(
+ACCOUNT_FUNCTIONS = word_set("USER CURRENT_USER SESSION_USER SYSTEM_USER")
+"""Those that tell the database's account of the line."""
+_ABOUT_ME = ACCOUNT_FUNCTIONS | word_set("DATABASE SCHEMA VERSION CONNECTION_ID LAST_INSERT_ID ROW_COUNT FOUND_ROWS")
+_ACCOUNT_WORDS = word_set("CURRENT_USER SESSION_USER CURRENT_ROLE")  # functions that need no parentheses
+# Words that begin or join queries and clauses, and those; never a column or an alias unless quoted, whatever the table
+# has.
+_RESERVED = _ACCOUNT_WORDS | word_set(
     "SELECT TABLE VALUES VALUE WITH FROM INTO UNION EXCEPT INTERSECT MINUS EXISTS CALL PROCEDURE RETURNING SET WHERE "
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
@@ -340,8 +352,7 @@ def _take_setting(reader: StrictReader) -> Setting:
     if plain is not None and (reader.ended or reader.at_symbol(b",")):
         return plain
     reader.go_back(start)
-    _take_computed(reader)
-    return Setting(variable, None, computed=True)
+    return Setting(variable, None, computed=True, reads=_take_computed(reader))
 
 
 def _take_charset(reader: StrictReader) -> tuple[str, bool]:
@@ -377,14 +388,19 @@ def _plain_value(reader: StrictReader, variable: str) -> Setting | None:
         return Setting(variable, None)
     if reader.accept("DEFAULT"):
         return Setting(variable, "default", default=True)
-    return Setting(variable, reader.take_name().lower()) if reader.word and not reader.called else None  # ON is one
+    if not reader.word or reader.word in _ACCOUNT_WORDS or reader.called:
+        return None
+    return Setting(variable, reader.take_name().lower())  # ON is one
 
 
-def _take_computed(reader: StrictReader) -> None:
-    """An expression, up to a comma of the SET itself."""
+def _take_computed(reader: StrictReader) -> frozenset[str]:
+    """An expression, up to a comma of the SET itself; the variables it reads."""
     depth, some = 0, False
+    variables: set[str] = set()
     while True:
-        if reader.accept_symbol(b"(") or reader.accept_function(_FUNCTIONS):
+        if (variable := reader.accept_variable()) is not None:
+            variables.add(variable[1])
+        elif reader.accept_symbol(b"(") or reader.accept_function(_FUNCTIONS):
             depth += 1
         elif depth and reader.accept_symbol(b")"):
             depth -= 1
@@ -392,30 +408,31 @@ def _take_computed(reader: StrictReader) -> None:
             (depth and reader.accept_symbol(b","))
             or reader.accept_scalar()
             or reader.accept_comparison()
-            or reader.accept_variable()
             or reader.accept_one(_OPERATORS)
         ):
             break
         some = True
     if depth or not some:
         raise Unreadable
+    return frozenset(variables)
 
 
 def _select(reader: StrictReader) -> Limited | None:
     reader.take("SELECT")
     variables: set[str] = set()
-    own_id = some = False
+    own_id = account = some = False
     while not reader.ended:
         if (variable := reader.accept_variable()) is not None:
             variables.add(variable[1])
         elif name := reader.accept_function(_FUNCTIONS | _ABOUT_ME):
             own_id |= name == "CONNECTION_ID"
+            account |= name in ACCOUNT_FUNCTIONS
             if name in _ABOUT_ME:
                 reader.take_symbol(b")")  # LAST_INSERT_ID(n) would set it
         elif not (reader.pass_terms() or reader.accept_one(_OPERATORS)):
             _take_alias(reader)
         some = True
-    return Question(frozenset(variables), own_id) if some else None
+    return Question(frozenset(variables), own_id, account) if some else None
 
 
 def _take_alias(reader: StrictReader) -> None:
@@ -433,15 +450,17 @@ def _show(reader: StrictReader) -> Limited | None:
         reader.take_symbol(b")")
         return Question() if reader.accept_any("WARNINGS", "ERRORS") else None
     if reader.accept_any("WARNINGS", "ERRORS"):
-        return Question() if not reader.accept("LIMIT") or reader.pass_values() else None
+        return Question(shows=Shown.WARNINGS) if not reader.accept("LIMIT") or reader.pass_values() else None
     if reader.accept("ENGINES") or reader.accept("STORAGE", "ENGINES"):
         return Question()
+    shows = None
     if not (reader.accept("COLLATION") or reader.accept("CHARSET") or reader.accept("CHARACTER", "SET")):
         reader.accept_any("GLOBAL", "SESSION", "LOCAL")
         reader.take("VARIABLES")
+        shows = Shown.VARIABLES
     if reader.accept_any("LIKE", "WHERE") and not _pass_condition(reader, Name(None, ""), set()):
         return None
-    return Question()
+    return Question(shows=shows)
 
 
 def _use(reader: StrictReader) -> Limited | None:

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from engine.model import QueueCatalog, QueueName
 from rewriter.lexical import WORDS, unquote
 
+SYSTEM_DATABASE = "queuegate"
+"""The database that the tables of the proxy itself are in; no server has to have it."""
+
 UNKNOWN_DATABASE = "\x00"
 """The default database of a session that ran text of its own making: it is asked for when a name depends on it."""
 
@@ -31,7 +34,8 @@ class QueueNames:
             self._by_table.setdefault(name.table.lower(), []).append(name)
         self._keys = frozenset(table.encode() for table in self._by_table)
         self._has_non_ascii = any(not key.isascii() for key in self._keys)
-        self._quoted = [(key.replace(b"`", b"``"), key) for key in self._keys if WORDS.fullmatch(key) is None]
+        odd = [key for key in self._keys if WORDS.fullmatch(key) is None]
+        self._quoted = [(key.replace(quote, quote * 2), key) for key in odd for quote in (b"`", b'"')]
 
     @property
     def all_queues(self) -> frozenset[QueueName]:

@@ -6,15 +6,14 @@ from typing import assert_never
 
 from engine.groups import group_key
 from engine.model import QueueCatalog, QueueName, QueueSpec
-from engine.options import QueueOptions, check_dead_letter, parse_options
+from engine.options import QueueOptions, check_dead_letter, is_name, parse_options
 from rewriter.alter_queue import alter_plan
 from rewriter.delivery import explain_plan
-from rewriter.errors import NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
+from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.group_passes import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.insert_passes import insert_plan
 from rewriter.names import QueueNames
 from rewriter.plan import (
-    DescribeSystem,
     Effects,
     EndInGroup,
     Execute,
@@ -31,7 +30,7 @@ from rewriter.plan import (
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
-    ShowSystemTables,
+    ShowSystem,
     UseDatabase,
 )
 from rewriter.redrive import redrive_plan, source_of
@@ -46,7 +45,6 @@ from rewriter.statements import (
     CreateQueue,
     DeleteQueue,
     DescribeQueue,
-    DescribeSystemTable,
     DropQueue,
     ExplainMessages,
     InsertQueue,
@@ -55,13 +53,13 @@ from rewriter.statements import (
     ListQueues,
     ListQueueStatus,
     ListSubscriptions,
-    ListSystemTables,
     QueueFunction,
     ReadSystemTables,
     RedriveQueue,
     Retry,
     SelectStream,
     Settle,
+    ShowSystemTables,
     Statement,
     TruncateQueue,
     Unbound,
@@ -122,10 +120,8 @@ class Passes:
                 return ShowSubscriptions(database or context.database, like)
             case ReadSystemTables(pieces):
                 return ReadSystem(pieces)
-            case DescribeSystemTable(table):
-                return DescribeSystem(table)
-            case ListSystemTables(like, full):
-                return ShowSystemTables(like, full)
+            case ShowSystemTables(what, table, like, full):
+                return ShowSystem(what, table, like, full)
             case ExplainMessages(name):
                 return explain_plan(statement, self._spec(name, context), context.now_sql)
             case DescribeQueue(name):
@@ -205,8 +201,8 @@ class Passes:
 
     def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)
-        if statement.if_not_exists and queue in self._catalog.queues:
-            return NoOperation(1050, f"Table '{queue.table}' already exists")
+        if not is_name(queue.table):
+            raise IncorrectName(queue.table)
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)
         sql = create_table(
@@ -222,7 +218,9 @@ class Passes:
         queue = self._qualified(statement.name, context)
         spec = self._find(queue)
         if spec is not None:
-            return Execute(f"DROP TABLE {spec.name.sql}", Effects(catalog=True))
+            # Somebody may drop it around the proxy in this moment.
+            if_exists = "IF EXISTS " if statement.if_exists else ""
+            return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True))
         if statement.if_exists:
             return NoOperation(1051, f"Unknown queue '{queue}'")
         raise _unknown(queue)

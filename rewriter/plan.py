@@ -205,26 +205,45 @@ class SystemTable(Enum):
     IN_FLIGHT = "in_flight"
 
 
+class InformationTable(Enum):
+    """The tables of information_schema that list the system tables to a statement that asks for them by name."""
+
+    SCHEMATA = "SCHEMATA"
+    TABLES = "TABLES"
+    COLUMNS = "COLUMNS"
+
+
+Piece = str | SystemTable | InformationTable
+
+
 @dataclass(frozen=True, slots=True)
 class ReadSystem:
     """A SELECT with system tables in it: text, and in between the tables whose values are to be put there."""
 
-    pieces: tuple[str | SystemTable, ...]
+    pieces: tuple[Piece, ...]
+
+
+class SystemShow(Enum):
+    """What a SHOW, or a DESCRIBE, asks of the system tables and of the database that they are in."""
+
+    TABLES = "tables"
+    TABLE_STATUS = "table status"
+    COLUMNS = "columns"
+    INDEXES = "indexes"
+    CREATE_TABLE = "create table"
+    CREATE_DATABASE = "create database"
+    DATABASES = "databases"
+    CURRENT = "current"
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeSystem:
-    """The columns of a system table."""
+class ShowSystem:
+    """A statement that describes or lists system tables. `table` for what concerns one of them."""
 
-    table: SystemTable
-
-
-@dataclass(frozen=True, slots=True)
-class ShowSystemTables:
-    """SHOW [FULL] TABLES of the database that holds the system tables."""
-
-    like: str | None
-    full: bool
+    what: SystemShow
+    table: SystemTable | None = None
+    like: str | None = None
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +290,7 @@ Plan = (
     | ShowSubscriptions
     | ExplainDelivery
     | ReadSystem
-    | DescribeSystem
-    | ShowSystemTables
+    | ShowSystem
     | ShowCreateQueue
     | ShowProcessList
     | Kill

@@ -16,6 +16,7 @@ from rewriter.passes import Passes
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
 from rewriter.plan_cache import PlanCache
 from rewriter.scanner import Concern, StatementScanner
+from rewriter.server_socket import without_socket
 from rewriter.transaction_verbs import transaction_verb
 
 
@@ -46,9 +47,11 @@ class Planner:
         glance = self._scanner.glance(encoded, context.database)
         if glance.concern in (Concern.NONE, Concern.TOUCHES) or glance.effects.removes:
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
+        if (asked := without_socket(sql)) is not None:
+            return Execute(asked, glance.effects)
         # Of the session's own settings a server may be told in an executable comment, as programs do when they begin.
         told = glance.concern is Concern.USE and (b"/*!" in encoded or b"/*M!" in encoded)
-        statement = None if told else parse(sql, context.sql_modes)
+        statement = None if told else parse(sql, context.sql_modes, context.database)
         if statement is None:
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
         return self._passes.plan(statement, context)

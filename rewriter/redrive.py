@@ -22,15 +22,11 @@ def source_of(dead: QueueSpec, catalog: QueueCatalog) -> QueueSpec:
         why = f"its queue '{owner}' is gone"
     else:
         found = [q for q in catalog if q.name.database == name.database and q.options.dead_letter == name.table]
-        found += [q for q in catalog if q.options.dead_letter is None and _usual(q) == (name.database, name.table)]
+        found += [q for q in catalog if q.options.dead_letter is None and q.dead_letter == name]
         why = "no queue has it for its dead-letter queue" if not found else "several queues have it for theirs"
     if len(found) != 1:
         raise UnsupportedSql(f"REDRIVE {name.table} is not possible: {why}; move the messages by INSERT ... SELECT")
     return found[0]
-
-
-def _usual(queue: QueueSpec) -> tuple[str, str]:
-    return queue.name.database, f"{queue.name.table}_dead"
 
 
 def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, now_sql: str) -> Redrive:

@@ -19,21 +19,26 @@ from rewriter.lexical import (
     IDENTIFIER,
     MAYBE_GAP,
     QUALIFIED,
+    SET_STATEMENT,
     SPACE,
     WORD_END,
     WORDS,
     leading_verb,
     split_statements,
 )
-from rewriter.names import QueueNames, Undecidable
+from rewriter.names import SYSTEM_DATABASE, QueueNames, Undecidable
 from rewriter.plan import NO_EFFECTS, Effects
+from rewriter.server_socket import asks_socket
 from rewriter.settled import ending, key_kind, settled_ids
+from rewriter.shown_defaults import may_show_defaults
 from rewriter.transaction_verbs import transaction_verb
 
 __all__ = ["Concern", "Glance", "StatementScanner", "split_statements", "transaction_verb"]
 
 # 64 KiB: where a name must be looked for anywhere in a statement. Longer ones are taken to name every queue.
 _SEARCH_MAX = 65536
+_SEMICOLONS_MAX = 1000  # after each of which a verb is looked for; more, and the text is cut into its statements
+_FORM_MAX = 8192  # of an INSERT that a form made: the queue's own columns come first in it
 
 
 class Concern(Enum):
@@ -74,6 +79,11 @@ _QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)`?" + MAYBE
 _SYSTEM_TABLE = _pattern(
     rb"queuegate[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:queues|subscriptions|in_flight)" + WORD_END
 )
+_NAME = SYSTEM_DATABASE.encode()
+_SYSTEM_NAME = _pattern(rb"\b(?:queues|subscriptions|in_flight)\b")
+_INFORMATION = _pattern(
+    rb"information_schema[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:tables|columns|schemata)" + WORD_END
+)
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
 _COLUMNS = _pattern(SPACE + rb"\(([^()]*+)\)")
 _UPDATE = _pattern(
@@ -102,18 +112,18 @@ _TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
 _SHOW = _pattern(
     SPACE + rb"(?:QUEUES?|SUBSCRIPTIONS|CREATE" + SPACE + rb"QUEUE|(?:FULL" + SPACE + rb")?PROCESSLIST)" + WORD_END
 )
-_SHOW_SYSTEM = _pattern(SPACE + _words(b"FULL") + rb"(?:TABLES|COLUMNS|FIELDS)" + GAP + rb"[^;]{1,200}?\bqueuegate\b")
+_SHOW_SYSTEM = _pattern(
+    SPACE + _words(b"FULL", b"EXTENDED")
+    + rb"(?:TABLES|COLUMNS|FIELDS|INDEX(?:ES)?|KEYS|TABLE" + GAP + rb"STATUS|CREATE" + GAP
+    + rb"(?:TABLE|VIEW|DATABASE|SCHEMA))" + GAP + rb"[^;]{0,200}?\bqueuegate\b"
+)  # fmt: skip
+_ASKS_DATABASE = _pattern(MAYBE_GAP + rb"(?:DATABASE|SCHEMA)" + MAYBE_GAP + rb"\(")
 _DELIVERY = _pattern(SPACE + rb"DELIVERY" + WORD_END + SPACE + rb"FOR" + WORD_END)
 _ANALYZED_WRITE = _pattern(
     SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)"
 )
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
-_QUOTED = rb"'(?>(?:[^'\\]|\\[\s\S]|'')*)'|\"(?>(?:[^\"\\]|\\[\s\S]|\"\")*)\"|`[^`]*+`"
-_FOR = rb"(?<![\w$])FOR" + WORD_END
-_SET_STATEMENT = _pattern(
-    SPACE + rb"STATEMENT" + WORD_END + rb"(?>(?:" + _QUOTED + rb"|(?!" + _FOR + rb")[^'\"`])*)" + _FOR
-)
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
@@ -179,7 +189,7 @@ class StatementScanner:
 
     def glance(self, sql: bytes, database: str | None) -> Glance:
         """What the text, of one or of several statements, means for queues."""
-        if b";" in sql and self._another.search(sql):
+        if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._another.search(sql)):
             statements = split_statements(sql)
             if len(statements) > 1:
                 return self._glance_each(statements, database)
@@ -223,9 +233,15 @@ class StatementScanner:
 
     def _select(self, sql: bytes, end: int, database: str | None) -> Glance:
         lowered = sql.lower()
+        if b"@@" in lowered and asks_socket(lowered):
+            return _PLAN
         if b"stream" in lowered and _FROM_STREAM.search(sql, end):
             return _PLAN
         if b"queue" in lowered and (_QUEUE_FUNCTION.search(sql, end) or _SYSTEM_TABLE.search(sql, end)):
+            return _PLAN
+        if database == SYSTEM_DATABASE and (_SYSTEM_NAME.search(sql, end) or _ASKS_DATABASE.match(sql, end)):
+            return _PLAN
+        if (_NAME in lowered or database == SYSTEM_DATABASE) and _INFORMATION.search(sql, end):
             return _PLAN
         return _NOTHING
 
@@ -238,7 +254,9 @@ class StatementScanner:
         return self._select(sql, end, database)
 
     def _show(self, sql: bytes, end: int, database: str | None) -> Glance:
-        return _PLAN if _SHOW.match(sql, end) or _SHOW_SYSTEM.match(sql, end) else _NOTHING
+        if database == SYSTEM_DATABASE or _SHOW.match(sql, end) or _SHOW_SYSTEM.match(sql, end):
+            return _PLAN
+        return _NOTHING
 
     def _explain(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _PLAN if _DELIVERY.match(sql, end) else self._select(sql, end, database)
@@ -265,6 +283,8 @@ class StatementScanner:
             if b"duplicate" in lowered
             else self._inserts[queue]
         )
+        if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
+            return replace(glance, concern=Concern.PLAN)
         if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_state(sql, match.end()):
             return replace(glance, concern=Concern.PLAN)
         return glance
@@ -313,6 +333,10 @@ class StatementScanner:
         """A write to several tables: any queue that is named may be changed."""
         queues = self._mentioned(sql) & self._names.all_queues
         return Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues)) if queues else _NOTHING
+
+    def names_queue(self, sql: bytes) -> bool:
+        """Whether the name of a queue, or of a table that would be one, occurs anywhere in a text."""
+        return bool(self._mentioned(sql))
 
     def _mentioned(self, sql: bytes) -> frozenset[QueueName]:
         return self._names.mentioned(sql) if len(sql) <= _SEARCH_MAX else self._names.marked
@@ -381,11 +405,10 @@ class StatementScanner:
 
     def _set(self, sql: bytes, end: int, database: str | None) -> Glance:
         """Character sets and modes change how the statements to come are to be read. MariaDB's SET STATEMENT ... FOR is
-        what stands behind it."""
-        if (prefix := _SET_STATEMENT.match(sql, end)) is not None:
-            glance = self.glance(sql[prefix.end() :], database)
-            if glance.concern is not Concern.NONE:
-                return glance
+        the statement after it, and its settings end with that."""
+        if (settings := SET_STATEMENT.match(sql, end)) is not None:
+            then = sql[settings.end() :]
+            return _USE if leading_verb(then)[0] == b"SET" else self.glance(then, database)
         return _USE if _READING.search(sql, end, end + _SEARCH_MAX) else _NOTHING
 
     def _xa(self, sql: bytes, end: int, database: str | None) -> Glance:
@@ -393,9 +416,10 @@ class StatementScanner:
         return self._all if _XA_END.match(sql, end) and self._names.all_queues else _NOTHING
 
     def _dynamic(self, sql: bytes, end: int, database: str | None) -> Glance:
-        """A statement given as a string, or as an expression that makes one: MariaDB runs USE from it."""
+        """A statement given as a string, or as an expression that makes one: MariaDB runs USE from it, and SET."""
         lowered = sql[end : end + _SEARCH_MAX].lower()
-        return _NOTHING if _LITERAL.search(lowered) and b"use" not in lowered else _USE
+        unsettling = b"use" in lowered or _READING.search(lowered)
+        return _NOTHING if _LITERAL.search(lowered) and not unsettling else _USE
 
     def _execute(self, sql: bytes, end: int, database: str | None) -> Glance:
         return self._dynamic(sql, end, database) if _IMMEDIATE.match(sql, end) else _USE

@@ -6,14 +6,16 @@ and get only what the engine cannot do without (a default, a unique key on id, t
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 
 from engine.errors import InvalidOption
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, SYSTEM_COLUMNS, QueueName, QueueSpec, quoted, unfit_order_key
+from engine.model import ERROR_COLUMNS, ERROR_TYPE, SYSTEM_COLUMNS, QueueName, QueueSpec, quoted, unfit_order_key
 from engine.options import INDEX_NAMES, QueueOptions, option_items, to_comment
 from rewriter.ddl_grammar import parse_create_table
 from rewriter.errors import UnsupportedSql
+from rewriter.literals import plain_literal
 from rewriter.statements import ColumnItem, Item, KeyItem
 from rewriter.tokens import Name, word_set
 
@@ -24,6 +26,11 @@ _STATE = (
 )
 _INTEGERS = frozenset(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"))
 _TEXTS = word_set("CHAR VARCHAR CHARACTER NCHAR NVARCHAR")
+_NAME_MAX = 64
+_TIMES_RULE = "_times_are_nanoseconds"
+"""How the name of the constraint ends that refuses times in another unit. The name is what the error shows."""
+_IS_TIMES_RULE = re.compile(rf"CONSTRAINT `(?:[^`]|``)*{_TIMES_RULE}` CHECK\b")
+_YEAR_2000_NS = 946_684_800 * 10**9
 _TYPES = {
     "priority": _INTEGERS,
     "epoch": _INTEGERS,
@@ -40,8 +47,9 @@ _NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS)
 _COUNTED = ("priority", "epoch")
 
 
-def text_literal(text: str) -> str:
-    """A string literal that reads the same in every sql_mode. Raises InvalidOption where there is none."""
+def comment_literal(text: str) -> str:
+    """A string literal that reads the same in every sql_mode, as COMMENT takes no other. Raises InvalidOption where
+    there is none."""
     if "\\" in text:
         raise InvalidOption(f"a queue's comment cannot hold a backslash: {text}")
     return "'" + text.replace("'", "''") + "'"
@@ -85,8 +93,11 @@ def create_table(
     lines.extend(_id_key(items, declared, primary))
     lines.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
     lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
+    lines.append(_times_rule(name.table))
     exists = "IF NOT EXISTS " if if_not_exists else ""
-    return f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT='{to_comment(options)}'"
+    return (
+        f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT={comment_literal(to_comment(options))}"
+    )
 
 
 def _defaults(now_sql: str) -> dict[str, str]:
@@ -100,8 +111,22 @@ def _defaults(now_sql: str) -> dict[str, str]:
         "time_created": f"BIGINT NOT NULL DEFAULT {now_sql}",
         "time_acked": "BIGINT NULL",
         "state": f"VARCHAR(11) {_STATE}",
-        **dict.fromkeys(ERROR_COLUMNS, f"VARCHAR({ERROR_CHARACTERS}) NULL"),
+        **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
     }
+
+
+def _times_rule(table: str) -> str:
+    """The constraint that refuses a time before the year 2000: it is a time in seconds or milliseconds, or a DATETIME.
+
+    Such a time lies in the past as nanoseconds, so the message would go out at once. 0 and below mean "now". In MySQL
+    the names of constraints are unique in a database.
+    """
+    name = f"{table}{_TIMES_RULE}"
+    if len(name) > _NAME_MAX:
+        digest = hashlib.sha256(table.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = f"{table[: _NAME_MAX - len(_TIMES_RULE) - len(digest) - 1]}_{digest}{_TIMES_RULE}"
+    good = (f"{column} <= 0 OR {column} >= {_YEAR_2000_NS}" for column in ("time_scheduled", "time_next"))
+    return f"CONSTRAINT {quoted(name)} CHECK (({') AND ('.join(good)}))"
 
 
 def _check_message_columns(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
@@ -250,7 +275,18 @@ EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")
 """How MySQL prints what older versions do not know."""
 
 
-def show_create_queue(create_table_sql: str, spec: QueueSpec) -> str:
+_ESCAPING_STRING = r"'(?:[^'\\]|\\.|'')*'"
+_PLAIN_STRING = r"'(?:[^']|'')*'"
+
+
+def back_quoted(definition: str, *, backslash_escapes: bool = True) -> str:
+    """What a server prints under ANSI_QUOTES, as it prints it otherwise: names in back-quotes."""
+    string = _ESCAPING_STRING if backslash_escapes else _PLAIN_STRING
+    pattern = re.compile(string + r'|`(?:[^`]|``)*`|"((?:[^"]|"")*)"', re.DOTALL)
+    return pattern.sub(lambda m: m[0] if m[1] is None else quoted(m[1].replace('""', '"')), definition)
+
+
+def show_create_queue(create_table_sql: str, spec: QueueSpec, *, backslash_escapes: bool = True) -> str:
     """CREATE QUEUE text that makes this queue again, from what SHOW CREATE TABLE says of its table.
 
     Left out: the queue's own columns as CREATE QUEUE makes them, its index, and table options (engine, charset).
@@ -260,8 +296,9 @@ def show_create_queue(create_table_sql: str, spec: QueueSpec) -> str:
     kept = [_as_declared(item) for item in items if not _is_ours(item, ours)]
     columns = "\n  " + ",\n  ".join(kept) + "\n" if kept else ""
     text = f"CREATE QUEUE {quoted(spec.name.table)} ({columns})"
-    options = ", ".join(f"{name} = {value}" for name, value in option_items(spec.options).items())
-    return f"{text} WITH ({options})" if options else text
+    given = option_items(spec.options).items()
+    options = ", ".join(f"{name} = {plain_literal(v, backslash_escapes=backslash_escapes)}" for name, v in given)
+    return f"{text} WITH ({options})"
 
 
 def _as_declared(item: Item) -> str:
@@ -278,6 +315,8 @@ def _is_as_created(item: ColumnItem) -> bool:
 def _is_ours(item: Item, ours: set[str]) -> bool:
     if isinstance(item, ColumnItem):
         return item.name.lower() in ours
+    if _IS_TIMES_RULE.match(item.text):
+        return True
     words = item.text.split("(")[0].replace("`", "").split()
     if words[:1] == ["KEY"] and words[1:] in [[name] for name in INDEX_NAMES]:
         return True

@@ -34,6 +34,9 @@ ASKED = HARMLESS | word_set(
 )
 """What drivers and frameworks ask for when they connect."""
 
+UNTOLD = frozenset(("init_connect",))
+"""Of these, what an account that is limited to its queues is told nothing of, for others wrote it: it is empty."""
+
 _READ_OTHERWISE = word_set("NO_BACKSLASH_ESCAPES ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL")
 _MODE = re.compile(r"\w+", re.ASCII)
 

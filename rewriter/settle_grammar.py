@@ -14,6 +14,7 @@ from rewriter.tokens import Kind, Name, Token, TokenCursor
 
 _ID_KINDS = (Kind.NUMBER, Kind.STRING, Kind.BYTES, Kind.PARAMETER)
 _AFTER_CONDITION = ("ORDER", "LIMIT", "RETURNING")
+_NO_MESSAGE = "FALSE"
 _NEVER_IN_CONDITION = ("GROUP", "HAVING", "UNION", "WHERE", "SET", "FOR", "INTO", "LOCK")
 
 
@@ -28,20 +29,25 @@ def parse_ack(cursor: TokenCursor) -> Ack:
             )
         cursor.take_end()
         return Ack(name, (), condition)
-    ids = take_ids(cursor, "ACK")
+    ids, condition = take_batch(cursor, "ACK")
     cursor.take_end()
-    return Ack(name, ids, "")
+    return Ack(name, ids, condition)
 
 
-def take_ids(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> tuple[Token, ...]:
-    """`101, 'x', ?` or the same in parentheses; `clauses` are the words that may follow."""
+def take_batch(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> tuple[tuple[Token, ...], str]:
+    """`101, 'x', ?` or the same in parentheses; `clauses` are the words that may follow.
+
+    Returns the ids, and the condition of the statement: empty, or for an empty batch, `()`, one that no message meets.
+    """
     in_parentheses = cursor.accept_symbol("(")
+    if in_parentheses and cursor.accept_symbol(")"):
+        return (), _NO_MESSAGE
     ids = [take_id(cursor, verb, clauses)]
     while cursor.accept_symbol(","):
         ids.append(take_id(cursor, verb, clauses))
     if in_parentheses:
         cursor.take_symbol(")")
-    return tuple(ids)
+    return tuple(ids), ""
 
 
 def take_id(cursor: TokenCursor, verb: str, clauses: Collection[str] = ()) -> Token:

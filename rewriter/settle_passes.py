@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from engine.model import MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
+from rewriter.literals import string_literal
 from rewriter.plan import Effects, Execute, Passthrough, Plan
 from rewriter.quick_ack import tokens_of
 from rewriter.settled import KeyKind, ending, key_kind, settled_ids
@@ -56,11 +57,11 @@ def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
     if token.kind is Kind.PARAMETER:
         return token.text
     if token.kind is Kind.NUMBER and not token.text.isdecimal():
-        raise UnsupportedSql(f"'{token.text}' is not a message id; for other conditions: WHERE id = ...")
+        raise UnsupportedSql(f"'{token.text}' is not a message id: write a whole number, or WHERE id = ...")
     if token.kind is Kind.BYTES and kind is KeyKind.INTEGER:
         raise IncorrectId(f"Incorrect integer value: {token.text} for column 'id' of queue '{spec.name.table}'")
     if kind is KeyKind.TEXT and token.kind is Kind.NUMBER:
-        return f"'{token.text}'"
+        return string_literal(token.text)
     return _integer(_id_text(token), spec) if kind is KeyKind.INTEGER else token.text
 
 

@@ -13,7 +13,7 @@ from engine.errors import EngineError
 from engine.model import WaitMode
 from engine.options import OptionValue
 from rewriter.errors import RewriteError
-from rewriter.plan import SystemTable
+from rewriter.plan import Piece, SystemShow, SystemTable
 from rewriter.tokens import Name, Token
 
 
@@ -86,7 +86,7 @@ class AfterGroup:
 @dataclass(frozen=True, slots=True)
 class InsertQueue:
     """INSERT or REPLACE with named columns. `values` are those of the first row, as tokens; `nulls` are all that are
-    plainly NULL, each with the number of its column.
+    plainly NULL, each with the number of its column, `shown` those that repeat a default of ours as a server shows it.
 
     `places` are where more can be added in the text: to the list of columns, then to each row; with `assigns`
     (INSERT ... SET) only behind the last assignment. `changes`: it may change rows that exist. `returns`: it has a
@@ -104,6 +104,7 @@ class InsertQueue:
     returns: bool
     group: AfterGroup | None = None
     nulls: tuple[tuple[int, Token], ...] = ()
+    shown: tuple[tuple[int, Token], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,18 +296,17 @@ class ExplainMessages:
 class ReadSystemTables:
     """A SELECT with system tables in it, cut where their values go."""
 
-    pieces: tuple[str | SystemTable, ...]
+    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeSystemTable:
-    table: SystemTable
+class ShowSystemTables:
+    """What describes or lists system tables."""
 
-
-@dataclass(frozen=True, slots=True)
-class ListSystemTables:
-    like: str | None
-    full: bool
+    what: SystemShow
+    table: SystemTable | None = None
+    like: str | None = None
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +349,7 @@ Statement = (
     | ListQueueStatus
     | ListSubscriptions
     | ReadSystemTables
-    | DescribeSystemTable
-    | ListSystemTables
+    | ShowSystemTables
     | ExplainMessages
     | DescribeQueue
     | ListProcesses

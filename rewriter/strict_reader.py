@@ -40,6 +40,7 @@ _NUMBER = (
     + _LETTER
     + rb"|\.)"
 )
+_HEX_TEXT = rb"_utf8mb4" + _SPACE + rb"X'[0-9A-Fa-f]*+'(?!" + _LETTER + rb"|\.)"
 _ARITHMETIC = rb"[+%]|\*(?!/)|-(?!-)|/(?!\*)"
 _PORTION = 4096  # atoms passed over in one go: some milliseconds, after which other threads may run
 
@@ -60,14 +61,16 @@ class _Lexis:
 
 def _lexis(quoted: bytes) -> _Lexis:
     string = _INTRODUCER + quoted
-    scalar = _NUMBER + rb"|" + string + rb"|\?|" + _ARITHMETIC
+    scalar = _NUMBER + rb"|" + _HEX_TEXT + rb"|" + string + rb"|\?|" + _ARITHMETIC
     atoms = rb"[ \t\r\n]++|[(),]|(?:NULL|DEFAULT|TRUE|FALSE)(?!" + _LETTER + rb")|" + scalar
-    portion = rb"{1,%d}+" % _PORTION
+    portion = (
+        rb"{1,%d})" % _PORTION
+    )  # of an atomic group: `(...){1,n}+` gives back what it must not before Python 3.11.5
     return _Lexis(
         string=_compiled(string),
         scalar=_compiled(scalar),
-        values=_compiled(rb"(?:" + atoms + rb")" + portion),
-        terms=_compiled(rb"(?:" + atoms + rb"|[=<>!&|^~])" + portion),
+        values=_compiled(rb"(?>(?:" + atoms + rb")" + portion),
+        terms=_compiled(rb"(?>(?:" + atoms + rb"|[=<>!&|^~])" + portion),
     )
 
 

@@ -99,9 +99,19 @@ def tokenize(sql: str, sql_modes: Collection[str] = ()) -> list[Token]:
             tokens.extend(_words_or_symbol(text, start))
         elif kind is Kind.STRING and ansi_quotes and text[:1] == '"':
             tokens.append(Token(Kind.NAME, text, "", start, end))
+        elif kind is Kind.NUMBER and _is_fraction(tokens, start):
+            point = tokens.pop()
+            tokens.append(Token(kind, point.text + text, "", point.start, end))
         elif token.token_type is not TokenType.HINT:
             tokens.append(Token(kind, text, "", start, end))
     return tokens
+
+
+def _is_fraction(tokens: list[Token], start: int) -> bool:
+    """Whether the number at `start` follows a point that begins it: `.5`, which sqlglot reads as two tokens."""
+    if not tokens or tokens[-1].text != "." or tokens[-1].end != start:
+        return False
+    return len(tokens) == 1 or tokens[-2].end < tokens[-1].start or tokens[-2].text in ("(", ",", "=", "-", "+")
 
 
 def _refuse_executable(comments: list[str]) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from engine.errors import InvalidOption
 from engine.options import parse_duration, parse_wait
 from rewriter.errors import UnsupportedSql
-from rewriter.settle_grammar import skip_group, take_condition, take_id, take_ids
+from rewriter.settle_grammar import skip_group, take_batch, take_condition, take_id
 from rewriter.statements import Ack, QueueFunction, RedriveQueue, Retry, Settle, Statement, Unbound, Verb
 from rewriter.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value
 
@@ -48,7 +48,7 @@ def parse_verb(cursor: TokenCursor) -> Statement:
                 f"{verb.name} ... {cursor.word} is not supported; {verb.name} takes ids or a condition"
             )
     else:
-        ids = take_ids(cursor, verb.name, _CLAUSES_OF[verb])
+        ids, condition = take_batch(cursor, verb.name, _CLAUSES_OF[verb])
     return _Clauses(cursor, verb).settle(name, ids, condition)
 
 
@@ -288,11 +288,11 @@ def _take_queue(cursor: TokenCursor, word: str) -> Name | None:
 
 
 def _take_ack(cursor: TokenCursor, name: Name) -> Ack:
-    return Ack(name, take_ids(cursor, "ACK"), "")
+    return Ack(name, *take_batch(cursor, "ACK"))
 
 
 def _take_released(cursor: TokenCursor, name: Name) -> Settle:
-    return Settle(Verb.RELEASE, name, take_ids(cursor, "RELEASE"), "")
+    return Settle(Verb.RELEASE, name, *take_batch(cursor, "RELEASE"))
 
 
 def _take_nacked(cursor: TokenCursor, name: Name) -> Settle | Unbound:

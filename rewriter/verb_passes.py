@@ -14,16 +14,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, QueueSpec, quoted
+from engine.model import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
 from engine.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
 from rewriter.errors import UnsupportedSql
-from rewriter.literals import string_literal
+from rewriter.literals import hex_literal
 from rewriter.plan import Effects, Execute
 from rewriter.settle_passes import ids_condition, known_ids
 from rewriter.settled import key_kind, settled_ids
 from rewriter.statements import Retry, Settle, Verb
 
 _TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the TEXT family, STRING
+_LONG_TEXT_TYPES = frozenset((249, 250, 251, 252))
+_CODECS = {"latin1": "cp1252", "utf8": "utf-8", "utf8mb3": "utf-8", "ucs2": "utf-8", "latin2": "iso8859-2"}
+_LAST_OF_THREE_BYTES = 0xFFFF
 _COUNTERS: Mapping[Verb, str] = {
     Verb.NACK: "nacked",
     Verb.RELEASE: "released",
@@ -100,17 +103,37 @@ def _kept(spec: QueueSpec) -> list[str]:
 def _errors(statement: Settle, spec: QueueSpec) -> list[str]:
     if statement.reason is None:
         return []
-    # Where backslashes do not escape, the tokenizer has refused the text that had one.
-    text = string_literal(statement.reason[:ERROR_CHARACTERS])
-    values = {"first_error": f"COALESCE(first_error, {text})", "last_error": text}
-    return [f"{name} = {values[name]}" for name in _kept(spec)]
+    texts = {name: _reason(statement.reason, name, spec) for name in _kept(spec)}
+    return [
+        f"{name} = COALESCE({name}, {text})" if name == "first_error" else f"{name} = {text}"
+        for name, text in texts.items()
+    ]
+
+
+def _reason(text: str, column: str, spec: QueueSpec) -> str:
+    """As SQL that the column takes, whatever the text is: a message must be rejectable."""
+    readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    charset = dict(spec.narrow).get(column)
+    if charset is not None:  # what it lacks becomes a question mark, where a server would refuse the whole
+        codec = _CODECS.get(charset, "ascii")
+        readable = readable.encode(codec, "replace").decode(codec)
+        readable = "".join("?" if ord(c) > _LAST_OF_THREE_BYTES else c for c in readable)
+    return hex_literal(readable[: _room(spec, column)])
+
+
+def _room(spec: QueueSpec, name: str) -> int:
+    """How many characters of a reason a column surely holds."""
+    column = spec.column(name)
+    assert column is not None
+    # A length is told in bytes of utf8mb4, also where a column of the TEXT family holds that many bytes of its own.
+    return min(column.length // (16 if column.type in _LONG_TEXT_TYPES else 4), ERROR_CHARACTERS)
 
 
 def _warnings(statement: Settle, spec: QueueSpec) -> tuple[str, ...]:
     missing = [name for name in ERROR_COLUMNS if name not in _kept(spec)]
     if statement.reason is None or not missing:
         return ()
-    adding = ", ".join(f"ADD COLUMN {name} VARCHAR({ERROR_CHARACTERS}) NULL" for name in missing)
+    adding = ", ".join(f"ADD COLUMN {name} {ERROR_TYPE}" for name in missing)
     return (
         f"queue '{spec.name.table}' has no column for the reason, which is dropped;"
         f" ALTER TABLE {quoted(spec.name.table)} {adding} would keep it",

@@ -6,16 +6,33 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.sqlite.comparison import sort_collation
+from rewriter.sqlite import decimals
+from rewriter.sqlite.comparison import group_key, sort_collation, sort_key
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions import Expressions, call_name, handles
 from rewriter.sqlite.functions import define
 from rewriter.sqlite.functions_json import json_value
 from rewriter.sqlite.keywords import keywords
+from rewriter.sqlite.runtime.exact_numbers import quotient_decimals
 from rewriter.sqlite.scope import Scope
 from rewriter.sqlite.typed import OVER_MARK, Typed, to_integer, to_number, to_text
-from rewriter.sqlite.types import BIGINT, BITS, DOUBLE, JSON, TEXT, TEXTUAL, Kind, decimal, digits
+from rewriter.sqlite.types import (
+    BIGINT,
+    BITS,
+    DOUBLE,
+    JSON,
+    TEXT,
+    TEXTUAL,
+    Kind,
+    decimal,
+    digits,
+    exact_type,
+    joint_collation,
+    text_type,
+    text_width,
+)
 
+_AVG_DECIMALS = 4  # that AVG has more than its column
 _SUM_DIGITS = 22  # what MySQL adds to the precision of a summed column
 
 
@@ -47,31 +64,54 @@ def _count(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 @handles(exp.Sum, parts="this expressions")
 def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     distinct, arguments = _distinct(node)
-    operand = x.compile(arguments[0], scope)
-    if operand.type.kind is Kind.EXACT and not distinct:
+    operand = decimals.operand(x, x.compile(arguments[0], scope))
+    if operand.type.kind is Kind.EXACT:
         result = replace(operand.type, size=min(65, digits(operand.type) + _SUM_DIGITS))
-        return Typed(x.compilation.function(f"qg_exact_sum({operand.sql})"), result, aggregate=True)
+        sql = x.compilation.function(f"qg_exact_sum({distinct}{operand.sql})")
+        return Typed(sql, result, aggregate=True, windowed=f"{sql}{OVER_MARK}", carried=operand.carried)
     value = to_number(x.compilation, operand)
-    if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN):
+    if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL):
         return Typed(f"SUM({distinct}{value.sql})", DOUBLE, aggregate=True)
     scale = value.type.scale
     result = decimal(digits(value.type) + _SUM_DIGITS, scale)
     if scale == 0:
-        return Typed(f"SUM({distinct}CAST({value.sql} AS INTEGER))", result, aggregate=True)
+        # Whole numbers that overflowed are floating-point ones by now, which a CAST would hide.
+        number = value.sql if value.type.kind is Kind.INT else f"CAST({value.sql} AS INTEGER)"
+        return Typed(f"SUM({distinct}{number})", result, aggregate=True)
     # Summed as whole numbers, which is exact; SQLite reports an overflow instead of rounding.
     whole = f"SUM({distinct}CAST(ROUND({value.sql} * 1e{scale}) AS INTEGER))"
-    windowed = f"qg_scaled({whole}{OVER_MARK}, {scale})"
-    return Typed(x.compilation.function(f"qg_scaled({whole}, {scale})"), result, aggregate=True, windowed=windowed)
+    if x.compilation.inline:
+        return Typed(x.compilation.function(f"qg_scaled({whole}, {scale})"), result, aggregate=True)
+    windowed = f"qg_exact_scaled({whole}{OVER_MARK}, {scale})"
+    return Typed(
+        f"qg_exact_scaled({whole}, {scale})",
+        exact_type(result.size or 10, scale),
+        aggregate=True,
+        windowed=windowed,
+    )
 
 
 @handles(exp.Avg, parts="this")
 def _avg(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     distinct, arguments = _distinct(node)
-    value = to_number(x.compilation, x.compile(arguments[0], scope))
-    if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN):
+    value = decimals.operand(x, x.compile(arguments[0], scope))
+    if value.type.kind in (Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL):
         return Typed(f"AVG({distinct}{value.sql})", DOUBLE, aggregate=True)
-    scale = value.type.scale + 4
-    return Typed(f"AVG({distinct}{value.sql})", decimal(digits(value.type) + 4, scale), aggregate=True)
+    if value.type.kind is Kind.EXACT:
+        total, scale = f"qg_exact_sum({distinct}{value.sql}){OVER_MARK}", 0
+    else:
+        scale = value.type.scale
+        total = f"SUM({distinct}CAST(ROUND({value.sql} * 1e{scale}) AS INTEGER)){OVER_MARK}"
+        total = total.replace(f"ROUND({value.sql} * 1e0)", value.sql)
+    carried = quotient_decimals(decimals.decimals_of(value), 0, _AVG_DECIMALS)
+    windowed = f"qg_exact_average({total}, {scale}, COUNT({distinct}{value.sql}){OVER_MARK}, {carried})"
+    return Typed(
+        x.compilation.function(windowed.replace(OVER_MARK, "")),
+        exact_type(digits(value.type) + _AVG_DECIMALS, value.type.scale + _AVG_DECIMALS),
+        aggregate=True,
+        windowed=windowed,
+        carried=carried,
+    )
 
 
 @handles(exp.Min, exp.Max, parts="this")
@@ -79,9 +119,11 @@ def _extreme(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     _, arguments = _distinct(node)
     value = x.compile(arguments[0], scope)
     name = "MIN" if isinstance(node, exp.Min) else "MAX"
-    if value.type.kind is Kind.ENUM:
-        raise unsupported(f"{name}() of an ENUM", "use a CAST to CHAR")
-    return Typed(f"{name}({value.sql}{sort_collation(value)})", value.type, aggregate=True, unquoted=None)
+    if value.type.kind is Kind.JSON:
+        return Typed(x.compilation.function(f"qg_json_{name.lower()}({value.sql})"), JSON, aggregate=True)
+    value = _as_text(value)
+    sql = f"{name}({value.sql}{sort_collation(value)})"
+    return Typed(sql, value.type, aggregate=True, unquoted=None, carried=value.carried)
 
 
 @handles(exp.GroupConcat, parts="this separator")
@@ -99,8 +141,10 @@ def _group_concat(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     arguments = [text, between, str(int(distinct)), str(folded)]
     for item in order or ():
         value = x.compile(item.this, scope)
-        arguments += [value.sql, str(-1 if item.args.get("desc") else 1)]
-    return Typed(x.compilation.function(f"qg_group_concat({', '.join(arguments)})"), TEXT, aggregate=True)
+        sign = -1 if item.args.get("desc") else 1
+        arguments += [sort_key(x.compilation, value), str(sign * (2 if value.type.case_sensitive else 1))]
+    result = replace(TEXT, collation=joint_collation(*(value.type for value in values)))
+    return Typed(x.compilation.function(f"qg_group_concat({', '.join(arguments)})"), result, aggregate=True)
 
 
 def _numbers(name: str, names: str) -> None:
@@ -142,9 +186,16 @@ _WINDOW_ONLY = {
 }
 
 
+def _as_text(value: Typed) -> Typed:
+    """An ENUM that a function yields is a text, and sorts as one."""
+    if value.type.kind is not Kind.ENUM:
+        return value
+    return replace(value, type=text_type(text_width(value.type), value.type.collation), collated=False)
+
+
 def _window_function(name: str, fewest: int, most: int) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
-        result = _WINDOW_ONLY.get(name) or values[0].type
+        result = _WINDOW_ONLY.get(name) or _as_text(values[0]).type
         return Typed(f"{name}({', '.join(value.sql for value in values)})", result, aggregate=True)
 
     define(name, fewest, most, build)
@@ -153,13 +204,30 @@ def _window_function(name: str, fewest: int, most: int) -> None:
 @handles(exp.Window, parts="this partition_by order spec over alias first")
 def _window(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     value = x.compile(node.this, scope)
+    if isinstance(node.this.this, exp.Distinct):
+        raise unsupported("DISTINCT in a window function")
     if value.windowed is None and value.sql.startswith("qg_"):
         raise unsupported(f"{call_name(node.this).upper()} as a window function")
+    if value.windowed is not None and "qg_exact_sum(" in value.windowed and _may_be_empty(node):
+        # Python's sqlite3 module crashes when it asks for the value of a function that was given no row.
+        raise unsupported("this frame, which may have no row, for DECIMAL of more than 15 digits", "CAST to DOUBLE")
     name = node.args.get("alias")
     over = x.compilation.name(name.name) if name is not None else f"({window_text(x, node, scope)})"
     if value.windowed is not None:
         return Typed(value.windowed.replace(OVER_MARK, f" OVER {over}"), value.type)
     return Typed(f"{value.sql} OVER {over}", value.type)
+
+
+def _may_be_empty(node: exp.Expression) -> bool:
+    """Whether the frame of a window function begins behind its row, or ends before it."""
+    specs = [node.args.get("spec")]
+    query = node.find_ancestor(exp.Select)
+    if node.args.get("alias") is not None and query is not None:
+        specs += [window.args.get("spec") for window in query.args.get("windows") or ()]
+    return any(
+        spec is not None and (spec.args.get("end_side") == "PRECEDING" or spec.args.get("start_side") == "FOLLOWING")
+        for spec in specs
+    )
 
 
 def window_text(x: Expressions, node: exp.Expression, scope: Scope) -> str:
@@ -168,7 +236,9 @@ def window_text(x: Expressions, node: exp.Expression, scope: Scope) -> str:
     partition = node.args.get("partition_by") or []
     if partition:
         keys = (x.compile(key, scope) for key in partition)
-        parts.append("PARTITION BY " + ", ".join(f"{key.sql}{sort_collation(key)}" for key in keys))
+        parts.append(
+            "PARTITION BY " + ", ".join(f"{group_key(x.compilation, key)}{sort_collation(key)}" for key in keys)
+        )
     order = node.args.get("order")
     if order is not None:
         parts.append("ORDER BY " + ", ".join(_order_item(x, item, scope) for item in order.expressions))
@@ -180,7 +250,7 @@ def window_text(x: Expressions, node: exp.Expression, scope: Scope) -> str:
 
 def _order_item(x: Expressions, item: exp.Expression, scope: Scope) -> str:
     key = x.compile(item.this, scope)
-    return f"{key.sql}{sort_collation(key)}{' DESC' if item.args.get('desc') else ''}"
+    return f"{sort_key(x.compilation, key)}{sort_collation(key)}{' DESC' if item.args.get('desc') else ''}"
 
 
 def _frame(x: Expressions, spec: exp.Expression, scope: Scope) -> str:

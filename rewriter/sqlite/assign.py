@@ -8,7 +8,7 @@ from dataclasses import asdict
 from sqlglot import exp
 
 from rewriter.sqlite.compilation import sql_literal
-from rewriter.sqlite.convert import HexStoreAs, StoreAs
+from rewriter.sqlite.convert import HexStoreAs, StoreAs, stored_default
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.expressions import Expressions
 from rewriter.sqlite.literals import lift
@@ -43,8 +43,15 @@ def _converted(x: Expressions, column: Column, value: Typed, convert: StoreAs) -
 
 
 def _plain(x: Expressions, value: Typed, column: Column) -> str:
-    """TIME is kept as a number, DECIMAL as a binary one: as text their meaning is plain."""
-    if value.type.kind in (Kind.TIME, Kind.DECIMAL, Kind.EXACT, Kind.BITS) and column.type.kind is not value.type.kind:
+    """TIME is kept as a number, DECIMAL as a binary one: as text their meaning is plain. For BIT, text is bytes."""
+    if column.type.kind is Kind.BIT and value.type.kind in (Kind.DECIMAL, Kind.BITS, Kind.EXACT):
+        number = value.sql
+        if value.type.kind is Kind.EXACT:
+            number = x.compilation.function(f"CAST(qg_exact_digits({value.sql}) AS REAL)")
+        return number if value.type.kind is Kind.BITS else f"round({number})"
+    if value.type.kind is Kind.EXACT:
+        return x.compilation.function(f"qg_exact_digits({value.sql})")
+    if value.type.kind in (Kind.TIME, Kind.DECIMAL, Kind.BITS) and column.type.kind is not value.type.kind:
         return to_text(x.compilation, value)
     return value.sql
 
@@ -103,7 +110,7 @@ def default_value(x: Expressions, table: Table, column: Column, given: dict[str,
 
         return moment(x, "now", default.now)
     if not default.expression:
-        return Typed(sql_literal(StoreAs(column.type, column.name)(default.text)), column.type)
+        return Typed(sql_literal(stored_default(column)), column.type)
     assert default.text is not None
     lifted = lift(default.text)
     first = x.compilation.extend(lifted.kinds, lifted.values)

@@ -7,19 +7,20 @@ from functools import cache
 
 from sqlglot import exp
 
-from rewriter.sqlite import dates, functions_json, functions_number, functions_text
+from rewriter.sqlite import dates, decimals, functions_json, functions_number, functions_text
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, call_name, handles
 from rewriter.sqlite.functions import FUNCTIONS, call
 from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.parse import PREFIX
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import NULL, Typed, bits_of, rebind, to_bytes, to_integer, to_number, to_text
+from rewriter.sqlite.typed import Typed, bits_of, enum_index, rebind, to_bytes, to_exact, to_integer, to_number, to_text
 from rewriter.sqlite.types import (
     BIGINT,
     BITS,
     DOUBLE,
     JSON,
+    MAX_DECIMAL_DIGITS,
     NUMERIC,
     TEXTUAL,
     UNSIGNED_BIGINT,
@@ -92,13 +93,16 @@ def _cast(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 def cast(x: Expressions, value: Typed, to: exp.Expression) -> Typed:
     """CAST(value AS to)."""
     if value.type.kind is Kind.NULL:
-        return NULL
+        value = Typed("NULL", varchar(0))
     name = str(to.this.value) if hasattr(to.this, "value") else str(to.this)
     sizes = [_size(x, parameter) for parameter in to.expressions]
     build = _CASTS.get(name)
     if build is None:
         raise unsupported(f"CAST to {name}")
     return build(x, value, sizes)
+
+
+_FRACTIONAL = frozenset((Kind.DECIMAL, Kind.EXACT, Kind.DOUBLE))
 
 
 def _size(x: Expressions, node: exp.Expression) -> int:
@@ -109,6 +113,8 @@ def _size(x: Expressions, node: exp.Expression) -> int:
 
 
 def _signed(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
+    if value.type.kind is Kind.ENUM:
+        return Typed(enum_index(value), BIGINT, value.nullable)
     if value.type.kind in (Kind.INT, Kind.BITS) and value.slot is not None:
         return Typed(rebind(x.compilation, value, bits_of), BIGINT)
     if value.type.kind in (Kind.INT, Kind.BITS):
@@ -117,7 +123,17 @@ def _signed(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
         return Typed(x.compilation.function(f"qg_signed({value.sql})"), BIGINT)
     if value.type.kind in TEXTUAL:
         return Typed(rebind(x.compilation, value, _whole_prefix), BIGINT)
+    if value.type.kind in _FRACTIONAL:
+        return Typed(x.compilation.function(f"qg_exact_signed({_operand(x, value)})"), BIGINT)
     return Typed(to_integer(x.compilation, value), BIGINT)
+
+
+def _operand(x: Expressions, value: Typed) -> str:
+    """The number, and how it is rounded: halves of exact numbers go away from zero, others to the even number."""
+    if value.type.kind is Kind.EXACT:
+        return f"{to_exact(x.compilation, value)}, 'round'"
+    number = to_number(x.compilation, value).sql
+    return f"{number}, 'even'" if value.type.kind is Kind.DOUBLE else f"{number}, 'round'"
 
 
 def _whole_prefix(value: object) -> int:
@@ -126,17 +142,15 @@ def _whole_prefix(value: object) -> int:
     return signed(None, str(value))
 
 
-def _unsigned_prefix(value: object) -> int:
-    from rewriter.sqlite.runtime.numbers import unsigned_prefix
-
-    return unsigned_prefix(None, str(value))
-
-
 def _unsigned(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
+    if value.type.kind is Kind.ENUM:
+        return Typed(enum_index(value), BITS, value.nullable)
     if value.type.kind in TEXTUAL and value.slot is not None:
-        return Typed(rebind(x.compilation, value, _unsigned_prefix), BITS)
+        return Typed(rebind(x.compilation, value, _whole_prefix), BITS)
     if value.type.kind in TEXTUAL:
         return Typed(x.compilation.function(f"qg_unsigned_prefix({value.sql})"), BITS)
+    if value.type.kind in _FRACTIONAL:
+        return Typed(x.compilation.function(f"qg_exact_unsigned({_operand(x, value)})"), BITS)
     number = _signed(x, value, sizes)
     stays = value.type.unsigned and value.type.kind is not Kind.BITS
     return replace(number, type=UNSIGNED_BIGINT if stays else BITS)
@@ -158,6 +172,8 @@ def _binary(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
 
 def _decimal(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     size, scale = (sizes + [10, 0][len(sizes) :])[:2]
+    if size > MAX_DECIMAL_DIGITS or value.type.kind is Kind.EXACT:
+        return decimals.cast(x, value, size, scale)
     number = to_number(x.compilation, value)
     exact = int(number.type.kind is not Kind.DOUBLE)
     sql = x.compilation.function(f"qg_cast_decimal({number.sql}, {size}, {scale}, {exact})")
@@ -197,7 +213,7 @@ def _double(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
 def _json(x: Expressions, value: Typed, sizes: list[int]) -> Typed:
     if value.type.kind is Kind.JSON:
         return value
-    if value.type.kind in NUMERIC:
+    if value.type.kind in NUMERIC | {Kind.EXACT}:
         return Typed(to_text(x.compilation, value), JSON)
     sql = x.compilation.function(f"qg_json({to_text(x.compilation, value)})")
     return Typed(sql, JSON, unquoted=f"qg_json_scalar({sql})")
@@ -280,6 +296,15 @@ def _chr(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     nodes = node.expressions or [node.this]
     value = functions_number.char(x, [x.compile(part, scope) for part in nodes])
     return value if not node.args.get("charset") else Typed(f"CAST({value.sql} AS TEXT)", varchar(255))
+
+
+@handles(exp.Distance, parts="this expression")
+def _joined(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
+    """|| with PIPES_AS_CONCAT: see pipes."""
+    sides = (node.this, node.args["expression"])
+    if any(isinstance(side, (exp.Mul, exp.Div, exp.Mod, exp.IntDiv)) for side in sides):
+        raise unsupported("|| after * or / with PIPES_AS_CONCAT", "put it in parentheses")
+    return call(x, "concat", [x.compile(side, scope) for side in sides])
 
 
 @handles(exp.Concat, parts="expressions coalesce safe")

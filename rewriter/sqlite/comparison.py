@@ -9,15 +9,17 @@ from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.typed import (
     MomentOf,
     Typed,
-    exact_of,
+    enum_index,
     microseconds_of,
     pad_moment,
     rebind,
+    shown,
     to_bytes,
+    to_exact,
     to_number,
     to_text,
 )
-from rewriter.sqlite.types import CALENDAR, NUMERIC, TEXTUAL, Kind, datetime_type
+from rewriter.sqlite.types import BOOLEAN, CALENDAR, NUMERIC, TEXTUAL, Kind, compared_by_bytes, datetime_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,15 @@ class Pair:
 
 def comparable(compilation: Compilation, left: Typed, right: Typed) -> Pair:
     """Both sides brought to one form, with the collation that MySQL would use."""
-    left, right = _scalar(left, right), _scalar(right, left)
+    if compilation.inline:
+        left, right = _scalar(left, right), _scalar(right, left)
     kinds = {left.type.kind, right.type.kind}
     if kinds & {Kind.NULL, Kind.UNKNOWN}:
         return _with_unknown(left, right)
-    if Kind.EXACT in kinds:
-        return _exact(compilation, left, right)
+    if Kind.JSON in kinds and not compilation.inline:
+        return Pair(_json_key(compilation, left), _json_key(compilation, right))
+    if Kind.EXACT in kinds and kinds <= NUMERIC | {Kind.EXACT} and Kind.DOUBLE not in kinds:
+        return Pair(to_exact(compilation, left), to_exact(compilation, right))
     if kinds <= NUMERIC:
         return Pair(to_number(compilation, left).sql, to_number(compilation, right).sql)
     if kinds <= TEXTUAL | {Kind.JSON}:
@@ -52,7 +57,7 @@ def comparable(compilation: Compilation, left: Typed, right: Typed) -> Pair:
 
 def collation_of(*values: Typed) -> str:
     """COLLATE to write on the left side: nothing where SQLite's own rule already finds the right one."""
-    binary = any(value.type.collation is not None and value.type.case_sensitive for value in values)
+    binary = compared_by_bytes(*(value.type for value in values))
     first = next((value for value in values if value.collated), None)
     if first is not None and first.type.case_sensitive == binary:
         return ""
@@ -61,33 +66,48 @@ def collation_of(*values: Typed) -> str:
 
 def sort_collation(value: Typed) -> str:
     """COLLATE for ORDER BY, GROUP BY and DISTINCT of an expression."""
-    if value.type.kind not in TEXTUAL or value.collated:
+    if value.type.kind is not Kind.STRING or value.collated:
         return ""
     return " COLLATE BINARY" if value.type.case_sensitive else " COLLATE NOCASE"
 
 
+def sort_key(compilation: Compilation, value: Typed) -> str:
+    """What a value sorts by: an ENUM by its members' order, JSON by its type and value."""
+    return enum_index(value) if value.type.kind is Kind.ENUM else group_key(compilation, value)
+
+
+def group_key(compilation: Compilation, value: Typed) -> str:
+    """What is the same for equal values: JSON may be written in more than one way."""
+    if value.type.kind is Kind.JSON and not compilation.inline:
+        return compilation.function(f"qg_json_key({value.sql})")
+    return shown(compilation, value)
+
+
 def _scalar(value: Typed, other: Typed) -> Typed:
-    """JSON compared with something else counts as the scalar it holds."""
+    """In a table's own definition JSON compared with something else counts as the scalar it holds."""
     if value.type.kind is not Kind.JSON or other.type.kind is Kind.JSON or value.unquoted is None:
         return value
     return Typed(value.unquoted, other.type)
 
 
+def _json_key(compilation: Compilation, value: Typed) -> str:
+    """A side of a comparison with JSON: an SQL value is the JSON value that it would be."""
+    kind = value.type.kind
+    if kind is Kind.JSON:
+        return compilation.function(f"qg_json_key({value.sql})")
+    if value.type == BOOLEAN:
+        return compilation.function(f"qg_json_truth_key({value.sql})")
+    if kind is Kind.EXACT or kind in NUMERIC:
+        sql = value.sql if kind is Kind.EXACT else to_number(compilation, value).sql
+        return compilation.function(f"qg_json_number_key({sql})")
+    if kind in TEXTUAL:
+        return compilation.function(f"qg_json_text_key({value.sql})")
+    raise unsupported(f"comparing JSON with {value.type.name}", "add a CAST, or use JSON_VALUE()")
+
+
 def _with_unknown(left: Typed, right: Typed) -> Pair:
     textual = [value for value in (left, right) if value.type.kind in TEXTUAL]
     return Pair(left.sql, right.sql, collation_of(*textual) if textual else "")
-
-
-def _exact(compilation: Compilation, left: Typed, right: Typed) -> Pair:
-    return Pair(_exact_text(compilation, left), _exact_text(compilation, right))
-
-
-def _exact_text(compilation: Compilation, value: Typed) -> str:
-    if value.type.kind is Kind.EXACT:
-        return value.sql
-    if value.slot is not None:
-        return rebind(compilation, value, exact_of)
-    return compilation.function(f"qg_exact({to_number(compilation, value).sql})")
 
 
 def _moments(compilation: Compilation, left: Typed, right: Typed) -> Pair:

@@ -6,6 +6,7 @@ Statements that are not queries or changes (SET, SHOW, definitions, transactions
 from __future__ import annotations
 
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,12 +20,16 @@ from rewriter.sqlite.insert import compile_insert
 from rewriter.sqlite.literals import LexicalModes, Lifted, slot_kinds
 from rewriter.sqlite.modify import compile_delete, compile_update
 from rewriter.sqlite.parse import parse
+from rewriter.sqlite.pipes import joining
 from rewriter.sqlite.schema import Schema
 from rewriter.sqlite.select import compile_select
 
 Plan = Query | Insert | Modify
-PLANS_MAX = 2000  # plans kept; a few kB each, and an application has some hundred shapes of statement
+PLANS_MAX = 2000  # plans kept; an application has some hundred shapes of statement
+PLAN_BYTES_MAX = 12 << 20  # of memory for all of them: plans of 20,000 characters each take 300 kB
 SHAPE_MAX = 20_000  # characters of a statement whose plan is kept: longer ones are one of a kind
+
+_BYTES_EACH, _BYTES_PER_CHARACTER = 1000, 16  # what a plan takes, about, with its statement, columns and values
 
 _FIRST_WORD = re.compile(r"[\s(]*([A-Za-z]+)")
 _QUERIES = frozenset(("SELECT", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE"))
@@ -45,18 +50,37 @@ def lexical(modes: Modes) -> LexicalModes:
     return LexicalModes(modes.ansi_quotes, modes.no_backslash_escapes)
 
 
+_Key = tuple[str, Modes]
+_Pinned = tuple[Any, ...]
+
+
+@dataclass(eq=False, slots=True)
+class _Shape:
+    """The slots whose values the plans of a shape depend on, and how many plans it has."""
+
+    pins: tuple[int, ...] = ()
+    plans: int = 0
+
+
 @dataclass(eq=False, slots=True)
 class PlanCache:
-    """Plans by shape, schema version and modes.
+    """Plans by shape and modes, for the newest version of the schema. The least recently used go first.
 
-    A shape whose plan depends on some values has one plan for each of them.
+    A shape whose plan depends on some values has one plan for each of them. Long statements are planned in threads.
     """
 
     limit: int = PLANS_MAX
+    bytes_max: int = PLAN_BYTES_MAX
     hits: int = 0
     misses: int = 0
-    _pins: OrderedDict[tuple[str, int, Modes], tuple[int, ...]] = field(default_factory=OrderedDict)
-    _plans: OrderedDict[tuple[str, int, Modes, tuple[Any, ...]], Plan] = field(default_factory=OrderedDict)
+    bytes: int = 0
+    _version: int = -1
+    _shapes: dict[_Key, _Shape] = field(default_factory=dict)
+    _plans: OrderedDict[tuple[_Key, _Pinned], tuple[Plan, int]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __len__(self) -> int:
+        return len(self._plans)
 
     def plan(self, shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Plan:
         """The plan of a statement.
@@ -64,31 +88,63 @@ class PlanCache:
         Raises:
             RewriteError: the statement is wrong, or not supported.
         """
-        key = (shape, schema.version, modes)
-        pins = self._pins.get(key)
-        if pins is not None:
-            plan = self._plans.get((*key, _pinned(pins, values)))
-            if plan is not None:
-                self.hits += 1
-                return plan
-        self.misses += 1
+        key = (shape, modes)
+        with self._lock:
+            found = self._kept(key, values, schema.version)
+        if found is not None:
+            return found
         compiled = compile_statement(shape, values, schema, modes)
         if schema.version >= 0 and len(shape) <= SHAPE_MAX:
-            self._keep(key, compiled, values)
+            with self._lock:
+                self._keep(key, compiled, values, schema.version)
         return compiled.plan
 
-    def _keep(self, key: tuple[str, int, Modes], compiled: Compiled, values: Sequence[Any]) -> None:
+    def _kept(self, key: _Key, values: Sequence[Any], version: int) -> Plan | None:
+        shape = self._shapes.get(key) if version == self._version else None
+        place = (key, _pinned(shape.pins, values)) if shape is not None else None
+        if place is None or place not in self._plans:
+            self.misses += 1
+            return None
+        self._plans.move_to_end(place)
+        self.hits += 1
+        return self._plans[place][0]
+
+    def _keep(self, key: _Key, compiled: Compiled, values: Sequence[Any], version: int) -> None:
+        if version < self._version:
+            return  # the schema has changed meanwhile
+        if version > self._version:
+            self._version, self.bytes = version, 0
+            self._shapes.clear()
+            self._plans.clear()
+        shape = self._shapes.setdefault(key, _Shape())
         # Another value may lead down another path of the compiler and pin more: the union holds for all.
-        pins = tuple(sorted({*compiled.pins, *self._pins.get(key, ())}))
-        self._pins[key] = pins
-        self._plans[(*key, _pinned(pins, values))] = compiled.plan
-        for kept in (self._pins, self._plans):
-            while len(kept) > self.limit:
-                kept.popitem(last=False)
+        shape.pins = tuple(sorted({*compiled.pins, *shape.pins}))
+        place = (key, _pinned(shape.pins, values))
+        if place not in self._plans:
+            shape.plans += 1
+            size = _size(*place)
+            self._plans[place] = (compiled.plan, size)
+            self.bytes += size
+        while len(self._plans) > self.limit or self.bytes > self.bytes_max:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        (key, _), (_, size) = self._plans.popitem(last=False)
+        self.bytes -= size
+        shape = self._shapes[key]
+        shape.plans -= 1
+        if not shape.plans:
+            del self._shapes[key]
 
 
-def _pinned(pins: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
+def _pinned(pins: tuple[int, ...], values: Sequence[Any]) -> _Pinned:
     return tuple((type(values[slot]), values[slot]) for slot in pins)
+
+
+def _size(key: _Key, pinned: _Pinned) -> int:
+    """The bytes that a plan takes, about. Values that it depends on are in its statement too."""
+    characters = len(key[0]) + sum(len(value) for _, value in pinned if isinstance(value, str | bytes))
+    return _BYTES_EACH + _BYTES_PER_CHARACTER * characters
 
 
 def compile_statement(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Compiled:
@@ -102,7 +158,7 @@ def compile_statement(shape: str, values: Sequence[Any], schema: Schema, modes: 
 def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) -> Compiled:
     verb = first_word(shape)
     compilation = Compilation(schema, modes, list(slot_kinds(shape)), list(values))
-    parsed = parse(shape, values, known(), verb)
+    parsed = parse(joining(shape, modes), values, known(), verb)
     plan: Plan
     match verb:
         case "INSERT" | "REPLACE":

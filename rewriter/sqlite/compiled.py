@@ -34,11 +34,14 @@ class ResultColumn:
     type: SqlType
 
 
-class RowLock(Enum):
-    """FOR UPDATE and its kin: all take the single-writer gate inside a transaction."""
+@dataclass(frozen=True, slots=True)
+class RowLock:
+    """FOR UPDATE and its kin: all take the single-writer gate inside a transaction.
 
-    WAIT = "wait"
-    NOWAIT = "nowait"
+    `seconds`: how long WAIT n waits for it, 0 for NOWAIT; without one, as long as every write.
+    """
+
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class Query:
     """A statement with a result set. `temporary`: it reads temporary tables; `limited`: it has a LIMIT of its own;
-    `reads`: it names tables at all. One that does not, `SELECT @@version`, begins no snapshot."""
+    `reads`: it names tables at all. One that does not, `SELECT @@version`, begins no snapshot.
+
+    `assigned`: user variables that get their values from the last row, where these follow behind its columns.
+    """
 
     statement: Statement
     columns: tuple[ResultColumn, ...]
@@ -61,6 +67,7 @@ class Query:
     temporary: bool = False
     limited: bool = False
     reads: bool = True
+    assigned: tuple[tuple[str, ResultColumn], ...] = ()
 
 
 class InsertMode(Enum):
@@ -72,12 +79,15 @@ class InsertMode(Enum):
     UPDATE = "update"
 
 
+GENERATED, COMPUTED = -1, -2  # an AUTO_INCREMENT column's value: the table's own, or one that functions tell of
+
+
 @dataclass(frozen=True, slots=True)
 class Insert:
     """INSERT or REPLACE: of one row of values (run once per row), or of what a SELECT yields.
 
     `places`: columns whose value is simply the bind at that position. `auto_bind`: the bind of the AUTO_INCREMENT
-    column; -1 when its value is always generated, -2 when that cannot be told. `clear`: for REPLACE, deletes the rows
+    column, GENERATED or COMPUTED. `clear`: for REPLACE, deletes the rows
     in the way. `missing`: a column that has no default and is given no value. `numbered`: the table has an
     AUTO_INCREMENT column.
     """
@@ -99,7 +109,8 @@ class Modify:
     """UPDATE or DELETE; the statements run in order, in one transaction, between `before` and `after`.
 
     `counted`: changed rows are counted by a function in the statement (UPDATE), not by SQLite. `assigned`: the columns
-    that an UPDATE sets.
+    that an UPDATE sets. `each`: a query of the numbers of the rows, in the order in which an UPDATE changes them one
+    by one; its statement takes such a number as its last parameter.
     """
 
     tables: tuple[Table, ...]
@@ -109,6 +120,7 @@ class Modify:
     after: tuple[Statement, ...] = ()
     assigned: tuple[str, ...] = ()
     temporary: bool = False
+    each: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,7 @@ class Modes:
     ansi_quotes: bool = False
     no_backslash_escapes: bool = False
     pipes_as_concat: bool = False
+    real_as_float: bool = False
     no_auto_value_on_zero: bool = False
     utc: bool = True
     found_rows: bool = False

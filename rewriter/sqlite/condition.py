@@ -13,6 +13,7 @@ from rewriter.sqlite.compiled import Modes
 from rewriter.sqlite.errors import unknown_table, unsupported
 from rewriter.sqlite.literals import lift
 from rewriter.sqlite.parse import parse_expression
+from rewriter.sqlite.pipes import joining
 from rewriter.sqlite.query import Queries
 from rewriter.sqlite.schema import Schema
 from rewriter.sqlite.scope import Scope, table_source
@@ -31,7 +32,7 @@ def compile_condition(sql: str, table_name: str, schema: Schema, modes: Modes) -
     plain = replace(modes, ansi_quotes=False, no_backslash_escapes=False)
     compilation = Compilation(schema, plain, list(lifted.kinds), list(lifted.values))
     try:
-        tree = parse_expression(lifted.shape, lifted.values, known())
+        tree = parse_expression(joining(lifted.shape, modes), lifted.values, known())
         scope = Scope(sources=[table_source(table, "", modes.utc)])
         text = Queries(compilation).expressions.condition(tree, scope, "where clause")
     except RecursionError:

@@ -17,6 +17,7 @@ from typing import Any
 from rewriter.sqlite.errors import ValueRefused
 from rewriter.sqlite.exact import encode
 from rewriter.sqlite.numbers import float_text, full_number, numeric_prefix, round_half_away
+from rewriter.sqlite.schema import Column
 from rewriter.sqlite.temporal import (
     date_text,
     datetime_text,
@@ -71,12 +72,17 @@ def _number(target: StoreAs, value: Any, what: str) -> int | float | Decimal:
     raise target.incorrect(what, value)
 
 
+def _whole(target: StoreAs, value: Any) -> int:
+    number = _number(target, value, "integer")
+    if isinstance(number, int):
+        return number
+    if isinstance(number, float) and not math.isfinite(number):
+        raise _out_of_range(target)
+    return round(number) if isinstance(number, float) else round_half_away(number)
+
+
 def _store_int(target: StoreAs, value: Any) -> int:
-    number = value if type(value) is int else _number(target, value, "integer")
-    if not isinstance(number, int):
-        if isinstance(number, float) and not math.isfinite(number):
-            raise _out_of_range(target)
-        number = round(number) if isinstance(number, float) else round_half_away(number)
+    number = value if type(value) is int else _whole(target, value)
     low, high = target.type.integer_range
     if not low <= number <= high:
         raise _out_of_range(target)
@@ -249,7 +255,13 @@ def _refuse_constant(name: str) -> None:
 
 
 def _store_bit(target: StoreAs, value: Any) -> int:
-    number = int.from_bytes(value, "big") if isinstance(value, bytes) else _number(target, value, "integer")
+    """Text is taken as its bytes, as MySQL does: '1' is 49."""
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        number = int.from_bytes(value, "big")
+    else:
+        number = int(value) if isinstance(value, float) and math.isfinite(value) else _whole(target, value)
     size = target.type.size or 1
     if not 0 <= number < 1 << size or number >= 1 << 63:
         raise ValueRefused(1406, f"Data too long for column '{target.column}'")
@@ -273,6 +285,14 @@ _STORE: dict[Kind, Callable[[StoreAs, Any], Any]] = {
     Kind.JSON: _store_json,
     Kind.BIT: _store_bit,
 }
+
+
+def stored_default(column: Column) -> Any:
+    """What a literal DEFAULT stores. That of a BIT column is kept as the number that was written."""
+    assert column.default is not None
+    text = column.default.text
+    number = column.type.kind is Kind.BIT and text is not None and text.isdecimal()
+    return StoreAs(column.type, column.name)(int(text or 0) if number else text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,7 @@ def _to_time(x: Expressions, values: list[Typed]) -> Typed:
 
 def _to_timestamp(x: Expressions, values: list[Typed]) -> Typed:
     if len(values) > 1:
-        raise unsupported("TIMESTAMP() with two arguments", "use ADDTIME()")
+        return _moved_by_time(x, "addtime", [_to_timestamp(x, values[:1]), values[1]])
     decimals = values[0].type.scale if values[0].type.kind in (Kind.DATETIME, Kind.DATE, Kind.TIMESTAMP) else 6
     return Typed(
         x.compilation.function(f"qg_datetime({_moment_text(x, values[0])}, {decimals})"), datetime_type(decimals)
@@ -295,6 +295,34 @@ def _timediff(x: Expressions, values: list[Typed]) -> Typed:
     decimals = max(value.type.scale if value.type.kind in _MOMENTS else literal_decimals(x, value) for value in values)
     one, other = (to_text(x.compilation, value) for value in values)
     return Typed(x.compilation.function(f"qg_timediff({one}, {other})"), time_type(decimals))
+
+
+def _add_time(name: str) -> None:
+    """ADDTIME and SUBTIME: of a moment a moment, of a text a text."""
+
+    def build(x: Expressions, values: list[Typed]) -> Typed:
+        return _moved_by_time(x, name, values)
+
+    define(name, 2, 2, build)
+
+
+def _moved_by_time(x: Expressions, name: str, values: list[Typed]) -> Typed:
+    value, other = values
+    sql = x.compilation.function(f"qg_{name}({to_text(x.compilation, value)}, {to_text(x.compilation, other)})")
+    if value.type.kind not in _MOMENTS:
+        return Typed(sql, varchar(29))
+    decimals = max(value.type.scale, other.type.scale if other.type.kind in _MOMENTS else literal_decimals(x, other))
+    if value.type.kind is Kind.TIME:
+        return Typed(x.compilation.function(f"qg_time({sql}, {decimals})"), time_type(decimals))
+    return Typed(x.compilation.function(f"qg_datetime({sql}, {decimals})"), datetime_type(decimals))
+
+
+def _convert_tz(x: Expressions, values: list[Typed]) -> Typed:
+    """CONVERT_TZ: with the decimals of its moment."""
+    value = values[0]
+    decimals = value.type.scale if value.type.kind in _MOMENTS else literal_decimals(x, value)
+    arguments = ", ".join(to_text(x.compilation, one) for one in values)
+    return Typed(x.compilation.function(f"qg_convert_tz({arguments}, {decimals})"), datetime_type(decimals))
 
 
 def _str_to_date(x: Expressions, values: list[Typed]) -> Typed:
@@ -352,8 +380,8 @@ simple("time_to_sec", "t", BIGINT)
 define("sec_to_time", 1, 1, _sec_to_time)
 simple("maketime", "iii", time_type(0))
 define("timediff", 2, 2, _timediff)
-simple("addtime", "tt", varchar(29))
-simple("subtime", "tt", varchar(29))
-simple("convert_tz", "ttt", datetime_type(6))
+_add_time("addtime")
+_add_time("subtime")
+define("convert_tz", 3, 3, _convert_tz)
 simple("period_add", "ii", BIGINT)
 simple("period_diff", "ii", BIGINT)

@@ -9,12 +9,22 @@ from rewriter.sqlite.schema import Check, Column, Default, ForeignKey, Index, Ta
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """CREATE TABLE. `query`: the SELECT it is filled from; `like`: the table whose definition it copies."""
+    """CREATE TABLE. `query`: the SELECT it is filled from, and `keys` those that the columns then get; `like`: the
+    table whose definition it copies."""
 
     table: Table
     if_not_exists: bool = False
     like: str | None = None
     query: str | None = None
+    keys: tuple[Index | Check | ForeignKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DropRoutine:
+    """DROP PROCEDURE and its kin: IF EXISTS finds none, here where there are none."""
+
+    kind: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,5 +155,13 @@ class AlterTable:
 
 
 Definition = (
-    CreateTable | DropTables | RenameTables | TruncateTable | CreateView | CreateDatabase | DropDatabase | AlterTable
+    CreateTable
+    | DropTables
+    | RenameTables
+    | TruncateTable
+    | CreateView
+    | CreateDatabase
+    | DropDatabase
+    | AlterTable
+    | DropRoutine
 )

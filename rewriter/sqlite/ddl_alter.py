@@ -62,7 +62,7 @@ def _clause(tokens: Tokens) -> list[Change]:
         case "CHANGE":
             tokens.next()
             tokens.accept("COLUMN")
-            return [_change(tokens, reader, tokens.name(), tokens.name())]
+            return [_change(tokens, reader, tokens.name(), tokens.new_column())]
         case "ALTER":
             tokens.next()
             return [_alter(tokens, reader)]
@@ -107,7 +107,7 @@ def _add(tokens: Tokens, reader: DefinitionReader) -> list[Change]:
 
 
 def _added_column(tokens: Tokens, reader: DefinitionReader, if_not_exists: bool) -> AddColumn:
-    column, keys = reader.column(tokens.name())
+    column, keys = reader.column(tokens.new_column())
     return AddColumn(column, _place(tokens), tuple(keys), if_not_exists)
 
 
@@ -156,7 +156,7 @@ def _rename(tokens: Tokens) -> Change:
     if tokens.accept("COLUMN"):
         old = tokens.name()
         tokens.expect("TO")
-        return RenameColumn(old, tokens.name())
+        return RenameColumn(old, tokens.new_column())
     if tokens.accept_one("INDEX", "KEY"):
         old = tokens.name()
         tokens.expect("TO")
@@ -252,6 +252,8 @@ class Alteration:
         if other is not None and other is not old:
             raise SqlError(1060, f"Duplicate column name '{change.column.name}'")
         new = change.column
+        if _is_virtual(old) != _is_virtual(new):
+            raise SqlError(3106, "'Changing the STORED status' is not supported for generated columns.")
         primary = self.table.primary_key
         if primary is not None and old.name in primary.columns:
             new = replace(new, nullable=False)
@@ -322,6 +324,10 @@ class Alteration:
             self.table = replace(self.table, auto_increment=change.auto_increment)
         if change.collation is not None:
             self.table = replace(self.table, collation=change.collation)
+
+
+def _is_virtual(column: Column) -> bool:
+    return column.generated is not None and not column.stored
 
 
 def _indexes_without(table: Table, column: str) -> tuple[Index, ...]:

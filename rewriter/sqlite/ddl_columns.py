@@ -92,7 +92,7 @@ class DefinitionReader:
         negative = tokens.accept("-") or (tokens.accept("+") and False)
         token = tokens.next()
         if token.kind == "slot":
-            return _literal_default(tokens, token.slot, negative)
+            return _literal_default(tokens, token.slot, negative, bits=sql_type.kind is Kind.BIT)
         word = token.upper
         if word in ("TRUE", "FALSE"):
             return Default("1" if word == "TRUE" else "0")
@@ -316,8 +316,10 @@ _ATTRIBUTES = {
 }
 
 
-def _literal_default(tokens: Tokens, slot: int, negative: bool) -> Default:
+def _literal_default(tokens: Tokens, slot: int, negative: bool, *, bits: bool) -> Default:
     value = tokens.values[slot]
+    if bits and isinstance(value, str | bytes):
+        value = int.from_bytes(value.encode() if isinstance(value, str) else value, "big")
     if isinstance(value, bytes):
         return Default(literal_text(value), expression=True)
     text = str(value) if isinstance(value, str) else literal_text(value)

@@ -15,12 +15,12 @@ from rewriter.errors import RewriteError
 from rewriter.sqlite.calls import known
 from rewriter.sqlite.compilation import Compilation, quote, sql_literal
 from rewriter.sqlite.compiled import Modes
-from rewriter.sqlite.convert import StoreAs
+from rewriter.sqlite.convert import stored_default
 from rewriter.sqlite.errors import SqlError, unknown_column
 from rewriter.sqlite.literals import lift
 from rewriter.sqlite.parse import parse_expression
 from rewriter.sqlite.query import Queries
-from rewriter.sqlite.schema import Check, Column, Default, Index, Schema, Table
+from rewriter.sqlite.schema import Check, Column, Default, Index, IndexPart, Schema, Table
 from rewriter.sqlite.scope import Scope, Source
 from rewriter.sqlite.sources import table_name
 from rewriter.sqlite.typed import Typed
@@ -68,14 +68,15 @@ def index_name(table: Table, index: Index) -> str:
 
 
 def create_index(table: Table, index: Index) -> str:
-    parts = []
-    for part in index.parts:
-        text = quote(part.column)
-        if part.length is not None and index.unique:
-            text = f"substr({text}, 1, {part.length})"
-        parts.append(text + " DESC" * part.descending)
+    parts = [key_part(part, index.unique) + " DESC" * part.descending for part in index.parts]
     unique = "UNIQUE " * index.unique
     return f"CREATE {unique}INDEX {index_name(table, index)} ON {quote(table.name)} ({', '.join(parts)})"
+
+
+def key_part(part: IndexPart, unique: bool) -> str:
+    """A part of a key in SQLite's words."""
+    text = quote(part.column)
+    return text if part.length is None or not unique else f"substr({text}, 1, {part.length})"
 
 
 def triggers(table: Table) -> list[str]:
@@ -141,7 +142,7 @@ def _default(table: Table, column: Column) -> str:
     if default.now is not None:
         return f" DEFAULT {_now(default.now)}"
     if not default.expression:
-        return f" DEFAULT {sql_literal(StoreAs(column.type, column.name)(default.text))}"
+        return f" DEFAULT {sql_literal(stored_default(column))}"
     if _column_names(default):
         return ""
     try:

@@ -11,6 +11,7 @@ from rewriter.sqlite.ddl import (
     Definition,
     DropDatabase,
     DropKey,
+    DropRoutine,
     DropTables,
     RenameTables,
     TruncateTable,
@@ -25,6 +26,7 @@ from rewriter.sqlite.schema import Index
 from rewriter.sqlite.tokens import Tokens
 from rewriter.sqlite.types import DEFAULT_COLLATION
 
+_ROUTINES = ("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT")
 _OTHER_OBJECTS = keywords(
     "PROCEDURE FUNCTION TRIGGER EVENT USER ROLE SERVER TABLESPACE LOGFILE SEQUENCE PACKAGE AGGREGATE DEFINER"
 )
@@ -156,6 +158,11 @@ def _drop(tokens: Tokens) -> Definition:
     if word:
         if_exists = tokens.accept("IF", "EXISTS")
         return DropDatabase(tokens.name(), if_exists)
+    kind = tokens.peek().upper
+    if kind in _ROUTINES and tokens.accept(kind, "IF", "EXISTS"):
+        name = own_name(tokens.qualified_name())
+        tokens.finish()
+        return DropRoutine(kind, name)
     raise _no_such_object(tokens, "DROP")
 
 

@@ -91,9 +91,7 @@ class _TableReading:
             table = complete(replace(table, columns=tuple(self.columns)), self.keys)
         else:
             table = replace(table, columns=tuple(self.columns))
-            if self.keys:
-                raise unsupported("keys in CREATE TABLE ... SELECT", "create the table first, then INSERT ... SELECT")
-        return CreateTable(table, if_not_exists, query=query)
+        return CreateTable(table, if_not_exists, query=query, keys=() if query is None else tuple(self.keys))
 
     def _body(self, reader: DefinitionReader) -> None:
         tokens = self.tokens
@@ -103,7 +101,7 @@ class _TableReading:
             if key is not None:
                 self.keys.append(key)
             else:
-                column, keys = reader.column(tokens.name())
+                column, keys = reader.column(tokens.new_column())
                 self.columns.append(column)
                 self.keys += keys
             if not tokens.accept(","):
@@ -203,11 +201,23 @@ def _add_index(table: Table, index: Index) -> Table:
     if table.index(name) is not None:
         raise SqlError(1061, f"Duplicate key name '{name}'")
     index = replace(index, name=name, parts=parts)
+    table = _without_implied(table, index)
     # MySQL lists the primary key first, then unique keys, then the others.
     rank = [(0 if one.primary else 1 if one.unique else 2) for one in table.indexes]
     own = 0 if index.primary else 1 if index.unique else 2
     place = sum(one <= own for one in rank)
     return replace(table, indexes=(*table.indexes[:place], index, *table.indexes[place:]))
+
+
+def _without_implied(table: Table, index: Index) -> Table:
+    """A key that was made for a foreign key goes once a declared one begins with its columns."""
+    columns = [column.lower() for column in index.columns]
+    kept = tuple(
+        one
+        for one in table.indexes
+        if not one.implied or [part.lower() for part in one.columns] != columns[: len(one.columns)]
+    )
+    return replace(table, indexes=kept)
 
 
 def _checked_part(table: Table, index: Index, part: IndexPart) -> IndexPart:
@@ -275,7 +285,7 @@ def _add_foreign_key(table: Table, key: ForeignKey) -> Table:
         return table
     wanted = key.name or columns[0]
     free = wanted if table.index(wanted) is None else _index_name(table, wanted)
-    return _add_index(table, Index(free, tuple(IndexPart(column) for column in columns)))
+    return _add_index(table, Index(free, tuple(IndexPart(column) for column in columns), implied=True))
 
 
 def check_table(table: Table) -> Table:
@@ -323,11 +333,11 @@ def _check_column(column: Column) -> None:
 
 
 def _check_literal(column: Column) -> None:
-    from rewriter.sqlite.convert import StoreAs
+    from rewriter.sqlite.convert import stored_default
     from rewriter.sqlite.errors import ValueRefused
 
     assert column.default is not None
     try:
-        StoreAs(column.type, column.name)(column.default.text)
+        stored_default(column)
     except ValueRefused:
         raise SqlError(1067, f"Invalid default value for '{column.name}'") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rewriter.sqlite.errors import SqlError, unsupported
+from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.tokens import Tokens
 from rewriter.sqlite.types import COLLATION_IDS, MAX_DECIMAL_DIGITS, Kind, SqlType
 
@@ -26,6 +27,11 @@ _DOUBLES = {"DOUBLE": "double", "REAL": "double", "FLOAT": "float", "FLOAT8": "d
 _TEXTS = frozenset(("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"))
 _BLOBS = frozenset(("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"))
 _TEMPORAL = {"DATETIME": Kind.DATETIME, "TIMESTAMP": Kind.TIMESTAMP, "TIME": Kind.TIME}
+_REFUSED = keywords(
+    "UUID INET4 INET6 SET VECTOR GEOMETRY POINT LINESTRING POLYGON MULTIPOINT MULTILINESTRING MULTIPOLYGON "
+    "GEOMETRYCOLLECTION"
+)
+_ATTRIBUTES = ("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "BYTE", "ASCII", "UNICODE", "COLLATE", "CHARSET")
 _MAX_DECIMALS = 6
 _MAX_VARCHAR = 16383  # utf8mb4 characters in a row of 65535 bytes, MySQL's own limit
 _DEFAULT_COLLATIONS = {
@@ -97,7 +103,7 @@ def _other(tokens: Tokens, word: str) -> SqlType:
             return SqlType(Kind.BIT, "bit", size)
         case "ENUM":
             return SqlType(Kind.ENUM, "enum", values=_members(tokens))
-        case "UUID" | "INET6" | "SET" | "GEOMETRY" | "POINT" | "LINESTRING" | "POLYGON" | "VECTOR":
+        case _ if word in _REFUSED:
             raise unsupported(f"the type {word}", "use a text or binary column")
     tokens.position -= 1
     raise tokens.error()
@@ -141,8 +147,6 @@ def _double(tokens: Tokens, word: str) -> SqlType:
 def _characters(tokens: Tokens, word: str) -> SqlType:
     if word == "CHAR" and tokens.accept("VARYING"):
         word = "VARCHAR"
-    if word == "CHAR" and tokens.accept("BYTE"):
-        word = "BINARY"
     size = _size(tokens)
     if size is None and word.startswith("VAR"):
         raise tokens.error()
@@ -168,7 +172,7 @@ def _attributes(tokens: Tokens, sql_type: SqlType, collation: str) -> SqlType:
     if textual:
         sql_type = replace(sql_type, collation=collation)
     while True:
-        word = tokens.accept_one("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "ASCII", "UNICODE", "COLLATE", "CHARSET")
+        word = tokens.accept_one(*_ATTRIBUTES)
         if not word and tokens.accept("CHARACTER", "SET"):
             word = "CHARSET"
         match word:
@@ -180,6 +184,8 @@ def _attributes(tokens: Tokens, sql_type: SqlType, collation: str) -> SqlType:
                 sql_type = replace(sql_type, unsigned=True, zerofill=True)
             case "BINARY" if textual:
                 sql_type = replace(sql_type, collation="utf8mb4_bin")
+            case "BYTE" if textual:
+                sql_type, textual = _with_charset(sql_type, "binary"), False
             case "COLLATE" if textual:
                 sql_type = replace(sql_type, collation=check_collation(tokens.name_or_string()))
             case "CHARSET" if textual:
@@ -205,6 +211,8 @@ def charset_collation(charset: str) -> str:
 def check_collation(name: str) -> str:
     """A collation's name, refused when it is not one that MySQL clients know."""
     lowered = name.lower()
+    if lowered.startswith("utf8_"):  # the character set's old name
+        lowered = lowered.replace("utf8_", "utf8mb3_", 1)
     known = lowered in COLLATION_IDS or any(lowered.startswith(f"{charset}_") for charset in _DEFAULT_COLLATIONS)
     if not known or not lowered.isidentifier() or not lowered.endswith(("_ci", "_cs", "_bin", "binary")):
         raise SqlError(1273, f"Unknown collation: '{name}'")

@@ -17,8 +17,8 @@ from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.parse import PREFIX
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import NULL, Typed, slot_value
-from rewriter.sqlite.types import BOOLEAN, NUMERIC, Kind
+from rewriter.sqlite.typed import NULL, Typed, slot_value, truth
+from rewriter.sqlite.types import BOOLEAN, DOUBLE, NUMERIC, Kind
 
 if TYPE_CHECKING:
     from rewriter.sqlite.query import Queries
@@ -65,7 +65,7 @@ class Expressions:
         """A WHERE, ON or HAVING condition."""
         outer, scope.clause = scope.clause, clause
         try:
-            return self.compile(node, scope).sql
+            return truth(self.compile(node, scope))
         finally:
             scope.clause = outer
 
@@ -107,7 +107,12 @@ def _negative(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     inner = x.compile(node.this, scope)
     if inner.slot is not None and inner.type.kind in NUMERIC | {Kind.EXACT} and x.compilation.kinds[inner.slot] != "q":
         return slot_value(x.compilation, inner.slot, not inner.negative)
+    if inner.type.kind is Kind.EXACT:
+        negated = x.compilation.function(f"qg_exact_negate({inner.sql})")
+        return Typed(negated, inner.type, inner.nullable, carried=inner.carried)
     number = to_number(x.compilation, inner)
+    if number.type.kind is Kind.NULL:
+        return replace(number, type=DOUBLE)
     return Typed(f"(- {number.sql})", replace(number.type, unsigned=False), number.nullable)
 
 

@@ -7,12 +7,12 @@ brought to the form a function wants by one letter each: t text, n number, i who
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.expressions import Expressions
 from rewriter.sqlite.typed import Typed, to_bytes, to_integer, to_number, to_text
-from rewriter.sqlite.types import SqlType, text_type, text_width
+from rewriter.sqlite.types import TEXT, SqlType, joint_collation, text_type, text_width
 
 Build = Callable[[Expressions, list[Typed]], Typed]
 TypeRule = SqlType | Callable[[Sequence[Typed]], SqlType]
@@ -94,7 +94,12 @@ def like_text(values: Sequence[Typed]) -> SqlType:
     return text_type(text_width(values[0].type), values[0].type.collation)
 
 
+def long_text(values: Sequence[Typed]) -> SqlType:
+    """Text of any length, compared as the arguments are."""
+    return replace(TEXT, collation=joint_collation(*(value.type for value in values)))
+
+
 def joined_text(values: Sequence[Typed]) -> SqlType:
     """Text as long as all arguments together."""
-    collation = next((value.type.collation for value in values if value.type.collation), None)
-    return text_type(sum(text_width(value.type) for value in values), collation)
+    types = [value.type for value in values]
+    return text_type(sum(map(text_width, types)), joint_collation(*types))

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
+from rewriter.sqlite import decimals
+from rewriter.sqlite.decimals import operand
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions import Expressions
 from rewriter.sqlite.functions import define, simple
 from rewriter.sqlite.operators import remainder
 from rewriter.sqlite.predicates import choose, compare
-from rewriter.sqlite.typed import Typed, coerce, rebind, to_integer, to_number
+from rewriter.sqlite.typed import Typed, chosen, rebind, to_integer, truth
 from rewriter.sqlite.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
     NULL_TYPE,
     NUMERIC,
+    TEXTUAL,
     UNSIGNED_BIGINT,
     Kind,
     decimal,
@@ -32,7 +35,7 @@ _BIGINT_DIGITS = 19  # a DECIMAL with as many digits before the point stays one 
 
 def _round(function: str) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
-        value = to_number(x.compilation, values[0])
+        value = operand(x, values[0])
         places = _constant_places(x, values[1]) if len(values) > 1 else 0
         exact = value.type.kind is not Kind.DOUBLE
         if value.type.kind in (Kind.INT, Kind.YEAR, Kind.BITS) and places is not None and places >= 0:
@@ -40,6 +43,9 @@ def _round(function: str) -> None:
         shown = "NULL" if places is None else str(places)
         if places is None:
             shown = to_integer(x.compilation, values[1])
+        if value.type.kind is Kind.EXACT:
+            scale = value.type.scale if places is None else max(0, min(places, 30))
+            return decimals.rounded(x, value, function, shown, scale)
         if x.compilation.inline and function == "round" and places is not None and places >= 0:
             sql = f"ROUND({value.sql}, {places})"
         else:
@@ -64,11 +70,13 @@ def _constant_places(x: Expressions, value: Typed) -> int | None:
 
 def _whole(function: str) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
-        value = to_number(x.compilation, values[0])
+        value = operand(x, values[0])
         if value.type.kind in (Kind.INT, Kind.YEAR, Kind.BITS):
             return value
+        whole = digits(value.type) - value.type.scale
+        if value.type.kind is Kind.EXACT:
+            return decimals.whole(x, value, function, whole < _BIGINT_DIGITS)
         if value.type.kind is Kind.DECIMAL:
-            whole = digits(value.type) - value.type.scale
             result = BIGINT if whole < _BIGINT_DIGITS else decimal(whole, 0)
             return Typed(f"CAST({function}({value.sql}) AS INTEGER)", result)
         return Typed(f"{function}({value.sql})", DOUBLE)
@@ -77,7 +85,10 @@ def _whole(function: str) -> None:
 
 
 def _abs(x: Expressions, values: list[Typed]) -> Typed:
-    value = to_number(x.compilation, values[0])
+    value = operand(x, values[0])
+    if value.type.kind is Kind.EXACT:
+        sql = x.compilation.function(f"qg_exact_absolute({value.sql})")
+        return Typed(sql, value.type, value.nullable, carried=value.carried)
     return Typed(f"abs({value.sql})", value.type, value.nullable)
 
 
@@ -86,21 +97,22 @@ def _mod(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _if(x: Expressions, values: list[Typed]) -> Typed:
-    return choose(x, [values[0].sql], [values[1]], values[2])
+    return choose(x, [truth(values[0])], [values[1]], values[2])
 
 
 def _ifnull(x: Expressions, values: list[Typed]) -> Typed:
     target = reduce(unify, (value.type for value in values), NULL_TYPE)
-    parts = [coerce(x.compilation, value, target) for value in values]
+    parts, carried = chosen(x.compilation, values, target)
     nullable = all(value.nullable for value in values)
     if len(parts) == 1:
         return replace(parts[0], origin=None)
-    return Typed(f"COALESCE({', '.join(part.sql for part in parts)})", target, nullable)
+    return Typed(f"COALESCE({', '.join(part.sql for part in parts)})", target, nullable, carried=carried)
 
 
 def _nullif(x: Expressions, values: list[Typed]) -> Typed:
     test = compare(x, "=", values[0], values[1])
-    return Typed(f"(CASE WHEN {test.sql} THEN NULL ELSE {values[0].sql} END)", values[0].type)
+    sql = f"(CASE WHEN {test.sql} THEN NULL ELSE {values[0].sql} END)"
+    return Typed(sql, values[0].type, carried=values[0].carried)
 
 
 def _isnull(x: Expressions, values: list[Typed]) -> Typed:
@@ -111,13 +123,14 @@ def _extreme(operator: str) -> None:
     def build(x: Expressions, values: list[Typed]) -> Typed:
         """SQLite's max() of several values compares texts by the first one's collation and returns NULL for a NULL."""
         target = reduce(unify, (value.type for value in values), NULL_TYPE)
-        if target.kind not in NUMERIC and any(value.type.kind in NUMERIC for value in values):
+        if target.kind not in NUMERIC | {Kind.EXACT} and any(value.type.kind in NUMERIC for value in values):
             target = DOUBLE
-        parts = [coerce(x.compilation, value, target) for value in values]
-        collation = "" if target.kind in NUMERIC else " COLLATE NOCASE"
+        parts, carried = chosen(x.compilation, values, target)
+        binary = " COLLATE BINARY" if target.case_sensitive else " COLLATE NOCASE"
+        collation = binary if target.kind in TEXTUAL else ""
         rest = ", ".join(part.sql for part in parts[1:])
         nullable = any(value.nullable for value in values)
-        return Typed(f"{operator}({parts[0].sql}{collation}, {rest})", target, nullable)
+        return Typed(f"{operator}({parts[0].sql}{collation}, {rest})", target, nullable, carried=carried)
 
     define("greatest" if operator == "max" else "least", 2, None, build)
 

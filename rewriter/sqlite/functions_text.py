@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from rewriter.sqlite.compilation import sql_literal
 from rewriter.sqlite.expressions import Expressions
-from rewriter.sqlite.functions import define, joined_text, like_text, simple
+from rewriter.sqlite.functions import define, joined_text, like_text, long_text, simple
 from rewriter.sqlite.predicates import is_case_sensitive
 from rewriter.sqlite.typed import Typed, to_bytes, to_integer, to_text
-from rewriter.sqlite.types import BIGINT, BLOB, TEXT, UNSIGNED_BIGINT, Kind, SqlType, varbinary, varchar
+from rewriter.sqlite.types import (
+    BIGINT,
+    BLOB,
+    TEXT,
+    TEXTUAL,
+    UNSIGNED_BIGINT,
+    Kind,
+    SqlType,
+    collation_name,
+    varbinary,
+    varchar,
+)
 
 _DIGEST = {"md5": 32, "sha1": 40, "sha": 40}
 
@@ -114,7 +126,7 @@ simple("concat_ws", "tt*", joined_text)
 define("length octet_length", 1, 1, _length)
 define("bit_length", 1, 1, _bit_length)
 simple("char_length character_length", "t", BIGINT, "length({0})")
-define("mid", 3, 3, substring)
+define("mid", 2, 3, substring)
 define("locate", 2, 3, _locate)
 define("instr", 2, 2, _instr)
 define("strcmp", 2, 2, _strcmp)
@@ -123,12 +135,12 @@ define("field", 2, None, _field)
 simple("left", "ti", like_text)
 simple("right", "ti", like_text)
 simple("substring_index", "tti", like_text)
-simple("lpad", "tit", TEXT)
-simple("rpad", "tit", TEXT)
-simple("repeat", "ti", TEXT)
+simple("lpad", "tit", long_text)
+simple("rpad", "tit", long_text)
+simple("repeat", "ti", long_text)
 simple("space", "i", TEXT)
-simple("replace", "ttt", TEXT, "replace({0}, {1}, {2})")
-simple("insert", "tiit", TEXT)
+simple("replace", "ttt", long_text, "replace({0}, {1}, {2})")
+simple("insert", "tiit", long_text)
 simple("reverse", "t", like_text)
 simple("ltrim", "t", like_text, "ltrim({0}, ' ')")
 simple("rtrim", "t", like_text, "rtrim({0}, ' ')")
@@ -159,3 +171,19 @@ _regexp("regexp_like", BIGINT)
 _regexp("regexp_substr", TEXT)
 _regexp("regexp_instr", BIGINT)
 _regexp("regexp_replace", TEXT)
+
+
+def _charset(x: Expressions, values: list[Typed]) -> Typed:
+    kind = values[0].type.kind
+    return Typed("'utf8mb4'" if kind in TEXTUAL or kind is Kind.JSON else "'binary'", varchar(64), nullable=False)
+
+
+def _collation(x: Expressions, values: list[Typed]) -> Typed:
+    sql_type = values[0].type
+    textual = sql_type.kind in TEXTUAL
+    name = collation_name(sql_type.collation) if textual or sql_type.kind is Kind.JSON else "binary"
+    return Typed(sql_literal(name), varchar(64), nullable=False)
+
+
+define("charset", 1, 1, _charset)
+define("collation", 1, 1, _collation)

@@ -10,15 +10,16 @@ from sqlglot import exp
 from rewriter.sqlite.assign import DefaultScope, default_value, is_default, stored
 from rewriter.sqlite.assignments import Assignments
 from rewriter.sqlite.compilation import Compilation, quote, sql_literal
-from rewriter.sqlite.compiled import Bind, Insert, InsertMode, Statement
+from rewriter.sqlite.compiled import COMPUTED, GENERATED, Bind, Insert, InsertMode, Statement
 from rewriter.sqlite.convert import StoreAs
 from rewriter.sqlite.dates import EPOCH_MICROSECONDS
+from rewriter.sqlite.ddl_emit import key_part
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, refuse_parts
 from rewriter.sqlite.keywords import keywords
 from rewriter.sqlite.parse import Parsed
 from rewriter.sqlite.query import Queries
-from rewriter.sqlite.schema import Column, Table
+from rewriter.sqlite.schema import Column, Index, Table
 from rewriter.sqlite.scope import Scope, Source, table_source
 from rewriter.sqlite.sources import table_name
 from rewriter.sqlite.typed import Typed
@@ -128,7 +129,10 @@ class _InsertBuilder:
         for column, node in given:
             self._give(column, node)
         self._fill_rest({column.name for column, _ in given})
-        if self.targets:
+        if not self.targets and self.table.auto_column is not None and tree.args.get("conflict") is not None:
+            # SQLite has no ON CONFLICT after DEFAULT VALUES.
+            body = f" ({quote(self.table.auto_column.name)}) VALUES (NULL)"
+        elif self.targets:
             listed = ", ".join(quote(column.name) for column in self.targets)
             values = ", ".join(self.given[column.name.lower()].sql for column in self.targets)
             body = f" ({listed}) VALUES ({values})"
@@ -155,7 +159,8 @@ class _InsertBuilder:
                 self._refuse_generated(column)
                 continue
             inner = replace(value, sql=f"{alias}.c{position}", slot=None, unquoted=None)
-            self._set(column, stored(self.expressions, column, inner))
+            sql = stored(self.expressions, column, inner)
+            self._set(column, self._numbered(sql) if column.auto_increment else self._not_null(column, sql))
         self._fill_rest({column.name for column in columns})
         names = ", ".join(f"c{position}" for position in range(len(columns)))
         values = ", ".join(self._counted(i, self.given[one.name.lower()].sql) for i, one in enumerate(self.targets))
@@ -168,6 +173,12 @@ class _InsertBuilder:
         target = f"{table_name(self.table)} AS {quote(self.table.name)}"
         statement = self.compilation.finish(f"{verb} INTO {target} ({listed}) {body}{conflict}")
         return self._plan(statement, rows=False)
+
+    def _not_null(self, column: Column, sql: str) -> str:
+        """SQLite's REPLACE would put the column's default where a NULL is not allowed."""
+        if self.mode is not InsertMode.REPLACE or column.nullable or column.default is None:
+            return sql
+        return self.compilation.function(f"qg_not_null({sql}, {sql_literal(column.name)})")
 
     def _counted(self, position: int, sql: str) -> str:
         """The first value passes a function that counts the rows read, for the numbers in the answer."""
@@ -198,8 +209,11 @@ class _InsertBuilder:
             convert = AutoValue(StoreAs(column.type, column.name), zero_is_value)
             self._set(column, self.compilation.slot(value.slot, convert, value.negative))
             return
-        sql = stored(self.expressions, column, value)
-        self._set(column, sql if zero_is_value else f"NULLIF({sql}, 0)")
+        self._set(column, self._numbered(stored(self.expressions, column, value)))
+
+    def _numbered(self, sql: str) -> str:
+        """The value passes a function that tells which numbers were given, and which the table makes."""
+        return self.compilation.function(f"qg_numbered({sql}, {int(self.compilation.modes.no_auto_value_on_zero)})")
 
     def _set(self, column: Column, sql: str) -> None:
         self.targets.append(column)
@@ -237,7 +251,20 @@ class _InsertBuilder:
             listed = list(zip(names, renamed or [], strict=True)) if names else None
             scope.hidden.append(_excluded(self.table, alias.name, listed, self.compilation.modes.utc))
         assignments = Assignments(self.expressions, self.table, scope)
-        return f" ON CONFLICT DO UPDATE SET {assignments.compile(conflict.expressions)}"
+        changes = assignments.compile(conflict.expressions)
+        return "".join(f" ON CONFLICT{target} DO UPDATE SET {changes}" for target in self._conflict_targets())
+
+    def _conflict_targets(self) -> list[str]:
+        """The keys in the order in which MySQL looks for the row that is in the way: only the first one counts."""
+        unique = [index for index in self.table.indexes if index.unique]
+        if len(unique) < 2:
+            return [""]
+        unique.sort(key=lambda index: (not index.primary, self._may_be_null(index)))
+        return [f"({', '.join(key_part(part, unique=True) for part in index.parts)})" for index in unique]
+
+    def _may_be_null(self, index: Index) -> bool:
+        columns = (self.table.column(part.column) for part in index.parts)
+        return any(column is not None and column.nullable for column in columns)
 
     def _by_row(self, tree: exp.Expression) -> bool:
         return isinstance(tree.args.get("expression"), exp.Values)
@@ -267,9 +294,9 @@ class _InsertBuilder:
     def _auto_position(self, statement: Statement) -> int:
         column = self.table.auto_column
         if column is None or column.name.lower() not in self.given:
-            return -1
+            return GENERATED
         position = self._position(statement, self.given[column.name.lower()].sql)
-        return position if position >= 0 else -2
+        return position if position >= 0 else COMPUTED
 
     def _position(self, statement: Statement, sql: str) -> int:
         bind = self._bind_of(sql)

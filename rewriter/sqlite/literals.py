@@ -8,7 +8,7 @@ compiler finds again in the tree. Parameters of prepared statements are slots li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -16,7 +16,8 @@ from typing import Any
 
 from rewriter.errors import SqlSyntaxError
 from rewriter.literals import string_literal
-from rewriter.sqlite.errors import SqlError
+from rewriter.long_text import LONG_TEXT, UNCUT_MAX, NoPlaceToCut, UnclosedToken, pieces
+from rewriter.sqlite.errors import SqlError, unsupported
 
 SqlValue = Any
 
@@ -26,20 +27,27 @@ _NUMBER_MARKER = "97700000000"
 _SLOT = re.compile(f"{MARK}([a-zA-Z]\\d*)(p|@[^{END}]*)?{END}")
 _MARKER = re.compile(rf"(?:{_STRING_MARKER}|{_NUMBER_MARKER})(\d+)")
 
-_STRING = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'"
-_DOUBLE = r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"'
+_STRING = r"'[^'\\]*+(?>(?:(?:\\.|'')[^'\\]*+)*)'"
+_DOUBLE = r'"[^"\\]*+(?>(?:(?:\\.|"")[^"\\]*+)*)"'
 _RAW_STRING = r"'[^']*(?:''[^']*)*'"
 _RAW_DOUBLE = r'"[^"]*(?:""[^"]*)*"'
-_NUMBER = r"(?<![\w$@.`])(?:(?-i:0x)[0-9a-fA-F]+|(?-i:0b)[01]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w$])"
+_NUMBER = (
+    r"(?<![\w$@.`])(?:(?-i:0x)[0-9a-fA-F]+|(?-i:0b)[01]+"
+    r"|(?>(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?)|\d++)(?![\w$])"
+)
 _COMMENT = r"/\*.*?\*/|--(?=[\s]|$)[^\n]*|\#[^\n]*"
 _VARIABLE = (
     r"(?<![\w'\"`$@])(?:@@(?:\s*(?:global|session|local)\s*\.\s*)?(?:`[^`]+`|[\w$]+(?:\.[\w$]+)?)"
     r"|@(?:[\w$.]+|'[^']*'|\"[^\"]*\"|`[^`]*`))"
 )
-_INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|(?:_[A-Za-z0-9]+\s*)+))?"
+_INTRODUCER = r"(?:(?<![\w$@.`])(?:[xXbBnN]|(?>(?:_[A-Za-z0-9]++\s*+){1,4})))?"
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPES_IN = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.S) for quote in "'\""}
+_INTRODUCED = re.compile(_INTRODUCER.removesuffix("?") + r"\Z", re.I)
+_INTRODUCER_MAX = 200  # characters of what stands before a long string
+_HEX = re.compile("[0-9a-fA-F]*+")
+_HEX_STRIDE = 1 << 20
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _INT64 = 1 << 63
 _EXACT_DIGITS = 15  # decimal digits that an 8-byte number keeps
@@ -119,7 +127,46 @@ class _Lifter:
         self.depth = 0
 
     def lift(self, sql: str) -> str:
-        return _PATTERNS[self.modes].sub(self._replace, sql)
+        if len(sql) <= LONG_TEXT:
+            return _PATTERNS[self.modes].sub(self._replace, sql)
+        return "".join(self._lift_long(sql))
+
+    def _lift_long(self, sql: str) -> Iterator[str]:
+        """The same, piece by piece: no call into the pattern holds the interpreter for long."""
+        pattern, escapes = _PATTERNS[self.modes], not self.modes.no_backslash_escapes
+        before = ""
+        try:
+            for piece in pieces(sql, single=escapes, double=escapes and not self.modes.ansi_quotes):
+                text = sql[piece.start : piece.end]
+                if not piece.token:
+                    yield pattern.sub(self._replace, before)
+                    before = text
+                    continue
+                introducer = _INTRODUCED.search(before[-_INTRODUCER_MAX:]) if text[0] in "'\"" else None
+                written = "" if introducer is None else introducer[0]
+                yield pattern.sub(self._replace, before[: len(before) - len(written)])
+                before = ""
+                if text[0] == "0" and re.match(r"[\w$]", sql[piece.end : piece.end + 1]):
+                    raise syntax_error(sql[piece.start :])
+                yield self._long_token(written, text)
+            yield pattern.sub(self._replace, before)
+        except UnclosedToken as error:
+            raise syntax_error(sql[error.start :]) from None
+        except NoPlaceToCut:
+            what = f"more than {UNCUT_MAX} characters of SQL without a comma, a parenthesis, AND or OR"
+            raise unsupported(what, "shorten the statement") from None
+
+    def _long_token(self, introducer: str, text: str) -> str:
+        if text[0] in "#-" or (text[0] == "/" and not text.startswith(("/*!", "/*M!"))):
+            return " "
+        if text[0] == "0":
+            self.values.append(_hexadecimal("0" * (len(text) % 2) + text[2:], text))
+            return f"{MARK}x{END}"
+        if text[0] not in "'\"" or (text[0] == '"' and self.modes.ansi_quotes):
+            raise unsupported("a name or an executable comment of that length", "shorten it")
+        kind, value = _string(introducer + text, self.modes.no_backslash_escapes)
+        self.values.append(value)
+        return f"{MARK}{kind}{END}"
 
     def _replace(self, match: re.Match[str]) -> str:
         text, note = match[0], ""
@@ -289,15 +336,15 @@ def number(text: str) -> tuple[str, SqlValue]:
     value = int(text)
     if value < _INT64:
         return "i", value
-    return ("u", value) if value < 2 * _INT64 else ("w0", Decimal(value))
+    return ("u", value) if value < 2 * _INT64 else (_decimal_kind(Decimal(value)), Decimal(value))
 
 
 def _decimal_kind(value: Decimal) -> str:
-    """'d' for what an 8-byte number keeps, 'w' for wider ones, with the number of decimals."""
+    """'d' and the decimals of what an 8-byte number keeps; 'w', digits and decimals (two places) of wider ones."""
     exponent = value.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
     digits = max(len(value.as_tuple().digits), scale)
-    return f"{'d' if digits <= _EXACT_DIGITS else 'w'}{scale}"
+    return f"d{scale}" if digits <= _EXACT_DIGITS else f"w{min(digits, 65)}{min(scale, 99):02}"
 
 
 def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
@@ -305,9 +352,7 @@ def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
     prefix, quote, body = text[:start].strip().lower(), text[-1], text[start + 1 : -1]
     prefix = prefix.split()[-1] if prefix else ""
     if prefix == "x":
-        if len(body) % 2 or not re.fullmatch(r"[0-9a-fA-F]*", body):
-            raise syntax_error(text)
-        return "x", bytes.fromhex(body)
+        return "x", _hexadecimal(body, text)
     if prefix == "b":
         return "x", _bits(body)
     value = unquote(body, quote, raw)
@@ -315,10 +360,31 @@ def _string(text: str, raw: bool) -> tuple[str, SqlValue]:
         value = _WrittenText.of(value, text)
     if prefix == "_binary":
         return "b", value.encode("utf-8", "surrogateescape")
-    if _UNDECODED.search(value):
+    if _has_undecoded(value):
         # Bytes that are no characters, without an introducer: how some drivers send a blob in plain text.
         return "b", value.encode("utf-8", "surrogateescape")
     return "s", value
+
+
+def _hexadecimal(digits: str, text: str) -> bytes:
+    parts = []
+    for start in range(0, len(digits), _HEX_STRIDE):
+        part = digits[start : start + _HEX_STRIDE]
+        if len(part) % 2 or not _HEX.fullmatch(part):
+            raise syntax_error(text)
+        parts.append(bytes.fromhex(part))
+    return b"".join(parts)
+
+
+def _has_undecoded(value: str) -> bool:
+    """Whether bytes that are no characters are in it. A pattern takes ten times as long to find that there are none."""
+    if value.isascii():
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def unquote(body: str, quote: str, raw: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -37,12 +38,18 @@ def compile_update(compilation: Compilation, parsed: Parsed) -> Modify:
         return _joined_update(compilation, queries, tree)
     table, alias, scope = _single(compilation, queries, target)
     _refuse_own_subquery(tree, table)
-    where = _where(compilation, queries, tree, table, alias, scope)
     assignments = Assignments(queries.expressions, table, Scope(sources=list(scope.sources)), alias)
     changes = assignments.compile(tree.expressions)
-    statement = compilation.finish(f"UPDATE {table_name(table)} AS {quote(alias)} SET {changes}{where}")
+    update = f"UPDATE {table_name(table)} AS {quote(alias)} SET {changes}"
     assigned = tuple(column.name for column in assignments.assigned)
-    return Modify((table,), (statement,), True, assigned=assigned, temporary=compilation.temporary)
+    each = None
+    if tree.args.get("order") is not None and _is_key(table, assigned):
+        each = compilation.finish(_row_ids(queries, tree, table, alias, scope))
+        statement = compilation.finish(f"{update} WHERE {quote(alias)}.{row_id(table)} = ")
+        statement = replace(statement, sql=f"{statement.sql}?{len(statement.binds) + 1}")
+    else:
+        statement = compilation.finish(f"{update}{_where(queries, tree, table, alias, scope)}")
+    return Modify((table,), (statement,), True, assigned=assigned, temporary=compilation.temporary, each=each)
 
 
 def compile_delete(compilation: Compilation, parsed: Parsed) -> Modify:
@@ -56,7 +63,7 @@ def compile_delete(compilation: Compilation, parsed: Parsed) -> Modify:
         return _joined_delete(compilation, queries, tree)
     table, alias, scope = _single(compilation, queries, tree.this)
     _refuse_own_subquery(tree, table)
-    where = _where(compilation, queries, tree, table, alias, scope)
+    where = _where(queries, tree, table, alias, scope)
     statement = compilation.finish(f"DELETE FROM {table_name(table)} AS {quote(alias)}{where}")
     return Modify((table,), (statement,), False, temporary=compilation.temporary)
 
@@ -85,18 +92,29 @@ def _base(queries: Queries, name: str) -> Table:
     return table
 
 
-def _where(
-    compilation: Compilation, queries: Queries, tree: exp.Expression, table: Table, alias: str, scope: Scope
-) -> str:
-    where = tree.args.get("where")
-    condition = "" if where is None else f" WHERE {queries.expressions.condition(where.this, scope, 'where clause')}"
+def _where(queries: Queries, tree: exp.Expression, table: Table, alias: str, scope: Scope) -> str:
     if tree.args.get("limit") is None:
-        return condition
+        return _condition(queries, tree, scope)
+    return f" WHERE {quote(alias)}.{row_id(table)} IN ({_row_ids(queries, tree, table, alias, scope)})"
+
+
+def _condition(queries: Queries, tree: exp.Expression, scope: Scope) -> str:
+    where = tree.args.get("where")
+    return "" if where is None else f" WHERE {queries.expressions.condition(where.this, scope, 'where clause')}"
+
+
+def _row_ids(queries: Queries, tree: exp.Expression, table: Table, alias: str, scope: Scope) -> str:
+    """The query of the rows that ORDER BY and LIMIT choose."""
+    condition = _condition(queries, tree, scope)
     order = order_by(queries.expressions, tree.args.get("order"), scope, [])
-    limit = queries.limit(tree)
-    key = row_id(table)
-    inner = f"SELECT {quote(alias)}.{key} FROM {table_name(table)} AS {quote(alias)}{condition}{order}{limit}"
-    return f" WHERE {quote(alias)}.{key} IN ({inner})"
+    origin = f"{table_name(table)} AS {quote(alias)}"
+    return f"SELECT {quote(alias)}.{row_id(table)} FROM {origin}{condition}{order}{queries.limit(tree)}"
+
+
+def _is_key(table: Table, assigned: Sequence[str]) -> bool:
+    """Whether the order shows in which rows change: `SET id = id + 1 ORDER BY id DESC` makes room row by row."""
+    names = {name.lower() for name in assigned}
+    return any(part.column.lower() in names for index in table.indexes if index.unique for part in index.parts)
 
 
 def _refuse_own_subquery(tree: exp.Expression, table: Table) -> None:
@@ -115,8 +133,7 @@ def _joined_update(compilation: Compilation, queries: Queries, tree: exp.Express
     scope = Scope()
     origin = queries.sources.tables(tree.this, scope)
     alias, table = _update_target(compilation, queries, tree.expressions, scope)
-    where = tree.args.get("where")
-    condition = "" if where is None else f" WHERE {queries.expressions.condition(where.this, scope, 'where clause')}"
+    condition = _condition(queries, tree, scope)
     assignments = Assignments(queries.expressions, table, scope, alias)
     values: list[tuple[Column, str]] = []
     for node in tree.expressions:
@@ -168,8 +185,7 @@ def _joined_delete(compilation: Compilation, queries: Queries, tree: exp.Express
     scope = Scope()
     origin = ", ".join(queries.sources.tables(node, scope) for node in using or [tree.this])
     targets = [_delete_target(compilation, queries, node, scope) for node in named]
-    where = tree.args.get("where")
-    condition = "" if where is None else f" WHERE {queries.expressions.condition(where.this, scope, 'where clause')}"
+    condition = _condition(queries, tree, scope)
     keys = [f"{quote(alias)}.{row_id(table)} AS r{i}" for i, (alias, table) in enumerate(targets)]
     found = f"SELECT {', '.join(keys)} FROM {origin}{condition}"
     tables = tuple(table for _, table in targets)

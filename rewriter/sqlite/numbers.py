@@ -27,6 +27,12 @@ def numeric_prefix(text: str) -> int | float:
     return int(number) if number.lstrip("+-").isdigit() and len(number) < 19 else float(number)
 
 
+def decimal_prefix(text: str) -> Decimal:
+    """The exact number that a text begins with, else 0."""
+    match = _PREFIX.match(text)
+    return Decimal(0 if match is None else match[1])
+
+
 def is_number(text: str) -> bool:
     return _FULL.fullmatch(text) is not None
 

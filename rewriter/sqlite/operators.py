@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rewriter.sqlite import decimals
 from rewriter.sqlite.compilation import quote, sql_literal
-from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions import Expressions, handles
 from rewriter.sqlite.schema import DATABASE
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import NULL, Typed, to_integer, to_number
+from rewriter.sqlite.typed import NULL, Typed, to_integer, to_number, truth
 from rewriter.sqlite.types import BIGINT, BITS, BOOLEAN, DOUBLE, UNSIGNED_BIGINT, Kind, SqlType, decimal, digits
 
 _FLAT_CHAIN = 100  # operands side by side; longer chains are halved
 _DIVISION_SCALE = 4  # div_precision_increment
 _WHOLE = frozenset((Kind.INT, Kind.YEAR, Kind.BIT, Kind.BITS))
-
-
-def _operands(x: Expressions, node: exp.Expression, scope: Scope) -> tuple[Typed, Typed]:
-    left, right = _sides(x, node, scope)
-    return to_number(x.compilation, left), to_number(x.compilation, right)
 
 
 def _sides(x: Expressions, node: exp.Expression, scope: Scope) -> tuple[Typed, Typed]:
@@ -29,7 +24,12 @@ def _sides(x: Expressions, node: exp.Expression, scope: Scope) -> tuple[Typed, T
 
 
 def _side(x: Expressions, value: Typed) -> Typed:
-    return value if value.type.kind is Kind.BITS else to_number(x.compilation, value)
+    return value if value.type.kind is Kind.BITS else decimals.operand(x, value)
+
+
+def _plain(x: Expressions, value: Typed) -> Typed:
+    """A whole number that is not 64 bits, a DECIMAL, or a floating-point number."""
+    return decimals.operand(x, value) if value.type.kind is Kind.BITS else value
 
 
 def _arithmetic_type(operator: str, left: SqlType, right: SqlType) -> SqlType:
@@ -48,8 +48,11 @@ def _arithmetic(x: Expressions, operator: str, node: exp.Expression, scope: Scop
     left, right = _sides(x, node, scope)
     if {left.type.kind, right.type.kind} <= _WHOLE:
         return _whole(x, operator, left, right, node, scope)
-    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
+    left, right = _plain(x, left), _plain(x, right)
     sql_type = _arithmetic_type(operator, left.type, right.type)
+    if decimals.is_exact(left, right, sql_type, x.compilation.inline):
+        return decimals.arithmetic(x, operator, left, right, sql_type)
+    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
     sql = f"({left.sql} {operator} {right.sql})"
     if sql_type.kind is Kind.DECIMAL:
         sql = f"ROUND({sql}, {sql_type.scale})"
@@ -120,14 +123,18 @@ def _product(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 @handles(exp.Div, parts="this expression typed")
 def _quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    left, right = _operands(x, node, scope)
+    left, right = (_plain(x, side) for side in _sides(x, node, scope))
     if Kind.NULL in (left.type.kind, right.type.kind):
         return NULL
+    floating = {left.type.kind, right.type.kind} & {Kind.DOUBLE, Kind.UNKNOWN}
+    if not floating and not x.compilation.inline:
+        return decimals.quotient(x, left, right)
+    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
     sql = f"(CAST({left.sql} AS REAL) / {right.sql})"
-    if {left.type.kind, right.type.kind} & {Kind.DOUBLE, Kind.UNKNOWN}:
+    if floating:
         return Typed(sql, DOUBLE)
     scale = left.type.scale + _DIVISION_SCALE
-    # Not rounded here: MySQL carries more digits until the value is shown or stored, so 1/3*3 is 1.
+    # Not rounded here: MySQL carries more digits until the value is shown or stored.
     return Typed(sql, decimal(digits(left.type) + _DIVISION_SCALE + right.type.scale, scale))
 
 
@@ -137,8 +144,12 @@ def _whole_quotient(x: Expressions, node: exp.Expression, scope: Scope) -> Typed
     if {left.type.kind, right.type.kind} <= _WHOLE:
         return _whole(x, "DIV", left, right, node, scope)
     unsigned, certain = _unsigned(left) or _unsigned(right), _never_negative(x, left) and _never_negative(x, right)
-    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
-    sql = f"CAST(CAST({left.sql} AS REAL) / {right.sql} AS INTEGER)"
+    left, right = _plain(x, left), _plain(x, right)
+    if {left.type.kind, right.type.kind} & {Kind.DOUBLE, Kind.UNKNOWN, Kind.NULL} or x.compilation.inline:
+        left, right = to_number(x.compilation, left), to_number(x.compilation, right)
+        sql = f"CAST(CAST({left.sql} AS REAL) / {right.sql} AS INTEGER)"
+    else:
+        sql = x.compilation.function(f"qg_exact_quotient({left.sql}, {right.sql})")
     checked = x.compilation.function(f"qg_unsigned({sql})") if unsigned and not certain else sql
     return Typed(checked, UNSIGNED_BIGINT if unsigned else BIGINT)
 
@@ -155,12 +166,13 @@ def remainder(x: Expressions, left: Typed, right: Typed) -> Typed:
         bits = (left.type.kind is Kind.BITS) + 2 * (right.type.kind is Kind.BITS)
         sql = x.compilation.function(f"qg_remainder({left.sql}, {right.sql}, {bits})")
         return Typed(sql, BITS if bits & 1 else UNSIGNED_BIGINT if _unsigned(left) else BIGINT)
-    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
+    left, right = (_plain(x, _side(x, side)) for side in (left, right))
     if {left.type.kind, right.type.kind} <= _WHOLE:
         return Typed(f"({left.sql} % {right.sql})", UNSIGNED_BIGINT if _unsigned(left) else BIGINT)
     sql_type = _arithmetic_type("-", left.type, right.type)
     if sql_type.kind is Kind.DECIMAL:
-        return Typed(x.compilation.function(f"qg_decimal_mod({left.sql}, {right.sql}, {sql_type.scale})"), sql_type)
+        return decimals.modulo(x, left, right, sql_type)
+    left, right = to_number(x.compilation, left), to_number(x.compilation, right)
     return Typed(f"mod({left.sql}, {right.sql})", sql_type)
 
 
@@ -194,8 +206,6 @@ def _bit_operand(x: Expressions, value: Typed) -> str:
 
 @handles(exp.And, exp.Or, parts="this expression")
 def _junction(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    if x.compilation.modes.pipes_as_concat and isinstance(node, exp.Or) and node.args.get("pipes"):
-        raise unsupported("|| with PIPES_AS_CONCAT", "use CONCAT()")
     word = " AND " if isinstance(node, exp.And) else " OR "
     operands = (part for part in node.flatten(unnest=False) if isinstance(part, exp.Expression))
     parts = [x.compile(part, scope) for part in operands]
@@ -208,11 +218,6 @@ def _balanced(word: str, parts: list[str]) -> str:
         return f"({word.join(parts)})"
     middle = len(parts) // 2
     return f"({_balanced(word, parts[:middle])}{word}{_balanced(word, parts[middle:])})"
-
-
-def truth(value: Typed) -> str:
-    """A value as a condition: text counts for the number it begins with, which SQLite does alike."""
-    return value.sql
 
 
 @handles(exp.Not, parts="this")

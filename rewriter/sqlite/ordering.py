@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.sqlite.comparison import sort_collation
+from rewriter.sqlite.comparison import sort_collation, sort_key
 from rewriter.sqlite.errors import SqlError, unknown_column, unsupported
 from rewriter.sqlite.expressions import Expressions, refuse_parts
 from rewriter.sqlite.literals import slot_of
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import Typed, enum_index
+from rewriter.sqlite.typed import Typed, shown
 from rewriter.sqlite.types import Kind
 
 
@@ -40,9 +40,15 @@ def _key(
     position = _result_column(x, item.this, columns)
     if position is not None:
         value = columns[position][1]
-        if value.type.kind is Kind.ENUM and not only_columns:
-            return enum_index(value) + direction
-        return f"{position + 1}{sort_collation(value)}{direction}"
+        if value.type.kind in (Kind.ENUM, Kind.JSON) and not only_columns:
+            return sort_key(x.compilation, value) + direction
+        if value.type.kind in (Kind.ENUM, Kind.JSON):
+            what = f"ORDER BY {value.type.name.upper()} columns after UNION"
+            raise unsupported(what, "put the UNION into a derived table")
+        # By its number a quotient would sort by digits that are not shown.
+        hidden = shown(x.compilation, value) if not only_columns else value.sql
+        key = str(position + 1) if hidden == value.sql else hidden
+        return f"{key}{sort_collation(value)}{direction}"
     if only_columns:
         if isinstance(item.this, exp.Column):
             raise unknown_column(item.this.name, "order clause")
@@ -52,9 +58,7 @@ def _key(
     value = x.compile(item.this, inner)
     if value.slot is not None:
         return "NULL"  # ordering by a constant orders nothing; a bare number would name a column
-    if value.type.kind is Kind.ENUM:
-        return enum_index(value) + direction
-    return f"{value.sql}{sort_collation(value)}{direction}"
+    return f"{sort_key(x.compilation, value)}{sort_collation(value)}{direction}"
 
 
 def _result_column(x: Expressions, node: exp.Expression, columns: Sequence[tuple[str, Typed]]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from sqlglot import exp
@@ -12,8 +13,8 @@ from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import Expressions, handles
 from rewriter.sqlite.literals import syntax_error
 from rewriter.sqlite.scope import Scope
-from rewriter.sqlite.typed import Typed, coerce, to_number, to_text
-from rewriter.sqlite.types import BOOLEAN, NULL_TYPE, NUMERIC, TEXTUAL, Kind, unify
+from rewriter.sqlite.typed import Typed, chosen, to_number, to_text, truth
+from rewriter.sqlite.types import BOOLEAN, NULL_TYPE, NUMERIC, TEXTUAL, Kind, compared_by_bytes, unify
 
 _OPERATORS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -108,7 +109,13 @@ def _in(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 def is_one_of(x: Expressions, value: Typed, items: Sequence[Typed]) -> Typed:
     """value IN (items)."""
+    if all(one.type.kind in TEXTUAL for one in (value, *items)):
+        value = _collated(value, *items)
     pairs = [comparable(x.compilation, value, item) for item in items]
+    if not value.collated and all(one.type.kind in TEXTUAL for one in (value, *items)):
+        # In a list SQLite goes by the collation of the left side alone, also where an item is a column.
+        binary = compared_by_bytes(*(one.type for one in (value, *items)))
+        pairs = [replace(pair, collation=f" COLLATE {'BINARY' if binary else 'NOCASE'}") for pair in pairs]
     nullable = value.nullable or any(item.nullable for item in items)
     if all(pair.left == pairs[0].left and pair.collation == pairs[0].collation for pair in pairs):
         members = ", ".join(pair.right for pair in pairs)
@@ -148,6 +155,8 @@ def _between(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     kinds = {value.type.kind, low.type.kind, high.type.kind}
     if kinds & NUMERIC and kinds & TEXTUAL and kinds <= NUMERIC | TEXTUAL:
         value, low, high = (to_number(x.compilation, one) for one in (value, low, high))
+    if kinds <= TEXTUAL:
+        value = _collated(value, low, high)
     above, below = comparable(x.compilation, value, low), comparable(x.compilation, value, high)
     nullable = value.nullable or low.nullable or high.nullable
     if above.left == below.left and above.collation == below.collation:
@@ -186,6 +195,15 @@ def _like_with(x: Expressions, node: exp.Expression, escape: str, scope: Scope) 
     return Typed(f"(NOT {sql})" if node.args.get("negate") else sql, BOOLEAN, value.nullable or pattern.nullable)
 
 
+def _collated(value: Typed, *others: Typed) -> Typed:
+    """The value as it is compared with all others: byte by byte if one of them is."""
+    binary = compared_by_bytes(*(one.type for one in (value, *others)))
+    if not binary or (value.collated and value.type.case_sensitive):
+        return value
+    sql_type = replace(value.type, collation="utf8mb4_bin")
+    return Typed(f"({value.sql} COLLATE BINARY)", sql_type, value.nullable, collated=True)
+
+
 def is_case_sensitive(*values: Typed) -> bool:
     """Whether text functions on these must tell upper from lower case."""
     if any(value.type.kind is Kind.BINARY for value in values):
@@ -211,7 +229,7 @@ def _is(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     if isinstance(what, exp.Null):
         return Typed(f"({value.sql} IS NULL)", BOOLEAN, nullable=False)
     if isinstance(what, exp.Boolean):
-        return Typed(f"({value.sql} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, nullable=False)
+        return Typed(f"({truth(value)} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, nullable=False)
     if isinstance(what, exp.Column) and what.name.upper() == "UNKNOWN":
         return Typed(f"({value.sql} IS NULL)", BOOLEAN, nullable=False)
     raise unsupported("IS with this operand")
@@ -228,7 +246,7 @@ def _case(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
     conditions, results = [], []
     for branch in node.args["ifs"]:
         test = x.compile(branch.this, scope)
-        conditions.append(compare(x, "=", subject, test).sql if subject is not None else test.sql)
+        conditions.append(compare(x, "=", subject, test).sql if subject is not None else truth(test))
         results.append(x.compile(branch.args["true"], scope))
     default = node.args.get("default")
     return choose(x, conditions, results, x.compile(default, scope) if default is not None else None)
@@ -238,8 +256,8 @@ def choose(x: Expressions, conditions: Sequence[str], results: Sequence[Typed], 
     """CASE WHEN, its branches brought to one type."""
     branches = [*results, *([default] if default is not None else [])]
     target = reduce(unify, (branch.type for branch in branches), NULL_TYPE)
-    values = [coerce(x.compilation, branch, target) for branch in branches]
+    values, carried = chosen(x.compilation, branches, target)
     whens = "".join(f" WHEN {test} THEN {value.sql}" for test, value in zip(conditions, values, strict=False))
     last = f" ELSE {values[-1].sql}" if default is not None else ""
     nullable = default is None or any(value.nullable for value in values)
-    return Typed(f"(CASE{whens}{last} END)", target, nullable)
+    return Typed(f"(CASE{whens}{last} END)", target, nullable, carried=carried)

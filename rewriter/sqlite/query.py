@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlglot import exp
 
 from rewriter.sqlite import aggregates, calls, operators, predicates
-from rewriter.sqlite.comparison import sort_collation
+from rewriter.sqlite.comparison import group_key, sort_collation
 from rewriter.sqlite.compilation import Compilation, quote
 from rewriter.sqlite.compiled import RowLock
 from rewriter.sqlite.errors import SqlError, unsupported
@@ -20,8 +21,8 @@ from rewriter.sqlite.names import ItemText
 from rewriter.sqlite.ordering import order_by
 from rewriter.sqlite.scope import Scope, Source
 from rewriter.sqlite.sources import Sources
-from rewriter.sqlite.typed import Typed, coerce
-from rewriter.sqlite.types import unify
+from rewriter.sqlite.typed import Typed, coerce, shown
+from rewriter.sqlite.types import TEXTUAL, Kind, SqlType, unify
 
 _HANDLERS = (aggregates, calls, operators, predicates)  # imported for the handlers they register
 _SELECT_PARTS = keywords(
@@ -54,6 +55,7 @@ class Queries:
     compilation: Compilation
     sources: Sources = field(init=False)
     expressions: Expressions = field(init=False)
+    recursive: bool = False  # in a common table expression that names itself
 
     def __post_init__(self) -> None:
         self.expressions = Expressions(self.compilation, self)
@@ -110,7 +112,9 @@ class Queries:
         tail = self._tail(node, Scope(scope), inner.columns)
         return Selected(f"SELECT * FROM ({inner.sql}){tail}", inner.columns)
 
-    def _select(self, node: exp.Expression, parent: Scope | None, items: Sequence[ItemText]) -> Selected:
+    def _select(
+        self, node: exp.Expression, parent: Scope | None, items: Sequence[ItemText], wanted: Sequence[SqlType] = ()
+    ) -> Selected:
         refuse_parts(node, _SELECT_PARTS)
         modifiers = {str(one.name).upper() for one in node.args.get("operation_modifiers") or ()}
         if modifiers - _MODIFIERS:
@@ -119,9 +123,15 @@ class Queries:
         origin = self.sources.from_clause(node, scope)
         where = self._condition(node.args.get("where"), scope, " WHERE ", "where clause")
         columns = self._list(node, scope, items)
+        if wanted:
+            columns = [
+                (name, coerce(self.compilation, value, target))
+                for (name, value), target in zip(columns, wanted, strict=True)
+            ]
         plain_having = node.args.get("group") is None and not _has_aggregate(node)
         distinct = self._distinct(node)
-        texts = [self._output(name, value, bool(distinct)) for name, value in columns]
+        cut = bool(distinct) or _is_stored(node)
+        texts = [self._output(name, value, bool(distinct), cut) for name, value in columns]
         scope.aliases = {name.lower(): value for name, value in columns}
         grouping = self._group(node.args.get("group"), scope, columns)
         having = self._having(node, scope)
@@ -136,7 +146,7 @@ class Queries:
         sql = f"{head}{order_by(self.expressions, node.args.get('order'), scope, columns)}{limit}"
         single = self._is_single(node, columns)
         unlimited = head if "SQL_CALC_FOUND_ROWS" in modifiers else None
-        return Selected(sql, columns, single, _lock(node), unlimited)
+        return Selected(sql, columns, single, self._lock(node), unlimited)
 
     def _condition(self, node: exp.Expression | None, scope: Scope, word: str, clause: str) -> str:
         return "" if node is None else word + self.expressions.condition(node.this, scope, clause)
@@ -149,7 +159,8 @@ class Queries:
             key.name.lower() for key in (group.expressions if group is not None else ()) if isinstance(key, exp.Column)
         }
         inner = Scope(scope.parent, scope.sources, scope.merged)
-        inner.preferred = {name: value for name, value in scope.aliases.items() if name not in keys}
+        columns = {name.lower() for source in scope.sources for name, _ in source.columns}
+        inner.preferred = {name: value for name, value in scope.aliases.items() if name not in keys & columns}
         return self.expressions.condition(having.this, inner, "having clause")
 
     def _windows(self, node: exp.Expression, scope: Scope) -> str:
@@ -185,9 +196,12 @@ class Queries:
         return list(source.columns)
 
     def _item(self, item: exp.Expression, scope: Scope, text: ItemText | None) -> tuple[str, Typed]:
+        plain = item.this if isinstance(item, exp.Alias) else item
+        value = self.expressions.compile(plain, scope)
+        if not value.aggregate and _aggregates(plain):
+            value = replace(value, aggregate=True)  # an expression around one, by which no rows can be grouped
         if isinstance(item, exp.Alias):
-            return self.compilation.name(item.alias), replace(self.expressions.compile(item.this, scope))
-        value = self.expressions.compile(item, scope)
+            return self.compilation.name(item.alias), value
         if isinstance(item, exp.Column):
             return self.compilation.name(item.name), value
         if text is None:
@@ -212,9 +226,10 @@ class Queries:
         refuse_parts(distinct, frozenset())
         return "DISTINCT "
 
-    def _output(self, name: str, value: Typed, distinct: bool) -> str:
+    def _output(self, name: str, value: Typed, distinct: bool, cut: bool) -> str:
         collation = sort_collation(value) if distinct else ""
-        return f"{value.sql}{collation} AS {quote(name)}"
+        sql = shown(self.compilation, value) if cut else value.sql
+        return f"{sql}{collation} AS {quote(name)}"
 
     def _group(self, node: exp.Expression | None, scope: Scope, columns: Sequence[tuple[str, Typed]]) -> str:
         if node is None:
@@ -224,8 +239,14 @@ class Queries:
         keys = []
         for key in node.expressions:
             slot = slot_of(key.name) if isinstance(key, exp.Literal) else None
+            if slot is not None and self.compilation.kinds[slot] != "i":
+                slot = None  # a constant, not a column's number
+            if slot is None and _aggregates(key):
+                raise SqlError(1111, "Invalid use of group function")
             value = self._position(slot, columns) if slot is not None else self.expressions.compile(key, scope)
-            keys.append(f"{value.sql}{sort_collation(value)}")
+            if value.aggregate:
+                raise SqlError(1056, f"Can't group on '{key.name}'")
+            keys.append(f"{group_key(self.compilation, value)}{sort_collation(value)}")
         scope.clause = "field list"
         return " GROUP BY " + ", ".join(keys)
 
@@ -233,7 +254,10 @@ class Queries:
         position = self.compilation.pin(slot)
         if not isinstance(position, int) or not 1 <= position <= len(columns):
             raise SqlError(1054, f"Unknown column '{position}' in 'group statement'")
-        return columns[position - 1][1]
+        name, value = columns[position - 1]
+        if value.aggregate:
+            raise SqlError(1056, f"Can't group on '{name}'")
+        return value
 
     def limit(self, node: exp.Expression) -> str:
         """LIMIT and OFFSET."""
@@ -261,7 +285,8 @@ class Queries:
         right = self.query(node.args["expression"], scope)
         if len(left.columns) != len(right.columns):
             raise SqlError(1222, "The used SELECT statements have a different number of columns")
-        types = [unify(one.type, other.type) for (_, one), (_, other) in zip(left.columns, right.columns, strict=True)]
+        pairs = zip(left.columns, right.columns, strict=True)
+        types = [_common(one.type, other.type) for (_, one), (_, other) in pairs]
         columns = [
             (name, Typed(quote(name), wanted, one.nullable or other.nullable, collated=False))
             for (name, one), (_, other), wanted in zip(left.columns, right.columns, types, strict=True)
@@ -269,30 +294,37 @@ class Queries:
         word = _OPERATORS[type(node)] + ("" if node.args.get("distinct", True) else " ALL")
         if word in ("INTERSECT ALL", "EXCEPT ALL"):
             raise unsupported(word)
-        flat = isinstance(node.this, exp.SetOperation) and not node.this.args.get("limit")
-        first = self._branch(left, columns, keep=flat)
-        body = f"{first} {word} {self._branch(right, columns)}"
+        first = self._branch(left, columns, node.this, first=True)
+        second = self._branch(right, columns, node.args["expression"])
+        if self.recursive and isinstance(node.args["expression"], exp.Select) and second != right.sql:
+            # SQLite finds a table that is being defined only in FROM itself, not in a table made of it.
+            second = self._select(node.args["expression"], scope, (), types).sql
+        body = f"{first} {word} {second}"
         return Selected(body + self._tail(node, Scope(scope), columns), columns)
 
-    def _branch(self, selected: Selected, columns: Sequence[tuple[str, Typed]], keep: bool = False) -> str:
-        """One side of a set operation, its values in the form of the common type."""
+    def _branch(
+        self, selected: Selected, columns: Sequence[tuple[str, Typed]], node: exp.Expression, first: bool = False
+    ) -> str:
+        """One side of a set operation, its values in the form of the common type.
+
+        SQLite reads set operations from left to right and knows no parentheses around them. So a side that is not
+        a plain SELECT becomes a table of its own, unless it stands first: what is to the left is carried out first.
+        """
         same = all(
-            one.type.kind is wanted.type.kind and one.type.scale == wanted.type.scale
+            one.type.kind is wanted.type.kind and one.type.scale == wanted.type.scale and one.carried is None
             for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
+        )
+        same &= all(
+            one.type.case_sensitive == wanted.type.case_sensitive
+            for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
+            if wanted.type.kind in TEXTUAL
         )
         folded = any(
             sort_collation(wanted) and not one.collated
             for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
         )
-        if keep and same:
-            return selected.sql
-        if (
-            same
-            and not folded
-            and not selected.sql.startswith("WITH")
-            and " ORDER BY " not in selected.sql
-            and " LIMIT " not in selected.sql
-        ):
+        plain = _is_plain(node) and not folded and (first or not _is_distinct(node))
+        if same and (plain or (first and _is_bare_chain(node))):
             return selected.sql
         alias = self.compilation.alias()
         outputs = []
@@ -304,10 +336,62 @@ class Queries:
         source = f"(WITH {alias}({names}) AS ({selected.sql}) SELECT * FROM {alias}) AS {alias}"
         return f"SELECT {', '.join(outputs)} FROM {source}"
 
+    def _lock(self, node: exp.Expression) -> RowLock | None:
+        waits = [lock.args.get("wait") for lock in node.args.get("locks") or []]
+        if not waits:
+            return None
+        if any(wait is True for wait in waits):
+            return RowLock(0)
+        slots = [slot_of(wait.name) for wait in waits if isinstance(wait, exp.Expression)]
+        seconds = [self.compilation.pin(slot) for slot in slots if slot is not None]
+        if any(type(one) is not int for one in seconds):
+            raise syntax_error("WAIT")
+        return RowLock(min(seconds)) if seconds else RowLock()
+
     def _is_single(self, node: exp.Expression, columns: Sequence[tuple[str, Typed]]) -> bool:
         if node.args.get("from_") is None:
             return True
         return node.args.get("group") is None and _has_aggregate(node)
+
+
+def _is_plain(node: exp.Expression) -> bool:
+    """A SELECT that may stand in a set operation as it is, parentheses or not."""
+    while isinstance(node, exp.Subquery) and not _own_tail(node):
+        node = node.this
+    return isinstance(node, exp.Select) and not _own_tail(node)
+
+
+def _is_distinct(node: exp.Expression) -> bool:
+    """SELECT DISTINCT: as the last of a chain, SQLite takes it for all of it where ORDER BY names a collation."""
+    while isinstance(node, exp.Subquery):
+        node = node.this
+    return isinstance(node, exp.Select) and node.args.get("distinct") is not None
+
+
+def _is_bare_chain(node: exp.Expression) -> bool:
+    """A set operation without parentheses on the left, which SQLite carries out first, as MySQL does."""
+    return isinstance(node, exp.SetOperation) and not _own_tail(node)
+
+
+def _common(left: SqlType, right: SqlType) -> SqlType:
+    """The type of a column of a set operation. An ENUM remains one beside NULL, and sorts as one."""
+    for one, other in ((left, right), (right, left)):
+        if one.kind is Kind.NULL and other.kind is Kind.ENUM:
+            return other
+    return unify(left, right)
+
+
+def _is_stored(node: exp.Expression) -> bool:
+    """A derived table that MySQL writes into a temporary table, which keeps the digits that are shown and no more."""
+    if not isinstance(node.parent, (exp.CTE, exp.Subquery)):
+        return False
+    if isinstance(node.parent, exp.Subquery) and not isinstance(node.parent.parent, (exp.From, exp.Join)):
+        return False
+    return node.args.get("group") is not None or node.args.get("limit") is not None or _has_aggregate(node)
+
+
+def _own_tail(node: exp.Expression) -> bool:
+    return any(node.args.get(part) for part in ("with_", "order", "limit", "offset"))
 
 
 def _renamed(selected: Selected) -> str:
@@ -317,18 +401,16 @@ def _renamed(selected: Selected) -> str:
 def _has_aggregate(node: exp.Expression) -> bool:
     """Whether a SELECT without GROUP BY is an aggregate of all its rows."""
     having = node.args.get("having")
-    for item in [*node.expressions, *([having] if having is not None else [])]:
-        for call in item.find_all(exp.AggFunc, exp.Anonymous):
-            inside_window = call.find_ancestor(exp.Window) is not None
-            own = call.find_ancestor(exp.Select) in (node, None)
-            plain = isinstance(call, exp.AggFunc) or aggregates.is_aggregate(call)
-            if own and plain and not inside_window:
-                return True
+    return any(_aggregates(item) for item in [*node.expressions, *([having] if having is not None else [])])
+
+
+def _aggregates(item: exp.Expression) -> bool:
+    """Whether an item of a SELECT has an aggregate that is its own, and no window function."""
+    query = item.find_ancestor(exp.Select)
+    found: list[Any] = list(item.find_all(exp.AggFunc, exp.Anonymous))
+    for call in found:
+        inside_window = call.find_ancestor(exp.Window) is not None
+        plain = isinstance(call, exp.AggFunc) or aggregates.is_aggregate(call)
+        if call.find_ancestor(exp.Select) is query and plain and not inside_window:
+            return True
     return False
-
-
-def _lock(node: exp.Expression) -> RowLock | None:
-    locks = node.args.get("locks") or []
-    if not locks:
-        return None
-    return RowLock.NOWAIT if any(lock.args.get("wait") is True for lock in locks) else RowLock.WAIT

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from rewriter.sqlite.literals import MARK
 
-_NAME = r"(?:`(?:[^`]|``)*`|[\w$]+)"
+_NAME = r"(?>`(?:[^`]|``)*`|[\w$]++)"
 _HEAD = re.compile(
-    r"(?:INSERT|REPLACE)(?:\s+(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY|IGNORE|INTO))*\s*"
-    rf"{_NAME}(?:\s*\.\s*{_NAME})?\s*(?:\((?:{_NAME}|[\s,.])*\))?\s*VALUES?\s*(?=\()",
+    r"(?:INSERT|REPLACE)(?>(?:\s++(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY|IGNORE|INTO)(?![\w$]))*)\s*+"
+    rf"{_NAME}(?>(?:\s*+\.\s*+{_NAME})?)\s*+(?>(?:\((?>(?:{_NAME}|[\s,.])*)\))?)\s*+VALUES?\s*(?=\()",
     re.I,
 )
 _PLAIN_ROW = re.compile(r"\([^()`]*\)")

@@ -80,12 +80,13 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A key. The primary key is named PRIMARY."""
+    """A key. The primary key is named PRIMARY. `implied`: made for a foreign key that has no declared one."""
 
     name: str
     parts: tuple[IndexPart, ...]
     unique: bool = False
     comment: str = ""
+    implied: bool = False
 
     @property
     def primary(self) -> bool:

@@ -135,4 +135,12 @@ def _outer(value: Typed, sql: str) -> Typed:
     kind = value.type.kind
     sql_type = datetime_type(value.type.scale) if kind is Kind.TIMESTAMP else value.type
     unquoted = f"({sql} ->> '$')" if kind is Kind.JSON else None
-    return Typed(sql, sql_type, value.nullable, origin=value.origin, unquoted=unquoted, collated=value.collated)
+    return Typed(
+        sql,
+        sql_type,
+        value.nullable,
+        origin=value.origin,
+        unquoted=unquoted,
+        collated=value.collated,
+        carried=value.carried,
+    )

@@ -8,22 +8,29 @@ from sqlglot import exp
 
 from rewriter.sqlite.compilation import Compilation
 from rewriter.sqlite.compiled import Query, ResultColumn
-from rewriter.sqlite.names import select_items
+from rewriter.sqlite.names import ItemText, select_items
 from rewriter.sqlite.query import Queries
 from rewriter.sqlite.typed import Typed
 from rewriter.sqlite.types import BINARY_CHARSET, BINARY_FLAG, NOT_NULL_FLAG, meta
+from rewriter.sqlite.user_variables import resolve
 
 
 def compile_select(compilation: Compilation, tree: exp.Expression, shape: str) -> Query:
     """The plan of a query whose text is `shape`."""
-    selected = Queries(compilation).query(tree, None, select_items(shape))
+    items = select_items(shape)
+    assigned = resolve(tree, shape).names
+    selected = Queries(compilation).query(tree, None, [*items, *(ItemText("", 0) for _ in assigned)])
     columns = tuple(result_column(name, value) for name, value in selected.columns)
+    visible = len(columns) - len(assigned)
     count = None
     if selected.unlimited is not None:
         count = compilation.finish(f"SELECT COUNT(*) FROM ({selected.unlimited})")
     statement = compilation.finish(selected.sql)
     reads = tree.find(exp.Table) is not None
-    return Query(statement, columns, selected.lock, count, compilation.temporary, _is_limited(tree), reads)
+    return Query(
+        statement, columns[:visible], selected.lock, count, compilation.temporary, _is_limited(tree), reads,
+        tuple(zip(assigned, columns[visible:], strict=True)),
+    )  # fmt: skip
 
 
 def _is_limited(tree: exp.Expression) -> bool:

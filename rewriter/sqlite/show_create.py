@@ -14,7 +14,7 @@ def create_table_text(table: Table, next_number: int | None = None) -> str:
         return f"CREATE ALGORITHM=UNDEFINED SQL SECURITY INVOKER VIEW {quote(table.name)} ({listed}) AS {table.view}"
     lines = [column_text(column, table.collation) for column in table.columns]
     lines += [_index(index) for index in table.indexes]
-    lines += [_foreign_key(key) for key in table.foreign_keys]
+    lines += [_foreign_key(key) for key in sorted(table.foreign_keys, key=lambda key: key.name)]  # as InnoDB does
     lines += [f"CONSTRAINT {quote(check.name)} CHECK ({check.expression})" for check in table.checks]
     kind = "TEMPORARY TABLE" if table.temporary else "TABLE"
     body = ",\n  ".join(lines)
@@ -59,6 +59,8 @@ def _default(column: Column) -> list[str]:
         return [f"DEFAULT CURRENT_TIMESTAMP{decimals_suffix(default.now)}"]
     if default.expression:
         return [f"DEFAULT ({default.text})"]
+    if column.type.kind is Kind.BIT and (default.text or "").isdecimal():
+        return [f"DEFAULT b'{int(default.text or 0):b}'"]
     return [f"DEFAULT {string(default.text or '')}"]
 
 

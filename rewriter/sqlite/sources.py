@@ -19,7 +19,7 @@ from rewriter.sqlite.schema import DATABASE, SIDE_TABLE_PREFIX, Table
 from rewriter.sqlite.scope import Scope, Source, derived_source, table_source
 from rewriter.sqlite.typed import Typed
 from rewriter.sqlite.types import NOT_NULL_FLAG
-from rewriter.sqlite.virtual import INFORMATION_SCHEMA, virtual_source
+from rewriter.sqlite.virtual import INFORMATION_SCHEMA, grant_source, is_grant_table, virtual_source
 
 if TYPE_CHECKING:
     from rewriter.sqlite.query import Queries
@@ -64,7 +64,12 @@ class Sources:
             return ""
         if isinstance(origin.this, exp.Table) and origin.this.name.upper() == "DUAL" and not joins:
             return ""
-        return f" FROM {self.tables(origin.this, scope)}{self.joins(joins, scope)}"
+        first = self.tables(origin.this, scope)
+        if joins and not _hangs(origin.this) and str(joins[0].args.get("side") or "").upper() == "RIGHT":
+            # SQLite loses conditions beside a RIGHT JOIN in a UNION ALL; the same with the sides exchanged is right.
+            joined = self._join(joins[0], scope, first)
+            return f" FROM {joined}{self.joins(joins[1:], scope)}"
+        return f" FROM {first}{self.joins(joins, scope)}"
 
     def tables(self, node: exp.Expression, scope: Scope) -> str:
         """One table reference with the joins that hang on it."""
@@ -80,7 +85,8 @@ class Sources:
     def joins(self, joins: list[exp.Expression], scope: Scope) -> str:
         return "".join(self._join(join, scope) for join in joins)
 
-    def _join(self, join: exp.Expression, scope: Scope) -> str:
+    def _join(self, join: exp.Expression, scope: Scope, first: str = "") -> str:
+        """A join, as it is written after the tables before it; a RIGHT JOIN to `first` as a LEFT JOIN that begins."""
         refuse_parts(join, _JOIN_PARTS)
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         natural = str(join.args.get("method") or "").upper() == "NATURAL"
@@ -96,6 +102,10 @@ class Sources:
         word = f" {side} JOIN " if side else plain
         if side and not condition:
             raise SqlError(1064, f"{side} JOIN needs a condition")
+        if first:
+            if natural or join.args.get("using"):  # then '*' has the right side's columns first
+                scope.sources[:] = [*scope.sources[len(before) :], *scope.sources[: len(before)]]
+            return f"{text} LEFT JOIN {first}{condition}"
         return f"{word}{text}{condition}"
 
     def _join_condition(
@@ -130,6 +140,8 @@ class Sources:
             for names in reversed(self._common):
                 if name.lower() in names:
                     return f"{quote(name)} AS {quote(alias)}", derived_source(alias, names[name.lower()])
+        if is_grant_table(database, name):
+            return grant_source(name, alias)
         if (database or self.compilation.modes.database or "").lower() == INFORMATION_SCHEMA:
             return virtual_source(self.compilation, name, alias)
         return self._base_table(self.find(name, database), alias)
@@ -207,10 +219,20 @@ class Sources:
         if recursive and isinstance(body, exp.SetOperation):
             first = self.queries.query(body.this, scope)
             names[name.lower()] = _bare(listed, first.columns)
-        selected = self.queries.query(body, scope)
+        outer, self.queries.recursive = self.queries.recursive, recursive
+        try:
+            selected = self.queries.query(body, scope)
+        finally:
+            self.queries.recursive = outer
         names[name.lower()] = _bare(listed, selected.columns)
         columns = listed or [column for column, _ in selected.columns]
         return f"{quote(name)}({', '.join(quote(column) for column in columns)}) AS ({selected.sql})"
+
+
+def _hangs(node: exp.Expression) -> bool:
+    """Whether a table reference is more than one table or derived table."""
+    plain = isinstance(node, exp.Table) or bool(node.args.get("alias"))
+    return not plain or bool(node.args.get("joins"))
 
 
 def _bare(names: list[str], columns: list[tuple[str, Typed]]) -> list[tuple[str, Typed]]:

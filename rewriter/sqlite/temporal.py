@@ -31,6 +31,9 @@ def parse_datetime(value: Any) -> datetime | None:
         case int():
             text = str(value)
             return _compact(text.zfill(14 if len(text) > 12 else 12 if len(text) > 8 else 8 if len(text) > 6 else 6))
+        case Decimal() if value >= 0:
+            moment = parse_datetime(int(value))
+            return None if moment is None else moment + timedelta(microseconds=int(value % 1 * MICROSECONDS))
         case float() | Decimal():
             return parse_datetime(int(value))
         case str():

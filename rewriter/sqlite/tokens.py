@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rewriter.sqlite.keywords import RESERVED
 from rewriter.sqlite.literals import END, MARK, fill_slots, slot_kinds, syntax_error
 
 _TOKEN = re.compile(
@@ -92,6 +93,12 @@ class Tokens:
             self.position -= 1
             raise self.error()
         return token.text
+
+    def new_column(self) -> str:
+        """The name of a column that is made: a word of the language must stand in quotes."""
+        if self.peek().kind == "word" and self.peek().upper in RESERVED:
+            raise self.error()
+        return self.name()
 
     def qualified_name(self) -> tuple[str | None, str]:
         """[database.]name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -54,6 +55,7 @@ class Typed:
     JSON, the expression that yields the scalar instead of its JSON text. `collated`: SQLite itself finds the
     collation (a column), so comparisons need not say it. `windowed`: for an aggregate that is more than one call, its
     text as a window function, with OVER_MARK where the OVER clause goes. `checked`: in its type's storage form already.
+    `carried`: decimals that a quotient really has, where they are more than it is shown with.
     """
 
     sql: str
@@ -67,6 +69,7 @@ class Typed:
     aggregate: bool = False
     windowed: str | None = None
     checked: bool = False
+    carried: int | None = None
 
 
 OVER_MARK = "\x03"
@@ -120,7 +123,8 @@ def _slot_type(kind: str, negative: bool) -> SqlType:
     if kind[0] == "d":
         return decimal(MAX_DECIMAL_DIGITS, int(kind[1:]))
     if kind[0] == "w":
-        return SqlType(Kind.EXACT, "decimal", 65, int(kind[1:]))
+        size, scale = divmod(int(kind[1:]), 100)
+        return SqlType(Kind.EXACT, "decimal", size, scale)
     if kind == "u" and negative:
         return _SLOT_TYPES["i"]
     return _SLOT_TYPES[kind]
@@ -262,9 +266,7 @@ def to_number(compilation: Compilation, value: Typed) -> Typed:
         function = "qg_time_number" if kind is Kind.TIME else "qg_datetime_number"
         return Typed(compilation.function(f"{function}({value.sql})"), _moment_number(value.type))
     if kind is Kind.EXACT:
-        raise unsupported(
-            "arithmetic with a DECIMAL of more than 15 digits", "CAST it to DOUBLE, or do it in the client"
-        )
+        return Typed(compilation.function(f"qg_exact_floating({value.sql})"), DOUBLE, value.nullable)
     if kind is Kind.ENUM:
         return Typed(enum_index(value), SqlType(Kind.INT, "int"), value.nullable)
     if kind is Kind.JSON and value.unquoted is not None:
@@ -277,6 +279,11 @@ def _moment_number(sql_type: SqlType) -> SqlType:
     return SqlType(Kind.INT, "bigint") if sql_type.scale == 0 else decimal(20, 0)
 
 
+def truth(value: Typed) -> str:
+    """A value as a condition: text counts for the number it begins with, which SQLite does alike."""
+    return f"({value.sql} <> '{encode(Decimal())}')" if value.type.kind is Kind.EXACT else value.sql
+
+
 def to_integer(compilation: Compilation, value: Typed) -> str:
     """The expression as a whole number, rounded."""
     if value.slot is not None:
@@ -285,7 +292,25 @@ def to_integer(compilation: Compilation, value: Typed) -> str:
         return value.sql
     if value.type.kind is Kind.BITS:
         return to_number(compilation, value).sql
+    if value.type.kind is Kind.EXACT:
+        return compilation.function(f"qg_exact_whole({value.sql}, 'round')")
     return f"CAST(ROUND({to_number(compilation, value).sql}) AS INTEGER)"
+
+
+def shown(compilation: Compilation, value: Typed) -> str:
+    """The value as a result has it, rounded to its decimals: what comparisons, DISTINCT and set operations see."""
+    if value.type.kind is not Kind.EXACT or value.carried is None or value.carried <= value.type.scale:
+        return value.sql
+    return compilation.function(f"qg_exact_round({value.sql}, 'round', {value.type.scale})")
+
+
+def to_exact(compilation: Compilation, value: Typed) -> str:
+    """A number in the sortable form of a wide DECIMAL."""
+    if value.type.kind is Kind.EXACT:
+        return shown(compilation, value)
+    if value.slot is not None:
+        return rebind(compilation, value, exact_of)
+    return compilation.function(f"qg_exact({to_number(compilation, value).sql})")
 
 
 def to_bytes(compilation: Compilation, value: Typed) -> str:
@@ -307,10 +332,23 @@ def pad_moment(value: Typed, decimals: int) -> str:
     return f"({value.sql} || '{point}{'0' * missing}')"
 
 
-def coerce(compilation: Compilation, value: Typed, target: SqlType) -> Typed:
-    """The expression in the storage form of `target`, the type unified from several branches."""
+def chosen(compilation: Compilation, values: Sequence[Typed], target: SqlType) -> tuple[list[Typed], int | None]:
+    """The branches of an expression that is one of them, and the decimals that it carries.
+
+    A quotient keeps all its digits, so that `IFNULL(a / b, 0) * 100` has them.
+    """
+    carried = max((value.carried or value.type.scale for value in values), default=0)
+    parts = [coerce(compilation, value, target, cut=False) for value in values]
+    return parts, carried if target.kind is Kind.EXACT and carried > target.scale else None
+
+
+def coerce(compilation: Compilation, value: Typed, target: SqlType, cut: bool = True) -> Typed:
+    """The expression in the storage form of `target`, the type unified from several branches.
+
+    `cut`: to the decimals that are shown.
+    """
     kind, wanted = value.type.kind, target.kind
-    if kind is Kind.NULL or value.type == target:
+    if kind is Kind.NULL or (value.type == target and kind is not Kind.EXACT):
         return value
     if wanted in NUMERIC:
         return replace(to_number(compilation, value), type=target)
@@ -322,7 +360,14 @@ def coerce(compilation: Compilation, value: Typed, target: SqlType) -> Typed:
     if wanted in TEXTUAL:
         sql = f"CAST({value.sql} AS TEXT)" if kind is Kind.BINARY else to_text(compilation, value)
         return replace(value, sql=sql, type=target, slot=None, unquoted=None)
-    if wanted in (Kind.TIME, Kind.JSON, Kind.EXACT) and kind is wanted:
+    if cut and wanted is kind is Kind.EXACT and value.carried is not None and value.carried > target.scale:
+        rounded = compilation.function(f"qg_exact_round({value.sql}, 'round', {target.scale})")
+        return Typed(rounded, target, value.nullable)
+    if wanted is kind is Kind.EXACT:
+        return replace(value, type=target)
+    if wanted is Kind.EXACT and kind in NUMERIC:
+        return Typed(to_exact(compilation, value), target, value.nullable)
+    if wanted in (Kind.TIME, Kind.JSON) and kind is wanted:
         return replace(value, type=target)
     if kind is Kind.UNKNOWN:
         return replace(value, type=target)

@@ -74,6 +74,11 @@ _INTEGERS = {  # name: protocol type, display length signed, unsigned
 _TEXT_BYTES = {"tiny": 255, "": 65535, "medium": 16777215, "long": 4294967295}
 
 
+_COERCIBLE = "coercible "
+COERCIBLE_BIN = _COERCIBLE + "utf8mb4_bin"
+"""The collation of text that functions take out of JSON: by bytes beside a literal; a column's own goes before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SqlType:
     """One type. `name` is MySQL's lower-case base name; `size` the number in parentheses, where there was one."""
@@ -157,6 +162,24 @@ def is_binary_collation(name: str) -> bool:
     return name.endswith(("_bin", "_cs")) or name == "binary"
 
 
+def joint_collation(*types: SqlType) -> str | None:
+    """The collation of a text made of these: byte by byte if one of them is. What is coercible gives way."""
+    named = [one.collation for one in types if one.collation is not None]
+    names = [name for name in named if name != COERCIBLE_BIN] or named
+    return next(filter(is_binary_collation, names), names[0] if names else None)
+
+
+def compared_by_bytes(*types: SqlType) -> bool:
+    """Whether texts of these types are compared byte by byte with each other."""
+    collation = joint_collation(*types)
+    return collation is not None and is_binary_collation(collation)
+
+
+def collation_name(collation: str | None) -> str:
+    """As clients see it."""
+    return (collation or DEFAULT_COLLATION).removeprefix(_COERCIBLE)
+
+
 NULL_TYPE = SqlType(Kind.NULL, "null")
 UNKNOWN_TYPE = SqlType(Kind.UNKNOWN, "unknown")
 INT_TYPE = SqlType(Kind.INT, "int")
@@ -184,6 +207,11 @@ def decimal(size: int, scale: int) -> SqlType:
     return SqlType(Kind.DECIMAL, "decimal", max(1, min(size, 65)), min(scale, 30))
 
 
+def exact_type(size: int, scale: int) -> SqlType:
+    """DECIMAL in its sortable form, whatever its size."""
+    return replace(decimal(size, scale), kind=Kind.EXACT)
+
+
 def datetime_type(scale: int = 0) -> SqlType:
     return SqlType(Kind.DATETIME, "datetime", scale=scale)
 
@@ -193,7 +221,7 @@ def time_type(scale: int = 0) -> SqlType:
 
 
 def collation_id(name: str | None) -> int:
-    return COLLATION_IDS.get(name or DEFAULT_COLLATION, COLLATION_IDS[DEFAULT_COLLATION])
+    return COLLATION_IDS.get(collation_name(name), COLLATION_IDS[DEFAULT_COLLATION])
 
 
 def meta(sql_type: SqlType, name: str, flags: int = 0) -> ColumnMeta:
@@ -259,16 +287,17 @@ def _character_protocol(sql_type: SqlType) -> tuple[int, int, int, int, int]:
 def unify(left: SqlType, right: SqlType) -> SqlType:
     """The type of a column that takes its values from both (UNION, CASE, IFNULL, COALESCE)."""
     for one, other in ((left, right), (right, left)):
-        if one.kind in (Kind.NULL, Kind.UNKNOWN):
+        if one.kind in (Kind.NULL, Kind.UNKNOWN) and other.kind is not Kind.ENUM:
             return other
-    if left == right:
+    if left == right and left.kind is not Kind.ENUM:
         return left
     if left.kind in NUMERIC and right.kind in NUMERIC:
         return _unify_numbers(left, right)
-    if left.kind is right.kind is Kind.EXACT:
+    if Kind.EXACT in (left.kind, right.kind) and {left.kind, right.kind} <= NUMERIC | {Kind.EXACT}:
+        if Kind.DOUBLE in (left.kind, right.kind):
+            return DOUBLE
         scale = max(left.scale, right.scale)
-        size = max(digits(left) - left.scale, digits(right) - right.scale) + scale
-        return replace(left, size=min(size, 65), scale=scale)
+        return exact_type(max(digits(left) - left.scale, digits(right) - right.scale) + scale, scale)
     if left.kind in CALENDAR and right.kind in CALENDAR:
         return DATE if left.kind is right.kind is Kind.DATE else datetime_type(max(left.scale, right.scale))
     if left.kind is right.kind is Kind.TIME:
@@ -277,7 +306,7 @@ def unify(left: SqlType, right: SqlType) -> SqlType:
         return varbinary(max(text_width(left), text_width(right)))
     if left.kind is right.kind is Kind.JSON:
         return JSON
-    return text_type(max(text_width(left), text_width(right)), left.collation or right.collation)
+    return text_type(max(text_width(left), text_width(right)), joint_collation(left, right))
 
 
 def _unify_numbers(left: SqlType, right: SqlType) -> SqlType:
@@ -287,9 +316,10 @@ def _unify_numbers(left: SqlType, right: SqlType) -> SqlType:
         scale = max(left.scale, right.scale)
         return decimal(max(digits(left) - left.scale, digits(right) - right.scale) + scale, scale)
     widest = max((left, right), key=lambda one: INTEGER_BITS.get(one.name, 64))
-    return SqlType(
-        Kind.INT, widest.name if widest.kind is Kind.INT else "bigint", unsigned=left.unsigned and right.unsigned
-    )
+    name = widest.name if widest.kind is Kind.INT else "bigint"
+    if left.unsigned is not right.unsigned:
+        name = "bigint"  # the narrower type would not hold the largest values of the unsigned one
+    return SqlType(Kind.INT, name, unsigned=left.unsigned and right.unsigned)
 
 
 def digits(sql_type: SqlType) -> int:

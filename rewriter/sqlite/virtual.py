@@ -47,10 +47,15 @@ _TABLES = {
     "ENGINES": "ENGINE:s SUPPORT:s COMMENT:s TRANSACTIONS:s XA:s SAVEPOINTS:s",
     "PLUGINS": "PLUGIN_NAME:s PLUGIN_VERSION:s PLUGIN_STATUS:s PLUGIN_TYPE:s PLUGIN_LIBRARY:s PLUGIN_LICENSE:s",
     "ROUTINES": "SPECIFIC_NAME:s ROUTINE_CATALOG:s ROUTINE_SCHEMA:s ROUTINE_NAME:s ROUTINE_TYPE:s DATA_TYPE:s "
-    "ROUTINE_DEFINITION:l ROUTINE_COMMENT:l DEFINER:s CREATED:d LAST_ALTERED:d",
+    "CHARACTER_MAXIMUM_LENGTH:i CHARACTER_OCTET_LENGTH:i NUMERIC_PRECISION:i NUMERIC_SCALE:i DATETIME_PRECISION:i "
+    "CHARACTER_SET_NAME:s COLLATION_NAME:s DTD_IDENTIFIER:l ROUTINE_BODY:s ROUTINE_DEFINITION:l EXTERNAL_NAME:s "
+    "EXTERNAL_LANGUAGE:s PARAMETER_STYLE:s IS_DETERMINISTIC:s SQL_DATA_ACCESS:s SQL_PATH:s SECURITY_TYPE:s CREATED:d "
+    "LAST_ALTERED:d SQL_MODE:s ROUTINE_COMMENT:l DEFINER:s CHARACTER_SET_CLIENT:s COLLATION_CONNECTION:s "
+    "DATABASE_COLLATION:s",
     "PARAMETERS": "SPECIFIC_CATALOG:s SPECIFIC_SCHEMA:s SPECIFIC_NAME:s ORDINAL_POSITION:i PARAMETER_MODE:s "
     "PARAMETER_NAME:s "
-    "DATA_TYPE:s",
+    "DATA_TYPE:s CHARACTER_MAXIMUM_LENGTH:i CHARACTER_OCTET_LENGTH:i NUMERIC_PRECISION:i NUMERIC_SCALE:i "
+    "DATETIME_PRECISION:i CHARACTER_SET_NAME:s COLLATION_NAME:s DTD_IDENTIFIER:l ROUTINE_TYPE:s",
     "TRIGGERS": "TRIGGER_CATALOG:s TRIGGER_SCHEMA:s TRIGGER_NAME:s EVENT_MANIPULATION:s EVENT_OBJECT_SCHEMA:s "
     "EVENT_OBJECT_TABLE:s ACTION_STATEMENT:l ACTION_TIMING:s DEFINER:s CREATED:d",
     "EVENTS": "EVENT_CATALOG:s EVENT_SCHEMA:s EVENT_NAME:s DEFINER:s EVENT_TYPE:s STATUS:s EVENT_COMMENT:s",
@@ -70,6 +75,12 @@ _TABLES = {
     "SESSION_STATUS": "VARIABLE_NAME:s VARIABLE_VALUE:l",
     "KEYWORDS": "WORD:s RESERVED:i",
 }
+# Of database `mysql`: what programs read to learn of rights. All are empty here.
+_GRANTS = {
+    "TABLES_PRIV": "Host:s Db:s User:s Table_name:s Grantor:s Timestamp:d Table_priv:s Column_priv:s",
+    "COLUMNS_PRIV": "Host:s Db:s User:s Table_name:s Column_name:s Timestamp:d Column_priv:s",
+    "PROCS_PRIV": "Host:s Db:s User:s Routine_name:s Routine_type:s Grantor:s Proc_priv:s Timestamp:d",
+}
 _TYPES: dict[str, SqlType] = {"s": varchar(512), "l": TEXT, "i": UNSIGNED_BIGINT, "d": datetime_type(0)}
 
 
@@ -78,16 +89,28 @@ def virtual_tables() -> dict[str, tuple[Column, ...]]:
     return {name: _columns(text) for name, text in _TABLES.items()}
 
 
+def is_grant_table(database: str | None, name: str) -> bool:
+    """Whether it is one of the tables of rights of database `mysql`, which are empty: see the configuration."""
+    return (database or "").lower() == "mysql" and name.upper() in _GRANTS
+
+
 def virtual_source(compilation: Compilation, name: str, alias: str) -> tuple[str, Source]:
     """An information_schema table in FROM."""
     text = _TABLES.get(name.upper())
     if text is None:
         raise SqlError(1109, f"Unknown table '{name.upper()}' in information_schema")
-    columns = _columns(text)
+    return _source(_columns(text), compilation.dynamic("virtual", name.upper()), name, alias)
+
+
+def grant_source(name: str, alias: str) -> tuple[str, Source]:
+    """A table of rights in FROM."""
+    return _source(_columns(_GRANTS[name.upper()]), "'[]'", name, alias)
+
+
+def _source(columns: tuple[Column, ...], rows: str, name: str, alias: str) -> tuple[str, Source]:
     outputs = ", ".join(
         f"json_extract(value, '$[{position}]') AS {quote(column.name)}" for position, column in enumerate(columns)
     )
-    rows = compilation.dynamic("virtual", name.upper())
     source = Source(
         alias,
         tuple((column.name, _value(alias, name.upper(), column)) for column in columns),

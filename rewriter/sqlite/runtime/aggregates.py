@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from decimal import Context, Decimal, localcontext
 from functools import cmp_to_key, reduce
 from operator import and_, or_, xor
 from typing import Any
 
-from rewriter.sqlite.exact import decode, encode
+from rewriter.sqlite.errors import unsupported
+from rewriter.sqlite.runtime.exact_numbers import ExactSum
+from rewriter.sqlite.runtime.json_keys import JsonMax, JsonMin
 
-_WIDE = Context(prec=130)  # twice MySQL's 65 digits
+CONCAT_MAX = 16 << 20
+"""Characters of one GROUP_CONCAT. To join more holds the interpreter for longer than others may wait."""
+
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 class GroupConcat:
-    """GROUP_CONCAT(text, separator, distinct, folded, [key, direction]...)."""
+    """GROUP_CONCAT(text, separator, distinct, folded, [key, direction]...).
+
+    A direction is 1 or -1, and twice that where the letters' case counts.
+    """
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, tuple[Any, ...]]] = []
         self.seen: set[str] = set()
         self.separator = ","
+        self.size = 0
         self.directions: tuple[int, ...] = ()
 
     def step(self, text: Any, separator: str, distinct: int, folded: int, *order: Any) -> None:
@@ -35,6 +42,9 @@ class GroupConcat:
             if key in self.seen:
                 return
             self.seen.add(key)
+        self.size += len(text) + len(separator)
+        if self.size > CONCAT_MAX:
+            raise unsupported(f"a GROUP_CONCAT of more than {CONCAT_MAX} characters", "read the rows")
         self.rows.append((text, order[::2]))
 
     def finalize(self) -> str | None:
@@ -47,18 +57,18 @@ class GroupConcat:
 
     def _compare(self, one: tuple[str, tuple[Any, ...]], other: tuple[str, tuple[Any, ...]]) -> int:
         for left, right, direction in zip(one[1], other[1], self.directions, strict=True):
-            result = _order(left, right)
+            result = _order(left, right, abs(direction) == 1)
             if result:
                 return result * direction
         return 0
 
 
-def _order(left: Any, right: Any) -> int:
-    """NULL first, then as SQLite orders values, text without case."""
+def _order(left: Any, right: Any, folded: bool) -> int:
+    """NULL first, then as SQLite orders values."""
     if left is None or right is None:
         return (left is not None) - (right is not None)
     if isinstance(left, str) and isinstance(right, str):
-        left, right = left.lower(), right.lower()
+        left, right = (left.lower(), right.lower()) if folded else (left, right)
     elif isinstance(left, (str, bytes)) != isinstance(right, (str, bytes)):
         return 1 if isinstance(left, (str, bytes)) else -1
     return int(left > right) - int(left < right)
@@ -95,24 +105,11 @@ def _bits(start: int, operator: Callable[[int, int], int]) -> Callable[[], Any]:
     return Bits
 
 
-class ExactSum:
-    """SUM of wide DECIMALs."""
-
-    def __init__(self) -> None:
-        self.total: Decimal | None = None
-
-    def step(self, value: Any) -> None:
-        if value is not None:
-            with localcontext(_WIDE):
-                self.total = (self.total or Decimal()) + decode(value)
-
-    def finalize(self) -> str | None:
-        return None if self.total is None else encode(self.total)
-
-
 AGGREGATES: tuple[tuple[str, int, Callable[[], Any]], ...] = (
     ("qg_group_concat", -1, GroupConcat),
     ("qg_exact_sum", 1, ExactSum),
+    ("qg_json_max", 1, JsonMax),
+    ("qg_json_min", 1, JsonMin),
     ("qg_std", 1, _statistic(statistics.pstdev, 1)),
     ("qg_stddev_samp", 1, _statistic(statistics.stdev, 2)),
     ("qg_var_pop", 1, _statistic(statistics.pvariance, 1)),

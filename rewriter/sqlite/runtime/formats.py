@@ -84,31 +84,34 @@ def time_format(context: CallContext, value: object, layout: str) -> str | None:
     return _LETTER.sub(part, layout)
 
 
+_LAYOUT_MAX = 1024  # characters of a format; no date has so many
+
+
 _READ = {
-    "Y": r"(?P<Y>\d{1,4})",
-    "y": r"(?P<y>\d{1,2})",
-    "m": r"(?P<m>\d{1,2})",
-    "c": r"(?P<m>\d{1,2})",
-    "d": r"(?P<d>\d{1,2})",
-    "e": r"(?P<d>\d{1,2})",
-    "D": r"(?P<d>\d{1,2})(?:st|nd|rd|th)",
-    "H": r"(?P<H>\d{1,2})",
-    "k": r"(?P<H>\d{1,2})",
-    "h": r"(?P<h>\d{1,2})",
-    "I": r"(?P<h>\d{1,2})",
-    "l": r"(?P<h>\d{1,2})",
-    "i": r"(?P<i>\d{1,2})",
-    "s": r"(?P<s>\d{1,2})",
-    "S": r"(?P<s>\d{1,2})",
-    "f": r"(?P<f>\d{1,6})",
+    "Y": r"(?P<Y>\d{1,4}+)",
+    "y": r"(?P<y>\d{1,2}+)",
+    "m": r"(?P<m>\d{1,2}+)",
+    "c": r"(?P<m>\d{1,2}+)",
+    "d": r"(?P<d>\d{1,2}+)",
+    "e": r"(?P<d>\d{1,2}+)",
+    "D": r"(?P<d>\d{1,2}+)(?:st|nd|rd|th)",
+    "H": r"(?P<H>\d{1,2}+)",
+    "k": r"(?P<H>\d{1,2}+)",
+    "h": r"(?P<h>\d{1,2}+)",
+    "I": r"(?P<h>\d{1,2}+)",
+    "l": r"(?P<h>\d{1,2}+)",
+    "i": r"(?P<i>\d{1,2}+)",
+    "s": r"(?P<s>\d{1,2}+)",
+    "S": r"(?P<s>\d{1,2}+)",
+    "f": r"(?P<f>\d{1,6}+)",
     "p": r"(?P<p>[AaPp][Mm])",
-    "M": r"(?P<M>[A-Za-z]+)",
-    "b": r"(?P<M>[A-Za-z]+)",
-    "W": r"[A-Za-z]+",
-    "a": r"[A-Za-z]+",
-    "j": r"(?P<j>\d{1,3})",
-    "T": r"(?P<H>\d{1,2}):(?P<i>\d{1,2}):(?P<s>\d{1,2})",
-    "r": r"(?P<h>\d{1,2}):(?P<i>\d{1,2}):(?P<s>\d{1,2})\s*(?P<p>[AaPp][Mm])",
+    "M": r"(?P<M>[A-Za-z]++)",
+    "b": r"(?P<M>[A-Za-z]++)",
+    "W": r"[A-Za-z]++",
+    "a": r"[A-Za-z]++",
+    "j": r"(?P<j>\d{1,3}+)",
+    "T": r"(?P<H>\d{1,2}+):(?P<i>\d{1,2}+):(?P<s>\d{1,2}+)",
+    "r": r"(?P<h>\d{1,2}+):(?P<i>\d{1,2}+):(?P<s>\d{1,2}+)\s*+(?P<p>[AaPp][Mm])",
     "%": "%",
 }
 
@@ -116,6 +119,8 @@ _READ = {
 @lru_cache(maxsize=128)
 def _reader(layout: str) -> re.Pattern[str] | None:
     pattern, position = "", 0
+    if len(layout) > _LAYOUT_MAX:
+        return None
     for match in _LETTER.finditer(layout):
         pattern += _literal(layout[position : match.start()])
         if match[1] not in _READ:
@@ -123,13 +128,13 @@ def _reader(layout: str) -> re.Pattern[str] | None:
         pattern += _READ[match[1]]
         position = match.end()
     try:
-        return re.compile(r"\s*" + pattern + _literal(layout[position:]), re.S)
+        return re.compile(r"\s*+" + pattern + _literal(layout[position:]), re.S)
     except re.error:
         return None  # the same letter twice
 
 
 def _literal(text: str) -> str:
-    return "".join(r"\s*" if part.isspace() else re.escape(part) for part in re.split(r"(\s+)", text) if part)
+    return "".join(r"\s*+" if part.isspace() else re.escape(part) for part in re.split(r"(\s+)", text) if part)
 
 
 def str_to_date(context: CallContext, text: str, layout: str, decimals: int) -> str | None:

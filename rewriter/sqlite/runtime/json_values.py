@@ -4,19 +4,46 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from json import decoder, scanner
+from typing import Any, cast
 
-from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.runtime.context import CallContext
 
 _STEP = re.compile(r'\.\s*([A-Za-z_$][\w$]*|"(?:[^"\\]|\\.)*"|\*)|\[\s*(\d+|\*|last(?:\s*-\s*\d+)?)\s*\]|(\*\*)')
 _MISSING = object()
+_AT_ONCE = 262_144  # characters of a document; reading so many in one call takes about ten milliseconds
+_NODES_AT_ONCE = 20_000  # values in a document; writing so many in one call takes some milliseconds
+
+DOCUMENT_MAX = 4 << 20
+"""Characters of a document. Of a larger one even the end, where its memory is given back, would be too long."""
+
+
+def parsed(text: str) -> Any:
+    """The document. A large one is read by Python's own reader, which lets other threads run meanwhile, where the one
+    in C would hold the interpreter for all of it. Raises ValueError, RecursionError."""
+    if len(text) <= _AT_ONCE:
+        return json.loads(text)
+    if len(text) > DOCUMENT_MAX:
+        raise unsupported(f"a JSON document of more than {DOCUMENT_MAX} characters", "keep it in a LONGTEXT column")
+    return _PIECEWISE.decode(text)
+
+
+def _piecewise_decoder() -> json.JSONDecoder:
+    """As the standard library's own, which takes its readers in C where there are any."""
+    made: Any = json.JSONDecoder()
+    made.parse_object, made.parse_array = getattr(decoder, "JSONObject"), getattr(decoder, "JSONArray")  # noqa: B009
+    made.scan_once = getattr(scanner, "py_make_scanner")(made)  # noqa: B009
+    return cast(json.JSONDecoder, made)
+
+
+_PIECEWISE = _piecewise_decoder()
 
 
 def loads(text: Any, argument: int = 1, function: str = "json") -> Any:
     """The document, or error 3141."""
     try:
-        return json.loads(text if isinstance(text, str) else _as_text(text))
+        return parsed(text if isinstance(text, str) else _as_text(text))
     except (ValueError, RecursionError):
         message = f'Invalid JSON text in argument {argument} to function {function}: "Invalid value." at position 0.'
         raise SqlError(3141, message) from None
@@ -28,7 +55,26 @@ def _as_text(value: Any) -> str:
 
 def dumps(value: Any) -> str:
     """MySQL's form: ', ' and ': ', keys by length, then by bytes."""
-    return json.dumps(_sorted(value), ensure_ascii=False)
+    return _written(_sorted(value))
+
+
+def _written(value: Any, **form: Any) -> str:
+    """As JSON text. What is large is written piece by piece: in one call it would hold the interpreter."""
+    if not _is_large(value):
+        return json.dumps(value, ensure_ascii=False, **form)
+    return "".join(json.JSONEncoder(ensure_ascii=False, **form).iterencode(value))
+
+
+def _is_large(value: Any) -> bool:
+    left, waiting = _NODES_AT_ONCE, [value]
+    while waiting and left > 0:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+        left -= 1
+    return left <= 0
 
 
 def _sorted(value: Any) -> Any:
@@ -95,12 +141,18 @@ def json_extract(context: CallContext, document: str, *paths: str) -> str | None
 
 def json_scalar(context: CallContext, document: str) -> Any:
     """The SQL value that a JSON scalar is compared as."""
-    value = json.loads(document)
+    value = parsed(document)
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, (dict, list)):
         return dumps(value)
     return "null" if value is None else value
+
+
+def json_value(context: CallContext, document: str, path: str) -> str | None:
+    """JSON_VALUE: a scalar as text."""
+    text = json_extract(context, document, path)
+    return None if text is None or text == "null" or text[0] in "[{" else json_unquote(context, text)
 
 
 def json_unquote(context: CallContext, value: Any) -> str:
@@ -134,7 +186,7 @@ def to_json(context: CallContext, text: str) -> str:
 
 
 def json_array(context: CallContext, *items: str) -> str:
-    return dumps([json.loads(item) for item in items])
+    return dumps([parsed(item) for item in items])
 
 
 def json_object(context: CallContext, *items: str | None) -> str:
@@ -142,7 +194,7 @@ def json_object(context: CallContext, *items: str | None) -> str:
     for key, value in zip(items[::2], items[1::2], strict=True):
         if key is None:
             raise SqlError(3158, "JSON documents may not contain NULL member names.")
-        pairs[key] = json.loads(value) if value is not None else None
+        pairs[key] = parsed(value) if value is not None else None
     return dumps(pairs)
 
 
@@ -161,7 +213,7 @@ def json_replace(context: CallContext, document: str, *changes: str) -> str:
 def _edited(document: str, changes: tuple[str, ...], *, replace: bool, insert: bool) -> str:
     root = {"": loads(document, 1, "json_set")}
     for path, value in zip(changes[::2], changes[1::2], strict=True):
-        _edit(root, [".", *steps(path)], json.loads(value), replace, insert)
+        _edit(root, [".", *steps(path)], parsed(value), replace, insert)
     return dumps(root[""])
 
 
@@ -212,7 +264,7 @@ def json_remove(context: CallContext, document: str, *paths: str) -> str:
 
 def json_valid(context: CallContext, text: Any) -> int:
     try:
-        json.loads(_as_text(text))
+        parsed(_as_text(text))
     except (ValueError, RecursionError):
         return 0
     return 1
@@ -238,16 +290,16 @@ def json_keys(context: CallContext, document: str, path: str = "$") -> str | Non
 
 def json_contains(context: CallContext, document: str, candidate: str, path: str = "$") -> int | None:
     found = find(loads(document, 1, "json_contains"), steps(path))
-    return int(_contains(found[0], loads(candidate, 2, "json_contains"))) if found else None
+    return int(_contains(context, found[0], loads(candidate, 2, "json_contains"))) if found else None
 
 
-def _contains(target: Any, candidate: Any) -> bool:
+def _contains(context: CallContext, target: Any, candidate: Any) -> bool:
     if isinstance(target, list):
         wanted = candidate if isinstance(candidate, list) else [candidate]
-        return all(any(_contains(item, one) for item in target) for one in wanted)
+        return all(any(_contains(context, item, one) for item in target) for one in context.watched(wanted))
     if isinstance(target, dict):
         return isinstance(candidate, dict) and all(
-            key in target and _contains(target[key], value) for key, value in candidate.items()
+            key in target and _contains(context, target[key], value) for key, value in candidate.items()
         )
     return type(target) is type(candidate) and bool(target == candidate)
 
@@ -298,12 +350,12 @@ def json_array_append(context: CallContext, document: str, *changes: str) -> str
         parents = find(root, way[:-1])
         found = _step(parents[0], way[-1]) if parents else []
         if found:
-            _put(parents[0], way[-1], [*(found[0] if isinstance(found[0], list) else [found[0]]), json.loads(value)])
+            _put(parents[0], way[-1], [*(found[0] if isinstance(found[0], list) else [found[0]]), parsed(value)])
     return dumps(root[""])
 
 
 def json_pretty(context: CallContext, document: str) -> str:
-    return json.dumps(_sorted(loads(document, 1, "json_pretty")), ensure_ascii=False, indent=2)
+    return _written(_sorted(loads(document, 1, "json_pretty")), indent=2)
 
 
 def json_overlaps(context: CallContext, one: str, other: str) -> int:
@@ -311,7 +363,7 @@ def json_overlaps(context: CallContext, one: str, other: str) -> int:
     if isinstance(first, dict) and isinstance(second, dict):
         return int(any(key in second and second[key] == value for key, value in first.items()))
     left, right = (value if isinstance(value, list) else [value] for value in (first, second))
-    return int(any(type(a) is type(b) and a == b for a in left for b in right))
+    return int(any(type(a) is type(b) and a == b for a in context.watched(left) for b in right))
 
 
 def json_depth(context: CallContext, document: str) -> int:

@@ -394,12 +394,12 @@ def _moved(value: str, other: str, sign: int) -> str | None:
     return None if start is None else time_as_text(start + sign * difference)
 
 
-def convert_tz(context: CallContext, value: object, source: str, target: str) -> str | None:
+def convert_tz(context: CallContext, value: object, source: str, target: str, decimals: int) -> str | None:
     moment = parse_datetime(value)
     one, other = time_zone(source), time_zone(target)
     if moment is None or one is None or other is None:
         return None
-    return datetime_text(moment.replace(tzinfo=one).astimezone(other).replace(tzinfo=None), 6)
+    return datetime_text(moment.replace(tzinfo=one).astimezone(other).replace(tzinfo=None), decimals)
 
 
 def time_zone(name: str) -> tzinfo | None:

@@ -7,7 +7,7 @@ import operator
 import random
 import uuid as uuids
 from collections.abc import Callable
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError
@@ -16,19 +16,16 @@ from rewriter.sqlite.numbers import float_text, numeric_prefix
 from rewriter.sqlite.runtime.context import CallContext
 
 Number = int | float
+_WIDE = Context(prec=130, rounding=ROUND_HALF_UP)  # twice MySQL's 65 digits
 _INT64 = 1 << 63
 _MASK = 0xFFFFFFFFFFFFFFFF
 _BEYOND = "BIGINT UNSIGNED value is out of range: the embedded backend counts up to 2^63-1"
+_DIGITS = 25  # of a whole number; with so many it is beyond 64 bits, however many follow
 _EXACT = 1 << 53  # whole numbers up to here are exact in SQLite's 8-byte numbers
 
 
 def signed(context: CallContext | None, text: str) -> int:
-    """CAST(text AS SIGNED): the whole number it begins with."""
-    return max(-_INT64, min(_INT64 - 1, _whole_prefix(text)))
-
-
-def unsigned_prefix(context: CallContext | None, text: str) -> int:
-    """CAST(text AS UNSIGNED): the same, as 64 bits."""
+    """CAST(text AS SIGNED), or UNSIGNED: the whole number it begins with, as 64 bits."""
     return _signed_bits(max(-_INT64, min(_MASK, _whole_prefix(text))) & _MASK)
 
 
@@ -37,8 +34,9 @@ def _whole_prefix(text: str) -> int:
     end = 1 if text[:1] in "+-" else 0
     while end < len(text) and text[end] in "0123456789":
         end += 1
-    digits = text[:end]
-    return int(digits) if digits.strip("+-") else 0
+    digits = text[:end].lstrip("+-").lstrip("0")[:_DIGITS]
+    number = int(digits or "0")
+    return -number if text[:1] == "-" else number
 
 
 def rounded(context: CallContext, value: Number, places: int, exact: int) -> Number:
@@ -72,13 +70,6 @@ def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exa
     return int(number) if scale == 0 else float(number)
 
 
-def decimal_mod(context: CallContext, left: Number, right: Number, scale: int) -> Number | None:
-    """The remainder of exact numbers; the sign is the left side's."""
-    if right == 0:
-        return None
-    return float(round(Decimal(repr(left)) % Decimal(repr(right)), scale))
-
-
 def scaled(context: CallContext, whole: int, scale: int) -> float:
     """An exact sum of whole numbers as the decimal it stands for."""
     if abs(whole) > _EXACT:
@@ -101,7 +92,7 @@ def exact(context: CallContext, value: Number) -> str:
 
 
 def exact_text(context: CallContext, value: str, scale: int) -> str:
-    return f"{decode(value):.{scale}f}"
+    return fixed_text(_WIDE.quantize(decode(value), Decimal(1).scaleb(-scale)))
 
 
 def double_text(context: CallContext, value: Number, single: int, decimals: int) -> str:
@@ -249,9 +240,23 @@ def change(context: CallContext, value: Any, changed: int | None, number: int | 
     return value
 
 
+def numbered(context: CallContext, value: int | None, zero_is_value: int) -> int | None:
+    """Passes a value for an AUTO_INCREMENT column: NULL and 0 ask for the next number."""
+    number = value if value or zero_is_value else None
+    context.numbers.take(number)
+    return number
+
+
 def seen(context: CallContext, value: Any) -> Any:
     """Passes a value of INSERT ... SELECT, counting the rows."""
     context.seen += 1
+    return value
+
+
+def not_null(context: CallContext, value: Any, name: str) -> Any:
+    """A value for a column that takes no NULL."""
+    if value is None:
+        raise SqlError(1048, f"Column '{name}' cannot be null")
     return value
 
 

@@ -8,8 +8,19 @@ from functools import lru_cache
 from typing import Any
 
 from rewriter.sqlite.convert import StoreAs
+from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.keywords import keywords
-from rewriter.sqlite.runtime import formats, json_values, locks, moments, numbers, text
+from rewriter.sqlite.runtime import (
+    exact_numbers,
+    formats,
+    json_keys,
+    json_values,
+    locks,
+    moments,
+    numbers,
+    patterns,
+    text,
+)
 from rewriter.sqlite.runtime.context import CallContext
 from rewriter.sqlite.types import Kind, SqlType
 
@@ -42,6 +53,8 @@ def _strict(function: Scalar) -> Scalar:
 _NULL_AWARE: dict[str, Scalar] = {
     "change": numbers.change,
     "seen": numbers.seen,
+    "not_null": numbers.not_null,
+    "numbered": numbers.numbered,
     "concat_ws": text.concat_ws,
     "quote": text.quote,
     "elt": text.elt,
@@ -57,9 +70,27 @@ _STRICT: dict[str, Scalar] = {
     "signed": numbers.signed,
     "round": numbers.rounded,
     "truncate": numbers.truncated,
-    "decimal_mod": numbers.decimal_mod,
     "cast_decimal": numbers.cast_decimal,
     "scaled": numbers.scaled,
+    "exact_add": exact_numbers.add,
+    "exact_subtract": exact_numbers.subtract,
+    "exact_multiply": exact_numbers.multiply,
+    "exact_divide": exact_numbers.divide,
+    "exact_quotient": exact_numbers.whole_quotient,
+    "exact_modulo": exact_numbers.modulo,
+    "exact_negate": exact_numbers.negate,
+    "exact_absolute": exact_numbers.absolute,
+    "exact_round": exact_numbers.rounded,
+    "exact_whole": exact_numbers.whole,
+    "exact_signed": exact_numbers.signed,
+    "exact_unsigned": exact_numbers.unsigned,
+    "exact_cast": exact_numbers.cast,
+    "exact_scaled": exact_numbers.scaled,
+    "exact_average": exact_numbers.average,
+    "exact_from_text": exact_numbers.from_text,
+    "exact_moment": exact_numbers.of_moment,
+    "exact_floating": exact_numbers.floating,
+    "exact_digits": exact_numbers.digits,
     "decimal_text": numbers.decimal_text,
     "exact": numbers.exact,
     "exact_text": numbers.exact_text,
@@ -67,7 +98,7 @@ _STRICT: dict[str, Scalar] = {
     "bits_text": numbers.bits_text,
     "unsigned": numbers.unsigned,
     "remainder": numbers.remainder,
-    "unsigned_prefix": numbers.unsigned_prefix,
+    "unsigned_prefix": numbers.signed,
     "whole": numbers.whole,
     "shift_right": numbers.shift_right,
     "bit_count": numbers.bit_count,
@@ -119,11 +150,11 @@ _STRICT: dict[str, Scalar] = {
     "inet_aton": text.inet_aton,
     "inet_ntoa": text.inet_ntoa,
     "binary": text.binary,
-    "like": text.like,
-    "regexp_like": text.regexp_like,
-    "regexp_substr": text.regexp_substr,
-    "regexp_instr": text.regexp_instr,
-    "regexp_replace": text.regexp_replace,
+    "like": patterns.like,
+    "regexp_like": patterns.regexp_like,
+    "regexp_substr": patterns.regexp_substr,
+    "regexp_instr": patterns.regexp_instr,
+    "regexp_replace": patterns.regexp_replace,
     "date_add": moments.date_add,
     "time_add": moments.time_add,
     "timestampdiff": moments.timestampdiff,
@@ -179,6 +210,11 @@ _STRICT: dict[str, Scalar] = {
     "json": json_values.to_json,
     "json_extract": json_values.json_extract,
     "json_scalar": json_values.json_scalar,
+    "json_value": json_values.json_value,
+    "json_key": json_keys.json_key,
+    "json_text_key": json_keys.json_text_key,
+    "json_number_key": json_keys.json_number_key,
+    "json_truth_key": json_keys.json_truth_key,
     "json_unquote": json_values.json_unquote,
     "json_double": json_values.json_double,
     "json_quote": json_values.json_quote,
@@ -196,8 +232,38 @@ _STRICT: dict[str, Scalar] = {
     "json_merge_patch": json_values.json_merge_patch,
     "json_depth": json_values.json_depth,
 }
+ARGUMENTS_MAX = 32 << 20
+"""Characters or bytes of all arguments of a function. To copy more takes longer than others may wait."""
+
+SPLIT_MAX = 4 << 20
+"""The same of a function that takes its text apart, or does more for each character than to copy it."""
+
+_SPLITS = keywords(
+    "quote soundex trim substring_index find_in_set conv format signed whole round cast_decimal scaled exact_from_text"
+    " exact_scaled exact_cast double_text date_format time_format str_to_date is_uuid inet_aton uuid_to_bin unhex"
+    " from_base64 to_base64 datetime date time moment span regexp_replace regexp_substr regexp_instr decimal_text char"
+    " concat_ws json_quote json_quote_value json_unquote elt exact_text unsigned_prefix"
+)
+
+
+def _bounded(name: str, function: Scalar) -> Scalar:
+    most = SPLIT_MAX if name in _SPLITS else ARGUMENTS_MAX
+
+    def bounded(context: CallContext, *args: Any) -> Any:
+        size = 0
+        for arg in args:
+            if arg.__class__ is str or arg.__class__ is bytes:
+                size += len(arg)
+        if size > most:
+            what = f"arguments of {name.upper()} of more than {most} characters or bytes together"
+            raise unsupported(what, "do it in the application")
+        return function(context, *args)
+
+    return bounded
+
+
 _NOT_DETERMINISTIC = keywords(
-    "rand uuid sleep change seen set_last_insert_id raise random_bytes get_lock release_lock release_all_locks"
+    "rand uuid sleep change seen numbered set_last_insert_id raise random_bytes get_lock release_lock release_all_locks"
     " is_free_lock is_used_lock"
 )
 
@@ -206,6 +272,6 @@ def scalars() -> tuple[tuple[str, int, Scalar, bool], ...]:
     """Name, number of arguments (any), function, whether equal arguments give equal results."""
     strict = {name: _strict(function) for name, function in _STRICT.items()}
     return tuple(
-        (f"qg_{name}", -1, function, name not in _NOT_DETERMINISTIC)
+        (f"qg_{name}", -1, _bounded(name, function), name not in _NOT_DETERMINISTIC)
         for name, function in {**strict, **_NULL_AWARE}.items()
     )

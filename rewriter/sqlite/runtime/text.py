@@ -9,15 +9,16 @@ import os
 import re
 import uuid
 import zlib
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
-from functools import lru_cache
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.numbers import to_text
 from rewriter.sqlite.runtime.context import CallContext
 
-_MAX_RESULT = 64 * 1024 * 1024  # characters a text function may produce: max_allowed_packet
+_MAX_RESULT = 32 * 1024 * 1024  # characters a text function may produce; to copy more takes longer than others may wait
+_STRIDE = 1 << 20  # characters whose case is changed in one call
 _SHA2 = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
 _SOUNDEX = {
     letter: digit
@@ -27,11 +28,17 @@ _SOUNDEX = {
 
 
 def lower(context: CallContext, text: Any) -> Any:
-    return text if isinstance(text, bytes) else to_text(text).lower()
+    return text if isinstance(text, bytes) else "".join(part.lower() for part in _parts(to_text(text)))
 
 
 def upper(context: CallContext, text: Any) -> Any:
-    return text if isinstance(text, bytes) else to_text(text).upper()
+    return text if isinstance(text, bytes) else "".join(part.upper() for part in _parts(to_text(text)))
+
+
+def _parts(text: str) -> Iterable[str]:
+    if len(text) <= _STRIDE:
+        return (text,)
+    return (text[start : start + _STRIDE] for start in range(0, len(text), _STRIDE))
 
 
 def concat_bytes(context: CallContext, *parts: Any) -> bytes:
@@ -165,13 +172,14 @@ def elt(context: CallContext, number: int | None, *values: Any) -> Any:
 def trim(context: CallContext, side: str, text: str, part: str) -> str:
     if not part:
         return text
+    first, last = 0, len(text)
     if side != "rtrim":
-        while text.startswith(part):
-            text = text[len(part) :]
+        while text.startswith(part, first, last):
+            first += len(part)
     if side != "ltrim":
-        while text.endswith(part):
-            text = text[: -len(part)]
-    return text
+        while text.endswith(part, first, last):
+            last -= len(part)
+    return text[first:last]
 
 
 def char(context: CallContext, *codes: int | None) -> bytes:
@@ -274,67 +282,3 @@ def inet_ntoa(context: CallContext, number: int) -> str | None:
 
 def binary(context: CallContext, data: bytes, size: int) -> bytes:
     return data[:size].ljust(size, b"\0")
-
-
-@lru_cache(maxsize=256)
-def _like_pattern(pattern: str, escape: str, exact: int) -> re.Pattern[str]:
-    parts, position = [], 0
-    while position < len(pattern):
-        letter = pattern[position]
-        if escape and letter == escape and position + 1 < len(pattern):
-            position += 1
-            parts.append(re.escape(pattern[position]))
-        else:
-            parts.append(".*" if letter == "%" else "." if letter == "_" else re.escape(letter))
-        position += 1
-    return re.compile("".join(parts), re.S | (0 if exact else re.I))
-
-
-def like(context: CallContext, text: Any, pattern: Any, escape: str, exact: int) -> int:
-    """LIKE where SQLite's own does not do: case-sensitive, or with another escape character."""
-    return int(_like_pattern(_text(pattern), escape, exact).fullmatch(_text(text)) is not None)
-
-
-@lru_cache(maxsize=256)
-def _regexp(pattern: str, flags: str) -> re.Pattern[str]:
-    options = re.I if "i" in flags.replace("c", "") and flags.rfind("i") > flags.rfind("c") else 0
-    options |= re.M if "m" in flags else 0
-    options |= re.S if "n" in flags else 0
-    classes = {
-        "[:alpha:]": "a-zA-Z",
-        "[:digit:]": "0-9",
-        "[:alnum:]": "a-zA-Z0-9",
-        "[:space:]": r"\s",
-        "[:upper:]": "A-Z",
-        "[:lower:]": "a-z",
-        "[:punct:]": r"!-/:-@\[-`{-~",
-        "[:xdigit:]": "0-9a-fA-F",
-    }
-    for name, members in classes.items():
-        pattern = pattern.replace(name, members)
-    try:
-        return re.compile(pattern, options)
-    except (re.error, RecursionError) as error:
-        raise SqlError(1139, f"Got error '{error}' from regexp") from None
-
-
-def regexp_like(context: CallContext, text: str, pattern: str, flags: str) -> int:
-    return int(_regexp(_text(pattern), flags).search(_text(text)) is not None)
-
-
-def regexp_substr(context: CallContext, text: str, pattern: str, flags: str) -> str | None:
-    match = _regexp(_text(pattern), flags).search(_text(text))
-    return match[0] if match else None
-
-
-def regexp_instr(context: CallContext, text: str, pattern: str, flags: str) -> int:
-    match = _regexp(_text(pattern), flags).search(_text(text))
-    return match.start() + 1 if match else 0
-
-
-def regexp_replace(context: CallContext, text: str, pattern: str, new: str, flags: str) -> str:
-    replacement = re.sub(r"\$(\d)", r"\\\1", new)
-    try:
-        return _regexp(_text(pattern), flags).sub(replacement, _text(text))
-    except (re.error, IndexError) as error:
-        raise SqlError(1139, f"Got error '{error}' from regexp") from None
