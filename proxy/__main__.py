@@ -10,9 +10,11 @@ import argparse
 import asyncio
 import getpass
 import logging
+import os
 import secrets
 import string
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from hashlib import sha1
 from pathlib import Path
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("queuegate")
 
 _FLAGS = {"listen": "listen", "backend": "backend", "log_level": "log.level", "log_format": "log.format"}
+
+_LATE_SECONDS = 5.0  # beyond the grace time, for what an orderly end has to write
 
 _EPILOG = """\
 The environment goes over both file and flags, for secrets:
@@ -131,8 +135,30 @@ def _serve(options: argparse.Namespace) -> int:
         return _supervise(config)
     allocator.spare_what_exists()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(app.serve(config, ready=lambda serving: _announce(config, serving.address)))
+        runner.run(
+            app.serve(
+                config,
+                ready=lambda serving: _announce(config, serving.address),
+                ending=lambda: _end_in_time(config),
+            )
+        )
     return 0
+
+
+def _end_in_time(config: Config) -> None:
+    """End the process when its orderly end takes too long: a statement may be where nothing interrupts it.
+
+    The database file is safe: what was answered is durable, and the rest is undone when the file is opened again.
+    """
+
+    def end() -> None:
+        logger.warning("a statement did not end in time: the process ends without it")
+        logging.shutdown()
+        os._exit(0)
+
+    timer = threading.Timer(config.shutdown_grace + _LATE_SECONDS, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _supervise(config: Config) -> int:
@@ -161,7 +187,7 @@ def _work(config: Config, place: Place) -> int:
 
     logs.configure(config.log, worker=place.worker)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(app.serve(config, place))
+        runner.run(app.serve(config, place, ending=lambda: _end_in_time(config)))
     return 0
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hmac
 import re
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha1, sha256
@@ -51,8 +50,6 @@ class Account:
     salted: SaltedHash | None = field(default=None, repr=False)
     passwordless: bool = False
     exists: bool = True
-    model: str = ""
-    """Of an account that does not exist: the real one whose ways it has."""
 
     @classmethod
     def with_password(cls, name: str, password: str) -> Account:
@@ -84,15 +81,27 @@ class Account:
         sha2 = (CACHING_SHA2,) if self.sha2 is not None or self.salted is not None else ()
         return (*sha2, NATIVE) if self.native is not None else sha2
 
+    @property
+    def kind(self) -> tuple[tuple[str, ...], int]:
+        """What a client can tell of it without its password: the plugins, and what a login in full costs; 0: fast."""
+        return self.plugins, 0 if self.salted is None else self.salted.rounds
+
 
 class Accounts:
     """All accounts. Unknown names get an account too, of a kind that some real one has, whose password nobody knows:
-    so a wrong name costs the same packets and the same work as a wrong password, and always the same for that name."""
+    so a wrong name costs the same packets and the same work as a wrong password. Which kind it is follows from the name
+    and the configured passwords: it is the same at all workers and after a restart, as it is for a real name."""
 
     def __init__(self, accounts: Iterable[Account]) -> None:
         self._accounts = {account.name: account for account in accounts}
-        self._kinds = tuple(self._accounts.values()) or (Account.with_password("", "-"),)
-        self._secret = secrets.token_bytes(32)
+        kinds = {account.kind: account for account in self._accounts.values()}
+        self._kinds = tuple(kinds[kind] for kind in sorted(kinds)) or (Account.with_password("", "-"),)
+        secret = sha256()
+        for _, account in sorted(self._accounts.items()):
+            salted = account.salted.digest if account.salted is not None else b""
+            for part in (account.name.encode(errors="surrogatepass"), account.native, account.sha2, salted):
+                secret.update(sha256(part or b"").digest())
+        self._secret = secret.digest()
 
     def find(self, name: str) -> Account:
         """The account of that name, or one that does not exist."""
@@ -110,5 +119,4 @@ class Accounts:
             salted=kind.salted and replace(kind.salted, digest=seed + seed[:11]),
             passwordless=False,
             exists=False,
-            model=kind.name,
         )

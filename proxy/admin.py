@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from engine.engine import Engine
 from engine.errors import ShuttingDown
-from proxy.admin_http import AdminConnection, Response
+from proxy.admin_http import AdminConnection, Response, crowd
 from proxy.exposition import CONTENT_TYPE, Facts, page
 from proxy.peers import Peers
 
@@ -28,7 +28,7 @@ class AdminServer:
         self._peers = peers
         self._version = version
         self._stopping = stopping
-        self._connections: set[AdminConnection] = set()
+        self._connections = crowd()
         self._servers: list[asyncio.Server] = []
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
@@ -42,7 +42,7 @@ class AdminServer:
         """Answer no more."""
         for server in self._servers:
             server.close()
-        for connection in list(self._connections):
+        for connection in self._connections:
             connection.abort()
         self._servers.clear()
 

@@ -3,6 +3,9 @@
 glibc learns. Once a large block has been freed, blocks of that size come from the heap, where they are made of pages
 that others have used. The event loop's TLS has a buffer of 256 KiB for each connection, of which a login touches 8: in
 the heap it costs 20 KB more. A fixed threshold keeps such blocks apart, and statements of many megabytes too.
+
+It also gives each thread a heap of its own, and a heap keeps the room that was once needed in it. The embedded
+database has a thread for each connection to its file: they share two heaps.
 """
 
 from __future__ import annotations
@@ -15,7 +18,10 @@ from typing import Any
 LARGE_BYTES = 256 * 1024  # as uvloop's TLS buffer; what one read of a socket brings (250 KiB at most) stays in the heap
 SPARE_BYTES = 4 << 20  # kept at the heap's top when it is freed: without it, every large read would ask the system
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+HEAPS = 2  # the event loop's, and one for all threads: they seldom allocate at the same time
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
+_SETTINGS = ((_M_MMAP_THRESHOLD, LARGE_BYTES), (_M_TRIM_THRESHOLD, SPARE_BYTES), (_M_ARENA_MAX, HEAPS))
 
 
 def keep_large_blocks_apart() -> bool:
@@ -23,7 +29,7 @@ def keep_large_blocks_apart() -> bool:
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
         return False
-    return all(mallopt(*setting) for setting in ((_M_MMAP_THRESHOLD, LARGE_BYTES), (_M_TRIM_THRESHOLD, SPARE_BYTES)))
+    return all(mallopt(*setting) for setting in _SETTINGS)
 
 
 def _of_glibc(name: str) -> Any:

@@ -31,6 +31,7 @@ from proxy.upstream import Outcome
 
 MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
 CURSOR_EXISTS = int(ServerStatus.SERVER_STATUS_CURSOR_EXISTS)
+_CURSOR_OR_MORE = CURSOR_EXISTS | MORE_RESULTS
 _STEERING_MAX_BYTES = 1 << 20  # of an OK, ERR or count packet: session tracking can make an OK of some kilobytes
 _EOF_BELOW = 9  # an older EOF packet is shorter than this; a row that begins with 0xFE is longer
 
@@ -287,10 +288,14 @@ class AnswerWalker:
         return _ROWS if self._deprecate_eof else _DEFINITIONS_END
 
     def _definitions_end(self, chunk: bytes, start: int, length: int) -> None:
-        """The EOF packet behind the definitions; with a cursor nothing follows until the client fetches."""
+        """The EOF packet after the definitions; with a cursor nothing follows until the client fetches.
+
+        MariaDB leaves CURSOR_EXISTS set after a cursor that a procedure itself has opened. The results of a procedure
+        have MORE_RESULTS as well, for its OK comes after them; the answer that opens a client's cursor never has.
+        """
         status, _ = end_of(chunk, start, length)
         self._phase = _ROWS
-        if status & CURSOR_EXISTS and self._command == Commands.COM_STMT_EXECUTE:
+        if status & _CURSOR_OR_MORE == CURSOR_EXISTS and self._command == Commands.COM_STMT_EXECUTE:
             self.outcome = ok_outcome(status, 0)
             self.done = True
 

@@ -1,7 +1,7 @@
 """AnswerWriter: our own answers to a client, in packets. Everything not relayed is written here.
 
 Honours what the client's capabilities say about the form of an answer (DEPRECATE_EOF, SESSION_TRACK ...). Holds no
-state of the session but the status flags, which the connection keeps current.
+state of the session but the status flags, which the connection keeps current: `status` is what the last answer said.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
 CURSOR_EXISTS = int(ServerStatus.SERVER_STATUS_CURSOR_EXISTS)
 LAST_ROW_SENT = int(ServerStatus.SERVER_STATUS_LAST_ROW_SENT)
 
+_OF_THE_SESSION = 0x1 | AUTOCOMMIT | 0x200 | 0x2000 | 0x8000  # and in transaction, its kind, two of sql_mode
+"""The status flags that describe the session. All others describe one answer: a cursor that the server has opened for
+one statement must not be announced in our answer to the next one."""
+
 
 class AnswerWriter:
     """Writes answers to one client. `more` is set while further results of the same command follow."""
@@ -30,7 +34,7 @@ class AnswerWriter:
         self.more = False
 
     def _status(self, flags: int = 0) -> int:
-        return self.status | flags | (MORE_RESULTS if self.more else 0)
+        return self.status & _OF_THE_SESSION | flags | (MORE_RESULTS if self.more else 0)
 
     async def flush(self) -> None:
         """Wait until the socket has taken what was written."""

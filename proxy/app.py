@@ -72,8 +72,14 @@ def bind_admin(config: Config) -> list[socket.socket]:
     return sockets
 
 
-async def serve(config: Config, place: Place | None = None, *, ready: Callable[[Serving], None] | None = None) -> None:
-    """Serve until SIGTERM, SIGINT or `Serving.stop`; without a `place`, alone.
+async def serve(
+    config: Config,
+    place: Place | None = None,
+    *,
+    ready: Callable[[Serving], None] | None = None,
+    ending: Callable[[], None] | None = None,
+) -> None:
+    """Serve until SIGTERM, SIGINT or `Serving.stop`; without a `place`, alone. `ending` is called when the end begins.
 
     Raises:
         EngineError: the backend cannot be opened.
@@ -81,30 +87,54 @@ async def serve(config: Config, place: Place | None = None, *, ready: Callable[[
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if ending is not None and not stopping.is_set():
+            ending()
+        stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop)
     tls = config.tls.load()
     loop.add_signal_handler(signal.SIGHUP, tls.reload)
     clock, peers = SystemClock(), Peers(ConnectionRegistry(_first_id(config, place)))
-    async with _backend(config, clock, peers.registry, tls) as (store, gateway, directory):
+    # The place first: where its address is taken, the start ends before the database's file is made.
+    async with _at(config, place) as place, _backend(config, clock, peers.registry, tls) as (store, gateway, directory):
         engine = Engine(
             store,
             clock=clock,
             jitter=system_jitter,
             database_work_limit=config.limits.database_work,
             filters_max=config.limits.filters,
+            filters_per_account=config.limits.filters_per_account,
             neighbours=peers,
+            alone=peers.registry.alone,
             make_dead_letters=DeadLetterTables(store.administer).make,
-            purges=place is None or place.worker == 0,  # acked messages need no more than one to delete them
+            purges=place.worker == 0,  # acked messages need no more than one to delete them
         )
         await engine.open()
         try:
-            place = place or Place(bind(config.listen), tallies(config).of(0), admin=bind_admin(config))
             await _accept(config, place, engine, gateway, directory, peers, stopping, ready)
         finally:
             await engine.close(grace_seconds=0)
             await peers.close()
     log.info("stopped")
+
+
+@contextlib.asynccontextmanager
+async def _at(config: Config, place: Place | None) -> AsyncIterator[Place]:
+    """Where this process serves: the place that a supervisor gave it, or one of its own.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+    if place is not None:
+        yield place
+        return
+    with contextlib.ExitStack() as sockets:
+        listening = [sockets.enter_context(one) for one in bind(config.listen)]
+        admin = [sockets.enter_context(one) for one in bind_admin(config)]
+        yield Place(listening, tallies(config).of(0), admin=admin)
 
 
 async def _accept(
@@ -125,6 +155,8 @@ async def _accept(
             limits.unauthenticated_connections,
             limits.max_user_connections,
             limits.login_failures,
+            limits.unauthenticated_per_address,
+            limits.connection_errors,
         ),
         place.tally,
         asyncio.get_running_loop().time,
@@ -143,6 +175,7 @@ async def _accept(
         max_packet_bytes=limits.max_packet_size,
         idle_timeout=limits.idle_timeout,
         allow_drop_table=config.queues.allow_drop_table,
+        transactions_per_account=-(-limits.transactions_per_account // config.workers),
     )
     server.accept_from(place.sockets)
     async with _admin(place, engine, peers, stopping):

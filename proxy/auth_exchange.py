@@ -18,6 +18,7 @@ from proxy.link import BackendLink, ReadInterrupted
 from proxy.password_bridge import PasswordBridge, Privacy, Step
 from proxy.password_key import UnusableKey, encrypt_password, password_key
 from proxy.stream import PacketStream
+from proxy.system_database import enter_at_login
 
 AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a switch and a key exchange) takes fewer
 
@@ -29,6 +30,7 @@ _NO_SYSTEM_USERS = b"; through the proxy nobody can log in by the operating syst
 class AuthExchange:
     """See the module. `plugin` and `nonce` are those of the client's first response, `capabilities` those in force.
 
+    `enters_system`: the client asks for the database of the system tables; `stands_in`: the server has no such one.
     `admit` is called once the server has said OK and before the client is told; it raises ProxyError to keep it out.
     """
 
@@ -41,11 +43,14 @@ class AuthExchange:
         *,
         capabilities: int,
         admit: Callable[[], None],
+        enters_system: bool = False,
     ) -> None:
         self._stream = stream
         self._link = link
         self._capabilities = capabilities
         self._admitted = admit
+        self._enters_system = enters_system
+        self.stands_in = False
         client, server = Privacy(stream.private, stream.confined), Privacy(link.private, link.confined)
         self._bridge = PasswordBridge(client, server, plugin, nonce)
         self._kept = b""  # a password, until the server has sent its key
@@ -98,7 +103,7 @@ class AuthExchange:
         """The server has asked for more. Who speaks next depends on the plugin, so both are listened to."""
         server = asyncio.ensure_future(self._link.read_packet())
         client = asyncio.ensure_future(self._stream.read())
-        asked = True
+        asked, refusal = True, b""
         try:
             for _ in range(AUTH_PACKETS_MAX):
                 await asyncio.wait((server, client), return_when=asyncio.FIRST_COMPLETED)
@@ -106,6 +111,9 @@ class AuthExchange:
                     payload = server.result()
                     if payload.startswith(_OK):
                         return await self._admit(payload, client)
+                    if payload.startswith(_ERR):
+                        refusal = payload
+                        break
                     await self._from_server(payload)
                     asked = True
                     server = asyncio.ensure_future(self._link.read_packet())
@@ -115,11 +123,14 @@ class AuthExchange:
                         raise _unasked()
                     asked = await self._from_client(payload)
                     client = asyncio.ensure_future(self._stream.read())
-            raise FatalProtocolError(1043, f"Bad handshake (more than {AUTH_PACKETS_MAX} packets)")
+            else:
+                raise FatalProtocolError(1043, f"Bad handshake (more than {AUTH_PACKETS_MAX} packets)")
         finally:
             server.cancel()
             client.cancel()
             await asyncio.gather(server, client, return_exceptions=True)
+        # Last of all: a client that has been told may be back before anything that is waited for after this.
+        return await pass_refusal(self._stream, refusal)
 
     async def _from_server(self, payload: bytes) -> None:
         if payload.startswith(_ERR):
@@ -166,6 +177,8 @@ class AuthExchange:
         if self._capabilities & COMPRESS:
             self._link.start_compression()  # the server has; it is asked something before the client hears of its OK
         await check_account(self._stream, self._link, self._capabilities)
+        if self._enters_system:
+            self.stands_in = not await enter_at_login(self._link)
         if self._stream.talking if client is None else client.done():
             await (self._stream.read() if client is None else client)
             raise _unasked()

@@ -2,7 +2,8 @@
 
 caching_sha2_password is ours: mysql-mimic has none, and clients of MySQL 9 know no other. The client proves that it
 knows the password without sending it (fast) if SHA256(SHA256(password)) is at hand here. Where only a salted hash is,
-the first login sends the password itself: inside TLS as it is, otherwise under our RSA key. A password in clear text on
+the first login sends the password itself: inside TLS as it is, otherwise under our RSA key. So does, as in MySQL, every
+later login whose proof is not right. A password in clear text on
 an open line is never accepted. mysql_native_password is mysql-mimic's, with comparisons in constant time.
 """
 
@@ -25,6 +26,7 @@ FAST_SUCCESS, FULL_AUTHENTICATION = b"\x03", b"\x04"
 """What the server says in AuthMoreData. The client does not answer the first."""
 
 _PASSWORD_MAX_BYTES = 256  # MySQL's own bound
+_NO_DIGEST = bytes(32)  # of which no password is known
 _NO_PASSWORD = (b"", b"\x00")  # clients say it either way
 
 
@@ -77,15 +79,15 @@ class CachingSha2PasswordAuthPlugin(AuthPlugin):  # type: ignore[misc]  # as abo
             nonce = new_nonce(NONCE_BYTES)
             auth_info = yield nonce + b"\x00"
         account = auth_info.user.account
-        digest = account.sha2 or self._digest_after_full(account)
-        if account.passwordless or auth_info.data in _NO_PASSWORD:
-            yield _decided(account, account.passwordless and auth_info.data in _NO_PASSWORD)
-        elif digest is not None:
-            if not proves(auth_info.data, digest, nonce):
-                yield Forbidden()
+        digest = account.sha2 or self._digests.get(account.name) or _NO_DIGEST
+        if auth_info.data in _NO_PASSWORD:
+            yield _decided(account, account.passwordless)
+        elif proves(auth_info.data, digest, nonce) and account.exists and not account.passwordless:
             yield FAST_SUCCESS
             yield _decided(account, True)
-        else:
+        elif account.salted is None or account.passwordless:
+            yield Forbidden()
+        else:  # after a first login as before it: no packet tells whether there was one, or such an account
             auth_info = yield FULL_AUTHENTICATION
             if not auth_info.private and auth_info.data == KEY_REQUEST:
                 auth_info = yield (await asyncio.to_thread(password_key)).pem
@@ -103,12 +105,6 @@ class CachingSha2PasswordAuthPlugin(AuthPlugin):  # type: ignore[misc]  # as abo
             return False
         self._digests[account.name] = sha256(sha256(password).digest()).digest()
         return True
-
-    def _digest_after_full(self, account: Account) -> bytes | None:
-        """What an earlier login in full left; of accounts that do not exist, one that no password has."""
-        if account.exists or account.salted is None:
-            return self._digests.get(account.name)
-        return account.salted.digest[:32] if account.model in self._digests else None
 
 
 def proves(proof: bytes, digest: bytes, nonce: bytes) -> bool:

@@ -38,6 +38,7 @@ def backend_tls(url: BackendUrl, *, own: bool = False) -> BackendTls | None:
     if url.ssl is SslMode.PREFERRED and _loopback(url.host):
         return None
     context = ssl.create_default_context(cafile=url.ssl_ca)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # a distribution's Python may leave it to the system
     context.check_hostname = url.ssl is SslMode.VERIFY_IDENTITY
     if url.ssl in (SslMode.PREFERRED, SslMode.REQUIRED):
         context.verify_mode = ssl.CERT_NONE  # as MySQL's own clients: these modes encrypt and do not verify

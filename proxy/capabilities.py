@@ -111,6 +111,9 @@ _CODECS = {
 }
 """MySQL's names for character sets, where Python's differ."""
 
+BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
+"""Codecs in which the byte of a backslash may be half a character: bytes alone do not tell where a string ends."""
+
 
 @lru_cache(maxsize=64)
 def encoding_named(name: str) -> str:

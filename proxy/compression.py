@@ -88,7 +88,9 @@ class Unpacker:
         del self._raw[:used]
         self._left -= used
         self._owed -= len(piece)
-        if self._owed < 0 or inflate.unused_data or (not self._left and not (piece if self._owed else inflate.eof)):
+        ended_early = inflate.eof and self._owed > 0  # whatever comes after it cannot make up for it
+        cut = not self._left and not (piece if self._owed else inflate.eof)
+        if self._owed < 0 or inflate.unused_data or ended_early or cut:
             raise NotCompressed("a packet does not yield as many bytes as it announced")
         if self._owed:
             return piece
@@ -148,6 +150,8 @@ class Numbers:
         self._outer_in = self._outer_out = -1
         self._inner_in = self._inner_out = -1
         self._anew = False  # the next packet to come begins a command, or an answer if those are what comes
+        self._own_in = -1  # the number that the last packet had of its own
+        self._wrapped = False  # the next packet to come is the first in a compressed one that is 0 for it follows 255
         self._heard = False  # something came since what is sent at present was begun
         self._spoken = False  # something was sent since the last packet came
 
@@ -156,11 +160,16 @@ class Numbers:
         goes_on = sequence == self._outer_in + 1 & 0xFF
         if not goes_on or (self._spoken and sequence == 0):
             self._anew = not self._serving or sequence == 0
+        self._wrapped = goes_on and sequence == 0 and not self._anew
         self._outer_in = sequence
         self._heard = True
 
     def inner_came(self, sequence: int) -> int:
-        """A packet has come; returns the number that it must have. Its own only counts where a command begins."""
+        """A packet has come; returns the number that it must have. Its own only counts where a command begins: with a
+        compressed packet, or after a command that has no answer in the same one (libmariadb's COM_STMT_CLOSE)."""
+        if self._serving and sequence == 0 and self._own_in != 0xFF and not self._wrapped:
+            self._anew = True
+        self._own_in, self._wrapped = sequence, False
         if not (self._anew and self._serving):
             sequence = (self._inner_out if self._spoken or self._anew else self._inner_in) + 1 & 0xFF
         self._anew = self._spoken = False

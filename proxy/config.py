@@ -21,11 +21,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.clock import NS_PER_SECOND
 from engine.errors import EngineError
-from engine.message_manager import FILTERS_MAX
+from engine.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
 from engine.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
 from proxy.accounts import Account, InvalidPasswordHash
 from proxy.backend_tls import backend_tls_mistake
 from proxy.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
+from proxy.config_words import mistake
 from proxy.rights import InvalidPattern, Right, queue_rights
 
 DEFAULT_FILE = Path("config.yaml")
@@ -236,14 +237,20 @@ class Limits(_Section):
 
     max_connections: int = Field(default=1000, ge=1, le=100_000)
     unauthenticated_connections: int = Field(default=100, ge=1, le=100_000)
+    unauthenticated_per_address: int = Field(default=50, ge=1, le=100_000)
+    connection_errors: int = Field(default=1000, ge=0, le=1_000_000)
     max_user_connections: int = Field(default=0, ge=0, le=100_000)
     login_failures: int = Field(default=100, ge=0, le=1_000_000)
     login_timeout: Seconds = Field(default=10.0, ge=0.1, le=3600)
     idle_timeout: Seconds = Field(default=28800.0, ge=0, le=31_536_000)  # default and most are those of wait_timeout
     max_packet_size: Size = Field(default=64 << 20, ge=64 << 10, le=1 << 30)  # MySQL's own largest is 1 GiB
     lock_wait_timeout: Seconds = Field(default=5.0, ge=0.01, le=3600)
+    statement_time: Seconds = Field(default=60.0, ge=0, le=86_400)
+    idle_transaction: Seconds = Field(default=3.0, ge=0, le=86_400)  # shorter than others wait for their turn to write
     database_work: int = Field(default=8, ge=1, le=1000)
+    transactions_per_account: int = Field(default=500, ge=0, le=100_000)
     filters: int = Field(default=FILTERS_MAX, ge=1, le=1000)
+    filters_per_account: int = Field(default=FILTERS_PER_ACCOUNT_MAX, ge=1, le=1000)
 
 
 class Tls(_Section):
@@ -349,16 +356,24 @@ def load(
         data["backend"] = environment[BACKEND_VARIABLE]
     if PEERS_SECRET_VARIABLE in environment and data.get("peers") is not False:
         _put(data, ["peers", "secret"], environment[PEERS_SECRET_VARIABLE])
-    try:
-        config = Config.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError([_line(found) for found in error.errors(include_input=False, include_url=False)]) from None
-    mistakes: list[str] = []
-    config = config.model_copy(update={"users": _with_secrets(config, environment, mistakes)})
-    mistakes += _contradictions(config)
+    config, mistakes, unusable = _validated(data)
+    config = config.model_copy(update={"users": _with_secrets(config, environment, mistakes, unusable)})
+    # Of a key that has a mistake itself, the default stands in the configuration: it contradicts nothing.
+    mistakes += [found.text for found in _contradictions(config) if not unusable.intersection(found.keys)]
     if mistakes:
         raise ConfigError(mistakes)
     return config
+
+
+def _validated(data: dict[str, Any]) -> tuple[Config, list[str], frozenset[str]]:
+    """The configuration of what can be read, the mistakes in the rest, and the top-level keys of the rest."""
+    try:
+        return Config.model_validate(data), [], frozenset()
+    except ValidationError as error:
+        errors = error.errors(include_input=False, include_url=False)
+    unusable = frozenset(str(found["loc"][0]) for found in errors)
+    rest = {key: value for key, value in data.items() if key not in unusable}
+    return Config.model_validate(rest), [mistake(found, Config) for found in errors], unusable
 
 
 class _Loader(yaml.SafeLoader):
@@ -416,30 +431,14 @@ def _put(data: dict[str, Any], keys: list[str], value: object) -> None:
     data[last] = value
 
 
-def _line(error: Any) -> str:
-    """One mistake as `key.path: what is wrong`."""
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
-    if error["type"] == "extra_forbidden":
-        return f"{path}: unknown key; allowed: {', '.join(_allowed(error['loc'][:-1]))}"
-    if error["type"] == "value_error":
-        return f"{path}: {error['ctx']['error']}"
-    message = str(error["msg"])
-    return f"{path}: {message[:1].lower()}{message[1:]}"
-
-
-def _allowed(section: tuple[int | str, ...]) -> list[str]:
-    models: dict[str, type[BaseModel]] = {"users": User, "tls": Tls, "limits": Limits, "log": Log, "peers": Peering}
-    models["admin"] = Admin
-    model = models[str(section[0])] if section else Config
-    return list(model.model_fields)
-
-
 def password_variable(user: str) -> str:
     """The environment variable that sets this user's password."""
     return PASSWORD_VARIABLE + re.sub(r"\W", "_", user, flags=re.ASCII).upper()
 
 
-def _with_secrets(config: Config, environment: Mapping[str, str], mistakes: list[str]) -> tuple[User, ...]:
+def _with_secrets(
+    config: Config, environment: Mapping[str, str], mistakes: list[str], unusable: frozenset[str]
+) -> tuple[User, ...]:
     """The users with their passwords from the environment."""
     given = {name for name in environment if name.startswith(PASSWORD_VARIABLE)}
     users = list(config.users)
@@ -456,15 +455,34 @@ def _with_secrets(config: Config, environment: Mapping[str, str], mistakes: list
             continue
         secret = {"password": SecretStr(environment[source]), "password_env": None, "password_hash": None}
         users[index] = user.model_copy(update=secret)
-    if config.auth_mode is Auth.PROXY:
+    if config.auth_mode is Auth.PROXY and not unusable.intersection(("users", "auth", "backend")):
         mistakes += [
             f"{name}: no such user; the part after {PASSWORD_VARIABLE} is a user's name" for name in sorted(given)
         ]
     return tuple(users)
 
 
-def _contradictions(config: Config) -> Iterator[str]:
+class _Contradiction(NamedTuple):
+    """What is wrong with the values of several keys, each valid alone. `keys`: top-level ones."""
+
+    keys: tuple[str, ...]
+    text: str
+
+
+def _contradictions(config: Config) -> Iterator[_Contradiction]:
     """What is wrong with values that are each valid alone."""
+    for text in _of_users(config):
+        yield _Contradiction(("users", "auth", "backend", "listen"), text)
+    for text in _tls_mistakes(config.tls):
+        yield _Contradiction(("tls",), text)
+    for text in _of_the_backend(config):
+        yield _Contradiction(("backend", text.partition(":")[0]), text)
+    if config.limits.unauthenticated_connections > config.limits.max_connections:
+        yield _Contradiction(("limits",), "limits.unauthenticated_connections: more than limits.max_connections")
+
+
+def _of_users(config: Config) -> Iterator[str]:
+    """Who may log in, where, and who checks it."""
     names = [user.name for user in config.users]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"users: '{name}' is listed twice"
@@ -486,15 +504,16 @@ def _contradictions(config: Config) -> Iterator[str]:
         for index, user in enumerate(config.users):
             if user.passwordless:
                 yield f"users[{index}]: an empty password is only for a loopback address, not {config.listen}"
-    yield from _tls_mistakes(config.tls)
-    if (mistake := backend_tls_mistake(config.backend)) is not None:
-        yield f"backend: {mistake}"
+
+
+def _of_the_backend(config: Config) -> Iterator[str]:
+    """What does not go with the backend."""
+    if (wrong := backend_tls_mistake(config.backend)) is not None:
+        yield f"backend: {wrong}"
     if config.workers > 1 and config.backend.embedded:
         yield "workers: the embedded backend is served by one process; leave it at 1, or use a mysql backend"
     if config.backend.embedded and (config.peers.listen is not None or config.peers.advertise is not None):
         yield "peers: the embedded backend is served by one proxy; there are no others to be found"
-    if config.limits.unauthenticated_connections > config.limits.max_connections:
-        yield "limits.unauthenticated_connections: more than limits.max_connections"
 
 
 def _tls_mistakes(tls: Tls) -> Iterator[str]:

@@ -34,8 +34,10 @@ from proxy.rebinding import rebind
 from proxy.registry import ProcessInfo
 from proxy.relay import NO, TELL, YES, Verdict
 from proxy.stream import PacketStream
+from proxy.system_database import enter, is_system
 from proxy.upstream import Outcome
 from rewriter.large_text import LargeText
+from rewriter.long_text import LONG_TEXT
 from rewriter.plan import (
     NO_EFFECTS,
     Effects,
@@ -46,7 +48,8 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
-from rewriter.scanner import Concern, transaction_verb
+from rewriter.scanner import Concern, Glance, transaction_verb
+from rewriter.transaction_verbs import verb_of
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +114,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         self._local = LocalStatements(executor)
         self._effects: dict[int, Effects] = {}
         self._uses: dict[int, str] = {}  # prepared USE statements
+        self._settings: dict[int, bytes] = {}  # others after which the statements to come may be read differently
         self._last_prepared: int | None = None
         self._dumping = False
         self._fast_effects = NO_EFFECTS
@@ -129,6 +133,11 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     def __repr__(self) -> str:
         return f"<ClientConnection {self.connection_id} {self.session!r}>"
+
+    @property
+    def user(self) -> str:
+        """Its account."""
+        return self.session.identity.user
 
     def process_info(self) -> ProcessInfo:
         """This connection's line in SHOW PROCESSLIST."""
@@ -184,6 +193,9 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
                     self.stream.goodbye = True
                     return
                 await self._dispatch(payload)
+                if self.executor.excess is not None:
+                    self._end_with(self.executor.excess)
+                    return
                 del payload  # until the next command, which may be in hours, a large one must not be kept
         except (LoginFailed, *_ENDS_WITH_CONNECTION):
             return  # nobody is left to tell, or it has been told
@@ -289,6 +301,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         session = self.session
         if not session.scope.empty or session.notes:
             return NO
+        if command == _QUERY and not session.admin and self.executor.transactions.full(session.identity.user):
+            return NO  # it may be a BEGIN
         if command == _QUERY:
             text = params.query_text(packet[5:], session.identity.capabilities)
             if text is None:
@@ -314,6 +328,17 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         """A command that `may_relay` let through has been answered, and not just as the one before."""
         effects, self._fast_effects = self._fast_effects, NO_EFFECTS
         self.executor.note(outcome, effects)
+        if self.executor.excess is not None:
+            self._killed = True
+            self._end_with(self.executor.excess)
+
+    def _end_with(self, error: ProxyError) -> None:
+        """Hang up on a client at rest; its next read tells it why."""
+        capabilities = self.session.identity.capabilities
+        packet = wire.err_packet(capabilities, error.errno, error.sqlstate, error.message)
+        # Numbered as the answer to a command, for the client reads it as such.
+        self.stream.write_framed(len(packet).to_bytes(3, "little") + b"\x01" + packet)
+        self.stream.close()
 
     # --- text commands
 
@@ -322,10 +347,11 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         self.session.busy(text[:1024].decode(self.session.identity.codec, "replace"))
         if await self.executor.told_notes(text):
             return
+        self._check_begin(text)
         if self.session.rights is not None:
             await self._run_each(text)  # each statement is judged for itself
             return
-        glance = self.executor.planning.scanner.glance(text, self.session.database)
+        glance = await self._glance(text)
         if glance.concern in (Concern.USE, Concern.PLAN):
             await self._run_each(text)
             return
@@ -346,14 +372,30 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             if not await self.executor.run(statement, more=number < len(statements)):
                 return
 
+    async def _glance(self, text: bytes) -> Glance:
+        """A long text is looked at in a thread, so that others have their turn meanwhile."""
+        scanner, database = self.executor.planning.scanner, self.session.database
+        if len(text) <= LONG_TEXT:
+            return scanner.glance(text, database)
+        return await asyncio.to_thread(scanner.glance, text, database)
+
+    def _check_begin(self, text: bytes) -> None:
+        session, transactions = self.session, self.executor.transactions
+        user = session.identity.user
+        if not session.admin and transactions.full(user) and verb_of(text) is TransactionVerb.BEGIN:
+            transactions.check(user)
+
     def _verb(self, text: bytes) -> TransactionVerb | None:
         """Looked up only when the answer matters."""
         return None if self.session.scope.empty else transaction_verb(text)
 
     async def _init_db(self, payload: bytes) -> None:
+        database = payload[1:].decode(self.session.identity.codec, "replace")
+        if is_system(database) and await enter(self.executor) is not None:
+            return
         outcome = await self.executor.forward(payload)
         if outcome.ok:
-            self.session.database = payload[1:].decode(self.session.identity.codec, "replace")
+            self.session.database = database
 
     async def _set_option(self, payload: bytes) -> None:
         """Switches multi-statements on (0) or off (1)."""
@@ -401,6 +443,10 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
             return
         match await self.executor.planned(text):
+            case Passthrough() if glance.concern is Concern.USE:
+                await self._prepare_upstream(payload, _NOT_FAST)
+                if self._last_prepared is not None:
+                    self._settings[self._last_prepared] = text
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
             case Execute(sql, effects):
@@ -428,6 +474,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if payload[0] == Commands.COM_STMT_CLOSE:
             self._effects.pop(number, None)
             self._uses.pop(number, None)
+            self._settings.pop(number, None)
             if number == self._last_prepared:
                 self._last_prepared = None
         if number >= FIRST_LOCAL_ID:
@@ -435,15 +482,19 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             return
         effects = self._effects_of(payload[0], number)
         outcome = await self.executor.forward(payload, effects, effects.transaction)
-        if outcome.ok and number in self._uses and payload[0] == Commands.COM_STMT_EXECUTE:
+        if not outcome.ok or payload[0] not in _EXECUTIONS:
+            return
+        if number in self._uses:
             self.session.database = self._uses[number]
+        elif number in self._settings:
+            self.executor.learn(self._settings[number])
 
     def _statement_number(self, payload: bytes) -> int:
         number = int.from_bytes(payload[1:5], "little")
         return self._last_prepared if number == _LAST_PREPARED and self._last_prepared is not None else number
 
     def _effects_of(self, command: int, number: int) -> Effects:
-        if command not in _EXECUTIONS or number in self._uses:
+        if command not in _EXECUTIONS or number in self._uses or number in self._settings:
             return NO_EFFECTS
         return self._effects.get(number, NO_EFFECTS)
 
@@ -451,4 +502,5 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         self._last_prepared = None
         self._effects.clear()
         self._uses.clear()
+        self._settings.clear()
         await self._local.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,15 @@ from engine.engine import Engine
 from engine.errors import BackendError
 from engine.sql_store import Define, SqlMessageStore
 from proxy.answers import AnswerWriter
-from proxy.auth import EmbeddedIdentities, authenticate_embedded, change_user_embedded, only_database
+from proxy.auth import EmbeddedIdentities, authenticate_embedded, change_user_embedded, database_of, only_database
 from proxy.capabilities import FOUND_ROWS, INTERACTIVE
 from proxy.client_tls import ClientTls
 from proxy.config import Config
 from proxy.configured_accounts import configured_accounts, configured_rights
 from proxy.connection import ClientConnection
+from proxy.embedded.bounds import UNBOUNDED, Bounds
 from proxy.embedded.client_text import charset_of
-from proxy.embedded.filters import embedded_condition
+from proxy.embedded.filters import check_stream, embedded_condition
 from proxy.embedded.results import OkResult
 from proxy.embedded.session import EmbeddedSession
 from proxy.embedded.shared import Shared
@@ -35,10 +37,14 @@ from proxy.login_packets import Credentials
 from proxy.registry import ConnectionRegistry
 from proxy.session import ClientSession
 from proxy.stream import PacketStream
+from proxy.system_database import STANDS_IN, is_system
 from rewriter.errors import RewriteError
+from rewriter.names import SYSTEM_DATABASE
 
 EMBEDDED_VERSION = "8.0.40-queuegate"
 """What the embedded backend calls itself: the MySQL version whose dialect and answers it follows."""
+
+_SWITCH_SECONDS = 0.001
 
 EMBEDDED_DATABASE = "main"
 """The one database there is, and the current one of a client that names none."""
@@ -54,6 +60,8 @@ async def embedded_backend(
         EngineError: it cannot be opened, or another process has it open.
         OSError: its folder cannot be made.
     """
+    # Statements' threads give way to the event loop so often. Python's own 5 ms would be waited for at every turn.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     # One folder at most: a longer path that is not there is likelier a typing error than a wish.
     await asyncio.to_thread(Path(config.backend.path).parent.mkdir, exist_ok=True)
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
@@ -94,10 +102,17 @@ def _definer(database: SqliteDatabase) -> Define:
     return define
 
 
+async def _enter(session: ClientSession, embedded: EmbeddedSession, login: LoginResult) -> None:
+    """A client may begin in the database of the system tables."""
+    if is_system(login.database):
+        await embedded.use(STANDS_IN)
+        session.database, session.stands_in = SYSTEM_DATABASE, True
+
+
 class EmbeddedGateway:
     """Clients of the embedded backend."""
 
-    traits = BackendTraits(accounts=False, condition=embedded_condition)
+    traits = BackendTraits(accounts=False, condition=embedded_condition, check_stream=check_stream)
 
     def __init__(
         self,
@@ -115,6 +130,7 @@ class EmbeddedGateway:
         self._rights = configured_rights(config)
         self._login_timeout = config.limits.login_timeout
         self._client_tls = client_tls
+        self._bounds = Bounds(config.limits.statement_time, config.limits.idle_transaction)
         # A year is the longest that the variables can say; who wants no limit will not notice it.
         idle = max(int(config.limits.idle_timeout), 1) if config.limits.idle_timeout else IDLE_MAX
         Shared.of(database).global_variables.update(wait_timeout=idle, interactive_timeout=idle)
@@ -135,8 +151,10 @@ class EmbeddedGateway:
 
     async def _check(self, credentials: Credentials) -> None:
         """What a client asks for besides: the one database, and a character set in which its SQL can be judged."""
-        await only_database(EMBEDDED_DATABASE)(credentials)
-        if self._rights[user_of(credentials)].queues is not None:
+        limited = self._rights[user_of(credentials)].queues is not None
+        if limited or not is_system(database_of(credentials)):
+            await only_database(EMBEDDED_DATABASE)(credentials)
+        if limited:
             check_charset(charset_of(credentials.charset))
 
     async def _open(self, stream: PacketStream, login: LoginResult, admit: Admit) -> Opened:
@@ -144,6 +162,7 @@ class EmbeddedGateway:
         embedded = self._session(login, stream)
         upstream = EmbeddedUpstream(embedded, writer)
         session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, EMBEDDED_DATABASE)
+        await _enter(session, embedded, login)
         await self._prepare(session, upstream)
         engine: Engine | None = None
 
@@ -158,8 +177,10 @@ class EmbeddedGateway:
                 login_timeout=self._login_timeout,
                 admit=admit,
             )
-            await upstream.replace_session(self._session(login, stream))
+            renewed = self._session(login, stream)
+            await upstream.replace_session(renewed)
             session.became(identity_of(login, stream), EMBEDDED_DATABASE)
+            await _enter(session, renewed, login)
             await self._prepare(session, upstream)
             if engine is not None:
                 limit(session, upstream, self._rights[login.user], engine, resets_modes=True)
@@ -169,7 +190,14 @@ class EmbeddedGateway:
             engine = connection.executor.engine
             limit(session, upstream, self._rights[login.user], engine, resets_modes=True)
 
-        return Opened(session, change_user, attach, upstream.interrupt, lambda: upstream.session.idle_seconds)
+        return Opened(
+            session,
+            change_user,
+            attach,
+            upstream.interrupt,
+            lambda: upstream.session.idle_seconds,
+            lambda: upstream.session.idle_words,
+        )
 
     async def _prepare(self, session: ClientSession, upstream: EmbeddedUpstream) -> None:
         """The global sql_mode may be one in which SQL reads otherwise than it is judged."""
@@ -177,6 +205,7 @@ class EmbeddedGateway:
             await read_plainly(upstream)
 
     def _session(self, login: LoginResult, stream: PacketStream) -> EmbeddedSession:
+        rights = self._rights[login.user]
         return EmbeddedSession(
             self._database,
             connection_id=login.connection_id,
@@ -187,4 +216,6 @@ class EmbeddedGateway:
             server_version=EMBEDDED_VERSION,
             process_list=self._registry.processes,
             charset=charset_of(login.charset),
+            port=stream.sockname[1] if len(stream.sockname) > 1 else 0,
+            bounds=UNBOUNDED if rights.queues is None or rights.admin else self._bounds,
         )

@@ -6,6 +6,7 @@ session calls, results to packets, prepared statements and their cursors. Never 
 
 from __future__ import annotations
 
+import codecs
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,9 @@ from engine.errors import EngineError
 from engine.model import ColumnMeta, quoted
 from proxy import params, wire
 from proxy.answers import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
+from proxy.capabilities import BACKSLASH_IN_CHARACTERS
 from proxy.embedded.session import EmbeddedSession, OkResult, RowsResult
+from proxy.embedded.variables import NO_BACKSLASH_ESCAPES
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.large_command import LargeCommand
 from proxy.packet_writer import FLUSH_BYTES
@@ -27,6 +30,7 @@ from rewriter.scanner import split_statements
 
 STATEMENTS_MAX = 16_382  # MySQL's own default for max_prepared_stmt_count, there for all sessions together
 LONG_DATA_MAX_BYTES = 64 << 20  # as much as the largest packet we take
+_DECODE_STRIDE = 1 << 20  # bytes decoded in one call
 _COLLECT_ROWS_MAX = 100_000  # SHOW statements that the proxy edits; beyond it something is wrong
 
 Values = tuple[object, ...]
@@ -177,7 +181,7 @@ class EmbeddedUpstream:
     # --- text protocol
 
     async def _query(self, body: bytes, hold: bool) -> Outcome:
-        texts = split_statements(body)
+        texts = await self.session.aside(len(body), lambda: self._split(body))
         if not texts:
             raise ProxyError(1065, "Query was empty")
         if len(texts) > 1 and not self._writer.capabilities & wire.MULTI_STATEMENTS:
@@ -186,8 +190,17 @@ class EmbeddedUpstream:
         outcome = Outcome(status=self.status)
         for number, text in enumerate(texts, 1):
             self._writer.more = more_after or number < len(texts)
-            outcome = await self._run(self._decode(text), hold)
+            outcome = await self._run(await self._read(text), hold)
         return outcome
+
+    def _split(self, text: bytes) -> list[bytes]:
+        """The statements of a text, each where the client ended it: by characters where bytes do not tell. Each is read
+        when its turn comes, for one before it may be SET NAMES."""
+        escapes, codec = not self.status & NO_BACKSLASH_ESCAPES, self.session.text.reads
+        if codec not in BACKSLASH_IN_CHARACTERS:
+            return split_statements(text, backslash_escapes=escapes)
+        pieces = split_statements(self._decode(text).encode("utf-8", "surrogatepass"), backslash_escapes=escapes)
+        return [piece.decode("utf-8", "surrogatepass").encode(codec, "surrogateescape") for piece in pieces]
 
     async def _run(self, sql: str, hold: bool) -> Outcome:
         result = await self.session.execute(sql)
@@ -239,9 +252,18 @@ class EmbeddedUpstream:
         self._writer.status = self.session.status
         await self._writer.end_of_rows(warnings=result.warnings)
 
+    async def _read(self, text: bytes) -> str:
+        """As `_decode`; a long text is read where it keeps nobody waiting."""
+        return await self.session.aside(len(text), lambda: self._decode(text))
+
     def _decode(self, text: bytes) -> str:
         """Bytes that are no characters are carried as surrogates: inside a string literal they are a blob's."""
-        return text.decode(self.session.text.reads, "surrogateescape")
+        encoding = self.session.text.reads
+        if len(text) <= _DECODE_STRIDE:
+            return text.decode(encoding, "surrogateescape")
+        decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
+        pieces = [text[start : start + _DECODE_STRIDE] for start in range(0, len(text), _DECODE_STRIDE)]
+        return "".join([decoder.decode(piece) for piece in pieces] + [decoder.decode(b"", True)])
 
     # --- simple commands
 
@@ -291,8 +313,8 @@ class EmbeddedUpstream:
     async def _prepare(self, body: bytes, hold: bool) -> Outcome:
         if len(self._statements) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
-        sql = self._decode(body)
-        statements = split_statements(body)
+        sql = await self._read(body)
+        statements = await self.session.aside(len(body), lambda: self._split(body))
         if not statements:
             raise ProxyError(1065, "Query was empty")
         if len(statements) > 1:

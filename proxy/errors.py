@@ -37,6 +37,7 @@ SQLSTATES: Mapping[int, str] = {
     1159: "08S01",  # ER_NET_READ_INTERRUPTED
     1203: "42000",  # ER_TOO_MANY_USER_CONNECTIONS
     1210: "HY000",  # ER_WRONG_ARGUMENTS
+    1218: "08S01",  # ER_CONNECT_TO_MASTER: a server that does not reach the server after it
     1235: "42000",  # ER_NOT_SUPPORTED_YET
     1243: "HY000",  # ER_UNKNOWN_STMT_HANDLER
     1251: "08004",  # ER_NOT_SUPPORTED_AUTH_MODE
@@ -49,15 +50,23 @@ SQLSTATES: Mapping[int, str] = {
     1366: "HY000",  # ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
     1421: "HY000",  # ER_STMT_HAS_NO_OPEN_CURSOR
     1461: "42000",  # ER_MAX_PREPARED_STMT_COUNT_REACHED
+    1637: "HY000",  # ER_TOO_MANY_CONCURRENT_TRXS
     1698: "28000",  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR
     1835: "HY000",  # ER_MALFORMED_PACKET
     3024: "HY000",  # ER_QUERY_TIMEOUT
     3159: "HY000",  # ER_SECURE_TRANSPORT_REQUIRED
     4031: "HY000",  # ER_CLIENT_INTERACTION_TIMEOUT
-    2003: "08S01",  # CR_CONN_HOST_ERROR, a client's number: what the proxy says as the database's client
-    2013: "08S01",  # CR_SERVER_LOST, likewise
 }
 """SQLSTATE of each error number; names from MySQL's server error reference."""
+
+UNREACHABLE = 1218
+_CLIENTS_OWN = range(2000, 3000)
+
+
+def server_number(errno: int) -> int:
+    """The number that a client is sent. 2000 to 2999 are client libraries' own: libmariadb takes an ERR packet that has
+    one for a malformed packet (2027). A driver of ours says such a number where it has lost the database."""
+    return UNREACHABLE if errno in _CLIENTS_OWN else errno
 
 
 def sqlstate_of(errno: int) -> str:
@@ -131,19 +140,20 @@ class BackendLost(ProxyError):
 
 
 class SessionLost(BackendLost):
-    """The line broke and the client's session with it: what a client library says itself when its server goes, by which
-    drivers and pools know that the connection is of no more use. Whether the command took effect is unknown."""
+    """The line broke and the client's session with it. No client is sent this: its connection is closed, as the server
+    itself would have done, by which drivers and pools know that it is of no more use. The number is the one that a
+    client library says then. Whether the command took effect is unknown."""
 
     def __init__(self, reason: str) -> None:
-        ProxyError.__init__(self, 2013, f"Lost connection to MySQL server during query ({reason})")
+        ProxyError.__init__(self, 2013, f"Lost connection to MySQL server during query ({reason})", "08S01")
         self.reason = reason
 
 
 class CannotConnect(BackendLost):
-    """The database did not answer: what a client library says itself when there is no server."""
+    """The database did not answer."""
 
     def __init__(self, where: str, reason: str) -> None:
-        ProxyError.__init__(self, 2003, f"Can't connect to MySQL server on '{where}' ({reason})")
+        ProxyError.__init__(self, UNREACHABLE, f"Can't connect to MySQL server on '{where}' ({reason})")
         self.reason = f"{where}: {reason}"
 
 
@@ -151,7 +161,9 @@ class BackendUnreachable(ProxyError):
     """There is no line to be had: nothing of the statement was carried out, and the client's session goes on."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(2003, f"Can't connect to the database ({reason}); nothing was executed, this session goes on")
+        super().__init__(
+            UNREACHABLE, f"Can't connect to the database ({reason}); nothing was executed, this session goes on"
+        )
 
 
 class BackendRefused(ProxyError):
@@ -169,12 +181,12 @@ class RefusedByServer(LoginFailed):
 
 
 class InternalFault(ProxyError):
-    """A defect of the proxy itself, which its log describes."""
+    """A defect of the proxy itself, which its log describes. The connection ends, which the SQLSTATE tells pools."""
 
     fatal = True
 
     def __init__(self) -> None:
-        super().__init__(1105, "Internal error of the proxy; its log says more")
+        super().__init__(1105, "Internal error of the proxy; its log says more", "08S01")
 
 
 class StreamClosed(ConnectionClosed):  # type: ignore[misc]  # no type information, as above

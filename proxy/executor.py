@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -17,9 +17,10 @@ from engine.engine import Engine
 from engine.errors import BackendError, EngineError, NotAQueue, QueueNotFound
 from engine.model import ColumnMeta, QueueName
 from proxy import params, wire
-from proxy.capabilities import encoding_named
+from proxy.capabilities import BACKSLASH_IN_CHARACTERS, encoding_named
+from proxy.concealing import concealed_text, concealed_warning
 from proxy.dead_letters import Redriving
-from proxy.errors import ProxyError
+from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.filters import MakeCondition
 from proxy.groups import Done, GroupedStatements
 from proxy.guard import check_plan, check_sees, judge_grouped
@@ -31,6 +32,7 @@ from proxy.planning import Planning
 from proxy.receiving import Receiving
 from proxy.removal import check_removal
 from proxy.session import ClientSession
+from proxy.shares.transactions import OpenTransactions, SessionTransactions
 from proxy.show import (
     PROCESSES_COLUMNS,
     QUEUES_COLUMNS,
@@ -40,13 +42,13 @@ from proxy.show import (
     queue_rows,
     text_column,
 )
-from proxy.upstream import Collected, Outcome, collected
+from proxy.system_database import database_told, enter, is_system
+from proxy.upstream import Collected, Outcome, collected, encoded
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
-from rewriter.lexical import begins_alter_queue, leading_verb
+from rewriter.lexical import defines_queue, leading_verb
 from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import (
     NO_EFFECTS,
-    DescribeSystem,
     Effects,
     EndInGroup,
     Execute,
@@ -66,33 +68,35 @@ from rewriter.plan import (
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
-    ShowSystemTables,
+    ShowSystem,
     Subscribe,
     TransactionVerb,
     UseDatabase,
 )
 from rewriter.scanner import split_statements
-from rewriter.schema_ddl import show_create_queue
+from rewriter.schema_ddl import back_quoted, show_create_queue
 
 log = logging.getLogger(__name__)
 
-# In these charsets the byte of a backslash may be half a character, so bytes alone do not tell where a string ends.
-_BACKSLASH_IN_CHARACTERS = frozenset(("gbk", "gb18030", "big5", "sjis", "shift_jis", "cp932"))
 _KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
+_DENIED = frozenset((1044, 1142, 1143))
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
+_OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
 ClientFault = (EngineError, RewriteError, ProxyError)
 
 
 @dataclass(frozen=True, slots=True)
 class BackendTraits:
     """What differs between backends for the executor. `accounts`: the database knows the client and its rights.
-    `lines`: it knows lines of ours, which all have the backend's own account. `condition`: makes a stream's WHERE."""
+    `lines`: it knows lines of ours, which all have the backend's own account. `condition`: makes a stream's WHERE.
+    `check_stream`: refuses a stream in a state of the session in which nothing could be delivered."""
 
     accounts: bool
     condition: MakeCondition
     lines: bool = False
+    check_stream: Callable[[ClientSession], None] | None = None
 
 
 class Executor:
@@ -107,7 +111,11 @@ class Executor:
         traits: BackendTraits,
         *,
         allow_drop_table: bool = False,
+        transactions: OpenTransactions | None = None,
     ) -> None:
+        self.transactions = SessionTransactions(transactions or OpenTransactions(0))
+        self.excess: ProxyError | None = None
+        """Why the session must end: it has begun one transaction too many."""
         self.session = session
         self.engine = engine
         self.planning = planning
@@ -144,10 +152,12 @@ class Executor:
     async def _found(self, text: bytes) -> Plan:
         if leading_verb(text)[0] not in _UNSETTLING:
             await self.settle(text)
-        if begins_alter_queue(text):
-            await self.engine.refresh_catalog()  # it changes what another proxy may have changed a moment ago
+        if defines_queue(text):
+            await (
+                self.engine.refresh_catalog()
+            )  # another proxy, or somebody around it, may have changed it a moment ago
         try:
-            return self.plan(text)
+            return await self._judged(text)
         except UnknownQueue as error:
             if error.queue is not None:
                 check_sees(self.session, error.queue)
@@ -161,6 +171,36 @@ class Executor:
             return self.plan(text)
         except UnknownQueue:
             raise NotAQueue(f"'{queue.table}' is not a queue") from None
+
+    async def _judged(self, text: bytes) -> Plan:
+        """The plan. What is wrong with a statement on a queue is told to none who may not know of that queue: to them
+        it is a queue that does not exist, or whatever the database says of a table that they have no right to."""
+        try:
+            return self.plan(text)
+        except UnknownQueue as error:
+            if self.session.rights is None and self.traits.accounts:
+                await self._check_denied(error.queue)
+            raise
+        except (EngineError, RewriteError):
+            if self.session.rights is not None or not self.traits.accounts:
+                raise
+            if not self.planning.scanner.names_queue(text):
+                raise
+            sees = await self._looking.sees()
+            try:
+                context = PlanContext(self.session.database, sql_modes=self.sql_modes())
+                return self.planning.planner_of(sees).plan(self.decode(text), context)
+            except UnknownQueue as error:
+                await self._check_denied(error.queue)
+                raise
+
+    async def _check_denied(self, queue: QueueName | None) -> None:
+        """Raises what the database says of a table to which the client has no right, be it there or not."""
+        if queue is None:
+            return
+        probe = await self.session.upstream.collect(f"UPDATE {queue.sql} SET time_next = 0 WHERE 1 = 0")
+        if isinstance(probe, Outcome) and probe.errno in _DENIED:
+            raise probe.failure()
 
     def sql_modes(self) -> frozenset[str]:
         """The session's, those that say how texts are to be read."""
@@ -177,7 +217,7 @@ class Executor:
     @property
     def splittable(self) -> bool:
         """Whether the bytes of a text tell where its statements end."""
-        return self.session.identity.codec not in _BACKSLASH_IN_CHARACTERS
+        return self.session.identity.codec not in BACKSLASH_IN_CHARACTERS
 
     def split(self, text: bytes) -> list[bytes]:
         """The statements of a text, where the client may send several; a text that cannot be split safely is one."""
@@ -190,8 +230,8 @@ class Executor:
         return text.decode(self.session.identity.codec, "surrogateescape")
 
     def encode(self, sql: str) -> bytes:
-        """The inverse of `decode`."""
-        return sql.encode(self.session.identity.codec, "surrogateescape")
+        """The inverse of `decode`. Raises BackendError: a name has no form in the client's character set."""
+        return encoded(sql, self.session.identity.codec)
 
     async def run(self, text: bytes, *, more: bool = False) -> bool:
         """Plan and run one statement of a text command; False once an error has ended the command."""
@@ -209,7 +249,7 @@ class Executor:
             case Passthrough(effects):
                 outcome = await self.forward(self.query(text), effects, effects.transaction, more=more)
                 if outcome.ok:
-                    self._learn(text)
+                    self.learn(text)
                 return outcome
             case Execute():
                 return await self.execute(plan, more=more)
@@ -231,12 +271,11 @@ class Executor:
                 return await Receiving(self).run(plan)
             case ReadSystem(pieces):
                 return await self.forward(self.query(self.encode(await self._looking.rendered(pieces))), more=more)
-            case DescribeSystem() | ShowSystemTables() if await self._looking.real_database():
+            case ShowSystem() if await self._looking.real_database():
                 return await self.forward(self.query(text), more=more)
             case (
                 NoOperation()
-                | DescribeSystem()
-                | ShowSystemTables()
+                | ShowSystem()
                 | ShowQueues()
                 | ShowQueueStatus()
                 | ShowSubscriptions()
@@ -341,6 +380,8 @@ class Executor:
         try:
             done = await (grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan))
         except BackendError as error:
+            if error.errno in _DENIED and not (await self._looking.sees())(plan.group.queue):
+                await self._check_denied(plan.group.queue)
             self.note(Outcome.of(error), plan.effects)
             raise
         self.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
@@ -350,8 +391,10 @@ class Executor:
         """After an answer: keep the status flags and tell the engine of a transaction that has ended."""
         session = self.session
         session.writer.status = session.upstream.status
+        in_transaction, user = session.in_transaction, session.identity.user
+        self.excess = self.transactions.follow(user, in_transaction, free=session.admin) or self.excess
         report = session.scope.record(
-            effects, verb, ok=outcome.ok, in_transaction=session.in_transaction, affected=outcome.affected_rows
+            effects, verb, ok=outcome.ok, in_transaction=in_transaction, affected=outcome.affected_rows
         )
         if report:
             self.engine.committed(report)
@@ -361,7 +404,7 @@ class Executor:
             await self.engine.catalog_changed()
         except BackendError as error:
             # The statement itself succeeded; the periodic look will find the change.
-            log.warning("catalog not refreshed after DDL: %s", error.message)
+            log.warning("catalog not refreshed after DDL: %s", error)
 
     # --- the proxy's own answers
 
@@ -379,11 +422,9 @@ class Executor:
                 self.session.notes = (("Note", errno, note),)
                 return (), ()
             case ShowQueues(database, like):
-                rights = self.session.rights
-                statuses = await self.peers.queue_statuses()
-                sees = None if rights is None else rights.sees
+                statuses, sees = await self.peers.queue_statuses(), await self._looking.sees()
                 return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
-            case ShowQueueStatus() | ShowSubscriptions() | ExplainDelivery() | DescribeSystem() | ShowSystemTables():
+            case ShowQueueStatus() | ShowSubscriptions() | ExplainDelivery() | ShowSystem():
                 return await self._looking.answer(plan)
             case ReadSystem(pieces):
                 listed = await self._collect(await self._looking.rendered(pieces))
@@ -412,19 +453,29 @@ class Executor:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
         listed = await self._collect(f"SHOW CREATE TABLE {queue.sql}")
         _, definition = listed.row(2)
-        text = show_create_queue((definition or b"").decode("utf-8", "replace"), spec)
+        escapes = not self.session.no_backslash_escapes
+        told = (definition or b"").decode("utf-8", "replace")
+        if "ANSI_QUOTES" in self.sql_modes():
+            told = back_quoted(told, backslash_escapes=escapes)
+        text = show_create_queue(told, spec, backslash_escapes=escapes)
         return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), text.encode())]
 
     async def _collect(self, sql: str) -> Collected:
         return await collected(self.session.upstream, sql)
 
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
+        if is_system(database) and (entered := await enter(self)) is not None:
+            return entered
         outcome = await self.forward(self.query(text), more=more)
         if outcome.ok:
             self.session.database = database
         return outcome
 
-    def _learn(self, text: bytes) -> None:
+    async def real_system_database(self) -> bool:
+        """Whether the server has a database called as that of the system tables."""
+        return await self._looking.real_database()
+
+    def learn(self, text: bytes) -> None:
         """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
         session = self.session
         verb, _ = leading_verb(text)
@@ -456,7 +507,7 @@ class Executor:
         charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
         self._recode(charset)
         session.sql_modes = frozenset(modes.split(","))
-        session.database, session.unsettled = database or None, False
+        session.database, session.unsettled = database_told(session, database), False
 
     async def told_notes(self, text: bytes) -> bool:
         """Answer SHOW WARNINGS after a statement of our own; any other statement forgets its notes."""
@@ -464,9 +515,9 @@ class Executor:
         if not notes or _SHOW_WARNINGS.fullmatch(text) is None:
             return False
         self.session.notes = notes
-        await self.session.writer.result(
-            WARNINGS_COLUMNS, [(level.encode(), b"%d" % errno, text.encode()) for level, errno, text in notes]
-        )
+        rows = [(level.encode(), b"%d" % errno, text.encode()) for level, errno, text in notes]
+        shown = rows if self.session.rights is None else [concealed_warning(row) for row in rows]
+        await self.session.writer.result(WARNINGS_COLUMNS, shown)
         return True
 
     # --- errors
@@ -477,4 +528,7 @@ class Executor:
     async def fail(self, error: EngineError | RewriteError | ProxyError) -> None:
         """Tell the client what was wrong."""
         self.session.writer.status = self.session.upstream.status
-        await self.session.writer.error(error.errno, error.sqlstate, error.message)
+        message = error.message
+        if self.session.rights is not None and isinstance(error, _OF_THE_DATABASE):
+            message = concealed_text(error.errno, message)
+        await self.session.writer.error(error.errno, error.sqlstate, message)

@@ -119,10 +119,15 @@ def _table_metrics(facts: Facts) -> Iterator[Metric]:
         "queuegate_queue_counted", "1: counted exactly; 0: there are more; -1: not counted.", labels=_QUEUE
     )
     paused = GaugeMetricFamily("queuegate_queue_paused", "1 while the queue is paused.", labels=_QUEUE)
+    dead_letters = GaugeMetricFamily(
+        "queuegate_queue_is_dead_letter_queue", "1 where the queue holds the dead letters of another.", labels=_QUEUE
+    )
+    targets = {target.name for queue in facts.catalog if (target := dead_letter_queue(queue, facts.catalog))}
     for queue in facts.catalog:
         labels = (queue.name.database, queue.name.table)
         census = facts.surveys.get(queue.name, Survey(None)).census
         paused.add_metric(labels, int(queue.options.paused))
+        dead_letters.add_metric(labels, int(queue.options.dead_letter_of is not None or queue.name in targets))
         counted.add_metric(labels, -1 if census is None else int(not census.bounded))
         if census is None:
             continue
@@ -132,7 +137,7 @@ def _table_metrics(facts: Facts) -> Iterator[Metric]:
         buried = None if target is None else facts.surveys.get(target.name, Survey(None)).census
         messages.add_metric((*labels, "dead"), buried.unacked if buried is not None else 0)
         age.add_metric(labels, census.oldest_ready_age or 0)
-    yield from (messages, age, counted, paused)
+    yield from (messages, age, counted, paused, dead_letters)
 
 
 def _queue_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:

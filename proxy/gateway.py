@@ -33,7 +33,8 @@ class Opened:
 
     `change_user` carries out a COM_CHANGE_USER, or raises LoginFailed once the client has been told. `attach` is called
     with the connection that will serve the session. `interrupt` stops a running statement, where that is ours to do.
-    `idle_seconds`: how long the client may rest, where the session itself can say so.
+    `idle_seconds`: how long the client may rest, where the session itself can say so. `idle_words`: what it is told
+    when that was too long, where that is not the usual.
     """
 
     session: ClientSession
@@ -41,6 +42,7 @@ class Opened:
     attach: Callable[[ClientConnection], None]
     interrupt: Callable[[], None] | None = None
     idle_seconds: Callable[[], float] | None = None
+    idle_words: Callable[[], str | None] | None = None
 
 
 class Gateway(Protocol):
@@ -94,13 +96,13 @@ class RelayGateway:
             raise
         writer = AnswerWriter(stream, login.capabilities)
         session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, login.database)
-        session.admin = login.user == "root"
+        session.admin, session.stands_in = login.user == "root", login.stands_in
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
             login = await upstream.change_user(payload, login, admit)
             session.became(identity_of(login, stream), login.database)
-            session.admin = login.user == "root"
+            session.admin, session.stands_in = login.user == "root", login.stands_in
 
         def attach(connection: ClientConnection) -> None:
             def lost(outcome: Outcome) -> None:

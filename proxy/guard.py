@@ -7,6 +7,8 @@ Rules:
 - The database is sent one statement at a time, without the capability of several in one text, and with an sql_mode in
   which quotes and backslashes mean what they mean here. Executable comments and hints are not read, so none passes.
 - Names are compared exactly: where a server tells `Orders` from `orders`, so must we.
+- What the client asks of itself and of the server is changed on its way, so that it sees its own account, and of the
+  variables those that it may ask for; the texts of warnings and errors are sent without accounts and files.
 - A prepared statement is judged when it is prepared, and again by name at each execution.
 
 What the proxy answers itself is judged as a plan (`check_plan`), and by the executor, which knows the queues.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import assert_never
 
 from mysql_mimic.types import Commands
@@ -25,6 +28,7 @@ from engine.errors import QueueNotFound, UnknownColumn
 from engine.model import QueueName, QueueSpec
 from proxy import params
 from proxy.answer import BULK_EXECUTE
+from proxy.concealing import concealed_warning
 from proxy.errors import ProxyError
 from proxy.large_command import LargeCommand
 from proxy.rights import AccountRights, QueueRights, Right
@@ -37,12 +41,13 @@ from rewriter.limited import (
     QueueStatement,
     SessionSettings,
     Setting,
+    Shown,
     TransactionStep,
     Use,
     read,
 )
+from rewriter.limited_questions import with_asked_variables, with_own_account
 from rewriter.plan import (
-    DescribeSystem,
     EndInGroup,
     Execute,
     ExecuteCounting,
@@ -60,11 +65,11 @@ from rewriter.plan import (
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
-    ShowSystemTables,
+    ShowSystem,
     Subscribe,
     UseDatabase,
 )
-from rewriter.session_variables import ASKED, HARMLESS, modes_without_reading_otherwise, reads_otherwise
+from rewriter.session_variables import ASKED, HARMLESS, UNTOLD, modes_without_reading_otherwise, reads_otherwise
 from rewriter.strict_reader import SAFE_CHARSETS
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
@@ -119,7 +124,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             check_sees(session, queue)
         case NoOperation() | Redrive():
             raise denied(session, "Statement", _MAY)
-        case ReadSystem() | DescribeSystem() | ShowSystemTables():
+        case ReadSystem() | ShowSystem():
             raise denied(session, "SELECT", _MAY)
         case ExplainDelivery(queue):
             check_sees(session, queue)
@@ -191,6 +196,16 @@ def limit(
         session.upstream = GuardedUpstream(upstream, session, account.queues, find, resets_modes=resets_modes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What goes to the database; of a statement on a queue, what is judged again when it is executed; whether it is
+    SHOW WARNINGS or SHOW ERRORS, which is answered here."""
+
+    text: bytes
+    again: QueueStatement | None = None
+    warnings: bool = False
+
+
 class GuardedUpstream:
     """See the module. An Upstream before another; `find` looks a queue up."""
 
@@ -204,6 +219,11 @@ class GuardedUpstream:
         self._resets_modes = resets_modes
         self._prepared: dict[int, QueueStatement | None] = {}
         self._last_prepared = 0
+
+    @property
+    def behind(self) -> Upstream:
+        """The upstream that is guarded, for what the proxy itself asks of it."""
+        return self._behind
 
     @property
     def status(self) -> int:
@@ -229,8 +249,13 @@ class GuardedUpstream:
         if command == Commands.COM_STMT_PREPARE:
             return await self._prepare(payload, more=more, hold=hold)
         if command == Commands.COM_QUERY:
-            text = params.query_text(payload[1:], self._session.identity.capabilities)
-            await self._judge(b"" if text is None else text)
+            capabilities = self._session.identity.capabilities
+            text = params.query_text(payload[1:], capabilities)
+            judged = await self._judge(b"" if text is None else text)
+            if judged.warnings:
+                return await self._tell_warnings(judged.text)
+            if judged.text is not text:
+                payload = params.query_payload(judged.text, capabilities)
         elif command in _EXECUTIONS:
             await self._judge_again(payload)
         elif command == Commands.COM_STMT_CLOSE:
@@ -267,11 +292,13 @@ class GuardedUpstream:
     async def _prepare(self, payload: bytes, *, more: bool, hold: bool) -> Outcome:
         if len(self._prepared) >= STATEMENTS_MAX:
             raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
-        statement = await self._judge(payload[1:])
-        outcome = await self._behind.command(payload, more=more, hold=hold)
+        judged = await self._judge(payload[1:])
+        if judged.warnings:
+            raise ProxyError(1295, "SHOW WARNINGS and SHOW ERRORS are not prepared for this account; send the text")
+        outcome = await self._behind.command(payload[:1] + judged.text, more=more, hold=hold)
         if outcome.ok:
             self._last_prepared = outcome.statement_id
-            self._prepared[outcome.statement_id] = statement
+            self._prepared[outcome.statement_id] = judged.again
         return outcome
 
     def _number(self, payload: bytes) -> int:
@@ -292,14 +319,31 @@ class GuardedUpstream:
         """Raises ProxyError unless the account may have the database run this text."""
         await self._judge(text)
 
-    async def _judge(self, text: bytes) -> QueueStatement | None:
-        """What is to be judged again when it is executed; raises where it may not be."""
+    async def _judge(self, text: bytes) -> _Judged:
+        """What the database may have in place of a statement; raises where the account may not run it."""
         statement = read(text) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(read, text)
         self._check(statement)
         if isinstance(statement, QueueStatement):
             await self._check_queue(statement)
-            return statement
-        return None
+            return _Judged(text, statement)
+        if not isinstance(statement, Question):
+            return _Judged(text)
+        changed: bytes | None = text
+        if statement.shows is Shown.VARIABLES:
+            changed = with_asked_variables(text)
+        elif statement.account or not statement.variables.isdisjoint(UNTOLD):
+            changed = with_own_account(text, self._session.identity.account)
+        if changed is None:
+            raise denied(self._session, "Statement", _MAY)
+        return _Judged(changed, warnings=statement.shows is Shown.WARNINGS)
+
+    async def _tell_warnings(self, text: bytes) -> Outcome:
+        """Answer SHOW WARNINGS or SHOW ERRORS."""
+        listed = await collected(self._behind, text.decode(self._session.identity.codec, "surrogateescape"))
+        writer = self._session.writer
+        writer.status = self._behind.status
+        await writer.result(listed.columns, [concealed_warning(row) for row in listed.rows])
+        return Outcome(status=self._behind.status)
 
     def _check(self, statement: Limited | None) -> None:
         match statement:
@@ -320,6 +364,8 @@ class GuardedUpstream:
         variable, value = setting.variable, setting.value
         if variable not in HARMLESS:
             raise denied(self._session, f"SET of {variable}", _MAY)
+        for read_one in sorted(setting.reads - (ASKED - UNTOLD)):
+            raise denied(self._session, f"SET by @@{read_one}", _MAY)
         if variable == "sql_mode" and (
             setting.computed or setting.default or value is None or value[:1].isdigit() or reads_otherwise(value)
         ):

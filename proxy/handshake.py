@@ -46,6 +46,7 @@ from proxy.login_packets import (
     wants_tls,
 )
 from proxy.stream import PacketStream
+from proxy.system_database import STANDS_IN, is_system
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ class LoginResult:
     connect_attrs: Mapping[str, str] = field(default_factory=dict)
     status: int = 0
     nonce: bytes = b""
+    stands_in: bool = False
+    """Whether its database is that of the system tables, which the server does not have."""
 
     @property
     def encoding(self) -> str:
@@ -193,12 +196,13 @@ async def _log_in(
         await link.start_tls(encrypt.context, encrypt.server_hostname)
     exchange = _exchange(stream, link, credentials, greeting.nonce, admit)
     credentials = replace(credentials, auth=await exchange.first(credentials.auth))
-    link.write_packet(encode_response(credentials, tls=encrypt is not None))
+    link.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
     status = await exchange.run()
     stream.reset_seq()
     if credentials.capabilities & COMPRESS:
         stream.start_compression()  # the server's line is already: see AuthExchange
-    return login_result(credentials, replace(greeting, nonce=exchange.nonce), status)
+    result = login_result(credentials, replace(greeting, nonce=exchange.nonce), status)
+    return replace(result, stands_in=exchange.stands_in)
 
 
 def _exchange(
@@ -211,7 +215,17 @@ def _exchange(
         nonce,
         capabilities=credentials.capabilities,
         admit=lambda: admit(user_of(credentials)),
+        enters_system=_enters_system(credentials),
     )
+
+
+def _enters_system(credentials: Credentials) -> bool:
+    return is_system((credentials.database or b"").decode("latin-1"))
+
+
+def at_server(credentials: Credentials) -> Credentials:
+    """As the server is told them: it may not have the database of the system tables."""
+    return replace(credentials, database=STANDS_IN.encode()) if _enters_system(credentials) else credentials
 
 
 def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
@@ -286,11 +300,11 @@ async def _change_user(
     exchange = _exchange(stream, link, credentials, login.nonce, admit)
     credentials = replace(credentials, auth=await exchange.first(credentials.auth))
     link.seq = 0
-    link.write_packet(encode_change_user(credentials))
+    link.write_packet(encode_change_user(at_server(credentials)))
     status = await exchange.run()
     stream.reset_seq()
     greeting = Greeting(
         login.server_version, login.connection_id, login.capabilities, login.charset, status, exchange.nonce
     )
-    result = login_result(credentials, greeting, status)
+    result = replace(login_result(credentials, greeting, status), stands_in=exchange.stands_in)
     return result if result.connect_attrs else replace(result, connect_attrs=login.connect_attrs)

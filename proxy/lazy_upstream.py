@@ -115,7 +115,7 @@ class LazyUpstream:
         """See Upstream.
 
         Raises:
-            ProxyError: there is no line to be had (2003), the one before was lost (1105), or what the relay raises.
+            ProxyError: there is no line to be had (1218), the one before was lost (1105), or what the relay raises.
         """
         command = payload[0]
         text = self._text(payload)

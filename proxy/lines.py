@@ -17,6 +17,7 @@ from engine.backend.url import BackendUrl
 from engine.errors import BackendError, BackendUnavailable
 from proxy.backend_login import LineLogin, LineWish, log_in
 from proxy.backend_tls import BackendTls, backend_tls
+from proxy.concealing import concealed_packet
 from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.framing import frame
 from proxy.guard import read_plainly
@@ -183,6 +184,8 @@ class LineOpener:
         upstream = RelayUpstream(
             link, stream, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
         )
+        if owner.limited:
+            upstream.reword = concealed_packet
         upstream.loss_hint = "; whether the statement took effect is unknown" + WHAT_IS_GONE
         try:
             await self._make_same(upstream, memory)

@@ -15,7 +15,7 @@ from engine.identity import IdKind, id_kind
 from engine.model import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from proxy.errors import ProxyError
 from proxy.guard import denied
-from proxy.show import Row, like_pattern
+from proxy.show import Row, like_pattern, text_column
 from proxy.status_tables import (
     EXPLANATIONS,
     QUEUES,
@@ -29,15 +29,19 @@ from proxy.status_tables import (
     shown,
     subscription_values,
 )
-from proxy.system_values import DESCRIPTION, derived_table, described, listed
+from proxy.system_information import columns_of, with_system_tables
+from proxy.system_shows import system_show
+from proxy.system_values import derived_table
 from proxy.upstream import Collected, collected, number
 from rewriter.delivery import DELIVERY_COLUMNS, ids_sql
 from rewriter.plan import (
-    DescribeSystem,
     ExplainDelivery,
+    InformationTable,
+    Piece,
     ShowQueueStatus,
     ShowSubscriptions,
-    ShowSystemTables,
+    ShowSystem,
+    SystemShow,
     SystemTable,
 )
 from rewriter.system_tables import DATABASE
@@ -75,7 +79,7 @@ class Looking:
         self._peers = executor.peers
 
     async def answer(
-        self, plan: ShowQueueStatus | ShowSubscriptions | ExplainDelivery | DescribeSystem | ShowSystemTables
+        self, plan: ShowQueueStatus | ShowSubscriptions | ExplainDelivery | ShowSystem
     ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
         """Columns and rows of a statement that only looks."""
         match plan:
@@ -85,11 +89,13 @@ class Looking:
                 return columns(SUBSCRIPTIONS), shown(await self.subscriptions(database, like))
             case ExplainDelivery():
                 return columns(EXPLANATIONS), shown(await self.explanations(plan))
-            case DescribeSystem(table):
-                return columns(DESCRIPTION), described(table)
-            case ShowSystemTables(like, full):
-                fields, rows = listed(like, full=full)
-                return columns(fields), rows
+            case ShowSystem():
+                fields, rows = system_show(plan)
+                if plan.what is SystemShow.DATABASES:
+                    wanted = like_pattern("%" if plan.like is None else plan.like)
+                    names = [name for (name,) in (await self._collect("SHOW DATABASES")).each(1)]
+                    rows = sorted([*((name,) for name in names if wanted(self._text(name))), *rows])
+                return tuple(text_column(field.name, field.length) for field in fields), rows
 
     async def queues(self, database: str | None = None, like: str | None = None) -> list[Values]:
         """The rows of SHOW QUEUE STATUS, of one database or of all."""
@@ -149,22 +155,35 @@ class Looking:
         told = [explain(row, facts) for row in rows]
         missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
         dead = await self._dead(queue, missing)
-        told += [unknown(id_text(id_), facts, dead=id_text(id_) in dead) for id_ in missing]
+        told += [unknown(id_text(id_), facts, dead=None if dead is None else id_text(id_) in dead) for id_ in missing]
         return [_explained(explanation) for explanation in told]
 
     # --- system tables
 
-    async def rendered(self, pieces: Sequence[str | SystemTable]) -> str:
+    async def rendered(self, pieces: Sequence[Piece]) -> str:
         """The statement with the values of the moment in it, or with the names where the database has such a
         database itself.
 
         Raises:
             ProxyError: a table has more rows than fit into a statement.
         """
-        if await self.real_database():
-            return "".join(piece if isinstance(piece, str) else f"`{DATABASE}`.`{piece.value}`" for piece in pieces)
-        values = {table: await self._values(table) for table in set(pieces) if isinstance(table, SystemTable)}
-        return "".join(piece if isinstance(piece, str) else derived_table(piece, values[piece]) for piece in pieces)
+        real = await self.real_database()
+        texts = {piece: await self._rendered_table(piece, real=real) for piece in set(pieces)}
+        return "".join(map(texts.__getitem__, pieces))
+
+    async def _rendered_table(self, piece: Piece, *, real: bool) -> str:
+        match piece:
+            case SystemTable() if real:
+                return f"`{DATABASE}`.`{piece.value}`"
+            case SystemTable():
+                return derived_table(piece, await self._values(piece))
+            case InformationTable() if real:
+                return f"information_schema.`{piece.value}`"
+            case InformationTable():
+                found = await self._collect(columns_of(piece))
+                return with_system_tables(piece, [self._text(name) for (name,) in found.each(1)])
+            case str():
+                return piece
 
     async def real_database(self) -> bool:
         """Whether the database has one called as ours: then that is meant, and we stay out of it."""
@@ -193,10 +212,11 @@ class Looking:
 
     async def _wanted(self, database: str | None, like: str | None) -> Sees:
         pattern = like_pattern("%" if like is None else like)
-        sees = await self._sees()
-        return lambda name: database in (None, name.database) and bool(pattern.fullmatch(name.table)) and sees(name)
+        sees = await self.sees()
+        return lambda name: database in (None, name.database) and pattern(name.table) and sees(name)
 
-    async def _sees(self) -> Sees:
+    async def sees(self) -> Sees:
+        """Which queues the session may know of."""
         if self._session.rights is not None:
             return self._session.rights.sees
         if not self._executor.traits.accounts:
@@ -251,13 +271,15 @@ class Looking:
         target = dead_letter_queue(queue, self._engine.catalog)
         return QueueFacts(queue, streams, holders, in_flight, fitting, None if target is None else str(target.name))
 
-    async def _dead(self, queue: QueueSpec, ids: Sequence[int | str | bytes]) -> set[str]:
-        """Which of these ids are in the dead-letter queue, if the account may know."""
+    async def _dead(self, queue: QueueSpec, ids: Sequence[int | str | bytes]) -> set[str] | None:
+        """Which of these ids are in the dead-letter queue. None: there is one that the account may not read."""
         target = dead_letter_queue(queue, self._engine.catalog)
-        if target is None or not ids or not (await self._sees())(target.name):
+        if target is None or not ids:
             return set()
+        if not (await self.sees())(target.name):
+            return None
         found = await self._session.upstream.collect(ids_sql(target, tuple(ids)))
-        return {self._text(id_) for (id_,) in found.each(1)} if isinstance(found, Collected) else set()
+        return {self._text(id_) for (id_,) in found.each(1)} if isinstance(found, Collected) else None
 
     # --- the client's line
 

@@ -18,20 +18,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.backoff import Doubling
-from engine.errors import BackendError
+from engine.errors import BackendError, BackendUnavailable
 from engine.model import CommitReport
 from engine.proxies import BEAT_SECONDS, ProxyDirectory, ProxyEntry
 from engine.service import Service
+from proxy.admission import source_of
 from proxy.config import Address
 from proxy.gathering import Gathering
 from proxy.listening import bind
 from proxy.peer_link import LOGIN_SECONDS, PeerLink
 from proxy.questions import Answer, Item, Questions, answer
+from proxy.shares.crowd import Crowd
 from proxy.words import Frame, Kind, report_of
 
 log = logging.getLogger(__name__)
 
-STRANGERS_MAX = 64  # links that have not proved themselves: proxies come one by one, and each takes milliseconds
+STRANGERS_MAX, OF_ADDRESS_MAX = 64, 32
+"""Links that have not proved themselves, of all and of one address: proxies come one by one, and each takes a second at
+most. One more takes the place of another (proxy.shares.crowd)."""
+
 ANSWERS_MAX = 100  # questions of all peers that are being answered; nobody asks so much at a time
 FAILURES_TOLD = 6  # tries to reach a proxy: one that has just died is in the table for a while
 READ_PAUSE_SECONDS = 1.0  # between two looks into the table for a number that is not known: anybody may name one
@@ -74,10 +79,10 @@ class Mesh(Service):
         self._servers: list[asyncio.Server] = []
         self._entries: dict[int, ProxyEntry] = {}
         self._links: dict[int, PeerLink] = {}
-        self._strangers: set[PeerLink] = set()
+        self._strangers: Crowd[PeerLink] = Crowd(STRANGERS_MAX, OF_ADDRESS_MAX, self._rank)
         self._dialing: dict[int, asyncio.Task[None]] = {}
         self._answering: set[asyncio.Task[None]] = set()
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
         self._read_at = float("-inf")
         self._failing = False
         self._gathering = Gathering(self._say)
@@ -129,19 +134,24 @@ class Mesh(Service):
     # --- what is heard (peer_link.Owner)
 
     async def entry_of(self, number: int) -> ProxyEntry | None:
-        async with self._reading:
-            if number not in self._entries:
-                await asyncio.sleep(self._read_at + READ_PAUSE_SECONDS - self._loop.time())
-                await self._read()
+        # One look for all that ask: numbers that nobody has must not keep one waiting that somebody has. A look that
+        # had begun may have been too early.
+        began = False
+        while number not in self._entries and not began:
+            if self._reading is None or self._reading.done():
+                self._reading, began = self._loop.create_task(self._read()), True
+            await asyncio.shield(self._reading)
         return self._entries.get(number)
 
     async def _read(self) -> None:
         assert self._me is not None
+        await asyncio.sleep(self._read_at + READ_PAUSE_SECONDS - self._loop.time())
         self._read_at = self._loop.time()
         try:
             self._know(await self._directory.others(self._me))
         except BackendError as error:
-            log.warning("the table of proxies cannot be read: %s", error.message)
+            if not isinstance(error, BackendUnavailable):
+                log.warning("the table of proxies cannot be read: %s", error)
 
     def linked(self, link: PeerLink) -> bool:
         assert link.peer is not None
@@ -208,7 +218,8 @@ class Mesh(Service):
         """Say what is left to say, and leave."""
         await super().close(grace_seconds=grace_seconds)
         self._stop_listening()
-        for task in (*self._dialing.values(), *self._answering):
+        reading = () if self._reading is None else (self._reading,)
+        for task in (*self._dialing.values(), *self._answering, *reading):
             task.cancel()
         self._gathering.close()
         self._questions.close()
@@ -268,12 +279,22 @@ class Mesh(Service):
 
     def _stranger(self) -> asyncio.Protocol:
         assert self._me is not None
-        if len(self._strangers) >= STRANGERS_MAX:
-            return _Refusal()
         link = PeerLink(self, self._me, self._place.shared)
-        self._strangers.add(link)
+        link.on_connected = self._arrived
         link.ended.add_done_callback(lambda _: self._strangers.discard(link))
         return link
+
+    def _arrived(self, link: PeerLink, host: str) -> None:
+        one_too_many = self._strangers.add(link, source_of(host))
+        if one_too_many is not None:
+            self._strangers.discard(one_too_many)
+            one_too_many.abort()
+
+    def _rank(self, link: PeerLink) -> int:
+        """Who goes first: those that have said nothing, those that named a number that is not in the table, others."""
+        if link.claims is None:
+            return 0
+        return 2 if link.claims in self._entries else 1
 
     def _failed(self, error: BackendError) -> None:
         if self._failing:
@@ -282,10 +303,10 @@ class Mesh(Service):
         if error.errno in _NO_RIGHT:
             log.error(
                 "other proxies of this database cannot be found, what they commit is noticed by safety scans only: %s;"
-                " grant CREATE, SELECT, INSERT, UPDATE, DELETE on queuegate_proxies, or say peers: false", error.message
+                " grant CREATE, SELECT, INSERT, UPDATE, DELETE on queuegate_proxies, or say peers: false", error
             )  # fmt: skip
-        else:
-            log.warning("the table of proxies cannot be used, trying again: %s", error.message)
+        elif not isinstance(error, BackendUnavailable):  # the engine tells of that
+            log.warning("the table of proxies cannot be used, trying again: %s", error)
 
     def _know(self, others: list[ProxyEntry]) -> None:
         """These are alive: dial the earlier ones that are not linked, forget the others."""
@@ -334,10 +355,3 @@ class Mesh(Service):
         finally:
             link.close()
         return link.was_linked
-
-
-class _Refusal(asyncio.Protocol):
-    """One stranger too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()

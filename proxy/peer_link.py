@@ -81,6 +81,9 @@ class PeerLink(asyncio.Protocol):
         self._looking_up: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._heard_at = self._loop.time()
+        self.on_connected: Callable[[PeerLink, str], None] = lambda link, host: None
+        self.claims: int | None = None
+        """The number that the other end gave itself, before it has proved anything."""
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -100,6 +103,7 @@ class PeerLink(asyncio.Protocol):
         self._timer = self._loop.call_later(LOGIN_SECONDS, self._fail, "it did not prove itself in time")
         if self.dialed:
             self._transport.write(self._hello.data())
+        self.on_connected(self, self._host() or "")
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -139,8 +143,11 @@ class PeerLink(asyncio.Protocol):
     def _where(self) -> str:
         if self.peer is not None:
             return self.peer.address
+        return self._host() or "?"
+
+    def _host(self) -> str | None:
         name = None if self._transport is None else self._transport.get_extra_info("peername")
-        return str(name[0]) if name else "?"
+        return str(name[0]) if name else None
 
     # --- who it is
 
@@ -161,7 +168,7 @@ class PeerLink(asyncio.Protocol):
         hello = Hello.read(packet)
         if hello.listener != self._me.number:
             raise PeerError("it means somebody else")
-        self._hello = hello
+        self._hello, self.claims = hello, hello.dialer
         self._looking_up = self._loop.create_task(self._look_up(hello))
 
     async def _look_up(self, hello: Hello) -> None:

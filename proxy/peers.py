@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine
-from engine.errors import BackendError
+from engine.errors import BackendError, BackendUnavailable
 from engine.model import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
 from engine.proxies import ProxyDirectory
 from proxy.admission import Admission
@@ -259,7 +259,8 @@ class Peers:
         try:
             await engine.refresh_catalog()
         except BackendError as error:
-            log.warning("catalog not refreshed: %s", error.message)
+            if not isinstance(error, BackendUnavailable):
+                log.warning("catalog not refreshed: %s", error)
 
 
 def _understood(read: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:

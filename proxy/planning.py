@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.engine import Engine
-from engine.model import QueueCatalog
+from engine.model import QueueCatalog, QueueName
 from engine.options import QueueOptions
 from proxy.rights import QueueRights
 from rewriter.planner import Planner
@@ -44,11 +46,15 @@ class Planning:
         if rights is None:
             return planner
         if rights not in self._limited:
-            catalog = self._catalog
-            seen = QueueCatalog(
-                catalog.version,
-                {name: queue for name, queue in catalog.queues.items() if rights.sees(name)},
-                {name: reason for name, reason in catalog.rejected.items() if rights.sees(name)},
-            )
-            self._limited[rights] = Planner(seen, self._defaults)
+            self._limited[rights] = self.planner_of(rights.sees)
         return self._limited[rights]
+
+    def planner_of(self, sees: Callable[[QueueName], bool]) -> Planner:
+        """A planner that knows these queues only, made anew."""
+        catalog = self._engine.catalog
+        seen = QueueCatalog(
+            catalog.version,
+            {name: queue for name, queue in catalog.queues.items() if sees(name)},
+            {name: reason for name, reason in catalog.rejected.items() if sees(name)},
+        )
+        return Planner(seen, self._defaults)

@@ -31,15 +31,24 @@ from rewriter.plan import (
     InsertAfterGroup,
     Kill,
     Plan,
+    ReadSystem,
     Rebind,
     Redrive,
+    ShowCreateQueue,
     ShowProcessList,
+    ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
     Subscribe,
 )
 
 FIRST_LOCAL_ID = 1 << 31
 LONG_DATA_MAX_BYTES = 1024 * 1024  # of a parameter; a reason keeps a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
+
+
+_TOLD = (ShowProcessList, ShowQueues, ShowQueueStatus, ShowSubscriptions, ShowCreateQueue, ReadSystem)
+"""Statements whose columns are those of their answer: it is made once more for them."""
 
 
 @dataclass(slots=True)
@@ -80,8 +89,8 @@ class LocalStatements:
 
     async def _columns(self, plan: Plan) -> tuple[ColumnMeta, ...]:
         """The columns there will be, so that clients can bind before executing; some statements tell at execution."""
-        if isinstance(plan, ShowProcessList):
-            return (await self._executor.local_result(plan))[0]
+        if isinstance(plan, _TOLD):
+            return tuple((await self._executor.local_result(plan))[0])
         if isinstance(plan, Rebind | ExecuteCounting):
             return () if plan.column is None else (number_column(plan.column),)
         if not isinstance(plan, Subscribe):

@@ -36,6 +36,7 @@ from proxy.rights import AccountRights
 from proxy.session import ClientSession
 from proxy.session_memory import SessionMemory
 from proxy.stream import PacketStream
+from proxy.system_database import database_at_server, is_system
 from rewriter.names import UNKNOWN_DATABASE
 
 _UTF8MB4 = int(CharacterSet.utf8mb4)
@@ -67,6 +68,7 @@ class ProxyAccountsGateway:
         self._registry = registry
         self._login_timeout = config.limits.login_timeout
         self._client_tls = client_tls
+        self._stands_in = True  # the server has no database called as that of the system tables
         self._killing: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -112,7 +114,10 @@ class ProxyAccountsGateway:
                 raise ProxyError(1044, f"Access denied for user '{user}' to database '{database}'")
         if database is None or database in self._known_databases:
             return
-        if not await self._lines.has_database(database):
+        known = await self._lines.has_database(database)
+        if is_system(database) and queues is None:
+            self._stands_in = not known
+        elif not known:
             raise ProxyError(1049, f"Unknown database '{database}'")
 
     def _open(self, stream: PacketStream, login: LoginResult, admit: Admit) -> Opened:
@@ -126,6 +131,7 @@ class ProxyAccountsGateway:
 
         lazy = LazyUpstream(stream, writer, opener(login, account), self._memory(login, account))
         session = ClientSession(identity_of(login, stream), lazy, writer, self._clock, login.database)
+        session.stands_in = self._stands_in
         session.line_id = lambda: lazy.line_id
         engine: Engine | None = None
 
@@ -145,6 +151,7 @@ class ProxyAccountsGateway:
             account = self._rights[login.user]
             lazy.restart(opener(login, account), self._memory(login, account))
             session.became(identity_of(login, stream), login.database)
+            session.stands_in = self._stands_in
             limit(session, lazy, account, engine)
 
         def attach(connection: ClientConnection) -> None:
@@ -187,4 +194,4 @@ class ProxyAccountsGateway:
 
 def _known_database(session: ClientSession) -> str | None:
     """Where a new line begins. A change that went unseen ended with the line on which it was made."""
-    return None if session.database == UNKNOWN_DATABASE else session.database
+    return None if session.database == UNKNOWN_DATABASE else database_at_server(session)

@@ -47,6 +47,8 @@ class Receiving:
         request = _bound(plan, values)
         request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
         check_right(self._session, request.queue, Right.RECEIVE)
+        if traits.check_stream is not None:
+            traits.check_stream(self._session)
         if traits.accounts:
             await self._check_rights(request)
         if plan.filter is not None:

@@ -7,9 +7,11 @@ EOF packet behind the definitions, where there is one. Pure, no I/O.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from proxy.answer import MORE_RESULTS, status_position
 from proxy.capabilities import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
-from proxy.framing import HEADER_BYTES, PAYLOAD_MAX
+from proxy.framing import HEADER_BYTES, PAYLOAD_MAX, frame
 from proxy.reader import PayloadReader
 
 _EOF, _ERR = 0xFE, 0xFF
@@ -79,6 +81,15 @@ class _DefinitionsEnd:
         reader = PayloadReader(packet, "a column count")
         count = reader.lenenc()
         return 0 if self._flagged and reader.remaining and not reader.u8() else count
+
+
+def reworded(packets: bytes, reword: Callable[[bytes], bytes]) -> bytes:
+    """Whole packets, of which the last, an ERR, is another one. It keeps its number."""
+    position = last = 0
+    while position + HEADER_BYTES <= len(packets):
+        last = position
+        position += HEADER_BYTES + int.from_bytes(packets[position : position + 3], "little")
+    return packets[:last] + frame(reword(packets[last + HEADER_BYTES : position]), packets[last + 3])
 
 
 def mark_more(data: bytearray, position: int) -> None:

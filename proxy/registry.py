@@ -49,6 +49,11 @@ class RegisteredConnection(Protocol):
 
     connection_id: int
 
+    @property
+    def user(self) -> str:
+        """Its account."""
+        ...
+
     def process_info(self) -> ProcessInfo: ...
 
     def kill(self, kind: KillKind = KillKind.CONNECTION) -> None: ...
@@ -107,6 +112,10 @@ class ConnectionRegistry(Control):  # type: ignore[misc]  # mysql-mimic is untyp
         connection = self.get(connection_id)
         if connection is not None:
             connection.kill(kind)
+
+    def alone(self, user: str) -> bool:
+        """Whether no client of another account is connected."""
+        return all(connection.user == user for connection in self._connections.values())
 
     def processes(self) -> list[ProcessInfo]:
         """Every connection, by id."""

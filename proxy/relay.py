@@ -6,8 +6,9 @@ Rules:
   that are held for `deliver` or collected for the proxy itself.
 - Back-pressure goes both ways: a client that does not read stops the reading of the server, and the other way round.
 - The fast path: from the client's socket callback to the server's socket and back, no task and no queue between.
-- A line lost while a command is under way: the client gets an error if nothing of the answer was sent yet; otherwise
-  its connection is cut, because half an answer cannot be ended. Whether the command took effect is unknown.
+- A line lost: the client's connection is closed, as the server would have done. Where the session outlives its line
+  (`loss_hint`), the command under way gets an error instead, if nothing of its answer was sent yet; otherwise the
+  client's connection is cut, because half an answer cannot be ended. Whether the command took effect is unknown.
 - Cancelling a command in mid-answer closes the line: what it still carries would be taken for the next answer.
 
 Modes: idle, answering (direct, re-framed, held or collected), fast. Each ends when the walker is done.
@@ -38,9 +39,9 @@ from proxy.framing import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
 from proxy.handshake import Admit, LoginResult, anybody, carry_change_user
 from proxy.large_command import LargeCommand
 from proxy.link import BackendLink
-from proxy.reframe import Reframer
+from proxy.reframe import Reframer, reworded
 from proxy.stream import PacketStream
-from proxy.upstream import Collected, Outcome
+from proxy.upstream import Collected, Outcome, encoded
 from proxy.whole_answer import WholeAnswers
 
 __all__ = ("BackendLink", "RelayUpstream")
@@ -86,6 +87,8 @@ class RelayUpstream:
         self.on_answer = on_answer
         self.on_lost = on_lost
         self.on_farewell: Callable[[bytes], None] | None = None
+        self.reword: Callable[[bytes], bytes] | None = None
+        """From an ERR packet of the server's to the one that the client gets in its place; not on the fast path."""
         self._link = link
         self._stream = stream
         self._capabilities = capabilities
@@ -153,7 +156,7 @@ class RelayUpstream:
             await self._write(payload)
             return Outcome(status=self._status)
         sent_packets = len(payload) // PAYLOAD_MAX + 1
-        untouched = not more and self._stream.seq == sent_packets & 0xFF
+        untouched = not more and self._stream.seq == sent_packets & 0xFF and self.reword is None
         self._begin(command)
         self._reframer = None if untouched else Reframer(self._stream.seq, more=more, capabilities=self._capabilities)
         self._kept = bytearray() if hold else None
@@ -208,7 +211,7 @@ class RelayUpstream:
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
         try:
-            payload = params.query_payload(sql.encode(self.encoding, "surrogateescape"), self._capabilities)
+            payload = params.query_payload(encoded(sql, self.encoding), self._capabilities)
         except UnicodeEncodeError as error:
             return Outcome(1300, f"Invalid {self.encoding} character string: {error.reason}", "HY000")
         self._begin(Commands.COM_QUERY)
@@ -272,6 +275,8 @@ class RelayUpstream:
 
     def _check_ready(self) -> None:
         if self._link.closed:
+            if not self.loss_hint:
+                self._stream.close()
             raise self._loss(self._link.reason)
         assert not self._busy, "a command is under way"
 
@@ -398,7 +403,10 @@ class RelayUpstream:
     def _emit(self, chunk: bytes) -> None:
         """A chunk of an answer: as it is, re-framed, or kept."""
         if self._reframer is not None:
-            chunk = self._reframer.feed(chunk, ended=self._walker.done and self._walker.outcome.ok)
+            done, failed = self._walker.done, not self._walker.outcome.ok
+            chunk = self._reframer.feed(chunk, ended=done and not failed)
+            if done and failed and self.reword is not None:
+                chunk = reworded(chunk, self.reword)
         if self._kept is None:
             self._begun = self._begun or bool(chunk)
             self._stream.write_framed(chunk)
@@ -507,7 +515,8 @@ class RelayUpstream:
             self.on_lost(Outcome.of(error, self._status))
 
     def _loss(self, reason: str) -> BackendLost:
-        """With a hint the client's session outlives the line, and must not be taken for lost."""
+        """With a hint the client's session outlives the line, and must not be taken for lost. Without, the client's
+        connection is closed, and no packet says why."""
         if self.loss_hint:
             return BackendLost(reason + self.loss_hint if self._busy else reason)
         return SessionLost(reason)
@@ -523,7 +532,10 @@ class RelayUpstream:
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_exception(StreamClosed("the client was cut off in mid-answer"))
             return
-        if not self._collecting:
+        if not self.loss_hint:
+            self._kept = None
+            self._stream.close()
+        elif not self._collecting:
             self._write_error(error)
         if self._fast:
             self._fast_done(outcome)

@@ -5,13 +5,13 @@ Rights are given by patterns of queue names; several that fit add up. Values onl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
 from engine.model import QueueName
+from proxy.wildcards import Wildcard, fits
 
 
 class Right(Enum):
@@ -35,14 +35,12 @@ class Grant:
     rights: frozenset[Right]
 
     def fits(self, queue: QueueName) -> bool:
-        return _pattern(self.database).fullmatch(queue.database) is not None and (
-            _pattern(self.table).fullmatch(queue.table) is not None
-        )
+        return fits(queue.database, _pattern(self.database)) and fits(queue.table, _pattern(self.table))
 
 
 @lru_cache(maxsize=1024)
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+def _pattern(text: str) -> tuple[str | Wildcard, ...]:
+    return tuple(Wildcard.MANY if letter == "*" else letter for letter in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class QueueRights:
 
     def enters(self, database: str) -> bool:
         """Whether it may have that database as its current one."""
-        return any(_pattern(grant.database).fullmatch(database) for grant in self.grants)
+        return any(fits(database, _pattern(grant.database)) for grant in self.grants)
 
 
 @dataclass(frozen=True, slots=True)

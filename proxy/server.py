@@ -17,13 +17,14 @@ from engine.engine import Engine
 from engine.errors import BackendUnavailable
 from proxy.admission import Admission, Visit
 from proxy.connection import ClientConnection
-from proxy.errors import LoginFailed, ProxyError, StreamClosed
+from proxy.errors import LoginFailed, ProxyError, ReadTimeout, StreamClosed
 from proxy.executor import Executor
 from proxy.gateway import Gateway, Opened
 from proxy.handshake import refusal
 from proxy.listening import Acceptor
 from proxy.peers import Peers
 from proxy.planning import Planning
+from proxy.shares.transactions import OpenTransactions
 from proxy.stream import PacketStream
 from proxy.sweeper import Sweeper
 
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 
 LOGIN_SLACK_SECONDS = 1.0  # a gateway keeps the login's time itself and tells the client; this is for one that hangs
 LOGIN_PACKET_MAX_BYTES = 64 << 10  # a handshake response is a few hundred bytes; attributes may add to it
+_TIMED_OUT = ReadTimeout().errno
 DRAIN_LOOK_SECONDS = 0.1  # how often the end looks whether what is left still moves
 STUCK_SECONDS = 1.0  # a client that took no byte for so long while all others have ended will not let us end in order
 
@@ -50,6 +52,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         max_packet_bytes: int,
         idle_timeout: float,
         allow_drop_table: bool,
+        transactions_per_account: int = 0,
     ) -> None:
         super().__init__(control=peers.registry)
         self._gateway = gateway
@@ -62,12 +65,13 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         self._max_packet_bytes = max_packet_bytes
         self._idle_timeout = idle_timeout
         self._allow_drop_table = allow_drop_table
+        self._transactions = OpenTransactions(transactions_per_account)
         self._sweeper = Sweeper()
         self._tasks: dict[asyncio.Task[None], PacketStream] = {}
 
     def accept_from(self, sockets: Sequence[socket.socket]) -> None:
         """Accept clients from now on. The sockets stay their owner's, to be closed after `close`."""
-        self._server = Acceptor(sockets, self._new_stream, self._admission.tally)
+        self._server = Acceptor(sockets, self._new_stream, self._admission.tally, self._admission.shuns)
         self._admission.tally.set_present(True)
 
     def close(self) -> None:
@@ -86,6 +90,8 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
             stream.close()
             return
         task = asyncio.get_running_loop().create_task(self._serve(stream, visit))
+        visit.waiting_since = lambda: stream.waiting_since
+        visit.drop = lambda error: _drop(stream, task, error)
         self._tasks[task] = stream
         task.add_done_callback(lambda done: self._finished(done, visit))
 
@@ -109,6 +115,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
             self._peers,
             self._gateway.traits,
             allow_drop_table=self._allow_drop_table,
+            transactions=self._transactions,
         )
 
         async def change_user(payload: bytes) -> None:
@@ -122,13 +129,14 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         connection = ClientConnection(stream, executor, change_user, opened.interrupt)
         opened.attach(connection)
         await self._registry.add(connection)
-        self._sweeper.add(stream, opened.idle_seconds or self._idle_seconds)
+        self._sweeper.add(stream, opened.idle_seconds or self._idle_seconds, opened.idle_words)
         try:
             await connection.serve()
         finally:
             self._sweeper.discard(stream)
             self._registry.forget(connection)
             await session.upstream.close()
+            executor.transactions.end()
 
     def _idle_seconds(self) -> float:
         return self._idle_timeout
@@ -146,10 +154,13 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
                 return await self._gateway.login(stream, visit.admit)
         except TimeoutError:
             log.info("login took too long", extra={"peer": stream.peername})
+            visit.broke_off()
         except LoginFailed as error:
             visit.failed(error.errno)  # it has been told
+            if error.errno == _TIMED_OUT:
+                visit.broke_off()
         except (StreamClosed, ConnectionError):
-            pass  # it went away before it had logged in: port scanners and health checks do
+            visit.broke_off()  # it went away before it had logged in: port scanners and health checks do
         except (ProxyError, BackendUnavailable) as error:
             await self._refuse(stream, error)
         finally:
@@ -190,6 +201,14 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
     def _unsent(self) -> list[int]:
         """What every client has yet to take: it changes as long as any of them reads."""
         return [stream.unsent for stream in self._tasks.values()]
+
+
+def _drop(stream: PacketStream, task: asyncio.Task[None], error: ProxyError) -> None:
+    """Others want the place of a client that has not logged in."""
+    if not stream.encrypting:
+        stream.write_many([refusal(stream, error)])
+    stream.close()
+    task.cancel()
 
 
 def host_of(stream: PacketStream) -> str:

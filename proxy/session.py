@@ -34,6 +34,11 @@ class Identity:
     capabilities: int
     codec: str = "utf-8"
 
+    @property
+    def account(self) -> str:
+        """As USER() shows it."""
+        return f"{self.user}@{self.host.rsplit(':', 1)[0]}"
+
 
 class ClientSession:
     """One logged-in client. `notes` are what SHOW WARNINGS tells of a statement that the proxy answered itself."""
@@ -45,6 +50,8 @@ class ClientSession:
         self.upstream = upstream
         self.writer = writer
         self.database = database
+        self.stands_in = False
+        """Whether `queuegate`, where it is the current database, is none of the server's (see system_database)."""
         self.scope = TransactionScope()
         self.subscription: Subscription | None = None
         self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not tell

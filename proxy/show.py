@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from engine.model import ColumnMeta, QueueCatalog, QueueName, QueueStatus, TextValue
+from proxy.errors import ProxyError
 from proxy.registry import ProcessInfo
 from proxy.upstream import Collected
+from proxy.wildcards import Wildcard, fits
 
 _LONGLONG, _VAR_STRING = 8, 253
 _BINARY, _UTF8MB4 = 63, 45
@@ -25,11 +27,13 @@ def number_column(name: str) -> ColumnMeta:
     return ColumnMeta(name, _LONGLONG, _BINARY, 21)
 
 
+PATTERN_MAX = 4096  # characters of a pattern for names, which have 64
+
 QUEUES_COLUMNS = (
     text_column("Queue"),
     text_column("Database"),
     number_column("Subscribers"),
-    number_column("In_flight"),
+    number_column("Unacked"),
     number_column("Cached"),
     number_column("Sent"),
     number_column("Redelivered"),
@@ -54,12 +58,13 @@ WARNINGS_COLUMNS = (text_column("Level", 7), number_column("Code"), text_column(
 _PAUSED = b"paused: accepts messages and delivers none until ALTER QUEUE ... RESUME"
 
 
-def like_pattern(pattern: str) -> re.Pattern[str]:
-    """A LIKE pattern (%, _, backslash escapes), compared without case, as a regular expression."""
-    pieces = re.findall(r"\\.|%|_|[^\\%_]+|\\", pattern, re.DOTALL)
-    table = {"%": ".*", "_": "."}
-    body = "".join(table.get(p) or re.escape(p[1:] if len(p) == 2 and p[0] == "\\" else p) for p in pieces)
-    return re.compile(body, re.DOTALL | re.IGNORECASE)
+def like_pattern(pattern: str) -> Callable[[str], bool]:
+    """A test of names against a LIKE pattern (%, _, backslash escapes), compared without case."""
+    if len(pattern) > PATTERN_MAX:
+        raise ProxyError(1235, f"A LIKE pattern for names may have {PATTERN_MAX} characters; shorten it")
+    pieces = re.findall(r"\\.|[^\\]|\\", pattern.lower(), re.DOTALL)
+    parts = [Wildcard.MANY if p == "%" else Wildcard.ONE if p == "_" else p[-1] for p in pieces]
+    return lambda name: fits(name.lower(), parts)
 
 
 def queue_rows(
@@ -91,11 +96,7 @@ def queue_rows(
         rows.append(
             (name.database, name.table, (name.table.encode(), name.database.encode(), *blanks, reason.encode()))
         )
-    return [
-        row
-        for db, table, row in sorted(rows, key=lambda r: r[:2])
-        if database in (None, db) and wanted.fullmatch(table)
-    ]
+    return [row for db, table, row in sorted(rows, key=lambda r: r[:2]) if database in (None, db) and wanted(table)]
 
 
 def processes_with_streams(listed: Collected, ours: Sequence[ProcessInfo], *, alone: bool = False) -> list[Row]:

@@ -62,6 +62,10 @@ class PacketStream(PacketWriter):
         self._reader: asyncio.Future[None] | None = None
         self._armed: FastPath | None = None  # `fast_path` while a reader is parked and nothing else is pending
         self._fast = False
+        self.waiting_since: float | None = None
+        """Since when `read` waits for a packet, or `start_tls` for the client; None: neither does."""
+        self.encrypting = False
+        """Whether TLS is being begun: nothing may be written meanwhile."""
         self._reading_paused = False
         self._stall_timer: asyncio.TimerHandle | None = None
         self._received = 0  # counts chunks, to tell progress from a stall
@@ -108,7 +112,9 @@ class PacketStream(PacketWriter):
                 reader.set_result(None)
         if self._lingering and self._transport is not None:
             self._transport.close()
-        return not self.encrypted  # asyncio cannot keep half a TLS line open
+        if self.encrypted:
+            self.writer = self._armed = None  # asyncio cannot keep half a TLS line open, and complains of every write
+        return not self.encrypted
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._lost:
@@ -158,8 +164,14 @@ class PacketStream(PacketWriter):
             StreamClosed: the client hung up before another whole packet.
             FatalProtocolError: wrong sequence id, too large, or stalled; answer it and close.
         """
-        while (payload := self._take()) is None:
-            await self._more()
+        if (payload := self._take()) is not None:
+            return payload
+        self.waiting_since = self._loop.time()
+        try:
+            while (payload := self._take()) is None:
+                await self._more()
+        finally:
+            self.waiting_since = None
         return payload
 
     async def read_command(self) -> bytes:
@@ -422,6 +434,7 @@ class PacketStream(PacketWriter):
         self._reading_paused = False  # which the loop's own start_tls sees to
         early = bytes(self._buffer)
         self._forget_unread()
+        self.waiting_since, self.encrypting = self._loop.time(), True
         handshake = self._loop.create_task(self._loop.start_tls(plain, self, ctx, server_side=True))
         try:
             for _ in range(2):
@@ -439,6 +452,8 @@ class PacketStream(PacketWriter):
             if isinstance(error, (OSError, RuntimeError)):
                 raise StreamClosed(f"the TLS handshake failed: {error}") from error
             raise
+        finally:
+            self.waiting_since, self.encrypting = None, False
         self._transport, self.writer, self.encrypted = transport, sockets.by_records(transport.write), True
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 

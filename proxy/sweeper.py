@@ -44,6 +44,7 @@ class _Client:
     stream: PacketStream
     idle_seconds: Callable[[], float]
     active_at: float
+    words: Callable[[], str | None]
 
 
 class Sweeper:
@@ -55,9 +56,15 @@ class Sweeper:
         self._looks = 0
         self._task = self._loop.create_task(self._run())
 
-    def add(self, stream: PacketStream, idle_seconds: Callable[[], float]) -> None:
-        """Look after this client. `idle_seconds`: how long it may rest; 0 for ever. Asked again and again."""
-        self._clients[stream] = _Client(stream, idle_seconds, self._loop.time())
+    def add(
+        self,
+        stream: PacketStream,
+        idle_seconds: Callable[[], float],
+        words: Callable[[], str | None] | None = None,
+    ) -> None:
+        """Look after this client. `idle_seconds`: how long it may rest; 0 for ever. Asked again and again.
+        `words`: what it is told instead of the usual, if anything."""
+        self._clients[stream] = _Client(stream, idle_seconds, self._loop.time(), words or (lambda: None))
 
     def discard(self, stream: PacketStream) -> None:
         """It is gone."""
@@ -101,9 +108,9 @@ class Sweeper:
             silent = kernel.silent_seconds(stream.socket)
             client.active_at = self._loop.time() - silent
             if silent >= allowed:
-                self._disconnect(stream)
+                self._disconnect(stream, client.words() or _WORDS)
 
-    def _disconnect(self, stream: PacketStream) -> None:
+    def _disconnect(self, stream: PacketStream, words: str) -> None:
         log.info("client disconnected because of inactivity", extra={"peer": stream.peername})
-        stream.write_many([wire.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), _WORDS)])
+        stream.write_many([wire.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), words)])
         stream.close()

@@ -1,14 +1,12 @@
-"""Values of the system tables as SQL: derived tables that every database here reads, and what describes them. Pure."""
+"""Values of the system tables as SQL: derived tables that every database here reads. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from proxy.show import Row, like_pattern
 from proxy.status_tables import IN_FLIGHT, QUEUES, SUBSCRIPTIONS, Field, Kind, Value, Values
 from rewriter.plan import SystemTable
-from rewriter.system_tables import DATABASE
 
 FIELDS = {
     SystemTable.QUEUES: QUEUES,
@@ -23,11 +21,14 @@ _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*", re.ASCII)  # needs no escape in whateve
 
 def derived_table(table: SystemTable, rows: Sequence[Values]) -> str:
     """The rows in parentheses, with names and types that hold for no rows at all."""
-    fields = FIELDS[table]
+    return f"({' UNION ALL '.join((_header(FIELDS[table]), *unions(rows)))})"
+
+
+def unions(rows: Sequence[Values]) -> list[str]:
+    """SELECTs of the rows, to be joined by UNION ALL."""
     selects = [f"SELECT {_cells(row, named=number % _GROUP == 0)}" for number, row in enumerate(rows)]
     groups = [" UNION ALL ".join(selects[start : start + _GROUP]) for start in range(0, len(selects), _GROUP)]
-    parts = [_header(fields), *(f"SELECT * FROM ({group}) AS qg_{n}" for n, group in enumerate(groups))]
-    return f"({' UNION ALL '.join(parts)})"
+    return [f"SELECT * FROM ({group}) AS qg_{n}" for n, group in enumerate(groups)]
 
 
 def _cells(row: Values, *, named: bool) -> str:
@@ -56,28 +57,3 @@ def _literal(value: Value) -> str:
     if _PLAIN.fullmatch(value):
         return f"'{value}'"
     return f"CONVERT(X'{value.encode('utf-8', 'replace').hex()}' USING utf8mb4)"
-
-
-DESCRIPTION = tuple(Field(name, Kind.TEXT, 64) for name in ("field", "type", "null", "key", "default", "extra"))
-"""What DESCRIBE answers."""
-
-
-def described(table: SystemTable) -> list[Row]:
-    """The rows of DESCRIBE."""
-    return [(f.name.encode(), _type(f).encode(), b"YES", b"", None, b"") for f in FIELDS[table]]
-
-
-def _type(field: Field) -> str:
-    if field.kind is Kind.TEXT:
-        return f"varchar({field.length})"
-    return "bigint(20)" if field.kind is Kind.NUMBER else "decimal(20,3)"
-
-
-def listed(like: str | None, *, full: bool) -> tuple[tuple[Field, ...], list[Row]]:
-    """What SHOW [FULL] TABLES answers: columns, whose first is named after the database, and rows."""
-    wanted = like_pattern("%" if like is None else like)
-    names = sorted(table.value for table in SystemTable if wanted.fullmatch(table.value))
-    suffix = "" if like is None else f" ({like})"
-    columns = (Field(f"Tables_in_{DATABASE}{suffix}", Kind.TEXT, 64), Field("table_type", Kind.TEXT, 64))
-    rows: list[Row] = [(name.encode(), b"SYSTEM VIEW") for name in names]
-    return (columns, rows) if full else (columns[:1], [row[:1] for row in rows])

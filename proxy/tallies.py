@@ -74,6 +74,11 @@ class Tally:
         return sum(column[what] for column in self._columns)
 
     @property
+    def workers(self) -> int:
+        """How many there are."""
+        return len(self._columns)
+
+    @property
     def connections(self) -> int:
         """This worker's."""
         return int(self._own[Count.CONNECTIONS])

@@ -165,6 +165,20 @@ class Upstream(Protocol):
         ...
 
 
+def encoded(sql: str, codec: str) -> bytes:
+    """A statement as the client's line takes it.
+
+    Raises:
+        BackendError: it names a queue or a column in characters that the client's character set lacks.
+    """
+    try:
+        return sql.encode(codec, "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise BackendError(
+            "a name in this statement has characters that the connection's character set lacks: SET NAMES utf8mb4", 1300
+        ) from error
+
+
 async def collected(upstream: Upstream, sql: str) -> Collected:
     """The rows of a question of the proxy's own.
 

@@ -14,6 +14,7 @@ from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from engine.model import ColumnMeta, TextValue
 from proxy.binary_values import binary_row_from_text, binary_row_from_values
 from proxy.capabilities import CACHE_METADATA, EXTENDED_METADATA, OPTIONAL_METADATA
+from proxy.errors import server_number
 from proxy.text_values import text_from_value
 
 __all__ = (
@@ -93,12 +94,17 @@ def end_packet(capabilities: int, *, status: int = 0, warnings: int = 0) -> byte
 def err_packet(capabilities: int, errno: int, sqlstate: str, message: str) -> bytes:
     """An ERR packet. The text is cut at what clients can hold, between characters."""
     text = message.encode(errors="replace")[:_MESSAGE_MAX_BYTES].decode(errors="ignore").encode()
-    return struct.pack("<BH", 0xFF, errno) + b"#" + sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0") + text
+    return (
+        struct.pack("<BH", 0xFF, server_number(errno))
+        + b"#"
+        + sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0")
+        + text
+    )
 
 
 def early_err_packet(errno: int, message: str) -> bytes:
     """An ERR packet in place of the greeting: nothing is agreed upon yet, and such an error has no SQLSTATE."""
-    return struct.pack("<BH", 0xFF, errno) + message.encode(errors="replace")[:_MESSAGE_MAX_BYTES]
+    return struct.pack("<BH", 0xFF, server_number(errno)) + message.encode(errors="replace")[:_MESSAGE_MAX_BYTES]
 
 
 def column_count(count: int, capabilities: int) -> bytes:

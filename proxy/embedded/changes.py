@@ -11,9 +11,9 @@ from engine.backend.sqlite_connection import SqliteConnection
 from engine.errors import BackendError
 from proxy.embedded.binding import Dynamics, bind
 from proxy.embedded.faults import Culprit, refine
-from rewriter.sqlite.compiled import Insert, InsertMode, Modify
+from rewriter.sqlite.compiled import COMPUTED, GENERATED, Insert, InsertMode, Modify, Statement
 from rewriter.sqlite.errors import SqlError, ValueRefused
-from rewriter.sqlite.runtime.context import CallContext
+from rewriter.sqlite.runtime.context import CallContext, RowNumbers
 from rewriter.sqlite.schema import Schema
 from rewriter.sqlite.sources import table_name
 
@@ -97,7 +97,10 @@ class Runner:
             self.connection.execute(statement.sql, bind(statement.binds, values, self.dynamics)).close()
         for table, statement in zip(plan.tables, plan.statements, strict=True):
             culprit = Culprit(table, deletes=not plan.counted, assigned=plan.assigned)
-            total += self._count(statement.sql, bind(statement.binds, values, self.dynamics), culprit)
+            if plan.each is None:
+                total += self._count(statement.sql, bind(statement.binds, values, self.dynamics), culprit)
+            else:
+                self._one_by_one(plan.each, statement, values, culprit)
         for statement in plan.after:
             self.connection.execute(statement.sql).close()
         if plan.counted:
@@ -106,6 +109,13 @@ class Runner:
             self.report.info = f"Rows matched: {matched}  Changed: {changed}  Warnings: 0"
         self.report.affected = total
         return self.report
+
+    def _one_by_one(self, each: Statement, statement: Statement, values: Sequence[Any], culprit: Culprit) -> None:
+        """UPDATE in the order that it says."""
+        rows = self.connection.fetch_all(each.sql, bind(each.binds, values, self.dynamics))
+        params = bind(statement.binds, values, self.dynamics)
+        for (row,) in rows:
+            self._count(statement.sql, [*params, row], culprit)
 
     def _duplicates(self, plan: Insert, records: int) -> int:
         if plan.mode is InsertMode.IGNORE:
@@ -142,6 +152,10 @@ class Runner:
         self.report.affected = len(rows)
 
     def _insert_group(self, plan: Insert, params: list[list[Any]]) -> None:
+        if plan.auto_bind == COMPUTED:
+            for row in params:
+                self._one(plan, row)
+            return
         if self.report.generated_id is None:
             first = next((i for i, row in enumerate(params) if _is_generated(plan, row)), None)
             if first is not None:
@@ -151,6 +165,7 @@ class Runner:
         self._many(plan, params)
 
     def _one(self, plan: Insert, params: list[Any]) -> None:
+        self.context.numbers = RowNumbers()
         cursor = self._execute_row(plan, params)
         self._note_id(plan, params, int(cursor.lastrowid or 0))
         cursor.close()
@@ -184,7 +199,10 @@ class Runner:
         """The first generated number is what LAST_INSERT_ID() tells; without one, the answer shows the last given."""
         if not plan.numbered:
             return
-        if _is_generated(plan, params):
+        if plan.auto_bind == COMPUTED and not self.context.numbers.asked:
+            if self.report.generated_id is None:
+                self.report.insert_id = self.context.numbers.given or 0
+        elif _is_generated(plan, params):
             if self.report.generated_id is None:
                 self.report.generated_id = self.report.insert_id = row_id
         elif plan.auto_bind >= 0 and self.report.generated_id is None:
@@ -234,6 +252,8 @@ class Runner:
     def _insert_query(self, plan: Insert, values: Sequence[Any]) -> None:
         params = bind(plan.statement.binds, values, self.dynamics)
         before = self._row_count(plan) if plan.mode is InsertMode.REPLACE else 0
+        if plan.auto_bind == COMPUTED:
+            self.context.numbers = RowNumbers(self._highest(plan))
         try:
             cursor = self.connection.execute(plan.statement.sql, params)
         except BackendError as error:
@@ -249,8 +269,24 @@ class Runner:
             self.report.affected = count - updated + 2 * changed + unchanged
         elif plan.mode is InsertMode.IGNORE:
             self.report.warning_count = self.context.seen - count
-        if plan.numbered and plan.auto_bind == -1 and count:
-            self.report.generated_id = self.report.insert_id = last - count + 1
+        inserted = count - self.context.matched
+        if plan.numbered and inserted:
+            self._note_numbers(plan, inserted, last)
+
+    def _note_numbers(self, plan: Insert, inserted: int, last: int) -> None:
+        """The numbers of the rows of a SELECT."""
+        numbers = self.context.numbers
+        if plan.auto_bind == COMPUTED and not numbers.asked:
+            self.report.insert_id = 0 if plan.mode is InsertMode.UPDATE else last
+        elif plan.auto_bind == GENERATED or numbers.given is None:
+            self.report.generated_id = self.report.insert_id = last - inserted + 1
+        else:
+            self.report.generated_id = self.report.insert_id = numbers.generated or 0
+
+    def _highest(self, plan: Insert) -> int:
+        schema = "temp" if plan.table.temporary else "main"
+        rows = self.connection.fetch_all(f"SELECT seq FROM {schema}.sqlite_sequence WHERE name = ?", (plan.table.name,))
+        return int(rows[0][0]) if rows else 0
 
     def _row_count(self, plan: Insert) -> int:
         ((count,),) = self.connection.fetch_all(f"SELECT COUNT(*) FROM {table_name(plan.table)}")
@@ -260,7 +296,7 @@ class Runner:
 def _is_generated(plan: Insert, params: list[Any]) -> bool:
     if not plan.numbered:
         return False
-    return plan.auto_bind == -1 or (plan.auto_bind >= 0 and params[plan.auto_bind] is None)
+    return plan.auto_bind < 0 or (plan.auto_bind >= 0 and params[plan.auto_bind] is None)
 
 
 def _culprit(plan: Insert, params: list[Any]) -> Culprit:

@@ -6,7 +6,7 @@ changing tables wants it, and checked before the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -39,12 +39,13 @@ from rewriter.sqlite.ddl_emit import (
     separate_indexes,
     triggers,
 )
+from rewriter.sqlite.ddl_table import complete
 from rewriter.sqlite.errors import SqlError, unknown_table, unsupported
 from rewriter.sqlite.literals import lift
 from rewriter.sqlite.runtime.context import CallContext
 from rewriter.sqlite.schema import DATABASE, Column, Schema, Table
 from rewriter.sqlite.sources import table_name
-from rewriter.sqlite.types import Kind, text_type, text_width
+from rewriter.sqlite.types import Kind, collation_name, text_type, text_width
 
 Lookup = Callable[[str, tuple[object, ...]], object]
 
@@ -129,11 +130,13 @@ class Definer:
         if definition.like is not None:
             table = _copied(self._base(definition.like), table)
         if definition.query is not None:
-            table = replace(table, columns=self._query_columns(table, definition.query))
+            selected = self._query_columns(table, definition.query)
+            filled = tuple(column.name for column in selected)
+            table = complete(replace(table, columns=_with_selected(table.columns, selected)), definition.keys)
         table = replace(table, created=f"{datetime.now():%Y-%m-%d %H:%M:%S}")
         self._make(table)
         if definition.query is not None:
-            self._fill(table, definition.query)
+            self._fill(table, filled, definition.query)
 
     def _exists(self, table: Table) -> bool:
         present = self.schema.table(table.name)
@@ -150,11 +153,10 @@ class Definer:
         self._keep(table)
 
     def _query_columns(self, table: Table, query: str) -> tuple[Column, ...]:
-        if table.columns:
-            raise unsupported("columns in CREATE TABLE ... SELECT", "create the table first, then INSERT ... SELECT")
         lifted = lift(query)
         plan = compile_statement(lifted.shape, lifted.values, self.schema, self.modes).plan
         assert isinstance(plan, Query)
+        _no_variables(plan)
         columns = []
         for column in plan.columns:
             sql_type = column.type
@@ -162,13 +164,15 @@ class Definer:
                 sql_type = replace(text_type(0), name="varchar")
             if sql_type.kind is Kind.BITS:
                 sql_type = replace(sql_type, kind=Kind.INT)
-            if sql_type.kind is Kind.STRING and sql_type.collation is None:
-                sql_type = replace(text_type(text_width(sql_type)), collation=table.collation)
+            if sql_type.kind is Kind.STRING:
+                collation = table.collation if sql_type.collation is None else collation_name(sql_type.collation)
+                kept = sql_type if sql_type.collation is not None else text_type(text_width(sql_type))
+                sql_type = replace(kept, collation=collation)
             columns.append(Column(column.meta.name, sql_type))
         return tuple(columns)
 
-    def _fill(self, table: Table, query: str) -> None:
-        listed = ", ".join(quote(column.name) for column in table.columns)
+    def _fill(self, table: Table, filled: Sequence[str], query: str) -> None:
+        listed = ", ".join(quote(name) for name in filled)
         lifted = lift(f"INSERT INTO {quote(table.name)} ({listed}) {query}")
         plan = compile_statement(lifted.shape, lifted.values, self.schema, self.modes).plan
         assert isinstance(plan, Insert)
@@ -255,6 +259,7 @@ class Definer:
         plan = compile_statement(lifted.shape, lifted.values, self.schema, self.modes).plan
         if not isinstance(plan, Query):
             raise SqlError(1064, "A view is made of a SELECT")
+        _no_variables(plan)
         if plan.temporary:
             raise SqlError(1352, "View's SELECT refers to a temporary table")
         names = definition.columns or tuple(column.meta.name for column in plan.columns)
@@ -336,6 +341,14 @@ class Definer:
         self.connection.execute(sql).close()
 
 
+def _with_selected(defined: Sequence[Column], selected: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of CREATE TABLE (...) SELECT: those only defined, then the query's in its order, as defined if so."""
+    known = {column.name.lower(): column for column in defined}
+    names = {column.name.lower() for column in selected}
+    own = [column for column in defined if column.name.lower() not in names]
+    return (*own, *(known.get(column.name.lower(), column) for column in selected))
+
+
 def _copied(source: Table, target: Table) -> Table:
     """CREATE TABLE ... LIKE: everything but foreign keys and the count of AUTO_INCREMENT."""
     checks = tuple(
@@ -349,3 +362,8 @@ def _copied(source: Table, target: Table) -> Table:
         checks=checks,
         auto_increment=None,
     )
+
+
+def _no_variables(plan: Query) -> None:
+    if plan.assigned:
+        raise unsupported("assigning variables in the query of a definition", "use SET")

@@ -8,6 +8,7 @@ from engine.errors import BackendError
 from engine.model import Condition, QueueName
 from proxy.embedded_upstream import EmbeddedUpstream
 from proxy.filters import check_sql, filter_sql
+from proxy.guard import GuardedUpstream
 from proxy.session import ClientSession
 from proxy.upstream import Outcome
 from rewriter.plan import StreamFilter
@@ -17,10 +18,22 @@ async def embedded_condition(
     session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
 ) -> Condition:
     """See proxy.filters.MakeCondition."""
-    upstream = session.upstream
-    assert isinstance(upstream, EmbeddedUpstream)
+    upstream = _upstream(session)
     checked = await upstream.collect(check_sql(queue, chosen, values))
     if isinstance(checked, Outcome):
         raise BackendError(checked.message or "no result", checked.errno or 1105, checked.sqlstate)
     compiled, zone = await upstream.session.condition(queue.table, filter_sql(chosen.parts, values))
     return Condition(compiled, (("time_zone", zone),), chosen.text)
+
+
+def check_stream(session: ClientSession) -> None:
+    """Raises SqlError where the client's own transaction would keep its deliveries from being written."""
+    _upstream(session).session.check_stream()
+
+
+def _upstream(session: ClientSession) -> EmbeddedUpstream:
+    upstream = session.upstream
+    if isinstance(upstream, GuardedUpstream):
+        upstream = upstream.behind
+    assert isinstance(upstream, EmbeddedUpstream)
+    return upstream

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.embedded.variables import Variables
-from rewriter.sqlite.schema import DATABASE, Column, Index, Schema, Table, decimals_suffix
-from rewriter.sqlite.types import COLLATION_IDS, TEXTUAL, Kind, SqlType, digits
+from rewriter.sqlite.schema import DATABASE, Column, ForeignKey, Index, Schema, Table, decimals_suffix
+from rewriter.sqlite.types import COLLATION_IDS, TEXTUAL, Kind, SqlType, collation_name, digits
 from rewriter.sqlite.virtual import INFORMATION_SCHEMA, virtual_tables
 
 Rows = Iterator[dict[str, Any]]
@@ -33,6 +33,7 @@ class Information:
     processes: Sequence[Any]
     account: str
     status: dict[str, Any]
+    named: str | None = None  # the table that is asked for by its name, which may be a temporary one
 
     def rows(self, table: str) -> str:
         """A table's rows as JSON, its columns in their order."""
@@ -53,7 +54,8 @@ def _schemata(info: Information) -> Rows:
 
 
 def _visible(info: Information) -> Iterator[Table]:
-    return (table for table in info.schema.tables.values() if not table.temporary)
+    """Temporary tables are in no list, but DESCRIBE and SHOW COLUMNS tell of them by name."""
+    return (table for table in info.schema.tables.values() if not table.temporary or table.name == info.named)
 
 
 def _tables(info: Information) -> Rows:
@@ -121,6 +123,8 @@ def _default(column: Column) -> str | None:
         return None
     if default.now is not None:
         return f"CURRENT_TIMESTAMP{decimals_suffix(default.now)}"
+    if column.type.kind is Kind.BIT and (default.text or "").isdecimal():
+        return f"b'{int(default.text or 0):b}'"
     return default.text
 
 
@@ -128,7 +132,7 @@ def _dimensions(sql_type: SqlType) -> dict[str, Any]:
     if sql_type.kind in TEXTUAL:
         length = sql_type.character_length or 0
         in_bytes = sql_type.name.endswith("text")
-        collation = sql_type.collation or "utf8mb4_general_ci"
+        collation = collation_name(sql_type.collation)
         return {
             "CHARACTER_MAXIMUM_LENGTH": length,
             "CHARACTER_OCTET_LENGTH": length if in_bytes else length * 4,
@@ -143,6 +147,10 @@ def _dimensions(sql_type: SqlType) -> dict[str, Any]:
     if sql_type.kind in (Kind.INT, Kind.DECIMAL, Kind.EXACT):
         precision = digits(sql_type) if sql_type.kind is not Kind.INT else _integer_digits(sql_type)
         return {"NUMERIC_PRECISION": precision, "NUMERIC_SCALE": sql_type.scale}
+    if sql_type.kind is Kind.BIT:
+        return {"NUMERIC_PRECISION": sql_type.size or 1}
+    if sql_type.kind is Kind.DOUBLE and sql_type.size is not None:
+        return {"NUMERIC_PRECISION": sql_type.size, "NUMERIC_SCALE": sql_type.scale}
     if sql_type.kind is Kind.DOUBLE:
         return {"NUMERIC_PRECISION": 12 if sql_type.name == "float" else 22}
     if sql_type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
@@ -200,7 +208,7 @@ def _key_column_usage(info: Information) -> Rows:
             for position, part in enumerate(index.parts, 1):
                 row = _constraint(table, index.name)
                 yield {**row, "COLUMN_NAME": part.column, "ORDINAL_POSITION": position}
-        for key in table.foreign_keys:
+        for key in _foreign_keys(table):
             for position, (column, reference) in enumerate(zip(key.columns, key.references, strict=True), 1):
                 yield {
                     **_constraint(table, key.name),
@@ -213,10 +221,15 @@ def _key_column_usage(info: Information) -> Rows:
                 }
 
 
+def _foreign_keys(table: Table) -> list[ForeignKey]:
+    """In the order in which InnoDB tells of them."""
+    return sorted(table.foreign_keys, key=lambda key: key.name)
+
+
 def _table_constraints(info: Information) -> Rows:
     for table in _visible(info):
         kinds = [(index.name, "PRIMARY KEY" if index.primary else "UNIQUE") for index in _unique(table)]
-        kinds += [(key.name, "FOREIGN KEY") for key in table.foreign_keys]
+        kinds += [(key.name, "FOREIGN KEY") for key in _foreign_keys(table)]
         kinds += [(check.name, "CHECK") for check in table.checks]
         for name, kind in kinds:
             yield {**_constraint(table, name), "CONSTRAINT_TYPE": kind, "ENFORCED": "YES"}
@@ -224,7 +237,7 @@ def _table_constraints(info: Information) -> Rows:
 
 def _referential_constraints(info: Information) -> Rows:
     for table in _visible(info):
-        for key in table.foreign_keys:
+        for key in _foreign_keys(table):
             parent = info.schema.table(key.table)
             unique = (
                 next((one.name for one in _unique(parent) if set(one.columns) == set(key.references)), None)

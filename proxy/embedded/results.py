@@ -81,9 +81,9 @@ def decoder(sql_type: SqlType) -> Decoder:
             return _decimal_decoder(sql_type.scale)
         case Kind.EXACT:
             unit = Decimal(1).scaleb(-sql_type.scale)
-            return lambda value: decode(value).quantize(unit, ROUND_HALF_UP, _WIDE)
+            return lambda value: _without_sign_of_zero(decode(value).quantize(unit, ROUND_HALF_UP, _WIDE))
         case Kind.DOUBLE:
-            return single_precision if sql_type.name == "float" else float
+            return single_precision if sql_type.name == "float" else lambda value: float(value) + 0.0  # no -0.0
         case Kind.DATE:
             return lambda value: date.fromisoformat(value[:10])
         case Kind.DATETIME | Kind.TIMESTAMP:
@@ -108,6 +108,10 @@ def single_precision(value: Any) -> float:
         if struct.pack("f", short) == struct.pack("f", value):
             return short
     return float(value)
+
+
+def _without_sign_of_zero(number: Decimal) -> Decimal:
+    return number if number else number.copy_abs()
 
 
 def _as_stored(value: Any) -> Any:

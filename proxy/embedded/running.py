@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from engine.backend.sqlite_connection import SqliteConnection, SqliteWorker
 from engine.backend.sqlite_gate import Job
-from engine.errors import BackendError, LockWaitTimeout
+from engine.errors import BackendError
 from proxy.embedded.binding import bind
 from proxy.embedded.changes import Report, RowPlan, Runner, atomically
 from proxy.embedded.definitions import Defined, Definer
@@ -46,12 +46,18 @@ class Runs:
         state = self.state
         if plan.reads:
             await state.transaction.before_read()
-        if plan.lock is not None and state.transaction.active:
+        if plan.lock is not None:
             await self._lock_rows(plan.lock)
         await self.keep_stream()
         worker, release = self._reader(plan.temporary)
         context = self.context = state.context()
-        stream = Stream(state.database, worker, row_decoder(plan.columns), release, context)
+        stream = Stream(
+            state.database,
+            worker,
+            row_decoder((*plan.columns, *(column for _, column in plan.assigned))),
+            release,
+            context,
+        )
         try:
             dynamics = await state.dynamics(plan.statement.binds)
             params = bind(plan.statement.binds, values, dynamics)
@@ -136,13 +142,13 @@ class Runs:
         return database.borrow(), database.give_back
 
     async def _lock_rows(self, lock: RowLock) -> None:
-        try:
-            await self.state.transaction.begin_write(0 if lock is RowLock.NOWAIT else None)
-        except LockWaitTimeout:
-            if lock is RowLock.NOWAIT:
-                text = "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."
-                raise BackendError(text, 3572, "HY000") from None
-            raise
+        """FOR UPDATE and its kin: in a transaction all of them take the writer. Outside, nothing would stay locked."""
+        transaction = self.state.transaction
+        if lock.seconds == 0 and self.state.database.gate.taken and not transaction.holds_writer:
+            text = "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."
+            raise BackendError(text, 3572, "HY000")
+        if transaction.active:
+            await transaction.begin_write(lock.seconds)
 
     async def _count_found(self, plan: Query, values: Sequence[Any], stream: Stream) -> None:
         diagnostics = self.state.diagnostics
@@ -168,7 +174,7 @@ class Runs:
             async for batch in batches:
                 rows = batch if limit is None else batch[: limit - sent]
                 sent += len(rows)
-                yield rows
+                yield self._assigning(plan, rows) if plan.assigned else rows
                 if sent == limit:
                     break
             if plan.count_rows is None:
@@ -178,6 +184,13 @@ class Runs:
             if self.stream is stream:
                 self.stream = None
 
+    def _assigning(self, plan: Query, rows: list[Row]) -> list[Row]:
+        """The rows without the values of user variables, which are kept as those of the last row."""
+        width = len(plan.columns)
+        for (name, _), value in zip(plan.assigned, rows[-1][width:] if rows else (), strict=False):
+            self.state.variables.user[name] = value
+        return [row[:width] for row in rows]
+
     async def _changed(
         self, work: Callable[[SqliteConnection], Report], targets: Sequence[Table], reads_temporary: bool
     ) -> Report:
@@ -186,7 +199,7 @@ class Runs:
         transaction.touch()
         if all(table.temporary for table in targets) and not transaction.active:
             return await self.state.database.run(transaction.own_tables(), _alone(work))
-        if transaction.active or transaction.table_locks or reads_temporary or not transaction.foreign_keys:
+        if transaction.active or transaction.holds_writer or reads_temporary or not transaction.foreign_keys:
             return await self._in_transaction(work)
         return await self._shared_commit(work)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from engine.backend.sqlite_errors import SqliteInterrupted
 from engine.errors import BackendError, BackendUnavailable
 from engine.model import ColumnMeta
 from proxy.embedded.administration import Administration
+from proxy.embedded.bounds import UNBOUNDED, Bounds, TimeLimit
 from proxy.embedded.changes import RowPlan
 from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText
 from proxy.embedded.results import OkResult, PreparedInfo, RowsResult
@@ -26,10 +28,11 @@ from rewriter.sqlite.commands import read_command
 from rewriter.sqlite.compile import first_word, is_planned, query_columns
 from rewriter.sqlite.compiled import Insert, Modify, Query
 from rewriter.sqlite.condition import compile_condition
-from rewriter.sqlite.ddl import CreateDatabase, DropDatabase
+from rewriter.sqlite.ddl import CreateDatabase, DropDatabase, DropRoutine
 from rewriter.sqlite.ddl_read import read_definition
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.literals import Lifted, lift, slot_kinds, syntax_error
+from rewriter.sqlite.pipes import check_modes
 from rewriter.sqlite.rows import split_rows
 from rewriter.sqlite.schema import DATABASE
 from rewriter.sqlite.show import ShowQuery, read_show
@@ -40,11 +43,15 @@ __all__ = ["EmbeddedSession", "OkResult", "PreparedInfo", "RowsResult"]
 T = TypeVar("T")
 SqlValue = Any
 _LEADING = re.compile(r"(?:\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*(?:\n|$)|#[^\n]*(?:\n|$)|/\*M?!\d*|\()*", re.S)
+_EXECUTED = re.compile(r"\s*EXECUTE\s+`?([^\s`;]+)", re.I)
 _DEFINITIONS = frozenset(("CREATE", "ALTER", "RENAME", "TRUNCATE", "DROP"))
 _SHOWS = frozenset(("SHOW", "DESC", "DESCRIBE", "EXPLAIN"))
 _KEEP_DIAGNOSTICS = re.compile(r"SHOW\s+(?:WARNINGS|ERRORS|COUNT)\b", re.I)
-_LONG_STATEMENT = 50_000  # characters; cutting so many into rows and values takes some milliseconds
-_ATTEMPTS = 3  # a plan that is stale when it runs is made again; definitions are not that frequent
+_LONG_STATEMENT = 4000  # characters; reading so many takes some milliseconds, in which nobody else is heard
+_SHAPE_MAX = 250_000  # characters of a statement without its literals; reading so many takes ten seconds
+_HELD_TIMES = 10  # a transaction that never rests holds the writer so much longer than one that does
+_AT_ONCE = 0.001  # seconds of rest
+_ATTEMPTS = 3  # plans that may be stale when they run; the next one is made when nobody else can change the schema
 
 
 class EmbeddedSession:
@@ -62,11 +69,14 @@ class EmbeddedSession:
         server_version: str,
         process_list: Callable[[], Sequence[Any]],
         charset: str = DEFAULT_CHARSET,
+        port: int = 3306,
+        bounds: Bounds = UNBOUNDED,
     ) -> None:
-        identity = Identity(connection_id, user, host, server_version, charset)
+        identity = Identity(connection_id, user, host, server_version, charset, port)
         self._state = State.create(database, identity, found_rows, process_list)
         self._state.interactive = interactive
-        self._state.begin_idle_timeout()
+        self._bounds = bounds
+        self._state.begin()
         self._runs = Runs(self._state)
         self._administration = Administration(self._state, self._nested, self._own)
         self._clients = True  # whether the statement is the client's; sql_select_limit is for those alone
@@ -84,13 +94,37 @@ class EmbeddedSession:
 
     @property
     def status(self) -> int:
-        """The protocol's status flags: in transaction, autocommit."""
-        return self._state.transaction.status
+        """The protocol's status flags. Those that tell how strings are written are what clients escape by."""
+        return self._state.transaction.status | self._state.variables.status
 
     @property
     def idle_seconds(self) -> float:
-        """How long the client may rest: wait_timeout."""
-        return float(self._state.variables.get("wait_timeout"))
+        """How long the client may rest: wait_timeout, and less in a transaction that lets nobody else write."""
+        idle, transaction = float(self._state.variables.get("wait_timeout")), self._state.transaction
+        allowed = self._bounds.idle_transaction
+        if not allowed or not transaction.holds_writer:
+            return idle
+        held = time.monotonic() - transaction.writer_since
+        return min(idle, allowed) if held < allowed * _HELD_TIMES else _AT_ONCE
+
+    @property
+    def idle_words(self) -> str | None:
+        """Why the client was disconnected at rest, where that is not wait_timeout."""
+        if not self._bounds.idle_transaction or not self._state.transaction.holds_writer:
+            return None
+        return (
+            "The transaction was rolled back and the client disconnected: it rested while nobody else could write."
+            f" Commit sooner, or see limits.idle_transaction ({self._bounds.idle_transaction:g} s)."
+        )
+
+    def check_stream(self) -> None:
+        """Raises SqlError where this session's own transaction would keep a delivery from being written."""
+        if self._state.transaction.holds_writer:
+            raise SqlError(
+                1179,
+                "A stream cannot be read in a transaction that has written: the embedded database has one writer,"
+                " and a delivery needs it. COMMIT first.",
+            )
 
     @property
     def database(self) -> str | None:
@@ -114,8 +148,10 @@ class EmbeddedSession:
         """
         if not _KEEP_DIAGNOSTICS.match(sql.lstrip()):
             self._state.diagnostics.clear()
+        limit = self._time_limit(sql)
         try:
-            return await self._guarded(self._execute(sql, params))
+            with limit:
+                return limit.over_rows(await self._guarded(self._execute(sql, params)))
         except (BackendError, RewriteError) as error:
             self._state.diagnostics.add("Error", error.errno, error.message)
             self._state.diagnostics.row_count = -1
@@ -124,14 +160,20 @@ class EmbeddedSession:
     async def prepare(self, sql: str) -> PreparedInfo:
         """What can be told of a statement before its parameters are known."""
         await self._state.shared.load()
-        state = self._state
         word = _first_word(sql)
+        return await self._aside(len(sql), lambda: self._prepared(word, sql))
+
+    def _prepared(self, word: str, sql: str) -> PreparedInfo:
+        state = self._state
         if not is_planned(word):
             lifted = lift(sql, None, state.variables.lexical)
             return PreparedInfo(lifted.parameters, self._show_columns(word, lifted))
-        lifted = self._lift(sql, None)
-        columns = query_columns(self._first_row(lifted), state.schema, state.modes)
-        return PreparedInfo(lifted.parameters, tuple(column.meta for column in columns))
+        whole = self._lift(sql, None)
+        lifted = self._first_row(whole)
+        if len(lifted.shape) > _SHAPE_MAX:
+            raise unsupported(f"a statement of more than {_SHAPE_MAX} characters besides its literals", "split it")
+        columns = query_columns(lifted, state.schema, state.modes)
+        return PreparedInfo(whole.parameters, tuple(column.meta for column in columns))
 
     async def condition(self, table: str, sql: str) -> tuple[str, str]:
         """The condition of a stream on that table for the engine, and the time zone in which it is to be read.
@@ -141,7 +183,9 @@ class EmbeddedSession:
         """
         state = self._state
         await state.shared.load()
-        return compile_condition(sql, table, state.shared.schema, state.modes), str(state.variables.get("time_zone"))
+        schema, modes = state.shared.schema, state.modes
+        text = await self._aside(len(sql), lambda: compile_condition(sql, table, schema, modes))
+        return text, str(state.variables.get("time_zone"))
 
     async def use(self, database: str) -> None:
         """COM_INIT_DB."""
@@ -169,9 +213,24 @@ class EmbeddedSession:
         """KILL QUERY: what runs fails with 1317. Without effect between statements, and on a commit."""
         if self._state.transaction.committing:
             return
-        self._killed = True
-        if not self._runs.kill(SqliteInterrupted()) and self._task is not None:
+        again, self._killed = self._killed, True
+        if not self._runs.kill(SqliteInterrupted()) and self._task is not None and not again:
             self._task.cancel()
+
+    def _time_limit(self, sql: str) -> TimeLimit:
+        variables = self._state.variables
+        leading = _LEADING.match(sql)
+        executed = _EXECUTED.match(sql, leading.end() if leading else 0)
+        if executed is not None:  # a SELECT that was prepared has the bounds of one
+            sql = self._administration.prepared.get(executed[1].lower(), sql)
+        return TimeLimit.of(
+            sql,
+            select=is_select(_first_word(sql)),
+            milliseconds=int(variables.get("max_execution_time")),
+            seconds=float(variables.get("max_statement_time")),
+            bounds=self._bounds,
+            stop=self.interrupt,
+        )
 
     async def _guarded(self, statement: Coroutine[Any, Any, RowsResult | OkResult]) -> RowsResult | OkResult:
         task = asyncio.current_task()
@@ -196,8 +255,7 @@ class EmbeddedSession:
         word = _first_word(sql)
         if is_planned(word):
             return await self._planned(_bound(await self._aside(len(sql), lambda: self._lift(sql, params)), params))
-        lifted = _bound(lift(sql, params, self._state.variables.lexical), params)
-        tokens = Tokens(lifted.shape, lifted.values)
+        tokens = await self._aside(len(sql), lambda: self._tokens(sql, params))
         if tokens.at_end:
             if not sql.strip(" \t\r\n;"):
                 raise SqlError(1065, "Query was empty")
@@ -205,11 +263,17 @@ class EmbeddedSession:
         word = tokens.peek().upper
         if word in _SHOWS:
             account = self._state.identity.account.partition("@")
-            show = read_show(tokens, self._state.current, f"`{account[0]}`@`{account[2]}`")
+            name = f"`{account[0]}`@`{account[2]}`"
+            show = await self._aside(len(sql), lambda: read_show(tokens, self._state.current, name))
             return await self._administration.show(show)
         if word in _DEFINITIONS and tokens.peek(1).upper != "PREPARE":
+            check_modes(tokens.shape, self._state.modes)
             return await self._define(tokens)
-        return await self._administration.command(read_command(tokens))
+        return await self._administration.command(await self._aside(len(sql), lambda: read_command(tokens)))
+
+    def _tokens(self, sql: str, params: Sequence[SqlValue] | None) -> Tokens:
+        lifted = _bound(lift(sql, params, self._state.variables.lexical), params)
+        return Tokens(lifted.shape, lifted.values)
 
     async def _own(self, sql: str) -> RowsResult | OkResult:
         """A statement of ours, inside one of the client's."""
@@ -219,9 +283,13 @@ class EmbeddedSession:
         finally:
             self._clients = True
 
+    async def aside(self, size: int, work: Callable[[], T]) -> T:
+        """Do `work` on a statement of so many bytes where it keeps nobody waiting."""
+        return await self._aside(size, work)
+
     async def _aside(self, size: int, work: Callable[[], T]) -> T:
         """Do `work` at once, or in a thread where the statement is so long that it would keep all others waiting."""
-        return work() if size < _LONG_STATEMENT else await asyncio.to_thread(work)
+        return work() if size < _LONG_STATEMENT else await self._state.shared.readers.run(work)
 
     def _lift(self, sql: str, params: Sequence[SqlValue] | None) -> Lifted:
         return lift(sql, params, self._state.variables.lexical, self._state.look_up)
@@ -234,18 +302,31 @@ class EmbeddedSession:
                 return await self._run_plan(lifted)
             except StalePlan:
                 if attempt == _ATTEMPTS:
-                    raise SqlError(1412, "Table definition has changed, please retry transaction") from None
+                    return await self._planned_alone(lifted)
             except BackendError as error:
                 moved = version != self._state.shared.schema.version
                 if not moved or error.errno not in (1054, 1146) or attempt == _ATTEMPTS:
                     raise
         raise AssertionError
 
+    async def _planned_alone(self, lifted: Lifted) -> RowsResult | OkResult:
+        """Plan and run while nobody else writes: where definitions follow each other, any other plan comes too late."""
+        transaction = self._state.transaction
+        alone = not transaction.active
+        await transaction.begin_write()
+        try:
+            return await self._run_plan(lifted)
+        finally:
+            if alone and transaction.writing:  # it was not carried out, or changed nothing but temporary tables
+                await transaction.rollback()
+
     async def _run_plan(self, lifted: Lifted) -> RowsResult | OkResult:
         rows = await self._aside(len(lifted.shape), lambda: self._insert_rows(lifted))
         if rows is not None:
             return await self._runs.change(rows, None, ())
-        plan = self._plan(lifted.shape, lifted.values)
+        if len(lifted.shape) > _SHAPE_MAX:
+            raise unsupported(f"a statement of more than {_SHAPE_MAX} characters besides its literals", "split it")
+        plan = await self._aside(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
         match plan:
             case Query():
                 limit = None if plan.limited or not self._clients else self._state.variables.select_limit
@@ -286,7 +367,7 @@ class EmbeddedSession:
         return Lifted(rows[0].shape, values, len(slot_kinds(rows[0].shape)))
 
     async def _define(self, tokens: Tokens) -> OkResult:
-        definition = read_definition(tokens)
+        definition = await self._aside(len(tokens.shape), lambda: read_definition(tokens))
         match definition:
             case CreateDatabase():
                 return self._create_database(definition)
@@ -299,6 +380,11 @@ class EmbeddedSession:
                 if definition.name != DATABASE:
                     raise SqlError(1008, f"Can't drop database '{definition.name}'; database doesn't exist")
                 raise unsupported("DROP DATABASE", "drop its tables, or delete the file")
+            case DropRoutine():
+                text = f"{definition.kind} {DATABASE}.{definition.name} does not exist"
+                self._state.diagnostics.add("Note", 1305, text)
+                await self._state.transaction.commit()
+                return OkResult(warnings=1)
         return await self._runs.define(definition)
 
     def _create_database(self, definition: CreateDatabase) -> OkResult:
@@ -325,6 +411,11 @@ def _bound(lifted: Lifted, params: Sequence[SqlValue] | None) -> Lifted:
     if params is None and lifted.parameters:
         raise syntax_error("?")
     return lifted
+
+
+def is_select(word: str) -> bool:
+    """Whether max_execution_time holds for statements that begin so."""
+    return word in ("SELECT", "WITH")
 
 
 def _first_word(sql: str) -> str:

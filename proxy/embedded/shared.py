@@ -10,6 +10,7 @@ from typing import Any
 from engine.backend.base import Settings
 from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_connection import SqlFunctions, SqliteConnection
+from proxy.embedded.readers import Readers
 from rewriter.sqlite.compile import PlanCache
 from rewriter.sqlite.runtime.aggregates import AGGREGATES
 from rewriter.sqlite.runtime.context import CallContext
@@ -32,6 +33,7 @@ class Shared:
     plans: PlanCache = field(default_factory=PlanCache)
     global_variables: dict[str, Any] = field(default_factory=dict)
     locks: NamedLocks = field(default_factory=NamedLocks)
+    readers: Readers = field(default_factory=Readers)
     loaded: bool = False
     started: float = field(default_factory=time.monotonic)
 

@@ -41,6 +41,7 @@ class Identity:
     host: str
     server_version: str
     charset: str = DEFAULT_CHARSET
+    port: int = 3306
 
     @property
     def account(self) -> str:
@@ -62,6 +63,7 @@ class State:
     temporary: dict[str, Table] = field(default_factory=dict)
     current: str | None = DATABASE
     interactive: bool = False
+    named_table: str | None = None  # while DESCRIBE or its kin is answered
     _modes: Modes | None = None
     _zone: tzinfo | None = None
     _text: ClientText | None = None
@@ -73,6 +75,7 @@ class State:
         shared = Shared.of(database)
         constants = {
             "version": identity.server_version,
+            "port": identity.port,
             "pseudo_thread_id": identity.connection_id,
             "version_compile_os": platform.system(),
             "version_compile_machine": platform.machine(),
@@ -112,6 +115,8 @@ class State:
             self._modes = Modes(
                 ansi_quotes=lexical.ansi_quotes,
                 no_backslash_escapes=lexical.no_backslash_escapes,
+                pipes_as_concat="PIPES_AS_CONCAT" in words,
+                real_as_float="REAL_AS_FLOAT" in words,
                 no_auto_value_on_zero="NO_AUTO_VALUE_ON_ZERO" in words,
                 utc=self.zone.utcoffset(None) is not None and not self.zone.utcoffset(utc_now()),
                 database=self.current,
@@ -223,10 +228,12 @@ class State:
             "Threads_running": sum(process.command != "Sleep" for process in processes),
             **status,
         }
-        return Information(self.schema, self.variables, processes, f"`{user}`@`{host}`", counters)
+        return Information(self.schema, self.variables, processes, f"`{user}`@`{host}`", counters, self.named_table)
 
-    def begin_idle_timeout(self) -> None:
-        """A session keeps what held when it began; one where a person types (CLIENT_INTERACTIVE) has its own."""
+    def begin(self) -> None:
+        """A session keeps what held when it began: its sql_mode, by which its client escapes, and its idle timeout,
+        where one in which a person types (CLIENT_INTERACTIVE) has its own."""
+        self.variables.assign("session", "sql_mode", self.variables.get("sql_mode", "global"))
         name = "interactive_timeout" if self.interactive else "wait_timeout"
         self.variables.assign("session", "wait_timeout", self.variables.get(name, "global"))
 
@@ -238,7 +245,7 @@ class State:
         self.temporary.clear()
         self.variables.reset()
         self._take_charset()
-        self.begin_idle_timeout()
+        self.begin()
         self.diagnostics = Diagnostics()
         self.changed()
 

@@ -6,6 +6,7 @@ SQLite never finds at the end that the file is busy; the gate is free again at C
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -42,12 +43,18 @@ class Transaction:
     next: dict[str, Any] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)
     committing: bool = False
+    writer_since: float = 0.0
     _unchecked: bool = False
 
     @property
     def status(self) -> int:
         """The protocol's status flags."""
         return IN_TRANSACTION * self.active | AUTOCOMMIT * self.autocommit
+
+    @property
+    def holds_writer(self) -> bool:
+        """Whether nobody else can write until this ends."""
+        return self.writing or self.table_locks
 
     def touch(self) -> None:
         """A statement that uses tables begins a transaction when autocommit is off."""
@@ -80,8 +87,10 @@ class Transaction:
     async def _begin_alone(self) -> None:
         await self.begin_write()
 
-    async def begin_write(self, wait: float | None = None) -> SqliteWorker:
+    async def begin_write(self, seconds: float | None = None) -> SqliteWorker:
         """Take the gate, if this transaction does not hold it yet; returns the connection to write on.
+
+        `seconds`: how long it may wait, where that is not what the session is set to.
 
         Raises:
             LockWaitTimeout: the gate was not free in time; the transaction goes on without it.
@@ -93,7 +102,7 @@ class Transaction:
             return self.worker
         held = self.table_locks
         if not held:
-            await self.database.gate.acquire(self.lock_wait() if wait is None else wait)
+            await self.database.gate.acquire(self.lock_wait() if seconds is None else seconds)
         try:
             worker = self._pin()
             await self.database.run(worker, self._open_write)
@@ -104,7 +113,14 @@ class Transaction:
                 self._unpin()
             raise
         self.writing = True
+        self.writer_since = time.monotonic() if not held else self.writer_since
         return worker
+
+    async def follow_checks(self) -> None:
+        """SET foreign_key_checks holds at once, also where this transaction has written."""
+        if self.writing and self._unchecked == self.foreign_keys:
+            assert self.worker is not None
+            await self.database.run(self.worker, self._open_checks)
 
     async def commit(self) -> None:
         """Make everything durable and let the next writer in."""
@@ -164,6 +180,7 @@ class Transaction:
         if write:
             await self.database.gate.acquire(self.lock_wait())
             self.table_locks = True
+            self.writer_since = time.monotonic()
 
     async def unlock_tables(self) -> None:
         if self.table_locks:
@@ -214,7 +231,7 @@ class Transaction:
 
     def _check_again(self, connection: SqliteConnection) -> None:
         if self._unchecked:
-            connection.execute("PRAGMA foreign_keys = ON").close()
+            connection.check_foreign_keys(True)
             self._unchecked = False
 
     def _has_transaction(self) -> bool:
@@ -232,14 +249,18 @@ class Transaction:
         if self.snapshot:
             # A snapshot becomes a writer only if nobody has committed since: SQLite says so at the first write.
             connection.execute("UPDATE queuegate_meta_tables SET comment = comment WHERE 0").close()
+            self._open_checks(connection)
             return
-        if not self.foreign_keys:
-            # SQLite changes this outside transactions only; `_unchecked` tells to change it back.
-            connection.execute("PRAGMA foreign_keys = OFF").close()
-            self._unchecked = True
+        self._open_checks(connection)
         connection.execute("BEGIN IMMEDIATE").close()
         for name in self.savepoints:
             connection.execute(f"SAVEPOINT {quote(name)}").close()
+
+    def _open_checks(self, connection: SqliteConnection) -> None:
+        """Check foreign keys as the session wants; `_unchecked` tells to turn the checks on again at the end."""
+        if self._unchecked == self.foreign_keys:
+            connection.check_foreign_keys(self.foreign_keys)
+            self._unchecked = not self.foreign_keys
 
     def _open_snapshot(self, connection: SqliteConnection) -> None:
         connection.execute("BEGIN").close()

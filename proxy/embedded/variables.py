@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError, unsupported
@@ -29,9 +31,11 @@ _SQL_MODES = frozenset(
         *("TRADITIONAL", "ANSI", "NO_KEY_OPTIONS", "NO_FIELD_OPTIONS", "NO_TABLE_OPTIONS"),
     )
 )
-_REFUSED_MODES = frozenset(
-    ("HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PAD_CHAR_TO_FULL_LENGTH", "REAL_AS_FLOAT", "PIPES_AS_CONCAT")
-)
+_REFUSED_MODES = frozenset(("HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PAD_CHAR_TO_FULL_LENGTH"))
+_COMBINED_MODES = {
+    "ANSI": ("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "ONLY_FULL_GROUP_BY", "ANSI"),
+}
+NO_BACKSLASH_ESCAPES, ANSI_QUOTES = 0x200, 0x8000  # of the protocol's status flags
 _LEVELS = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
 IDLE_MAX = 31_536_000  # seconds, a year: MySQL's own bound of wait_timeout
 _MAX_LOCK_WAIT = 3600  # seconds; longer than this nobody waits for a row
@@ -95,6 +99,7 @@ _CONSTANTS: dict[str, Any] = {
     "max_error_count": 64,
     "max_execution_time": 0,
     "max_join_size": 18446744073709551615,
+    "max_statement_time": 0,
     "max_prepared_stmt_count": 16382,
     "max_user_connections": 0,
     "net_buffer_length": 16384,
@@ -103,7 +108,7 @@ _CONSTANTS: dict[str, Any] = {
     "old_passwords": 0,
     "optimizer_switch": "",
     "performance_schema": (0,),
-    "port": (3306,),
+    "port": (0,),
     "profiling": 0,
     "protocol_version": (10,),
     "pseudo_thread_id": 0,
@@ -251,6 +256,18 @@ class Variables:
         modes = self.sql_modes
         return LexicalModes("ANSI_QUOTES" in modes, "NO_BACKSLASH_ESCAPES" in modes)
 
+    @property
+    def status(self) -> int:
+        """What the protocol's status flags tell of sql_mode."""
+        return status_of(self.get("sql_mode"))
+
+
+@lru_cache(maxsize=64)
+def status_of(sql_mode: str) -> int:
+    """The protocol's status flags for an sql_mode."""
+    modes = sql_mode.split(",")
+    return NO_BACKSLASH_ESCAPES * ("NO_BACKSLASH_ESCAPES" in modes) | ANSI_QUOTES * ("ANSI_QUOTES" in modes)
+
 
 def shown(name: str, value: Any) -> str:
     """A variable's value as text; switches read ON and OFF."""
@@ -283,9 +300,9 @@ def _check_mode(name: str, value: Any) -> str:
     for mode in modes:
         if mode not in _SQL_MODES:
             raise _wrong(name, mode)
-        if mode in _REFUSED_MODES or mode == "ANSI":
+        if mode in _REFUSED_MODES:
             raise unsupported(f"sql_mode {mode}", "leave it out")
-    return ",".join(dict.fromkeys(modes))
+    return ",".join(dict.fromkeys(each for mode in modes for each in _COMBINED_MODES.get(mode, (mode,))))
 
 
 def _check_zone(name: str, value: Any) -> str:
@@ -320,7 +337,21 @@ def _check_charset(name: str, value: Any) -> str:
     return charset
 
 
+def _check_milliseconds(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
+    return min(max(value, 0), 0xFFFFFFFF)
+
+
+def _check_seconds(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise SqlError(1232, f"Incorrect argument type to variable '{name}'")
+    return min(max(float(value), 0.0), float(IDLE_MAX))
+
+
 _CHECKS = {
+    "max_execution_time": _check_milliseconds,
+    "max_statement_time": _check_seconds,
     "sql_mode": _check_mode,
     "time_zone": _check_zone,
     "transaction_isolation": _check_level,

@@ -1,0 +1,1 @@
+"""Fair shares: what one address may take of what all clients share."""
