@@ -75,10 +75,24 @@ def batches(
         yield _batch(block, fields, schema)
 
 
+def keyed_batches(
+    client: Client, sql: str, args: Sequence[Any], fields: Sequence[Field], size: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The same of a SELECT that has one column more, last, a whole number: with what the last row has there."""
+    schema = arrow_schema(fields)
+    for block in client.blocks(sql, args, size):
+        *texts, keys = block.columns(max(1, len(fields)) + 1)
+        yield _arrays(texts, len(block.starts), fields, schema), int(keys[-1].as_py())
+
+
 def _batch(block: Block, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:
-    if not fields:  # as for count()
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(block.starts), pa.struct([])))
-    texts = block.columns(len(fields))
+    # Without fields, as for count(), the SELECT has a column all the same.
+    return _arrays(block.columns(len(fields)) if fields else [], len(block.starts), fields, schema)
+
+
+def _arrays(texts: Sequence[pa.BinaryArray], count: int, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:
+    if not fields:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
     arrays = [_array(text, field, of) for text, field, of in zip(texts, fields, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -157,6 +157,11 @@ class Claims:
         texts = (f"REJECT {self.queue.quoted} {names} REASON {literal(reason)}" for names in _lists(ids))
         return sum(client.execute(text) for text in texts)
 
+    def give_back(self, client: Client, ids: Sequence[Any]) -> int:
+        """Release leased messages: due at once, and the delivery does not count."""
+        texts = (f"RELEASE {self.queue.quoted} {names}" for names in _lists(ids))
+        return sum(client.execute(text) for text in texts)
+
     def forget(self, client: Client, upto: int) -> int:
         """Delete the claims up to that one."""
         return client.execute(f"DELETE FROM {self._claims} WHERE grp = %s AND seq <= %s", (self.group, upto))
@@ -175,14 +180,16 @@ class Claims:
         return int(client.value(f"SELECT COUNT(*) FROM {self._claims} WHERE grp = %s", (self.group,)))
 
     def select(self, columns: str) -> str:
-        """The statement that reads `columns` (arrow.select_list) of a run in its order. Values: group, seq, first, end.
+        """Reads `columns` (arrow.select_list) and the place of messages of a claim, in its order.
+
+        Values: group, seq, the place after which it begins, the last place.
 
         Acked ones too: a micro-batch that is repeated has the same rows. Only what was rejected meanwhile is left out,
         which is how a message that no job survives is got rid of.
         """
         return (
-            f"SELECT {columns} FROM {self._both}"
-            " WHERE c.grp = %s AND c.seq = %s AND c.place >= %s AND c.place < %s"
+            f"SELECT {columns}, c.place FROM {self._both}"
+            " WHERE c.grp = %s AND c.seq = %s AND c.place > %s AND c.place <= %s"
             f" AND (q.time_acked IS NOT NULL OR q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS}) ORDER BY c.place"
         )
 

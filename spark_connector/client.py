@@ -22,20 +22,30 @@ _UNKNOWN_DATABASE = 1049
 LOCK_WAIT, DEADLOCK, NO_TABLE, NO_SUCH_COLUMN, DUPLICATE = 1205, 1213, 1146, 1054, 1062
 _AGAIN = frozenset({LOCK_WAIT, DEADLOCK})
 # Of the client library, of a server that ends, and of one that cut an idle line.
-_LOST = frozenset({2006, 2013, 2014, 1053, 1927, 4031})
+_LOST = frozenset({2003, 2006, 2013, 2014, 1042, 1053, 1158, 1159, 1160, 1161, 1218, 1927, 3169, 4031})
 _DENIED = frozenset({1044, 1045, 1142, 1227})
 _ATTEMPTS = 5
 # TIMESTAMPs are in UTC; and a task may take its time with the rows that it has before it reads on.
 _SESSION = "SET time_zone = '+00:00', net_write_timeout = 3600"
+NOW_US = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
+"""The database's clock as SQL, in unix microseconds: as fine as every time of a message."""
+
 _PAUSE = 0.05  # seconds before a transaction is tried again; doubled each time
 
 
 class Client:
     """One connection, autocommit. Not for several threads at once; never pickled: each process opens its own."""
 
-    def __init__(self, address: Address, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.address = address
-        self._sleep = sleep
+        self._sleep, self._elapsed = sleep, clock
+        self._ahead: int | None = None  # nanoseconds of the database's clock before this process's
         self._connection = _connect(address)
 
     def __enter__(self) -> Client:
@@ -81,9 +91,18 @@ class Client:
         return blocks(self._connection, text, size)
 
     def now_ns(self) -> int:
-        """The database's clock, in unix nanoseconds: whole microseconds, as every time of a message."""
-        microseconds = self.value("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)")
-        return int(microseconds) * 1000
+        """The database's clock, in unix nanoseconds."""
+        return int(self.value(f"SELECT {NOW_US}")) * 1000
+
+    def about_now_ns(self) -> int:
+        """The same to a second or so: the database is asked once for each connection."""
+        if self._ahead is None:
+            self._ahead = self.now_ns() - int(self._elapsed() * 1e9)
+        return self._ahead + int(self._elapsed() * 1e9)
+
+    def statement(self, sql: str) -> int:
+        """How many rows a statement changed that is a transaction by itself; again after a deadlock or lock timeout."""
+        return self._again(lambda: self.execute(sql))
 
     def transaction(self, work: Callable[[], T]) -> T:
         """Runs `work` in a transaction and commits it; again, from its beginning, after a deadlock or a lock timeout.
@@ -91,10 +110,17 @@ class Client:
         Where the connection is lost during COMMIT nobody knows whether it was done: ConnectionFailed, and the caller
         must be able to begin anew either way.
         """
+
+        def whole() -> T:
+            with self._transaction():
+                return work()
+
+        return self._again(whole)
+
+    def _again(self, work: Callable[[], T]) -> T:
         for attempt in range(_ATTEMPTS):
             try:
-                with self._transaction():
-                    return work()
+                return work()
             except pymysql.Error as error:
                 if number(error) not in _AGAIN or attempt == _ATTEMPTS - 1:
                     raise told(error, self.address) from error
@@ -182,6 +208,7 @@ def _encryption(address: Address) -> dict[str, Any]:
         context = ssl.create_default_context(cafile=address.ssl_ca)
     except OSError as error:  # ssl.SSLError is one
         raise OptionError(f"option sslCa names {address.ssl_ca!r}, which holds no certificate: {error}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # a distribution's Python may leave it to the system
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # MySQL's self-made authorities do not keep all rules
     if address.ssl == "required":
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from spark_connector.columns import Field
+from spark_connector.errors import ConnectorError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,7 +177,8 @@ def _most(limit: ReadLimit) -> int | None:
     if isinstance(limit, ReadMaxRows):
         most: int = limit.max_rows
         return most
-    assert isinstance(limit, ReadAllAvailable), f"Spark gives a limit that was not asked for: {limit}"
+    if not isinstance(limit, ReadAllAvailable):
+        raise ConnectorError(f"this version of Spark bounds a micro-batch in a way that is not known here: {limit}")
     return None
 
 
@@ -188,7 +190,8 @@ def _values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
 def _all_values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
     """Of a job whose tasks have all told something, which is when Spark commits: none may be left out."""
     values = _values(messages)
-    assert len(values) == len(messages), "Spark commits a write of which a task told nothing"
+    if len(values) != len(messages):
+        raise ConnectorError("Spark commits a write of which a task has told nothing: nothing is published")
     return values
 
 
@@ -198,5 +201,6 @@ def _query() -> str:
 
     task = TaskContext.get()
     found: str | None = task.getLocalProperty(_QUERY_ID) if task is not None else None
-    assert found, "Spark gives the tasks of a streaming query its id"
+    if not found:
+        raise ConnectorError("Spark tells the task no streaming query's id: write with df.writeStream")
     return found

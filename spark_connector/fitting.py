@@ -25,6 +25,7 @@ class Way(StrEnum):
     FLAG = "truth value"
     FLOAT = "floating point number"
     DECIMAL = "decimal number"
+    DIGITS = "decimal number as text"  # of a column with more digits than Spark's decimals have
     TEXT = "text"
     BYTES = "bytes"
     DATE = "date"
@@ -47,7 +48,11 @@ _TEXTS = (
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "time",
 )  # fmt: skip
-_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_BYTES = (
+    "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob",
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+    "geometrycollection", "geomcollection",
+)  # fmt: skip
 _DOUBLES = ("double", "real")
 _WAYS: Mapping[str, tuple[Way, tuple[str, ...]]] = {
     "tinyint": (Way.WHOLE, (*_INTEGERS, "float", *_DOUBLES)),
@@ -83,6 +88,8 @@ def _way(spark: str, column: Column) -> Way | None:
         return Way.DECIMAL if column.base in _INTEGERS and int(found[2]) <= _scale(column) else None
     if spark == "timestamp" and column.base == "bigint" and column.name.lower() in TIMES:
         return Way.NANOSECONDS
+    if spark == "string" and column.base in ("decimal", "numeric") and spark_type(column) == "string":
+        return Way.DIGITS
     way, bases = _WAYS.get(spark, (None, ()))
     rounds = column.base in ("float", *_DOUBLES) and "," in column.args  # FLOAT(7,2)
     return way if column.base in bases and not rounds else None

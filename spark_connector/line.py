@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import pymysql
@@ -17,26 +17,36 @@ T = TypeVar("T")
 PATIENCE_SECONDS = 30.0
 """How long one call goes on trying: longer than a restart of the proxy, shorter than any lease worth having."""
 
+READ_COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""Locking reads of ranges would otherwise lock the gaps between messages, where producers insert."""
+
 _PAUSE, _PAUSE_MAX = 0.05, 1.0  # seconds
 _DENIED = frozenset({1044, 1045, 1049, 1142, 1227})  # trying again would not help
-_PASSING = frozenset(
-    {LOCK_WAIT, DEADLOCK, 0, 1040, 1053, 1158, 1159, 1160, 1161, 1290, 1836, 1927, 2003, 2006, 2013, 2014}
+# The connection is of no more use: what the client library says of it itself, and what servers and the proxy say that
+# end it, cannot reach their database, or have no room for one more just now.
+_OF_THE_LINE = frozenset({0, 2003, 2006, 2013, 2014}) | frozenset(
+    {1040, 1042, 1043, 1047, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1218, 1290, 1429, 1836}
+    | {1927, 3169, 4031}
 )
-_OF_THE_LINE = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1290, 1836, 1927, 2003, 2006, 2013, 2014})
+_PASSING = _OF_THE_LINE | {LOCK_WAIT, DEADLOCK}
 
 
 class Line:
-    """Opens its connection when it is first needed, and anew after it broke. Not for several threads; never pickled."""
+    """Opens its connection when it is first needed, and anew after it broke. Not for several threads; never pickled.
+
+    `settings`: statements that each connection begins with.
+    """
 
     def __init__(
         self,
         address: Address,
         *,
+        settings: Sequence[str] = (READ_COMMITTED,),
         patience: float = PATIENCE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._address, self._patience = address, patience
+        self._address, self._settings, self._patience = address, settings, patience
         self._clock, self._sleep = clock, sleep
         self._client: Client | None = None
 
@@ -70,8 +80,8 @@ class Line:
     def _opened(self) -> Client:
         if self._client is None:
             client = Client(self._address, sleep=self._sleep)
-            # Locking reads of ranges would otherwise lock the gaps between messages, where producers insert.
-            client.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            for setting in self._settings:
+                client.execute(setting)
             self._client = client
         return self._client
 

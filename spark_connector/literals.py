@@ -17,6 +17,7 @@ NULL = "NULL"
 _NS = 1000  # nanoseconds of a microsecond
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _TIME = re.compile(r"-?\d{1,3}:[0-5]\d:[0-5]\d(?:\.(\d{1,6}))?")
+_NUMBER = re.compile(r"-?\d+(?:\.(\d+))?")
 _TEXT_BYTES = {"tinytext": 2**8 - 1, "text": 2**16 - 1, "mediumtext": 2**24 - 1}
 
 
@@ -65,6 +66,16 @@ def _repr(value: float | None) -> str | None:
 
 def _decimal(values: pa.Array, target: Target) -> list[str]:
     return [NULL if v is None else format(v, "f") for v in values.to_pylist()]
+
+
+def _digits(values: pa.Array, target: Target) -> list[str]:
+    """MySQL would round what has more digits behind the point."""
+    texts, scale = values.to_pylist(), int(target.column.args.partition(",")[2] or 0)
+    for text in texts:
+        found = None if text is None else _NUMBER.fullmatch(text)
+        if text is not None and (found is None or len((found[1] or "").rstrip("0")) > scale):
+            raise _misfit(target, f"is {text!r} in a row, which is no number of {scale} digits behind the point")
+    return [NULL if v is None else f"'{v}'" for v in texts]
 
 
 def _text(values: pa.Array, target: Target) -> list[str]:
@@ -140,6 +151,7 @@ _WRITERS: Mapping[Way, Callable[[pa.Array, Target], list[str]]] = {
     Way.FLAG: _flag,
     Way.FLOAT: _float,
     Way.DECIMAL: _decimal,
+    Way.DIGITS: _digits,
     Way.TEXT: _text,
     Way.BYTES: _bytes,
     Way.DATE: _date,

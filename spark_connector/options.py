@@ -20,6 +20,8 @@ from spark_connector.errors import OptionError
 DEFAULT_PORT = 3307  # where `queuegate serve` listens
 LEASE_SECONDS = 300.0  # a batch of Spark takes longer than a receiver's 30 s
 MESSAGES_PER_TRIGGER = 20_000
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_EARLIEST_MS = 10**11  # in 1973: who gives a smaller time means seconds
 _PREFIX_MAX = 100  # the column that keeps it has room for the rest, too
 _SECONDS_MAX = 7 * 86400.0
 N = TypeVar("N", int, float)
@@ -82,11 +84,13 @@ class StreamReadOptions:
     num_partitions: int
     fetch_size: int  # rows
     max_messages: int  # at most in a micro-batch
+    max_bytes: int | None  # at most in a micro-batch, unless its first message is larger
     poll_timeout: float  # seconds that latestOffset waits for messages before it answers "nothing new"
     lease: float  # seconds; mode=queue
     on_lease_lost: Literal["redeliver", "fail"]  # mode=queue
     group_prefix: str  # mode=queue: what the names of this query's claims begin with
     starting: Literal["earliest", "latest"] | int  # mode=tail: the first id, or one of the ends
+    starting_time: int | None  # mode=tail: ns; in its place
     fail_on_data_loss: bool  # mode=tail
 
 
@@ -140,6 +144,7 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
         num_partitions=given.whole("numPartitions", 4, 1, 10_000),
         fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
         max_messages=given.whole("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, 10_000_000),
+        max_bytes=given.size("maxBytesPerTrigger"),
         poll_timeout=given.whole("pollTimeoutMs", 500, 0, 60_000) / 1000,
         lease=given.seconds("leaseSeconds", LEASE_SECONDS, 1.0),
         on_lease_lost="fail"
@@ -147,6 +152,7 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
         else "redeliver",
         group_prefix=_prefix(given),
         starting=_starting(given),
+        starting_time=_starting_time(given),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
     )
 
@@ -171,11 +177,12 @@ _CONNECTION = (
 )  # fmt: skip
 _READING = ("numPartitions", "fetchsize")
 _QUEUE_ONLY = ("leaseSeconds", "onLeaseLost", "groupPrefix")
-_TAIL_ONLY = ("startingOffsets", "failOnDataLoss")
+_TAIL_ONLY = ("startingOffsets", "startingTimestamp", "failOnDataLoss")
 _ALLOWED: Mapping[Use, tuple[str, ...]] = {
     Use.BATCH_READ: (*_CONNECTION, *_READING, "includeAcked", "pushDownPredicate"),
     Use.STREAM_READ: (
-        *_CONNECTION, *_READING, "mode", "maxMessagesPerTrigger", "pollTimeoutMs", *_QUEUE_ONLY, *_TAIL_ONLY,
+        *_CONNECTION, *_READING, "mode", "maxMessagesPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs",
+        *_QUEUE_ONLY, *_TAIL_ONLY,
     ),
     Use.BATCH_WRITE: (*_CONNECTION, "writeMode", "keyColumn", "batchsize", "txnAppId", "txnVersion"),
     Use.STREAM_WRITE: (*_CONNECTION, "writeMode", "keyColumn", "batchsize"),
@@ -220,6 +227,19 @@ class _Given:
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         return _bounded(name, self.text(name, str(default)), int, (least, most), "a whole number")
+
+    def size(self, name: str) -> int | None:
+        """Bytes, as in 500000, 64k, 10m or 1g; None where it is not given."""
+        if not self.has(name):
+            return None
+        text = self.text(name, "").strip().lower().removesuffix("b")
+        unit = _UNITS.get(text[-1:], 1)
+        return (
+            _bounded(
+                name, text[:-1] if unit > 1 else text, int, (1, 2**40), "a number of bytes, as in 500000, 64k or 10m"
+            )
+            * unit
+        )
 
     def seconds(self, name: str, default: float, least: float) -> float:
         return _bounded(name, self.text(name, str(default)), float, (least, _SECONDS_MAX), "a number of seconds")
@@ -272,6 +292,16 @@ def _starting(given: _Given) -> Literal["earliest", "latest"] | int:
     if text.isdecimal():
         return int(text)
     raise OptionError(f"option startingOffsets is earliest, latest, or the id to begin behind, not {text!r}")
+
+
+def _starting_time(given: _Given) -> int | None:
+    if not given.has("startingTimestamp"):
+        return None
+    if given.has("startingOffsets"):
+        raise OptionError("options startingOffsets and startingTimestamp both say where to begin: give one of them")
+    text = given.text("startingTimestamp", "")
+    bounds = (_EARLIEST_MS, 9_000_000_000_000)
+    return 1_000_000 * _bounded("startingTimestamp", text, int, bounds, "a unix time in milliseconds, a whole number")
 
 
 def _transaction(given: _Given, mode: str) -> tuple[str, int] | None:

@@ -37,6 +37,7 @@ class Publication:
     writer: str
     version: int
     kept: int = KEPT  # ns
+    named: bool = False  # somebody may ask by this name whether it was published, also where it has no rows
 
 
 def of_query(query: str, batch_id: int) -> Publication:
@@ -46,7 +47,7 @@ def of_query(query: str, batch_id: int) -> Publication:
 
 def of_application(app: str, version: int) -> Publication:
     """A write with txnAppId and txnVersion."""
-    return Publication(f"app:{app}", version)
+    return Publication(f"app:{app}", version, named=True)
 
 
 def of_job(job: str) -> Publication:

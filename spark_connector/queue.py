@@ -14,6 +14,8 @@ from spark_connector.errors import QueueError, SchemaError
 _NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE = 1146, 1064, 1347
 _DUE = ("time_acked", "priority", "time_next")
 _MARK = "vitess_message"
+PURGE_AFTER = "86400"
+"""Seconds after their ack at which messages are purged, where a queue's options do not say."""
 
 _COLUMNS = """
 SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT, COLLATION_NAME FROM information_schema.COLUMNS

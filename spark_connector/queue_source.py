@@ -16,10 +16,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_connector.arrow import agree, batches, select_list
+from spark_connector.arrow import agree, select_list
 from spark_connector.claims import Claims, Run, cut
 from spark_connector.client import Client
 from spark_connector.columns import Field
@@ -28,6 +27,8 @@ from spark_connector.line import Line
 from spark_connector.offsets import QueueOffset, queue_offset
 from spark_connector.options import StreamReadOptions
 from spark_connector.queue import Queue, describe
+from spark_connector.resumed import Statement, read
+from spark_connector.sizes import Sizes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,17 +94,8 @@ class QueueSource:
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         sql = Claims(part.queue, part.group).select(select_list(part.queue, self._fields, "q"))
-        size = self._options.fetch_size
-        try:
-            for run in part.runs:
-                for first in range(run.first, run.end, size):
-                    values = (part.group, run.seq, first, min(first + size, run.end))
-                    yield from self._line.run(partial(self._rows, sql, values))
-        finally:
-            self._line.close()
-
-    def _rows(self, sql: str, values: Sequence[Any], client: Client) -> list[pa.RecordBatch]:
-        return list(batches(client, sql, values, self._fields, self._options.fetch_size))
+        statements = [Statement(sql, (part.group, run.seq), run.first - 1, run.end - 1) for run in part.runs]
+        return read(self._options, statements, self._fields)
 
     def commit(self, end: dict[str, Any]) -> None:
         offset = queue_offset(end, self._place)
@@ -128,6 +120,6 @@ class QueueSource:
             queue = self._described()
             agree(queue, self._fields)
             self.stop()
-            self._consumer = Consumer(self._options, queue, group, self._line)
+            self._consumer = Consumer(self._options, queue, group, self._line, Sizes(queue, self._fields))
             self._consumer.start()
         return self._consumer

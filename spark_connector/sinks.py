@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 import pymysql
 
-from spark_connector import publish_log, stage
+from spark_connector import lines, publish_log, stage
 from spark_connector.client import Client, quoted, told
 from spark_connector.columns import Field
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
 from spark_connector.inserts import begun, rows, statements
-from spark_connector.line import Line
+from spark_connector.line import READ_COMMITTED, Line
 from spark_connector.options import Address, WriteOptions
 from spark_connector.publish_log import LOG, Publication
 from spark_connector.queue import describe
@@ -25,6 +24,11 @@ from spark_connector.write_plan import WritePlan, plan
 PATIENCE_SECONDS = 60.0  # so long a publication is tried again where the connection was lost, be it in COMMIT
 _MODES = "STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 _LOCK_WAIT_SECONDS = 50  # MySQL's own; the embedded backend's 5 are few beside a large publication
+# A session that is strict, in UTC, and locks no more than it writes.
+_SETTINGS = (
+    f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
+    READ_COMMITTED,
+)
 _NONE = Staged(0, 0)
 _TABLES = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN (%s, %s)"""
@@ -82,7 +86,7 @@ class _Direct:
             for batch in some:
                 texts = rows(batch, self._plan, client.now_ns)
                 for text in statements(head, texts, self._plan.on_duplicate, self._batch_size):
-                    client.transaction(partial(client.execute, text))
+                    client.statement(text)
                 count += batch.num_rows
         return Staged(0, count)
 
@@ -102,18 +106,23 @@ class _Through:
     def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
         if (some := begun(batches)) is None:
             return _NONE
-        with _connected(self._address, self._plan.queue) as client:
-            number = stage.attempt(client.now_ns())
+        attempt = stage.Attempt(self._plan, self._batch_size)
+        with _in_words(self._address, self._plan.queue), lines.kept(self._address, _SETTINGS) as line:
             try:
-                return stage.put(client, self._plan, some, number, self._batch_size)
+                for batch in some:
+                    attempt.put(line, batch)
+            except ConnectionFailed:
+                raise  # whoever cannot put rows cannot delete any: they go by their age
             except BaseException:
-                _if_possible(lambda: stage.forget(client, self._plan, [Staged(number, 0)]))
+                _if_possible(lambda: attempt.forget(line))
                 raise
+            return attempt.staged
 
     def publish(self, staged: Sequence[Staged], what: Publication) -> None:
         with_rows = [one for one in staged if one.count]
-        if with_rows:
+        if with_rows or what.named:
             self._insist(with_rows, what)
+        if with_rows:
             self.abandon(with_rows)
 
     def abandon(self, staged: Sequence[Staged]) -> None:
@@ -121,7 +130,7 @@ class _Through:
 
     def _insist(self, staged: Sequence[Staged], what: Publication) -> None:
         """Again after a lost connection: the log tells whether it was done."""
-        line = Line(self._address, patience=PATIENCE_SECONDS)
+        line = Line(self._address, settings=_SETTINGS, patience=PATIENCE_SECONDS)
         try:
             line.run(lambda client: self._publish(client, staged, what))
         except ConnectionFailed as error:
@@ -135,7 +144,6 @@ class _Through:
             line.close()
 
     def _publish(self, client: Client, staged: Sequence[Staged], what: Publication) -> None:
-        _prepare(client)
         client.transaction(lambda: self._publish_once(client, staged, what))
 
     def _publish_once(self, client: Client, staged: Sequence[Staged], what: Publication) -> None:
@@ -146,7 +154,7 @@ class _Through:
 
     def _clean(self, staged: Sequence[Staged]) -> None:
         with _connected(self._address, self._plan.queue) as client:
-            stage.forget(client, self._plan, staged)
+            stage.forget(client, self._plan, [one.attempt for one in staged])
             now = client.now_ns()
             stage.sweep(client, now)
             publish_log.sweep(client, now)
@@ -158,22 +166,20 @@ _NOTHING = "nothing of this write is published"
 @contextmanager
 def _connected(address: Address, queue: str, so: str = _NOTHING) -> Iterator[Client]:
     """A connection for writing. `so`: what it means if the queue refuses a row."""
+    with _in_words(address, queue, so), Client(address) as client:
+        for setting in _SETTINGS:
+            client.execute(setting)
+        yield client
+
+
+@contextmanager
+def _in_words(address: Address, queue: str, so: str = _NOTHING) -> Iterator[None]:
     try:
-        with Client(address) as client:
-            _prepare(client)
-            yield client
+        yield
     except pymysql.Error as error:
         raise _refusal(told(error, address), queue, so) from error
     except ConnectorError as error:
         raise _refusal(error, queue, so) from error.__cause__
-
-
-def _prepare(client: Client) -> None:
-    """A session that is strict, in UTC, and locks no more than it writes."""
-    client.execute(
-        f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}"
-    )
-    client.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
 def _refusal(error: Exception, queue: str, so: str) -> Exception:

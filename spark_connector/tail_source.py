@@ -7,21 +7,23 @@ that are scheduled for later, in flight or acked are read like all others; those
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from spark_connector.arrow import agree, batches, select_list
-from spark_connector.client import Client, placed
+from spark_connector.arrow import agree, select_list
+from spark_connector.client import NOW_US, Client, placed
 from spark_connector.columns import Field
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.line import Line
 from spark_connector.offsets import TailOffset, tail_offset
 from spark_connector.options import StreamReadOptions
-from spark_connector.queue import Queue, describe, queue_options
+from spark_connector.pace import Pace
+from spark_connector.queue import PURGE_AFTER, Queue, describe, queue_options
+from spark_connector.resumed import Statement, read
+from spark_connector.sizes import Sizes
 from spark_connector.tail import Readable, Row, bounds, gaps, readable
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 _NS = 1_000_000_000
 _LOOK_MAX = 100_000  # rows of one look; a larger micro-batch takes several
 _COUNT_MAX = 1_000_000  # what is behind beyond it is not counted
-_PAUSE, _PAUSE_MAX = 0.01, 0.1  # seconds between looks at an idle queue
 _NOT_LOGGED = -1  # the count of an offset that is where a query begins, and in no checkpoint yet
 _AT_THE_END = 1.0  # seconds that availableNow waits for what is on its way: longer than a young gap stays young
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer", "bigint")
@@ -79,7 +80,7 @@ class TailSource:
         self._readable, self._waits = Readable(0), False  # of the last look
         self._at: int | None = None
         self._missing = 0
-        self._pause = _PAUSE
+        self._pace = Pace()
 
     @property
     def max_messages(self) -> int:
@@ -94,26 +95,32 @@ class TailSource:
         offset = tail_offset(start, self._place)
         self._at = offset.id
         patience = self._options.poll_timeout if self._until is None else max(self._options.poll_timeout, _AT_THE_END)
-        deadline = time.monotonic() + patience
-        while True:
+        for _ in self._pace.looks(patience):
             end = self._line.run(partial(self._next, offset, most))
             if end is not None:
-                self._at, self._pause = end.id, _PAUSE
+                self._at = end.id
+                self._pace.found()
                 return end.json()
-            if (self._until is not None and not self._waits) or time.monotonic() + self._pause > deadline:
-                return start
-            time.sleep(self._pause)
-            self._pause = min(2 * self._pause, _PAUSE_MAX)
+            if self._until is not None and not self._waits:
+                break
+        return start
 
     def report(self) -> dict[str, Any] | None:
         """Counts: committed messages that are not in a micro-batch yet, and ids that went missing, perhaps purged."""
         if self._at is None:
             return None
         try:
-            behind = self._line.run(self._behind)
+            known = self._until is None and self._caught_up[0] == self._at
+            behind = 0 if known else self._line.run(self._behind)
         except ConnectorError as error:
-            return {"error": str(error)}
-        return {"id": self._at, "behind": behind, "waitingForId": self._readable.blocked_by, "missing": self._missing}
+            return {"queue": self._place, "error": str(error)}
+        return {
+            "queue": self._place,
+            "id": self._at,
+            "behind": behind,
+            "waitingForId": self._readable.blocked_by,
+            "missing": self._missing,
+        }
 
     def prepare_available_now(self) -> None:
         self._until = self._line.run(self._end)
@@ -129,12 +136,9 @@ class TailSource:
 
     def read(self, part: TailPart) -> Iterator[pa.RecordBatch]:
         columns, table = select_list(part.queue, self._fields), placed(part.queue.name)
-        sql = f"SELECT {columns} FROM {table} WHERE id > %s AND id <= %s ORDER BY id"
-        try:
-            for low, high in pairwise(part.bounds):
-                yield from self._line.run(partial(self._rows, sql, (low, high)))
-        finally:
-            self._line.close()
+        sql = f"SELECT {columns}, id FROM {table} WHERE id > %s AND id <= %s ORDER BY id"
+        statements = [Statement(sql, (), low, high) for low, high in pairwise(part.bounds)]
+        return read(self._options, statements, self._fields)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is kept that would have to be let go."""
@@ -147,7 +151,9 @@ class TailSource:
     def _begin(self, client: Client) -> TailOffset:
         queue, starting = self._described(), self._options.starting
         largest = self._largest(client)
-        if starting == "latest":
+        if self._options.starting_time is not None:
+            id_ = self._made_since(client, queue, self._options.starting_time, largest)
+        elif starting == "latest":
             id_ = largest
         elif starting == "earliest":
             smallest = client.value(f"SELECT MIN(id) FROM {queue.quoted}")
@@ -155,6 +161,13 @@ class TailSource:
         else:
             id_ = starting
         return TailOffset(self._place, id_, since=id_, count=_NOT_LOGGED, seen=client.now_ns(), history=largest)
+
+    def _made_since(self, client: Client, queue: Queue, time: int, largest: int) -> int:
+        """The id before the first message that was made then or later; there is no index, so it may take a while."""
+        if not queue.has("time_created"):
+            raise QueueError(f"queue {queue.name} does not keep when messages are made: startingTimestamp needs that")
+        first = client.value(f"SELECT MIN(id) FROM {queue.quoted} WHERE time_created >= {time}")
+        return largest if first is None else int(first) - 1
 
     def _end(self, client: Client) -> tuple[int, int]:
         now = client.now_ns()
@@ -167,6 +180,8 @@ class TailSource:
     def _next(self, offset: TailOffset, most: int | None, client: Client) -> TailOffset | None:
         """Where the micro-batch after `offset` ends; None where there is nothing for one. Raises DataLossError."""
         seen = max(offset.seen, self._caught_up[1]) if self._caught_up[0] == offset.id else offset.seen
+        if self._is_at_the_end(client, offset):
+            return replace(offset, count=0) if offset.count == _NOT_LOGGED else None
         rows: list[Row] = []
         while most is None or len(rows) < most:
             room = _LOOK_MAX if most is None else min(_LOOK_MAX, most - len(rows))
@@ -183,12 +198,28 @@ class TailSource:
             # Spark logs no offset as long as nothing comes, and a restart would begin at the then latest message: so
             # a query begins with an empty micro-batch, which has it logged.
             return replace(offset, count=0) if offset.count == _NOT_LOGGED else None
+        if most is not None and self._options.max_bytes is not None:
+            rows = rows[: self._fitting(client, rows, self._options.max_bytes)]
         self._check(client, offset, seen, rows, look.now)
         last = rows[-1]
         known = self._caught_up[1] if self._caught_up[0] == last.id else max(seen, last.created or 0)
         end = TailOffset(self._place, last.id, offset.id, len(rows), known, offset.history)
         self._planned = end, [row.id for row in rows]
         return end
+
+    def _fitting(self, client: Client, rows: Sequence[Row], room: int) -> int:
+        """How many of the messages have no more bytes than that; one at least."""
+        return max(1, Sizes(self._described(), self._fields).fitting(client, [row.id for row in rows], room)[0])
+
+    def _is_at_the_end(self, client: Client, offset: TailOffset) -> bool:
+        """Whether no id beyond the offset is committed: one cheap statement, which is all that an idle query sends."""
+        table = self._described().quoted
+        now, largest = client.rows(f"SELECT {NOW_US}, (SELECT MAX(id) FROM {table})")[0]
+        if largest is not None and int(largest) > offset.id:
+            return False
+        self._caught_up = (offset.id, int(now) * 1000 if self._until is None else self._until[1])
+        self._readable, self._waits = Readable(0), False
+        return True
 
     def _look(self, client: Client, since: int, most: int) -> _Look:
         queue = self._described()
@@ -215,7 +246,7 @@ class TailSource:
 
     def _check(self, client: Client, offset: TailOffset, seen: int, rows: Sequence[Row], now: int) -> None:
         options = queue_options(client, self._options.queue)
-        purged = now - int(float(options.get("vt_purge_after", "86400")) * _NS)
+        purged = now - int(float(options.get("vt_purge_after", PURGE_AFTER)) * _NS)
         found = [gap for gap in gaps(offset.id, seen, rows, purged) if gap.last > offset.history]
         if found:
             count = sum(gap.last - max(gap.first, offset.history + 1) + 1 for gap in found)
@@ -248,9 +279,6 @@ class TailSource:
     def _behind(self, client: Client) -> int:
         sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {placed(self._options.queue)} WHERE id > %s LIMIT %s) AS behind"
         return int(client.value(sql, (self._at, _COUNT_MAX)))
-
-    def _rows(self, sql: str, values: Sequence[int], client: Client) -> list[pa.RecordBatch]:
-        return list(batches(client, sql, values, self._fields, self._options.fetch_size))
 
     @property
     def _place(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_connector.client import Client, quoted
+from spark_connector.dead_letter_name import dead_letter_name
 from spark_connector.errors import QueueError
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.dead_letters_values import AGES, OLDER, DeadLetters, Values, shape_of, suggestions
@@ -56,7 +57,7 @@ def _dead_letter_queue(client: Client, name: str) -> Queue:
     queue = describe(client, name)
     if queue.has("time_dead"):
         return queue
-    dead = queue.options.get("dead_letter") or f"{name}_dead"
+    dead = dead_letter_name(name, queue.options)
     try:
         found = describe(client, dead)
     except QueueError as error:

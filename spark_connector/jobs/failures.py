@@ -9,6 +9,9 @@ import pymysql
 from spark_connector.errors import ConnectorError
 
 _OURS = re.compile(r"spark_connector\.(?:errors|jobs\.failures)\.\w+: (?P<text>.+)")
+# The last line of a trace of Python's: the class and its text; lines of code before it are indented.
+_PYTHON = re.compile(r"Traceback \(most recent call last\):\n(?:(?:[ \t].*)?\n)*(?P<name>[\w.]+)(?:: (?P<text>.*))?")
+_DATABASE = re.compile(r"\((?P<number>\d+), (?P<quote>['\"])(?P<text>.*)(?P=quote)\)")
 _SPARK_TAIL = re.compile(r"\s*SQLSTATE: \w+.*$")
 _CORRUPT = re.compile(r"(?P<what>\S+) is not a Parquet file|Could not read footer for file: (?P<footer>\S+)")
 _NAMED = re.compile(r"(?:[\w.$]+: )?\[[A-Z0-9_.]+\]")
@@ -27,7 +30,7 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, pymysql.Error):
         return _short(f"the database says: error {error.args[0]}: {error.args[-1]}")
     text = _everything(error)
-    for find in (_ours, _corrupt):
+    for find in (_ours, _corrupt, _python):
         if found := find(text):
             return _short(found)
     return _short(_spark(text))
@@ -49,6 +52,18 @@ def _ours(text: str) -> str | None:
     """The error that one of our own functions raised in a Python worker, from the trace that came back."""
     found = _OURS.search(text)
     return found["text"] if found else None
+
+
+def _python(text: str) -> str | None:
+    """Any other error of a Python worker, without the way to it."""
+    traces = list(_PYTHON.finditer(text))
+    if not traces:
+        return None
+    found = traces[-1]  # that one nobody caught
+    name, words = found["name"].rpartition(".")[2], found["text"] or ""
+    if found["name"].startswith("pymysql.") and (told := _DATABASE.fullmatch(words.strip())):
+        return f"the database says: error {told['number']}: {told['text']}"
+    return f"a task failed: {name}: {words}" if words else f"a task failed: {name}"
 
 
 def _corrupt(text: str) -> str | None:

@@ -54,7 +54,8 @@ def publish(
         with console.phase("enqueueing") as phase, watched(spark, phase):
             rows.write.format("queuegate").mode("append").options(**given).save()
             messages = _published(client, at.queue, writer)
-            assert messages is not None, "a staged write has returned and its publication is not recorded"
+            if messages is None:
+                raise JobError(f"the write has ended and table {publish_log.LOG} does not tell of it: was it deleted?")
             phase.count = messages
     return Enqueued(at.queue, run, messages)
 

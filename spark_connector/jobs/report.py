@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_connector.client import Client
+from spark_connector.client import Client, Row
 from spark_connector.jobs.archive_folder import ArchiveFolder
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
+from spark_connector.jobs.intervals import Interval
 from spark_connector.jobs.report_frames import archived, live, reckon
-from spark_connector.jobs.report_values import QueueLine, QueueReport, Report
+from spark_connector.jobs.report_values import NS, TOP, Known, QueueLine, QueueReport, Report
 from spark_connector.jobs.sessions import watched
 from spark_connector.options import place
-from spark_connector.queue import Queue, describe
+from spark_connector.queue import PURGE_AFTER, Queue, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUEUES = """
-SELECT queue, ready, in_flight, retrying, scheduled, acked, oldest_ready_age FROM queuegate.queues
+SELECT queue, ready, in_flight, retrying, scheduled, acked, dead, oldest_ready_age, counted FROM queuegate.queues
 WHERE db = DATABASE() ORDER BY ready + in_flight + retrying + scheduled DESC, queue"""
-TOP = 20
 _ANY = "-"  # where no queue is asked for: the options want one
 
 
@@ -43,15 +44,33 @@ def report(
     at = place(options if named else {**options, "queue": _ANY})
     with Client(at.address) as client:
         now = client.now_ns()
-        queues = tuple(
-            QueueLine(str(q), int(a), int(b), int(c), int(d), int(e), None if age is None else float(age))
-            for q, a, b, c, d, e, age in client.rows(_QUEUES)[:TOP]
-        )
+        queues = tuple(map(_line, client.rows(_QUEUES)))
         queue = describe(client, at.queue) if named else None
     if queue is None and archive is not None:
         raise JobError("an archive is one queue's: name the queue too")
-    detail = _detail(spark, options, queue, archive, only_archive, now, per, console) if queue else None
-    return Report(now, at.address.database, queues, detail)
+    if queue is None:
+        return Report(now, at.address.database, queues[:TOP], None)
+    dead = next((line.dead for line in queues if line.queue == queue.name), 0)
+    detail = _detail(spark, options, queue, archive, only_archive, dead, now, per, console)
+    return Report(now, at.address.database, tuple(_agreeing(line, detail) for line in queues[:TOP]), detail)
+
+
+def _line(row: Row) -> QueueLine:
+    queue, *counts, age, counted = row
+    ready, in_flight, retrying, scheduled, acked, dead = map(int, counts)
+    oldest = None if age is None else float(age)
+    return QueueLine(str(queue), ready, in_flight, retrying, scheduled, acked, dead, oldest, counted == "exact")
+
+
+def _agreeing(line: QueueLine, detail: QueueReport) -> QueueLine:
+    """The line of the queue that is reported in detail: counted at another moment, it would contradict."""
+    if line.queue != detail.queue or "acked" not in detail.states:
+        return line
+    of = detail.states
+    return replace(
+        line, ready=of["ready"], in_flight=of["in_flight"], retrying=of["retrying"], scheduled=of["scheduled"],
+        acked=of["acked"], oldest_ready=detail.oldest_due, exact=True,
+    )  # fmt: skip
 
 
 def _detail(
@@ -60,6 +79,7 @@ def _detail(
     queue: Queue,
     archive: str | None,
     only_archive: bool,
+    dead: int,
     now: int,
     per: str,
     console: Console,
@@ -74,6 +94,15 @@ def _detail(
     if not sources:
         raise JobError("there is nothing to report on: the archive is empty, or none was given")
     with console.phase("reckoning") as phase, watched(spark, phase):
-        found = reckon(queue.name, sources, now, per)
+        known = _known(queue, intervals, now, only_archive=only_archive)
+        found = reckon(queue.name, sources, dead, now, known, per)
         phase.count = sum(found.states.values())
     return found
+
+
+def _known(queue: Queue, intervals: Sequence[Interval], now: int, *, only_archive: bool) -> Known:
+    """Messages that were acked before it began may be purged; what is archived stays."""
+    if intervals:
+        return Known(intervals[0].after, intervals[-1].until if only_archive else now)
+    kept = float(queue.options.get("vt_purge_after", PURGE_AFTER))
+    return Known(now - int(kept * NS), now)

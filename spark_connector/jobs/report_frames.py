@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from spark_connector.jobs.archive_folder import ArchiveFolder
 from spark_connector.jobs.intervals import Interval
 from spark_connector.jobs.report_values import (
+    ARCHIVED,
     BUCKETS,
     NS,
     PERCENTILES,
     STATES,
+    Known,
     Latency,
     QueueReport,
     bucket_for,
@@ -30,6 +32,8 @@ _COLUMNS: Mapping[str, str] = {
     "time_created": "bigint", "time_scheduled": "bigint", "time_next": "bigint", "time_acked": "bigint",
     "epoch": "bigint", "last_error": "string",
 }  # fmt: skip
+TABLE, ARCHIVE = "its table", "its archive"
+_BOTH = "both"  # a row of the table that counts as one of the archive
 _PARKED = 2**63 - 2  # time_next of what is set aside, by the proxy or by hand, is this or later
 _ACCURACY = 10_000  # percentiles are exact to a ten-thousandth of the rank
 _FAILURES_SHOWN = 20
@@ -44,21 +48,23 @@ class Source:
 
 
 def live(spark: SparkSession, options: Mapping[str, str], queue: Queue, archived: Sequence[Interval]) -> Source:
-    """The queue's table, without what is in the archive's intervals."""
+    """The queue's table; of its rows those are marked that are in the archive's intervals too."""
     from pyspark.sql import functions as F
 
     there = [name for name in _COLUMNS if queue.has(name)]
     schema = ", ".join(f"{name} {_COLUMNS[name]}" for name in there)
     rows = spark.read.format("queuegate").schema(schema).options(**options, includeAcked="true").load()
+    twice = F.lit(False)
     for interval in _joined(archived):
-        within = (F.col("time_acked") > interval.after) & (F.col("time_acked") <= interval.until)
-        rows = rows.where(~F.coalesce(within, F.lit(False)))
-    return Source("its table", _narrow(rows))
+        twice = twice | ((F.col("time_acked") > interval.after) & (F.col("time_acked") <= interval.until))
+    return Source(TABLE, _narrow(rows, F.when(twice, _BOTH).otherwise(TABLE)))
 
 
 def archived(folder: ArchiveFolder, intervals: Sequence[Interval]) -> Source:
     """The messages of the archive's intervals."""
-    return Source("its archive", _narrow(folder.read(intervals)))
+    from pyspark.sql import functions as F
+
+    return Source(ARCHIVE, _narrow(folder.read(intervals), F.lit(ARCHIVE)))
 
 
 def _joined(intervals: Sequence[Interval]) -> list[Interval]:
@@ -72,30 +78,40 @@ def _joined(intervals: Sequence[Interval]) -> list[Interval]:
     return found
 
 
-def _narrow(rows: DataFrame) -> DataFrame:
+def _narrow(rows: DataFrame, place: Column) -> DataFrame:
     """The columns that a report needs; those that the queue's layout has not are NULL."""
     from pyspark.sql import functions as F
 
     there = {name.lower() for name in rows.columns}
-    return rows.select(*[(F.col(n) if n in there else F.lit(None)).cast(kind).alias(n) for n, kind in _COLUMNS.items()])
+    columns = [(F.col(n) if n in there else F.lit(None)).cast(kind).alias(n) for n, kind in _COLUMNS.items()]
+    return rows.select(*columns, place.alias("place"))
 
 
-def reckon(queue: str, sources: Sequence[Source], now_ns: int, wish: str) -> QueueReport:
-    """All of a queue's numbers. `now_ns`: the database's clock."""
+def reckon(queue: str, sources: Sequence[Source], dead: int, now_ns: int, known: Known, wish: str) -> QueueReport:
+    """All of a queue's numbers. `now_ns`: the database's clock; `known`: see there, but for the very first message."""
+    from pyspark.sql import functions as F
+
     rows = reduce(lambda a, b: a.unionByName(b), (source.rows for source in sources)).persist()
     try:
         whole = _whole(rows, now_ns)
-        bucket = bucket_for(whole["first"] or 0, whole["last"] or 0, wish)
+        first, last = whole["first"] or 0, whole["last"] or 0
+        known = Known(max(known.since, first), known.until)
+        bucket = bucket_for(known.since if known.since <= last else first, last, wish)
+        once = rows.where(F.col("place") != _BOTH)
+        names = [source.name for source in sources]
+        states = (*(STATES if TABLE in names else ()), *((ARCHIVED,) if ARCHIVE in names else ()))
         return QueueReport(
             queue,
-            tuple(source.name for source in sources),
-            {state: int(whole[state]) for state in STATES},
+            tuple(names),
+            {state: int(whole[state]) for state in states},
+            dead,
             None if whole["oldest"] is None else max(0.0, (now_ns - whole["oldest"]) / NS),
             _latencies(whole),
-            histogram({int(n): c for n, c in _groups(rows, "epoch").items() if n is not None}),
-            top({str(e): c for e, c in _groups(rows, "last_error").items() if e is not None}, _FAILURES_SHOWN),
+            histogram({int(n): c for n, c in _groups(once, "epoch").items() if n is not None}),
+            top({str(e): c for e, c in _groups(once, "last_error").items() if e is not None}, _FAILURES_SHOWN),
             bucket,
-            rates(_by_time(rows, "time_created", bucket), _by_time(rows, "time_acked", bucket), bucket),
+            rates(_by_time(once, "time_created", bucket), _by_time(once, "time_acked", bucket), bucket, known),
+            known,
         )
     finally:
         rows.unpersist()
@@ -106,10 +122,12 @@ def _whole(rows: DataFrame, now_ns: int) -> Row:
     from pyspark.sql import functions as F
 
     states = _states(now_ns)
-    counts = [F.count_if(condition).alias(state) for state, condition in states.items()]
+    in_archive = F.col("place") == ARCHIVE
+    counts = [F.count_if(condition & ~in_archive).alias(state) for state, condition in states.items()]
     latencies = [part for since, start in _STARTS.items() for part in _latency(since, start)]
     found = rows.agg(
         *counts,
+        F.count_if(in_archive).alias(ARCHIVED),
         F.min(F.when(states["ready"] & (F.col("time_next") > 0), F.col("time_next"))).alias("oldest"),
         F.min(F.least("time_created", "time_acked")).alias("first"),
         F.max(F.greatest("time_created", "time_acked")).alias("last"),
@@ -143,7 +161,8 @@ _STARTS: Mapping[str, str] = {"due": "time_scheduled", "enqueued": "time_created
 def _latency(since: str, start: str) -> list[Column]:
     from pyspark.sql import functions as F
 
-    took = F.when(F.col("time_acked") >= F.col(start), (F.col("time_acked") - F.col(start)) / NS)
+    counts = (F.col("place") != _BOTH) & (F.col("time_acked") >= F.col(start))
+    took = F.when(counts, (F.col("time_acked") - F.col(start)) / NS)
     shares = F.array(*[F.lit(p / 100) for p in PERCENTILES])
     return [
         F.count(took).alias(f"{since}_count"),

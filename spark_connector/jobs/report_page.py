@@ -10,12 +10,21 @@ from html import escape
 from typing import Any
 
 from spark_connector.jobs.failures import JobError
-from spark_connector.jobs.report_text import attempts_name, duration, moment
-from spark_connector.jobs.report_values import QueueReport, Rate, Report
+from spark_connector.jobs.report_text import (
+    QUEUE_COLUMNS,
+    attempts_name,
+    duration,
+    known_note,
+    moment,
+    queue_cells,
+    queues_note,
+)
+from spark_connector.jobs.report_values import TOP, QueueReport, Rate, Report
 
 _BLUE, _GREEN, _ORANGE, _INK = "#2563eb", "#059669", "#d97706", "#1f2937"
 _LABELS_MAX = 8  # of an axis of time
 _RATES_AS_BARS = 30
+_PLOTTED_MIN = 2  # complete ones: fewer show nothing
 _BARS_MAX = 12  # queues in the plot of backlogs
 _STYLE = """
 :root { color-scheme: light; }
@@ -23,9 +32,10 @@ body { margin: 0; background: #f3f4f6; color: #1f2937; font: 15px/1.5 system-ui,
 main { max-width: 1120px; margin: 0 auto; padding: 28px 20px 60px; }
 h1 { font-size: 26px; margin: 0; } h2 { font-size: 18px; margin: 36px 0 12px; }
 p.sub { color: #6b7280; margin: 2px 0 22px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(125px, 1fr)); gap: 12px; }
+.tiles { display: flex; flex-wrap: wrap; gap: 10px; } .tile { flex: 1 1 84px; white-space: nowrap; }
 .tile, .card { background: #fff; border: 1px solid #e5e7eb; border-radius: 10px; padding: 14px 16px; }
-.tile b { display: block; font-size: 20px; font-weight: 650; font-variant-numeric: tabular-nums; }
+.tiles .tile { padding: 12px; }
+.tile b { display: block; font-size: 18px; font-weight: 650; font-variant-numeric: tabular-nums; }
 .tile span { color: #6b7280; font-size: 13px; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 16px; }
 .card h3 { font-size: 15px; margin: 0 0 8px; } .wide { grid-column: 1 / -1; }
@@ -34,6 +44,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th { text-align: left; color: #6b7280; font-weight: 550; font-size: 13px; }
 th, td { padding: 5px 8px; border-bottom: 1px solid #f0f1f3; } .n { text-align: right; }
 td:first-child { overflow-wrap: anywhere; } .scroll { overflow-x: auto; }
+p.note { color: #6b7280; font-size: 13px; margin: 8px 0 0; }
 """
 
 
@@ -62,12 +73,12 @@ def _head(report: Report) -> str:
 
 def _queue(of: QueueReport) -> Iterator[str]:
     tiles = [(f"{count:,}", state.replace("_", " ")) for state, count in of.states.items()]
-    tiles.append((duration(of.oldest_due), "oldest due"))
+    tiles += [(f"{of.dead:,}", "dead letters"), (duration(of.oldest_due), "oldest ready")]
     yield '<div class="tiles">'
     yield from (f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in tiles)
     yield '</div><h2>Over time, latency, attempts</h2><div class="grid">'
     if of.rates:
-        yield _card(f"Messages per {of.bucket} (UTC)", _rates_plot(of.rates, of.bucket), "wide")
+        yield _card(f"Messages per {of.bucket} (UTC)", _rates(of), "wide")
     yield _card("From due and from enqueueing to ack", _latency_table(of) + _latency_plot(of))
     yield _card("Deliveries of a message", _attempts_plot(of))
     if of.failures:
@@ -77,15 +88,10 @@ def _queue(of: QueueReport) -> Iterator[str]:
 
 
 def _queues(report: Report) -> str:
-    waiting = [q for q in report.queues if q.ready + q.in_flight + q.retrying + q.scheduled][:_BARS_MAX]
-    rows = [
-        (q.queue, f"{q.ready:,}", f"{q.in_flight:,}", f"{q.retrying:,}", f"{q.scheduled:,}", f"{q.acked:,}",
-         duration(q.oldest_ready))
-        for q in report.queues
-    ]  # fmt: skip
-    head = ("queue", "ready", "in flight", "retrying", "scheduled", "acked", "oldest ready")
-    cards = [_card("All queues", _table(head, rows), "wide")]
-    if waiting:
+    note = "".join(f'<p class="note">{escape(line)}</p>' for line in queues_note(report))
+    title = f"Queues, at most {TOP}: those with most messages that wait"
+    cards = [_card(title, _table(QUEUE_COLUMNS, list(map(queue_cells, report.queues))) + note, "wide")]
+    if any(line.waiting for line in report.queues):
         cards.insert(0, _card("Messages that wait, by queue", _backlog_plot(report), "wide"))
     return f'<h2>Queues of {escape(report.database)}</h2><div class="grid">{"".join(cards)}</div>'
 
@@ -129,13 +135,28 @@ def _power(seconds: float) -> float:
     return math.log10(max(seconds, 0.001))
 
 
+def _rates(of: QueueReport) -> str:
+    """The plot, without what is incomplete if enough is left: it would look like a collapse."""
+    shown = [rate for rate in of.rates if rate.complete]
+    others = [rate for rate in of.rates if not rate.complete]
+    if len(shown) < _PLOTTED_MIN:
+        note = f"Not all of these are complete: {known_note(of)}." if others else ""
+        shown = list(of.rates)
+    else:
+        enqueued, acked = sum(rate.enqueued for rate in others), sum(rate.acked for rate in others)
+        which = f"an incomplete {of.bucket} is" if len(others) == 1 else f"{len(others)} incomplete {of.bucket}s are"
+        which = f"{which} left out ({enqueued:,} enqueued, {acked:,} acked): {known_note(of)}."
+        note = which[0].upper() + which[1:] if others else ""
+    return _rates_plot(shown, of.bucket) + (f'<p class="note">{escape(note)}</p>' if note else "")
+
+
 def _rates_plot(rates: Sequence[Rate], bucket: str) -> str:
     """Few as bars: a line between two minutes would say what nobody knows."""
     frame: dict[str, Any] = {"include_x_axis": True, "margin_right": 50}
     if len(rates) <= _RATES_AS_BARS:
         chart = _chart("Bar", (_BLUE, _GREEN), 1080, 300, **frame)
     else:
-        chart = _chart("Line", (_BLUE, _GREEN), 1080, 300, opacity=".22", fill=True, show_dots=False, **frame)
+        chart = _chart("Line", (_BLUE, _GREEN), 1080, 300, show_dots=False, stroke_style={"width": 2}, **frame)
     labels = [moment(rate.start, bucket) for rate in rates]
     chart.x_labels, chart.x_labels_major_every = labels, -(-len(labels) // _LABELS_MAX)
     chart.show_minor_x_labels = False
@@ -145,15 +166,20 @@ def _rates_plot(rates: Sequence[Rate], bucket: str) -> str:
 
 
 def _attempts_plot(of: QueueReport) -> str:
-    chart = _chart("Bar", (_BLUE,), 520, 260, show_legend=False, include_x_axis=True, x_title="deliveries so far")
+    chart = _chart(
+        "Bar", (_BLUE,), 520, 260, show_legend=False, include_x_axis=True, x_title="deliveries so far",
+        print_values=True, print_values_position="top", margin_top=16,
+    )  # fmt: skip
     chart.x_labels = [attempts_name(attempts) for attempts, _ in of.attempts]
     chart.add("messages", [count for _, count in of.attempts])
     return _svg(chart)
 
 
 def _backlog_plot(report: Report) -> str:
-    shown = [q for q in report.queues if q.ready + q.in_flight + q.retrying + q.scheduled][:_BARS_MAX]
-    chart = _chart("HorizontalStackedBar", (_BLUE, _GREEN, _ORANGE, "#9ca3af"), 1080, 90 + 34 * len(shown))
+    shown = [line for line in report.queues if line.waiting][:_BARS_MAX]
+    chart = _chart(
+        "HorizontalStackedBar", (_BLUE, _GREEN, _ORANGE, "#9ca3af"), 1080, 90 + 34 * len(shown), margin_right=50
+    )
     chart.x_labels = [q.queue for q in reversed(shown)]
     for name in ("ready", "in_flight", "retrying", "scheduled"):
         chart.add(name.replace("_", " "), [getattr(q, name) for q in reversed(shown)])
@@ -168,6 +194,7 @@ def _chart(kind: str, colors: tuple[str, ...], width: int, height: int, *, opaci
         background="transparent", plot_background="transparent", colors=colors, foreground=_INK,
         foreground_strong=_INK, foreground_subtle="#9ca3af", opacity=opacity, opacity_hover=".95", font_family=font,
         label_font_size=11, major_label_font_size=11, legend_font_size=12, title_font_size=12,
+        value_font_size=11, value_colors=(_INK,) * 4,
         guide_stroke_color="#e5e7eb", major_guide_stroke_color="#d1d5db", guide_stroke_dasharray="3,3",
     )  # fmt: skip
     return getattr(pygal, kind)(

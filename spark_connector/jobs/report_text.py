@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from spark_connector.jobs.report_values import ATTEMPTS_SHOWN, NS, Counted, QueueReport, Report, lines
+from spark_connector.jobs.report_values import ATTEMPTS_SHOWN, NS, Counted, QueueLine, QueueReport, Report, lines
 
 _RATES_SHOWN = 24
+QUEUE_COLUMNS = ("queue", "ready", "in flight", "retrying", "scheduled", "acked", "dead letters", "oldest ready")
 
 
 def duration(seconds: float | None) -> str:
@@ -31,6 +32,11 @@ def moment(time_ns: int, bucket: str = "minute") -> str:
     return at.strftime("%Y-%m-%d" if bucket == "day" else "%Y-%m-%d %H:%M")
 
 
+def exactly(time_ns: int) -> str:
+    """A time in UTC to the second."""
+    return datetime.fromtimestamp(time_ns / NS, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def attempts_name(attempts: int) -> str:
     """As the histogram calls it."""
     return f"{attempts} and more" if attempts >= ATTEMPTS_SHOWN else str(attempts)
@@ -44,23 +50,37 @@ def text(report: Report) -> str:
 def _all(report: Report) -> Iterator[str]:
     yield f"Database {report.database}, {moment(report.at)} UTC"
     yield ""
-    head = ["queue", "ready", "in flight", "retrying", "scheduled", "acked", "oldest ready"]
-    rows = [
-        [q.queue, f"{q.ready:,}", f"{q.in_flight:,}", f"{q.retrying:,}", f"{q.scheduled:,}", f"{q.acked:,}",
-         duration(q.oldest_ready)]
-        for q in report.queues
-    ]  # fmt: skip
-    yield from lines([head, *rows], [False] + [True] * 6)
+    yield from lines([QUEUE_COLUMNS, *map(queue_cells, report.queues)], [False] + [True] * 7)
+    yield from queues_note(report)
     if report.queue is not None:
         yield ""
         yield from _queue(report.queue)
+
+
+def queue_cells(line: QueueLine) -> list[str]:
+    """A queue's row in the table of all of them."""
+    counts = (line.ready, line.in_flight, line.retrying, line.scheduled, line.acked, line.dead)
+    return [line.queue if line.exact else f"{line.queue} *", *(f"{n:,}" for n in counts), duration(line.oldest_ready)]
+
+
+def queues_note(report: Report) -> Iterator[str]:
+    """What the star in that table means, where there is one."""
+    if not all(line.exact for line in report.queues):
+        yield "* at least: of each state a million messages are counted, no more"
+
+
+def known_note(of: QueueReport) -> str:
+    """What is said of rates over a stretch of time that is not wholly known."""
+    return f"all messages are known from {exactly(of.known.since)} to {exactly(of.known.until)} UTC only"
 
 
 def _queue(of: QueueReport) -> Iterator[str]:
     yield f"Queue {of.queue} ({', '.join(of.sources)})"
     yield ""
     yield from lines([["state", "messages"], *([s, f"{n:,}"] for s, n in of.states.items())], [False, True])
-    yield f"oldest due: {duration(of.oldest_due)}"
+    yield ""
+    yield f"dead letters: {of.dead:,}"
+    yield f"oldest ready: {duration(of.oldest_due)}"
     yield ""
     head = ["to ack, since", "messages", "p50", "p90", "p99", "longest"]
     rows = [
@@ -75,8 +95,12 @@ def _queue(of: QueueReport) -> Iterator[str]:
     yield from counted("last error", of.failures)
     yield ""
     shown = of.rates[-_RATES_SHOWN:]
-    of_rates = ([moment(r.start, of.bucket), f"{r.enqueued:,}", f"{r.acked:,}"] for r in shown)
+    of_rates = (
+        [moment(r.start, of.bucket) + ("" if r.complete else " *"), f"{r.enqueued:,}", f"{r.acked:,}"] for r in shown
+    )
     yield from lines([[f"per {of.bucket} (UTC)", "enqueued", "acked"], *of_rates], [False, True, True])
+    if not all(rate.complete for rate in shown):
+        yield f"* incomplete: {known_note(of)}"
 
 
 def counted(name: str, values: tuple[Counted, ...]) -> list[str]:

@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 NS = 10**9
 STATES = ("ready", "in_flight", "retrying", "scheduled", "parked", "acked")
-"""As SHOW QUEUE STATUS calls them."""
+"""Of messages in the table, as SHOW QUEUE STATUS calls them and counts them."""
+ARCHIVED = "archived"
+"""Of messages in the archive; one that is not purged yet is acked in the table as well."""
+TOP = 20  # queues that a report lists
 PERCENTILES = (50, 90, 99)
 BUCKETS: Mapping[str, int] = {"minute": 60, "hour": 3600, "day": 86_400}
 _POINTS_MAX = 120  # more than that no line of a plot shows
@@ -25,7 +28,14 @@ class QueueLine:
     retrying: int
     scheduled: int
     acked: int
+    dead: int  # in its dead-letter queue
     oldest_ready: float | None  # seconds that the oldest due message has waited
+    exact: bool = True  # False: of some state there may be more, the proxy does not count further
+
+    @property
+    def waiting(self) -> int:
+        """All that is in the table and not acked, but for what is set aside."""
+        return self.ready + self.in_flight + self.retrying + self.scheduled
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,19 @@ class Rate:
     start: int
     enqueued: int
     acked: int
+    complete: bool = True  # False: it reaches out of the time of which all messages are known
+
+
+@dataclass(frozen=True)
+class Known:
+    """The time of which all messages are known: those before it may be purged, and after it there will be more."""
+
+    since: int
+    until: int
+
+    def covers(self, start: int, size: int) -> bool:
+        """Whether that stretch is in it."""
+        return self.since <= start and start + size <= self.until
 
 
 @dataclass(frozen=True)
@@ -64,12 +87,14 @@ class QueueReport:
     queue: str
     sources: tuple[str, ...]
     states: Mapping[str, int]
+    dead: int
     oldest_due: float | None
     latencies: tuple[Latency, ...]
     attempts: tuple[tuple[int, int], ...]  # deliveries, and how many messages had so many
     failures: tuple[Counted, ...]  # messages by what NACK or REJECT last gave as a reason
     bucket: str
     rates: tuple[Rate, ...]
+    known: Known
 
 
 @dataclass(frozen=True)
@@ -90,7 +115,7 @@ def bucket_for(first: int, last: int, wish: str = "auto") -> str:
     return next((name for name, size in BUCKETS.items() if seconds / size <= _POINTS_MAX), "day")
 
 
-def rates(enqueued: Mapping[int, int], acked: Mapping[int, int], bucket: str) -> tuple[Rate, ...]:
+def rates(enqueued: Mapping[int, int], acked: Mapping[int, int], bucket: str, known: Known) -> tuple[Rate, ...]:
     """Counts by number of bucket, with those in between in which nothing happened; the latest where they are many."""
     numbers = enqueued.keys() | acked.keys()
     if not numbers:
@@ -98,7 +123,10 @@ def rates(enqueued: Mapping[int, int], acked: Mapping[int, int], bucket: str) ->
     last = max(numbers)
     first = max(min(numbers), last - 10 * _POINTS_MAX)
     size = BUCKETS[bucket] * NS
-    return tuple(Rate(n * size, enqueued.get(n, 0), acked.get(n, 0)) for n in range(first, last + 1))
+    return tuple(
+        Rate(n * size, enqueued.get(n, 0), acked.get(n, 0), known.covers(n * size, size))
+        for n in range(first, last + 1)
+    )
 
 
 def histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
@@ -129,7 +157,7 @@ class Measure:
 def measures(report: Report) -> Iterator[Measure]:
     """The report as rows."""
     for line in report.queues:
-        for name in ("ready", "in_flight", "retrying", "scheduled", "acked", "oldest_ready"):
+        for name in ("ready", "in_flight", "retrying", "scheduled", "acked", "dead", "oldest_ready"):
             value = getattr(line, name)
             yield Measure("queues", line.queue, name, report.at, None if value is None else float(value))
     if report.queue is not None:
@@ -139,6 +167,7 @@ def measures(report: Report) -> Iterator[Measure]:
 def _of_queue(of: QueueReport, at: int) -> Iterator[Measure]:
     for state, count in of.states.items():
         yield Measure("states", of.queue, state, at, float(count))
+    yield Measure("dead", of.queue, "dead", at, float(of.dead))
     yield Measure("oldest", of.queue, "oldest_due", at, of.oldest_due)
     for latency in of.latencies:
         for name in ("count", "p50", "p90", "p99", "longest"):
@@ -148,8 +177,9 @@ def _of_queue(of: QueueReport, at: int) -> Iterator[Measure]:
     for failure in of.failures:
         yield Measure("failures", of.queue, failure.value, at, float(failure.count))
     for rate in of.rates:
-        yield Measure("enqueued", of.queue, of.bucket, rate.start, float(rate.enqueued))
-        yield Measure("acked", of.queue, of.bucket, rate.start, float(rate.acked))
+        name = of.bucket if rate.complete else f"{of.bucket}_incomplete"
+        yield Measure("enqueued", of.queue, name, rate.start, float(rate.enqueued))
+        yield Measure("acked", of.queue, name, rate.start, float(rate.acked))
 
 
 def top(counts: Mapping[str, int], most: int) -> tuple[Counted, ...]:

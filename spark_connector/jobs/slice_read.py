@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import pymysql
+
 from spark_connector.arrow import batches, select_list
-from spark_connector.client import Client, placed
+from spark_connector.client import Client, placed, told
 from spark_connector.columns import Field, ddl, fields
 from spark_connector.jobs.console import Phase
 from spark_connector.jobs.intervals import Interval
@@ -49,9 +51,17 @@ def reader(
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 bounds = (intervals[number].after, intervals[number].until)
-                with Client(address) as client:
-                    for found in batches(client, sql, bounds, wanted, FETCH_ROWS):
-                        counter.add(found.num_rows)
-                        yield found
+                for found in _rows(address, sql, bounds, wanted):
+                    counter.add(found.num_rows)
+                    yield found
 
     return read
+
+
+def _rows(address: Address, sql: str, bounds: tuple[int, int], wanted: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+    """Raises ConnectionFailed, ConnectorError: errors of pymysql do not cross Spark's processes in one piece."""
+    with Client(address) as client:
+        try:
+            yield from batches(client, sql, bounds, wanted, FETCH_ROWS)
+        except pymysql.Error as error:
+            raise told(error, address) from error
