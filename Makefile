@@ -1,29 +1,41 @@
 # Every target sets up what it needs. `make help` lists them from the comments after `##`.
 .DEFAULT_GOAL := help
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites test test-spark crash-spark example-spark check format bench fuzz simulate clean mariadb toolchains
+.PHONY: help run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark example-spark check format bench differential fuzz simulate clean mariadb toolchains mysql galera
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 SPARK_STAMP := $(VENV)/.installed-spark
 TESTS ?= tests
-JOBS ?= 3
+JOBS ?= 4
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307, embedded database in data/
+run: $(RUN_STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307, embedded database in data/
 	@$(BIN)/queuegate serve
 
-demo: $(STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
+demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
 	@$(BIN)/python -m examples.demo
 
-test: $(STAMP) mariadb toolchains ## all tests, a private MariaDB included (TESTS=tests/contract for a part)
+test: $(STAMP) mariadb toolchains mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration
+test-mysql: $(STAMP) mariadb toolchains mysql ## the suites that need a server, on MySQL 8 in place of MariaDB (MYSQL_TESTS=tests/contract)
+	QUEUEGATE_TEST_SERVER=mysql $(BIN)/python -m pytest -n $(JOBS) $(MYSQL_TESTS)
+
+TIMES ?= 1
+test-galera: $(STAMP) mariadb galera ## a Galera cluster of three: a ledger under kills, and the contract through two proxies (TIMES=3)
+	for time in $$(seq $(TIMES)); do $(BIN)/python -m pytest tests/galera || exit 1; done
+	QUEUEGATE_TEST_SERVER=galera $(BIN)/python -m pytest tests/contract
+
+spark: $(SPARK_STAMP) ## what the Spark connector needs, in .venv: installs pyspark, 500 MB
 
 SPARK_TESTS ?= tests/spark
 test-spark: $(SPARK_STAMP) mariadb toolchains ## the tests that run Spark: installs pyspark, 500 MB (SPARK_TESTS=tests/spark/test_jdbc.py)
@@ -45,8 +57,14 @@ format: $(STAMP) ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-suites: $(STAMP) mariadb ## drivers' own test suites, directly and through the proxy (SUITES="pymysql go-sql-driver", or all)
-	$(BIN)/python tests/driver_suites/compare.py $(SUITES)
+suites: $(STAMP) mariadb ## drivers' own test suites, directly and through the proxy (SUITES="pymysql go-sql-driver", or all; WORKERS=2; EMBEDDED=1)
+	$(BIN)/python tests/driver_suites/compare.py $(if $(WORKERS),--workers $(WORKERS)) $(if $(EMBEDDED),--embedded) $(SUITES)
+
+schema-tools: $(STAMP) mariadb ## Flyway with a baseline and Hibernate over a mapped queue, on both backends: needs Maven
+	$(BIN)/python tests/tools/schema_tools.py
+
+superset: $(STAMP) mariadb ## Apache Superset on a queue and on the counters, on both backends: installs it in .superset/, 1 GB
+	$(BIN)/python tests/tools/superset_run.py
 
 bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about eight minutes
 	$(BIN)/python -m benchmarks
@@ -56,27 +74,43 @@ fuzz: $(STAMP) mariadb ## a million mutated conversations at the packet layers, 
 	$(BIN)/python tests/fuzz/fuzz_run.py --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/fuzz/fuzz_sockets.py --inputs $$(($(INPUTS) / 100)) $(if $(SEED),--seed $(SEED))
 
+QUERIES ?= 100000
+differential: $(STAMP) mariadb ## generated SQL on the embedded backend and on MariaDB, compared (QUERIES=1000 SEED=7)
+	$(BIN)/python tests/differential/dq_run.py --queries $(QUERIES) $(if $(SEED),--seed $(SEED))
+
 SEEDS ?= 10000
 simulate: $(STAMP) ## the engine under virtual time, faults and kills, with its claims checked (SEEDS=1000 FIRST=7)
 	$(BIN)/python tests/simulation/sim_run.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
-clean: ## remove the virtual environment and caches; data/ stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove the virtual environments and caches; data/ stays
+	rm -rf $(VENV) .superset build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 mariadb:
 	@tests/install_mariadb.sh
 
-toolchains:
-	@tests/install_toolchains.sh
+toolchains: $(STAMP)
+	@tests/install_toolchains.sh $(BIN)/python
 
-$(STAMP): pyproject.toml
+mysql galera:
+	@tests/install_servers.sh $@
+
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+
+$(RUN_STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; install it or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Setting up $(VENV): about 90 MB, once, in half a minute." >&2
 	@$(PYTHON) -m venv $(VENV) || { \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP_INSTALL) .
 	@touch $@
 
+$(STAMP): $(RUN_STAMP)
+	@echo "Adding what the tests and checks need to $(VENV): about 550 MB, once, in a minute or two." >&2
+	@$(PIP_INSTALL) '.[dev]'
+	@touch $@
+
+# After a change of pyproject.toml $(STAMP) installs anew; the second install keeps what the first has made editable.
 $(SPARK_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $@

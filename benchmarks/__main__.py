@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import drain, latency, passthrough, spark, throughput
+from benchmarks import drain, fairness, latency, passthrough, spark, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.places import PLACES, Place
 
@@ -28,6 +28,10 @@ SUBJECTS = {
     "drain": (
         "A backlog received and acked by four processes, beside four hand-written SKIP LOCKED consumers in the same\n"
         "run. Medians of several turns; the ratio is taken within each turn."
+    ),
+    "fairness": (
+        "What an attacker with one account and one address costs a client: alone and beside each attack, in turn.\n"
+        "A statement's times, and the proxy's CPU for it, which includes what the attack takes. Medians of rounds."
     ),
     "spark": (
         "Spark at local[2]: all columns of a queue read in a batch; messages claimed, read and acked as a stream.\n"
@@ -95,6 +99,8 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
         return latency.schedule(place, min(options.messages, 100))
     if subject == "drain":
         return drain.measure(place, options.waiting) if place.server is not None else []
+    if subject == "fairness":
+        return fairness.measure(place, rounds=options.rounds, seconds=1.0)
     if subject == "spark":
         return spark.measure(place, options.rows, options.waiting)
     return throughput.measure(place, options.backlog)
@@ -112,6 +118,7 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--messages", type=int, default=500, help="messages for latency (default: 500)")
     queue.add_argument("--backlog", type=int, default=20_000, help="messages for throughput (default: 20000)")
     queue.add_argument("--waiting", type=int, default=200_000, help="messages for drain, spark (default: 200000)")
+    queue.add_argument("--rounds", type=int, default=5, help="rounds for fairness (default: 5)")
     queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
     _add_passthrough(parser.add_argument_group(PASSTHROUGH))
     options = parser.parse_args()
