@@ -14,30 +14,54 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+with contextlib.suppress(ImportError):
+    # Before any other library in C++ (re2, pyarrow): loaded after them it finds no room for its thread-local variables.
+    import _mysql_connector  # noqa: F401
+
+import hypothesis
 import pytest
-from servers import Gate, MariaDb, Sql, Stream, find_binary
+import scratch
+from galera_cluster import Cluster, GatePair
+from mysql_server import MySql
+from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary
+
+scratch.use()
+# The same examples in every run, without a time limit on one. HYPOTHESIS_PROFILE=default draws others.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 _numbers = itertools.count(1)
-SPARK = Path(__file__).parent / "spark"
+ONLY_WHERE_NAMED = tuple(Path(__file__).parent / folder for folder in ("spark", "galera"))
+"""They need a JVM and the extra `spark`, or three servers at a time: `make test-spark`, `make test-galera`."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files go to processes as a whole (`--dist` names another way)."""
+    if config.getvalue("dist") != "load":
+        return None
+    from file_scheduling import FileScheduling
+
+    return FileScheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """tests/spark needs a JVM and the extra `spark`: it runs where it is named, which `make test-spark` does."""
-    return True if collection_path == SPARK and not _names_spark(config) else None
+    return True if collection_path in ONLY_WHERE_NAMED and not _names(collection_path, config) else None
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
-    return None if _names_spark(config) else "tests/spark is left out: run `make test-spark`"
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    left_out = [folder.name for folder in ONLY_WHERE_NAMED if not _names(folder, config)]
+    return [f"tests/{name} is left out: run `make test-{name}`" for name in left_out]
 
 
-def _names_spark(config: pytest.Config) -> bool:
+def _names(folder: Path, config: pytest.Config) -> bool:
     paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
-    return any(path.is_relative_to(SPARK) for path in paths)
+    return any(path.is_relative_to(folder) for path in paths)
 
 
 @contextlib.contextmanager
-def _private_mariadb() -> Iterator[MariaDb]:
-    server = MariaDb()
+def _private(kind: Callable[[], MariaDb]) -> Iterator[MariaDb]:
+    server = kind()
     try:
         server.install()
         server.start()
@@ -48,25 +72,51 @@ def _private_mariadb() -> Iterator[MariaDb]:
 
 
 @pytest.fixture(scope="session")
-def mariadb() -> Iterator[MariaDb]:
+def mysql() -> Iterator[MariaDb]:
+    """A private MySQL. Missing: a skip at a desk, a failure in CI."""
+    with _private(MySql) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A private Galera cluster of three. Missing: a skip at a desk, a failure in CI."""
+    made = Cluster()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture(scope="session")
+def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDb]:
     """A private MariaDB. Missing: a skip at a desk, a failure in CI."""
+    if SERVER == "mysql":
+        yield request.getfixturevalue("mysql")
+        return
+    if SERVER == "galera":
+        cluster: Cluster = request.getfixturevalue("cluster")
+        cluster.seem_one_server()
+        yield cluster.nodes[0]
+        return
     if find_binary("mariadbd") is None or find_binary("mariadb-install-db") is None:
         reason = "MariaDB is not installed (mariadb-server, mariadb-client): half of the promises are NOT tested"
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    with _private_mariadb() as server:
+    with _private(MariaDb) as server:
         yield server
 
 
 @pytest.fixture
 def own_mariadb(mariadb: MariaDb) -> Iterator[MariaDb]:
     """A MariaDB of this test alone, to be killed, or to be counted on: the shared one hears from other tests' gates."""
-    with _private_mariadb() as server:
+    with _private(type(mariadb)) as server:
         yield server
 
 
-@pytest.fixture(scope="session", params=["embedded", "mariadb"])
+@pytest.fixture(scope="session", params=["embedded", "mariadb"] if SERVER == "mariadb" else ["mariadb"])
 def place(request: pytest.FixtureRequest) -> str:
     """Where a test is run: each backend in turn. The contract suite has one more, `proxy_accounts`."""
     return str(request.param)
@@ -79,23 +129,32 @@ class Places:
     for a value of one would be kept for a test that has another value of the other.
     """
 
-    def __init__(self, server: Callable[[], MariaDb], directory: Callable[[str], Path]) -> None:
-        self._server, self._directory = server, directory
+    def __init__(self, fixture: Callable[[str], Any], directory: Callable[[str], Path]) -> None:
+        self._fixture, self._directory = fixture, directory
         self._backends: dict[str, str] = {}
         self._gates: dict[str, Gate] = {}
 
     def backend(self, place: str) -> str:
         if place not in self._backends:
             embedded = place == "embedded"
-            url = f"sqlite:///{self._directory('embedded')}/queue.db" if embedded else self._server().url()
+            url = (
+                f"sqlite:///{self._directory('embedded')}/queue.db"
+                if embedded
+                else self._fixture(server_of(place)).url()
+            )
             self._backends[place] = url
         return self._backends[place]
 
     def gate(self, place: str) -> Gate:
         if place not in self._gates:
-            gate = Gate(self.backend(place), self._directory("gate"), **options_of(place))
-            self._gates[place] = gate.start()
+            self._gates[place] = self._made(place).start()
         return self._gates[place]
+
+    def _made(self, place: str) -> Gate:
+        url, directory = self.backend(place), self._directory("gate")
+        if SERVER == "galera":
+            return GatePair(self._fixture("cluster"), directory, **options_of(place))
+        return Gate(url, directory, **options_of(place))
 
     def stop(self) -> None:
         with contextlib.ExitStack() as all_of_them:
@@ -105,17 +164,29 @@ class Places:
 
 @pytest.fixture(scope="session")
 def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
-    kept = Places(lambda: request.getfixturevalue("mariadb"), tmp_path_factory.mktemp)
+    kept = Places(request.getfixturevalue, tmp_path_factory.mktemp)
     yield kept
     kept.stop()
+
+
+@pytest.fixture
+def server_here(place: str, request: pytest.FixtureRequest) -> MariaDb:
+    """The server behind the gate; the embedded place has none."""
+    server: MariaDb = request.getfixturevalue(server_of(place))
+    return server
 
 
 @pytest.fixture
 def backend(place: str, places: Places, request: pytest.FixtureRequest) -> str:
     """The URL of the place's backend."""
     if place != "embedded":
-        request.getfixturevalue("mariadb")  # a test that has none is skipped by itself
+        request.getfixturevalue(server_of(place))  # a test that has none is skipped by itself
     return places.backend(place)
+
+
+def server_of(place: str) -> str:
+    """The fixture of the server there."""
+    return "mysql" if place == "mysql" else "mariadb"
 
 
 def options_of(place: str) -> dict[str, Any]:
@@ -124,32 +195,77 @@ def options_of(place: str) -> dict[str, Any]:
 
 
 @pytest.fixture
+def on_mysql(place: str) -> bool:
+    """Whether the server there is MySQL itself."""
+    return place == "mysql" or (SERVER == "mysql" and place != "embedded")
+
+
+@pytest.fixture
 def gate(backend: str, place: str, places: Places) -> Gate:
     """A queuegate that the tests of this session share."""
     return places.gate(place)
 
 
+GateMaker = Callable[..., Gate]
+
+
+def _gate_on_empty_database(request: pytest.FixtureRequest, place: str, folder: Path, config: dict[str, Any]) -> Gate:
+    """Not started yet; `config` goes over what every gate there has."""
+    number = next(_numbers)
+    directory = folder / f"gate{number}"
+    directory.mkdir()
+    if place == "embedded":
+        url, database = f"sqlite:///{directory}/queue.db", "main"
+    else:
+        server: MariaDb = request.getfixturevalue(server_of(place))
+        database = f"own_{number}"
+        url = server.fresh_database(database)
+    return Gate(url, directory, database=database, **{**options_of(place), **config})
+
+
 @pytest.fixture
-def new_gate(backend: str, place: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Gate]]:
+def new_gate(backend: str, place: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[GateMaker]:
     """Makes a queuegate for this test alone, on an empty database; keyword arguments are configuration keys."""
-    gates = contextlib.ExitStack()
+    with contextlib.ExitStack() as gates:
+
+        def make(**config: Any) -> Gate:
+            gate = _gate_on_empty_database(request, place, tmp_path, config)
+            gates.callback(gate.stop)
+            return gate
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def _modules_gates() -> Iterator[dict[str, Gate]]:
+    gates: dict[str, Gate] = {}
+    yield gates
+    with contextlib.ExitStack() as all_of_them:
+        for gate in gates.values():
+            all_of_them.callback(gate.stop)
+
+
+@pytest.fixture
+def shared_gate(
+    backend: str,
+    place: str,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    _modules_gates: dict[str, Gate],
+) -> GateMaker:
+    """Starts a queuegate of this configuration, or returns the one that another test of the module started.
+
+    For tests that configure it and neither stop it nor change what others of the module see.
+    """
 
     def make(**config: Any) -> Gate:
-        number = next(_numbers)
-        directory = tmp_path / f"gate{number}"
-        directory.mkdir()
-        if backend.startswith("sqlite"):
-            url, database = f"sqlite:///{directory}/queue.db", "main"
-        else:
-            server: MariaDb = request.getfixturevalue("mariadb")
-            database = f"own_{number}"
-            url = server.fresh_database(database)
-        gate = Gate(url, directory, database=database, **{**options_of(place), **config})
-        gates.callback(gate.stop)
-        return gate
+        key = repr((place, sorted(config.items())))
+        if key not in _modules_gates:
+            gate = _gate_on_empty_database(request, place, tmp_path_factory.mktemp("shared"), config)
+            _modules_gates[key] = gate.start()
+        return _modules_gates[key]
 
-    with gates:
-        yield make
+    return make
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ def played_twice(mariadb: MariaDb, proxied_port: int, scenario: Scenario, **opti
     seen = []
     for port in (mariadb.port, proxied_port):
         with mariadb.connect() as connection:
-            Sql(connection)("CREATE OR REPLACE DATABASE same CHARACTER SET utf8mb4")
+            Sql(connection)("DROP DATABASE IF EXISTS same")
+            Sql(connection)("CREATE DATABASE same CHARACTER SET utf8mb4")
         with WireClient(port, database="same", **options) as client:  # type: ignore[arg-type]
             seen.append(scenario(client))
     direct, proxied = ([(what, without_numbers(answer)) for what, answer in one] for one in seen)
@@ -50,11 +51,10 @@ def without_numbers(answer: Answer) -> Answer:
 
 def differences(direct: list[Seen], proxied: list[Seen]) -> str:
     """The first few, with what led to them."""
-    described = {what: answer.packets for what, answer in direct}
     told = [
-        f"{what}\n  direct  {described.get(what)!s:.400}\n  proxied {answer.packets!s:.400}"
-        for what, answer in proxied
-        if described.get(what) != answer.packets
+        f"{what}\n  direct  {one.packets!s:.400}\n  proxied {other.packets!s:.400}"
+        for (what, one), (also, other) in zip(direct, proxied, strict=False)
+        if (what, one.packets) != (also, other.packets)
     ]
     missing = [what for what, _ in direct if what not in dict(proxied)]
     return "\n".join([*told[:20], *(f"missing: {what}" for what in missing[:20])])

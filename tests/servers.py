@@ -5,12 +5,15 @@ Nothing here sleeps and hopes: `wait_until` polls a condition under a deadline a
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import re
 import select
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,15 +21,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pymysql
+import scratch
 import yaml
 from pymysql.cursors import SSCursor
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
+SERVER = os.environ.get("QUEUEGATE_TEST_SERVER", "mariadb")
+"""What stands where else MariaDB does: `mysql` in `make test-mysql`, `galera` in `make test-galera`."""
 DATABASE = "main"  # the embedded backend's only database; the servers under test have one of the same name
 NS = 1_000_000_000
 
@@ -42,10 +49,23 @@ def wait_until(predicate: Callable[[], T], timeout: float = 20.0, what: str = "t
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody uses at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """A TCP port of the loopback interface that nobody uses, and that the kernel gives to no other socket.
+
+    It lies below the ports that the kernel chooses from (Linux: 32768 and up). A server that stops and starts on
+    the same port would otherwise find it taken at times, by the client's end of some other test's connection.
+    """
+    for port in random.SystemRandom().sample(range(10_000, 32_768), 200):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no free port among 200 of 127.0.0.1")
+
+
+def numbers(count: int) -> str:
+    """A table for FROM: its column seq counts from 1. MariaDB has such tables; MySQL reads them from a JSON text."""
+    if SERVER != "mysql":
+        return f"seq_1_to_{count}"
+    text = f"CONCAT('[0', REPEAT(',0', {count - 1}), ']')"
+    return f"JSON_TABLE({text}, '$[*]' COLUMNS (seq FOR ORDINALITY)) AS numbers"
 
 
 def find_binary(name: str) -> str | None:
@@ -53,12 +73,33 @@ def find_binary(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
 
+_context_of_options = pymysql.Connection._create_ssl_ctx
+
+
+@cache
+def _unverifying() -> ssl.SSLContext:
+    """What PyMySQL makes of no options: TLS where it is offered, with whoever answers."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _context(connection: pymysql.Connection[Any], options: Any) -> ssl.SSLContext:
+    return _context_of_options(connection, options) if options else _unverifying()
+
+
+# For each connection without options PyMySQL reads all of the system's certificates, 20 ms of processor time, and then
+# verifies nothing. The tests connect some ten thousand times.
+pymysql.Connection._create_ssl_ctx = _context  # type: ignore[method-assign]
+
+
 class MariaDb:
     """A private MariaDB server on a free port with its own data directory; durable as in production."""
 
     def __init__(self, options: Sequence[str] = ()) -> None:
         self.options = options  # further ones of mariadbd's command line
-        self.directory = Path(tempfile.mkdtemp(prefix="qg-db-"))  # short: a socket path may have 107 bytes
+        # Short: the path of a socket may have 107 bytes.
+        self.directory = Path(tempfile.mkdtemp(prefix="qg-db-", dir=scratch.folder()))
         self.port = free_port()
         self.socket = self.directory / "s"
         self._process: subprocess.Popen[bytes] | None = None
@@ -75,20 +116,25 @@ class MariaDb:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen([*self._command(), *self.options], stdout=log, stderr=log)
+        wait_until(self._answers, 60, f"the server to start; see {self.directory / 'log'}")
+
+    def _command(self) -> list[str]:
         program = find_binary("mariadbd")
         assert program is not None
-        with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [program, "--no-defaults", f"--datadir={self.directory / 'data'}", f"--socket={self.socket}",
-                 f"--tmpdir={self._temporary()}",
-                 f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={self.directory / 'pid'}",
-                 "--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1", *self._user(),
-                 "--max-connections=2000",
-                 "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--performance-schema=OFF",
-                 "--local-infile=ON", "--max-allowed-packet=128M", *self.options],
-                stdout=log, stderr=log,
-            )  # fmt: skip
-        wait_until(self._answers, 60, f"MariaDB to start; see {self.directory / 'log'}")
+        return [program, "--no-defaults", *self._everywhere()]
+
+    def _everywhere(self) -> list[str]:
+        """What MariaDB and MySQL are started with alike."""
+        return [
+            f"--datadir={self.directory / 'data'}", f"--socket={self.socket}", f"--tmpdir={self._temporary()}",
+            f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={self.directory / 'pid'}",
+            "--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=1", *self._user(),
+            "--max-connections=2000",
+            "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M", "--performance-schema=OFF",
+            "--local-infile=ON", "--max-allowed-packet=128M",
+        ]  # fmt: skip
 
     def prepare(self) -> None:
         """Accounts and the database that every test uses."""
@@ -146,7 +192,7 @@ class MariaDb:
 
     def _answers(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, f"MariaDB ended; see {self.directory / 'log'}"
+        assert self._process.poll() is None, f"the server ended; see {self.directory / 'log'}"
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.socket)) == 0
 
@@ -158,11 +204,12 @@ class Gate:
         self.backend = backend
         self.database = database
         self.directory = directory
-        self.port = config.pop("port", 0)
+        self.port = config.pop("port", None) or free_port()
         self.config: dict[str, Any] = config
         if not self.embedded:
             config.setdefault("workers", int(os.environ.get("QUEUEGATE_TEST_WORKERS", "1")))
         self.log_file = directory / "log"
+        self.program = [sys.executable, "-m", "proxy"]
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -170,16 +217,16 @@ class Gate:
         return self.backend.startswith("sqlite")
 
     def start(self, environment: Mapping[str, str] | None = None) -> Gate:
-        """Start the process and wait until it listens. A second start uses the first one's port."""
+        """Start the process and wait until it listens, each time on the same port."""
         file = self.directory / "config.yaml"
         file.write_text(yaml.safe_dump({"listen": f"127.0.0.1:{self.port}", "backend": self.backend, **self.config}))
         logged = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "proxy", "serve", "--config", str(file)],
+                [*self.program, "serve", "--config", str(file)],
                 cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})},
             )  # fmt: skip
-        self.port = int(wait_until(lambda: self._listening(logged), 30, "queuegate to listen"))
+        self.port = int(wait_until(lambda: self._listening(logged), 60, "queuegate to listen"))
         return self
 
     def _listening(self, offset: int) -> str | None:

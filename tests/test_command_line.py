@@ -71,8 +71,10 @@ def test_a_port_in_use(tmp_path):
         port = taken.getsockname()[1]
         done = run("serve", "--listen", f"127.0.0.1:{port}", "--backend", f"sqlite:///{tmp_path}/queue.db")
     assert done.returncode == 1
-    assert f"{port}" in one_line(done)
+    assert f"127.0.0.1 port {port}" in one_line(done)
     assert "in use" in one_line(done)
+    assert len(done.stderr.splitlines()) == 1, "nothing else is said"
+    assert list(tmp_path.iterdir()) == [], "no file was made"
 
 
 def test_a_database_file_that_cannot_be_made(tmp_path):
@@ -145,3 +147,13 @@ def test_serve_with_nothing_configured_in_an_empty_folder(tmp_path):
             server.communicate(timeout=30)
     assert server.returncode == 0
     assert (tmp_path / "data" / "queue.db").exists()
+
+
+def test_make_run_installs_what_serving_needs_and_says_so(tmp_path):
+    """The tools of the tests are five times as large; they come with `make test` and `make check`."""
+    done = subprocess.run(
+        ["make", "--dry-run", f"VENV={tmp_path}/venv", "run"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert "--editable ." in done.stdout and "[dev]" not in done.stdout
+    assert re.search(r"echo .*Setting up .*MB", done.stdout)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import yaml
+from over import over
 
 from engine.options import OF_ONE_QUEUE, OPTIONS
 from proxy.config import Admin, Config, Limits, Log, Peering, Queues, Tls, User
@@ -30,12 +30,12 @@ def keys() -> Iterator[str]:
     yield from (f"queue_defaults.{name}" for name in OPTIONS if name not in OF_ONE_QUEUE)
 
 
-@pytest.mark.parametrize("key", list(keys()))
+@over(list(keys()))
 def test_every_key_is_documented(key):
     assert f"`{key}`" in OPERATIONS
 
 
-@pytest.mark.parametrize("key", list(keys()))
+@over(list(keys()))
 def test_every_key_is_in_the_shipped_file(key):
     text = (ROOT / "config.yaml").read_text()
     section, _, name = key.partition(".")
@@ -57,14 +57,14 @@ def test_the_shipped_file_has_no_other_keys():
     assert flat <= set(keys())
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@over(DOCUMENTS)
 def test_links_lead_somewhere(document):
     for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
         target = link.partition("#")[0]
         assert not target or target.startswith("http") or (document.parent / target).exists(), link
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@over(DOCUMENTS)
 def test_named_files_exist(document):
     """A path in back quotes that begins with one of our folders is a path that is there."""
     for path in re.findall(

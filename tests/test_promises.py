@@ -7,7 +7,7 @@ import functools
 import re
 from pathlib import Path
 
-import pytest
+from over import over
 
 from engine.options import OPTIONS
 from rewriter.grammar import _HANDLERS
@@ -29,7 +29,7 @@ TABLES = {
     title: rows_of(section)
     for title, _, section in (part.partition("\n") for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:])
 }
-ROWS = [pytest.param(row, id=f"{title.split()[0]} {row[0]}") for title, rows in TABLES.items() for row in rows]
+ROWS = [row for rows in TABLES.values() for row in rows]
 
 
 @functools.cache
@@ -40,7 +40,7 @@ def functions_of(path: str) -> frozenset[str]:
     return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-@pytest.mark.parametrize("row", ROWS)
+@over(ROWS, lambda row: row[0])
 def test_a_row_is_whole_and_its_tests_exist(row):
     assert len(row) == 3 and all(row), row
     named = NODE.findall(row[2])
@@ -53,7 +53,7 @@ def test_a_row_is_whole_and_its_tests_exist(row):
             raise AssertionError(f"{path}::{name} runs on no backend: say where it runs")
 
 
-@pytest.mark.parametrize("row", ROWS)
+@over(ROWS, lambda row: row[0])
 def test_what_is_shown_on_one_backend_alone_says_why(row):
     """A row whose tests all run on MariaDB says in words what the embedded backend has to do with it."""
     places = {place for _, _, place in NODE.findall(row[2])}
@@ -86,3 +86,12 @@ def test_numbers_are_given_once():
     for title, rows in TABLES.items():
         first = [row[0] for row in rows]
         assert len(first) == len(set(first)), title
+
+
+def test_every_guarantee_of_the_spark_connector_is_there():
+    """Each mode of reading and writing that docs/spark.md gives a guarantee for."""
+    guarantees = (ROOT / "docs" / "spark.md").read_text().partition("## Guarantees")[2].partition("\n## ")[0]
+    assert guarantees.count("\n| ---") == 2, "a table of reads and one of writes"
+    promised = " ".join(row[1] for row in TABLES["The Spark connector"])
+    for word in ("`mode=queue`", "`mode=tail`", "staged", "direct", "`txnAppId`", "with a key", "idempotent sink"):
+        assert word.lower() in promised.lower(), word

@@ -7,6 +7,7 @@ toolchain or a registry that is missing is a skip at a desk and a failure in CI;
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from servers import find_binary
@@ -52,6 +53,22 @@ JARS = (
     ),
 )  # fmt: skip
 
+POOL_JARS = (
+    Jar(
+        "com.zaxxer", "HikariCP", "7.1.0",
+        "2be45c641b841e81df87292e181f2c203500c5f0e9a1676f135927387f3cf40b",
+    ),
+    Jar(
+        "org.slf4j", "slf4j-api", "2.0.16",
+        "a12578dde1ba00bd9b816d388a0b879928d00bab3c83c240f7013bf4196c579a",
+    ),
+    Jar(
+        "org.slf4j", "slf4j-nop", "2.0.16",
+        "deca6c04ed35515a0a911fa44c0e836bee92c0c59d2e8fa9bab8ffbc464a9ba7",
+    ),
+)  # fmt: skip
+"""HikariCP, and what it logs with."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -63,7 +80,7 @@ class Program:
 
 def missing(reason: str) -> NoReturn:
     """Ends the test: these promises are not tested here."""
-    reason = f"{reason}: promises about this client are NOT tested"
+    reason = f"{reason}: promises about it are NOT tested"
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -86,9 +103,9 @@ def cache() -> Path:
 
 
 def java(folder: Path) -> Program:
-    """The Java client with both drivers on its class path."""
+    """The Java client with both drivers and a pool on its class path."""
     compiler, machine = tool("javac", "default-jdk-headless"), tool("java", "default-jdk-headless")
-    drivers = [str(path) for path in jdbc_drivers()]
+    drivers = [str(path) for path in (*jdbc_drivers(), *map(fetched, POOL_JARS))]
     sources = [str(path) for path in sorted((PROGRAMS / "java").glob("*.java"))]
     options = ["-encoding", "UTF-8", "-Xlint:all", "-Werror", "-cp", os.pathsep.join(drivers), "-d", str(folder)]
     _run([compiler, *options, *sources], "the Java client does not compile", BUILD_SECONDS)
@@ -97,7 +114,7 @@ def java(folder: Path) -> Program:
 
 def jdbc_drivers() -> list[Path]:
     """The files of both JDBC drivers: MySQL Connector/J and MariaDB Connector/J."""
-    return [_jar(jar) for jar in JARS]
+    return [fetched(jar) for jar in JARS]
 
 
 def go(folder: Path) -> Program:
@@ -124,7 +141,7 @@ def node(folder: Path) -> Program:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(source / name, made)
             _fetch([installer, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], Path(made))
-            _rename(Path(made) / "node_modules", modules)
+            kept_as(Path(made) / "node_modules", modules)
     return Program((machine, str(source / "main.js")), {"NODE_PATH": str(modules)})
 
 
@@ -137,7 +154,16 @@ def php(folder: Path) -> Program:
     return Program((machine, "-d", "mysqli.allow_local_infile=On", str(PROGRAMS / "php" / "main.php")))
 
 
-def _jar(jar: Jar) -> Path:
+def mysqlclient() -> Any:
+    """The module MySQLdb, which is built from source on libmariadb."""
+    try:
+        return importlib.import_module("MySQLdb")
+    except ImportError as error:
+        missing(f"mysqlclient is not installed ({error}); Debian: libmariadb-dev, then pip install mysqlclient")
+
+
+def fetched(jar: Jar) -> Path:
+    """A file of Maven Central, fetched once; the file that was pinned, or none."""
     kept = cache() / f"{jar.name}-{jar.version}.jar"
     if not kept.exists():
         try:
@@ -148,11 +174,11 @@ def _jar(jar: Jar) -> Path:
         assert hashlib.sha256(content).hexdigest() == jar.sha256, f"{jar.url} is not the file that was pinned"
         with tempfile.NamedTemporaryFile(dir=cache(), delete=False) as made:
             made.write(content)
-        _rename(Path(made.name), kept)
+        kept_as(Path(made.name), kept)
     return kept
 
 
-def _rename(made: Path, kept: Path) -> None:
+def kept_as(made: Path, kept: Path) -> None:
     """Another run that fetches the same at the same time may have been first; both are the same."""
     try:
         made.rename(kept)

@@ -16,7 +16,9 @@ MULTI_STATEMENTS, PLUGIN_AUTH, CONNECT_ATTRS, LENENC_AUTH = 1 << 16, 1 << 19, 1 
 SESSION_TRACK, DEPRECATE_EOF, OPTIONAL_METADATA, QUERY_ATTRIBUTES = 1 << 23, 1 << 24, 1 << 25, 1 << 27
 PROGRESS, BULK, EXTENDED_METADATA, CACHE_METADATA, UNIT_RESULTS = 1 << 32, 1 << 34, 1 << 35, 1 << 36, 1 << 37
 COMPRESS = 32
-UNUSUAL = 16 | 64 | 256 | 1024  # NO_SCHEMA, which forbids db.table; ODBC, IGNORE_SPACE, INTERACTIVE
+UNUSUAL = 16 | 64 | 256 | 1024 | 1 << 26 | QUERY_ATTRIBUTES | 1 << 28
+"""NO_SCHEMA, which forbids db.table; ODBC, IGNORE_SPACE, INTERACTIVE. Of MySQL: zstd and several factors, which add to
+a login, and attributes, which add to each command."""
 LOCAL_TO_CLIENTS = 0xE0000000
 
 MORE_RESULTS, CURSOR_EXISTS, LAST_ROW_SENT = 8, 64, 128
@@ -228,7 +230,9 @@ class WireClient:
             self._take(answer)
         if not self.flags & DEPRECATE_EOF:
             end = self._take(answer)
-            if end[0] == 0xFF or (self._status(end) & CURSOR_EXISTS and command == EXECUTE):
+            if end[0] == 0xFF or (
+                self._status(end) & (CURSOR_EXISTS | MORE_RESULTS) == CURSOR_EXISTS and command == EXECUTE
+            ):
                 return 0
         return self._rows(answer)
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pymysql
 import pytest
-from servers import wait_until
+from servers import Sql, wait_until
 
 
 def problem(sql, q):
@@ -33,7 +33,28 @@ def test_options_keep_what_is_not_named(sql, queue):
     assert "batch_size = 7" in text and "prefetch = 500" in text and "max_rate = '50'" in text
     sql(f"ALTER QUEUE {q} SET (batch_size = DEFAULT, max_rate = NULL)")
     text = sql.row(f"SHOW CREATE QUEUE {q}")[1]
-    assert "batch_size" not in text and "prefetch = 500" in text and "max_rate" not in text
+    assert "batch_size = 100" in text and "prefetch = 500" in text and "max_rate" not in text
+
+
+def test_the_bound_of_the_backoff_is_never_moved_unasked(sql, queue):
+    q = queue("n INT", ack_wait="'1s'", max_backoff="'10s'")
+    for change in ("ack_wait = '20s'", "min_backoff = '11s'", "max_backoff = '500ms'"):
+        with pytest.raises(pymysql.MySQLError, match="max_backoff is shorter") as error:
+            sql(f"ALTER QUEUE {q} SET ({change})")
+        assert error.value.args[0] == 1231
+    assert "ack_wait = '1s', min_backoff = 'ack_wait', max_backoff = '10s'" in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    sql(f"ALTER QUEUE {q} SET (ack_wait = '2h', max_backoff = DEFAULT)")  # which gives way, as in CREATE QUEUE
+    assert "max_backoff = '7200s'" in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+
+
+def test_shown_options_make_the_same_queue_under_other_defaults(new_gate, sql, queue):
+    q = queue("n INT", prefetch=500)
+    shown = sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    other = new_gate(queue_defaults={"ack_wait": "1s", "min_backoff": "2s", "batch_size": 3, "max_attempts": 4}).start()
+    client = Sql(other.connect())
+    client(shown)
+    assert client.row(f"SHOW CREATE QUEUE {q}")[1] == shown
+    client.close()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ STATEMENTS = [
     b"ACK {q} \xff\xfe",
     b"ACK {q} '\xff\xfe'",
     b"CREATE QUEUE \xff (a INT)",
+    b"CREATE QUEUE {q}x (a INT) WITH (dead_letter = '\xff')",
+    b"ALTER QUEUE {q} SET (order_key = '\xff')",
     b"SELECT * FROM STREAM `\xff`",
     b"SELECT \xff FROM STREAM {q}",
     b"INSERT INTO {q} (payload) VALUES ('\xff')",

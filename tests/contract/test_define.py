@@ -66,6 +66,7 @@ def test_create_over_a_table_is_1050(sql, name):
         ("message_cols = 'payload|id'", 1231, "id"),
         ("max_attempts = 'often'", 1231, "max_attempts"),
         ("order_key = 'a b'", 1231, "order_key"),
+        ("dead_letter = '😀'", 1231, "dead_letter"),
     ],
 )
 def test_bad_options_are_refused_and_make_nothing(sql, name, options, number, told):

@@ -432,7 +432,7 @@ def test_acks_around_the_proxy_are_found_by_the_scan(gate, sql, queue, done, pla
         sql(f"PREPARE unseen FROM '{statement}'")
         sql("EXECUTE unseen")
     else:
-        with request.getfixturevalue("mariadb").connect(database=gate.database) as connection:
+        with request.getfixturevalue("server_here").connect(database=gate.database) as connection:
             connection.cursor().execute(statement)
     assert sql.rows(f"SELECT order_id FROM STREAM {done} LIMIT 1 WAIT 15") == [(1,)]
     assert sql.value(f"SELECT time_next FROM {done} WHERE order_id = 2") == PARKED

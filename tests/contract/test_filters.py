@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -198,10 +199,11 @@ def test_limit_wait_and_nowait(sql, queue):
 
 
 def test_order_holds_among_those_that_fit(sql, queue):
-    q = queue("n INT")
+    q, long_ago = queue("n INT"), 10**18
     sql(
         f"INSERT INTO {q} (n, priority, time_scheduled)"
-        " VALUES (1, 50, 30), (2, 50, 20), (3, 1, 40), (4, 1, 10), (6, 50, 1)"
+        f" VALUES (1, 50, {long_ago + 30}), (2, 50, {long_ago + 20}), (3, 1, {long_ago + 40}),"
+        f" (4, 1, {long_ago + 10}), (6, 50, {long_ago + 1})"
     )
     assert sql.column(f"SELECT n FROM STREAM {q} WHERE n < 6 NOWAIT") == [4, 3, 2, 1]
 
@@ -286,9 +288,10 @@ def test_a_condition_that_fails_later_ends_its_own_streams_only(sql, queue, stre
 
 def test_too_many_conditions(sql, queue, stream):
     q = queue("n INT")
-    for n in range(32):
+    for n in range(24):
         stream(f"SELECT n FROM STREAM {q} WHERE n = {n}")
-    assert sql.error(f"SELECT n FROM STREAM {q} WHERE n = 99")[0] == 1226
+    errno, message = sql.error(f"SELECT n FROM STREAM {q} WHERE n = 99")[:2]
+    assert errno == 1226 and "limits.filters_per_account" in message
     again = stream(f"SELECT n FROM STREAM {q} WHERE n = 5")
     everything = stream(f"SELECT n FROM STREAM {q}")
     sql(f"INSERT INTO {q} (n) VALUES (99)")
@@ -326,7 +329,9 @@ SETTINGS = (
 
 
 @pytest.mark.parametrize(("setting", "condition"), SETTINGS)
-def test_a_condition_means_what_it_means_to_the_session(place, connect, sql, queue, setting, condition):
+def test_a_condition_means_what_it_means_to_the_session(place, connect, sql, queue, setting, condition, on_mysql):
+    if on_mysql and "de_DE" in setting:
+        pytest.skip("the MySQL of these tests has no other language than English")
     q = queue(COLUMNS + ", stamp TIMESTAMP NULL")
     fill(sql, q)
     sql(f"UPDATE {q} SET stamp = '2020-06-01 22:00:00' WHERE n > 5")
@@ -406,11 +411,11 @@ def test_bound_bytes(prepare, filled):
 
 
 def test_a_condition_reads_no_column_that_its_account_may_not(place, gate, connect, sql, queue):
-    if place != "mariadb":
+    if place not in ("mariadb", "mysql"):
         pytest.skip("accounts are not the database's here")
     q = queue("n INT, secret VARCHAR(20)")
     sql(f"INSERT INTO {q} (n, secret) VALUES (1, 'sesame')")
-    user = f"{q}_reader"[:60]
+    user = f"reader_{os.urandom(4).hex()}"
     sql(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'pw'")
     try:
         allowed = "id, n, priority, epoch, time_next, time_acked, state"

@@ -367,3 +367,23 @@ def test_a_message_that_has_had_its_deliveries_says_so(sql, queue):
     assert first[1] == "exhausted" and "its 2 deliveries" in first[2] and "no stream is open" in first[2]
     assert second[1] == "no_subscriber"
     sql(f"DROP QUEUE IF EXISTS {q}_dead")
+
+
+def test_show_queues_counts_what_streams_hold(sql, queue, stream):
+    """A bounded result holds by time alone: the table says In_flight, and no stream says Unacked."""
+    q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    assert len(sql.column(f"SELECT id FROM STREAM {q} LIMIT 2")) == 2
+
+    def unacked():
+        cursor = sql.connection.cursor()
+        cursor.execute(f"SHOW QUEUES LIKE '{q}'")
+        (row,) = cursor.fetchall()
+        return row[[column[0] for column in cursor.description].index("Unacked")]
+
+    assert unacked() == 0
+    eventually(sql, q, In_flight=2)
+    receiver = stream(f"SELECT id FROM STREAM {q}")
+    receiver.wait(1)
+    wait_until(lambda: unacked() == 1, what="the stream's message")
+    eventually(sql, q, In_flight=3)

@@ -92,3 +92,29 @@ def test_an_account_of_the_database_sees_what_it_is_granted(granted):
     assert half.error("EXPLAIN DELIVERY FOR orders WHERE n IN (SELECT n FROM secret)")[0] == 1142
     assert half.rows("EXPLAIN DELIVERY FOR orders WHERE id = 1")[0][0] == "1"
     half.close()
+
+
+def rejected_message(root: Sql, one: Sql) -> list[tuple[object, ...]]:
+    """What `one` reads of a message that is in the dead-letter queue, which root alone may read."""
+    root("INSERT INTO orders (n) VALUES (7)")
+    root("REJECT orders 1")
+    wait_until(lambda: "orders_dead" in root.column("SHOW QUEUE STATUS"), what="the dead-letter queue")
+    wait_until(lambda: root.value("SELECT COUNT(*) FROM orders_dead") == 1, what="the dead letter")
+    assert root.rows("EXPLAIN DELIVERY FOR orders WHERE id = 1")[0][1] == "dead"
+    return one.rows("EXPLAIN DELIVERY FOR orders WHERE id = 1")
+
+
+def test_a_limited_account_learns_that_it_may_not_read_the_dead_letters(limited):
+    root, shop = client(limited, "root"), client(limited, "shop")
+    ((_, state, text),) = rejected_message(root, shop)
+    assert state == "unknown" and "dead-letter queue, which this account may not read" in text
+    for one in (root, shop):
+        one.close()
+
+
+def test_an_account_of_the_database_learns_that_it_may_not_read_the_dead_letters(granted):
+    gate, root = granted
+    half = client(gate, "half")
+    ((_, state, text),) = rejected_message(root, half)
+    assert state == "unknown" and "dead-letter queue, which this account may not read" in text
+    half.close()

@@ -220,10 +220,12 @@ def test_values_out_of_range_are_refused(sql, name):
         ("18446744073709551615 + 1", "18446744073709551615 + 1"),
     ],
 )
-def test_numbers_without_sign_do_not_become_negative(sql, name, expression, shown):
+def test_numbers_without_sign_do_not_become_negative(sql, name, expression, shown, on_mysql):
     sql(f"CREATE TABLE {name} (u INT UNSIGNED, s INT)")
     sql(f"INSERT INTO {name} VALUES (1, -5)")
     shown = shown.format(**{column: f"`{sql.value('SELECT DATABASE()')}`.`t`.`{column}`" for column in "us"})
+    if on_mysql:
+        shown = f"({shown.replace('+ -2', '+ -(2)').replace('-7 ', '-(7) ')})"  # it shows expressions in its own way
     refused = (1690, f"BIGINT UNSIGNED value is out of range in '{shown}'")
     assert sql.error(f"SELECT {expression} FROM {name} AS t") == refused
     assert sql.error(f"SELECT 1 FROM {name} AS t WHERE {expression} < 5") == refused
@@ -263,7 +265,7 @@ def test_numbers_without_sign_among_others(sql, name):
     sql(f"DROP TABLE {name}")
 
 
-def test_error_numbers(sql, name):
+def test_error_numbers(sql, name, on_mysql):
     sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, u INT UNIQUE)")
     sql(f"INSERT INTO {name} VALUES (1, 1)")
     for statement, number in (
@@ -275,7 +277,7 @@ def test_error_numbers(sql, name):
         (f"INSERT INTO {name} (id, id) VALUES (1, 1)", 1110),
         (f"INSERT INTO {name} VALUES (1)", 1136),
         ("SELEC 1", 1064),
-        ("SELECT * FROM no_such_db.t", 1146),
+        ("SELECT * FROM no_such_db.t", 1049 if on_mysql else 1146),
         (f"DROP TABLE {name}_missing", 1051),
         ("USE no_such_db", 1049),
         ("SELECT no_such_function(1)", 1305),

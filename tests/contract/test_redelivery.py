@@ -130,7 +130,7 @@ def test_writes_around_the_proxy_are_found_by_the_safety_scan(gate, sql, queue, 
             connection.execute(insert)
             connection.commit()
     else:
-        with request.getfixturevalue("mariadb").connect(database=gate.database) as connection:
+        with request.getfixturevalue("server_here").connect(database=gate.database) as connection:
             connection.cursor().execute(insert)
     assert receiver.wait(2) == [("through",), ("around",)]
 
@@ -155,6 +155,23 @@ def test_a_killed_receivers_messages_go_to_another(sql, queue, stream):
     second = stream(f"SELECT n FROM STREAM {q}")
     sql(f"KILL {first.id}")
     assert sorted(second.wait(3, 5)) == [(1,), (2,), (3,)]
+
+
+def test_a_bounded_results_messages_wait_for_the_end_of_their_lease(sql, connect, queue):
+    """Pools close connections whose messages are still worked on; so these are held by time."""
+    q = queue("n INT", ack_wait="'1h'", min_backoff="'10m'", max_backoff="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    receiver = connect()
+    assert receiver.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
+    held = sql.value(f"SELECT time_next FROM {q}")
+    assert 3600 + 599 < held / NS - time.time() < 3600 + 1201  # ack_wait, and min_backoff with its jitter
+    number = receiver.connection.thread_id()
+    receiver.connection._force_close()
+    wait_until(lambda: number not in sql.column("SHOW PROCESSLIST"), what="the receiver to be gone")
+    assert sql.column(f"SELECT n FROM STREAM {q} LIMIT 1 NOWAIT") == []
+    assert sql.value(f"SELECT time_next FROM {q}") == held
+    assert sql(f"RELEASE {q} 1") == 1
+    assert sql.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
 
 
 def test_what_the_dead_receiver_had_acked_does_not_come_back(sql, queue, stream):

@@ -147,7 +147,7 @@ def test_a_temporary_table_of_the_queues_name_goes(sql, filled):
 def test_a_queue_that_became_a_table_around_the_proxy_is_dropped(gate, sql, filled, request):
     if gate.embedded:
         pytest.skip("tables of the embedded database change through the proxy only")
-    with request.getfixturevalue("mariadb").connect(database=gate.database) as direct:
+    with request.getfixturevalue("server_here").connect(database=gate.database) as direct:
         direct.cursor().execute(f"ALTER TABLE {filled} COMMENT = ''")
     sql(f"DROP TABLE {filled}")
 

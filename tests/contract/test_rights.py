@@ -400,8 +400,9 @@ def test_backslashes_are_read_as_the_database_reads_them(limited, kept, shop):
 
 @pytest.mark.parametrize("mode", ["ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI"])
 def test_a_servers_own_sql_mode_does_not_help(limited, kept, place, mode):
-    if (place, mode) == ("embedded", "ANSI"):
-        pytest.skip("the embedded backend refuses this mode")
+    if place == "embedded":
+        assert kept.error(f"SET GLOBAL sql_mode = '{mode}'")[0] == 1235
+        return
     before = kept.value("SELECT @@global.sql_mode")
     kept(f"SET GLOBAL sql_mode = '{mode}'")
     try:
@@ -423,6 +424,14 @@ def test_a_servers_own_sql_mode_does_not_help(limited, kept, place, mode):
     finally:
         kept(f"SET GLOBAL sql_mode = '{before}'")
     nothing_happened(kept)
+
+
+def test_a_limited_account_filters_its_stream(limited, kept, shop):
+    kept("INSERT INTO orders (id, payload, n) VALUES (901, 'one', 1), (902, 'two', 2)")
+    assert shop.column("SELECT id FROM STREAM orders WHERE n = 2 AND payload LIKE 't%' LIMIT 1 WAIT 10") == [902]
+    assert shop.error("SELECT id FROM STREAM orders WHERE no_column = 2 LIMIT 1 WAIT 1")[0] == 1054
+    assert shop.value("SELECT 1") == 1
+    kept("DELETE FROM orders WHERE id IN (901, 902)")
 
 
 def test_character_sets_that_hide_quotes_cannot_log_in(limited):

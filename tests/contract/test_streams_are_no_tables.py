@@ -23,7 +23,6 @@ PROBES = (
     "STREAM * FROM {q} WHERE 1=0",
     "(SELECT * FROM STREAM {q} NOWAIT)",
     "WITH t AS (SELECT * FROM STREAM {q} NOWAIT) SELECT * FROM t",
-    "EXPLAIN SELECT * FROM STREAM {q}",
     "SELECT EXISTS (SELECT 1 FROM STREAM {q} NOWAIT)",
 )
 
@@ -42,6 +41,12 @@ def test_a_probe_is_refused_with_what_to_use_instead_and_takes_no_message(sql, g
     if "SELECT 1 FROM STREAM" not in probe or probe.startswith("SELECT EXISTS"):
         assert "subquery" in text and "JDBC table" in text
         assert "'queuegate'" in text and "docs/spark.md" in text
+    assert sql.rows(f"SELECT state, epoch FROM {filled}") == [("to_be_fired", 0)] * 2
+
+
+def test_explain_of_a_stream_names_what_explains_it_and_takes_no_message(sql, filled):
+    errno, text = sql.error(f"EXPLAIN SELECT * FROM STREAM {filled}")
+    assert errno == 1235 and "EXPLAIN DELIVERY FOR" in text
     assert sql.rows(f"SELECT state, epoch FROM {filled}") == [("to_be_fired", 0)] * 2
 
 
@@ -95,8 +100,8 @@ def test_a_time_limit_before_the_statement_is_no_way_around(sql, gate, filled):
     assert sql.column(f"SELECT epoch FROM {filled}") == [0, 0]
 
 
-def test_what_is_enqueued_with_a_time_limit_is_offered_at_once(sql, stream, gate, queue):
-    if gate.embedded:
+def test_what_is_enqueued_with_a_time_limit_is_offered_at_once(sql, stream, gate, queue, on_mysql):
+    if gate.embedded or on_mysql:
         pytest.skip("MariaDB's own statement")
     q = queue(poll_interval="3600")
     receiver = stream(f"SELECT id, payload FROM STREAM {q}")

@@ -45,7 +45,7 @@ def test_joins_with_other_tables_and_with_each_other(sql, queue, stream, name):
     q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
     sql(f"CREATE TABLE {name} (label VARCHAR(64), owner VARCHAR(20))")
     try:
-        sql(f"INSERT INTO {name} VALUES ('{q}', 'team a'), ('other', 'team b')")
+        sql(f"INSERT INTO {name} VALUES ('{q}', 'team a'), ('{q}_of_nobody', 'team b')")
         sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
         receiver = stream(f"SELECT id FROM STREAM {q} WITH (prefetch = 2)")
         ids = [row[0] for row in receiver.wait(2)]
@@ -92,7 +92,7 @@ def test_they_are_described_and_listed(sql):
     assert sql.rows("SHOW COLUMNS FROM queuegate.queues") == sql.rows("SHOW FIELDS IN queues IN queuegate")
     assert sql.column("SHOW TABLES FROM queuegate") == ["in_flight", "queues", "subscriptions"]
     assert sql.column("SHOW TABLES FROM queuegate LIKE 'q%%'") == ["queues"]
-    assert sql.rows("SHOW FULL TABLES FROM queuegate LIKE 'queues'") == [("queues", "SYSTEM VIEW")]
+    assert sql.rows("SHOW FULL TABLES FROM queuegate LIKE 'queues'") == [("queues", "BASE TABLE")]
     with sql.connection.cursor() as cursor:
         cursor.execute("SELECT * FROM queuegate.queues LIMIT 0")
         assert [column[0] for column in cursor.description] == list(described)

@@ -189,7 +189,9 @@ def test_a_large_transaction_arrives_whole(sql, queue, stream):
 
 
 @pytest.mark.parametrize("hidden", ["ROLLBACK", "ROLLBACK TO SAVEPOINT s"])
-def test_a_rollback_in_a_prepared_text_undoes_acks_also_in_memory(sql, other, queue, stream, hidden):
+def test_a_rollback_in_a_prepared_text_undoes_acks_also_in_memory(sql, other, queue, stream, hidden, on_mysql):
+    if on_mysql and "SAVEPOINT" in hidden:
+        pytest.skip("MySQL prepares no such statement")
     q = queue(poll_interval="'60s'", ack_wait="'60s'")
     receiver = stream(f"SELECT payload FROM STREAM {q} WITH (prefetch = 1)")
     sql(f"INSERT INTO {q} (payload) VALUES ('first'), ('second')")

@@ -28,9 +28,9 @@ def test_the_id_is_streamed_first_wherever_it_was_declared(sql, queue, stream, c
 def test_what_is_not_acked_is_never_purged(sql, queue):
     """However old it is, delivered or not, postponed or parked: two passes of the purge leave it alone."""
     q = queue("n INT", purge_after=0, poll_interval="'100ms'", ack_wait="'1h'", max_backoff="'2h'")
-    sql(f"INSERT INTO {q} (n, time_scheduled, time_created) VALUES (1, 1, 1), (2, 1, 1)")
+    sql(f"INSERT INTO {q} (n, time_scheduled, time_created) VALUES (1, 0, 1), (2, 0, 1)")
     assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 1") == [1]
-    sql(f"INSERT INTO {q} (n, time_scheduled, time_next, time_created) VALUES (3, 1, 9223372036854775807, 1)")
+    sql(f"INSERT INTO {q} (n, time_scheduled, time_next, time_created) VALUES (3, 0, 9223372036854775807, 1)")
     for n in (10, 11):
         acked = sql.insert_id(f"INSERT INTO {q} (n) VALUES ({n})")
         assert sql(f"UPDATE {q} SET time_acked = 1, time_next = NULL WHERE id = {acked}") == 1
@@ -39,9 +39,12 @@ def test_what_is_not_acked_is_never_purged(sql, queue):
 
 
 def test_no_receiver_is_handed_more_than_a_batch_at_a_time(sql, queue, stream):
-    """What is leased together has one moment and one jitter, so one end."""
-    q = queue("n INT", batch_size=2, ack_wait="'1h'", max_backoff="'3h'")
+    """What is leased together has one moment and one jitter, so one end. The jitter tells two batches of one
+    millisecond apart; a first delivery may have none, since `min_backoff` bounds it."""
+    q = queue("n INT", batch_size=2, ack_wait="'1h'", max_backoff="'9h'")
     sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(7)))
+    assert len(sql.column(f"SELECT id FROM STREAM {q} LIMIT 7")) == 7
+    assert sql(f"NACK {q} WHERE epoch = 1") == 7
     stream(f"SELECT id FROM STREAM {q}").wait(7)
     batches = sql.column(f"SELECT COUNT(*) FROM {q} GROUP BY time_next ORDER BY MIN(id)")
     assert sum(batches) == 7

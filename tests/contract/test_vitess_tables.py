@@ -280,7 +280,7 @@ def test_the_queues_designs_create_queue(sql):
 
 def around(gate, request, statement):
     """Run a statement at the database itself; the embedded one has nothing but the proxy that could change tables."""
-    with request.getfixturevalue("mariadb").connect(database=gate.database) as connection:
+    with request.getfixturevalue("server_here").connect(database=gate.database) as connection:
         connection.cursor().execute(statement)
 
 

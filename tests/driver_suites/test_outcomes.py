@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from embedded_rules import RULES, rule_for, share
 from outcomes import Outcome, compare, read_go, read_results
 
 PASSED, FAILED, SKIPPED = Outcome("passed"), Outcome("failed", "why"), Outcome("skipped")
@@ -56,3 +57,21 @@ def test_what_go_prints_is_read() -> None:
         line("pass", "U"), line("skip", "V"), line("fail", None),
     ])  # fmt: skip
     assert found == {"p:T": Outcome("failed", "broke"), "p:U": PASSED, "p:V": SKIPPED}
+
+
+def test_the_share_of_the_embedded_backend() -> None:
+    load = "pymysql/tests/test_load_local.py::TestLoadLocal::test_load_file"
+    direct = {"a": PASSED, "b": PASSED, load: PASSED, "failed": FAILED, "skipped": SKIPPED}
+    embedded = {"a": PASSED, "b": FAILED, load: FAILED, "failed": PASSED, "skipped": FAILED}
+    found = share(compare("pymysql", [direct], [embedded]))
+    assert (found.direct, found.embedded, list(found.refused), list(found.lost)) == (3, 1, [load], ["b"])
+    assert found.percent == 50 and not found.enough
+    assert share(compare("pymysql", [direct], [{**embedded, "b": PASSED}])).enough
+    assert not share(compare("pymysql", [direct], [{**embedded, "b": PASSED}], ["traceback"])).enough
+
+
+def test_every_rule_stands_in_the_documentation() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/embedded.md").read_text()
+    assert [rule.quotation for rule in RULES if rule.quotation not in page] == []
+    assert rule_for("aiomysql", "tests/test_issues.py::test_issue_6[asyncio-tcp0]") is not None
+    assert rule_for("aiomysql", "tests/test_issues.py::test_issue_66[asyncio-tcp0]") is None

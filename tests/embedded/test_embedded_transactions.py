@@ -261,6 +261,59 @@ async def test_select_for_update_keeps_others_from_writing(client, connect, tabl
     assert await other.rows("SELECT n FROM t FOR UPDATE SKIP LOCKED") == [(1,)]
 
 
+async def test_wait_says_how_long(client, connect, table):
+    """FOR UPDATE WAIT n, in place of the session's own wait."""
+    other, third = connect(), connect()
+    await client("INSERT INTO t (n) VALUES (1)")
+    await client("BEGIN")
+    await client("UPDATE t SET n = 2")
+    await other("SET innodb_lock_wait_timeout = 600")
+    await other("BEGIN")
+    assert await asyncio.wait_for(other.errno("SELECT n FROM t FOR UPDATE WAIT 1"), 60) == 1205
+    assert await other.errno("SELECT n FROM t FOR UPDATE WAIT 0") == 3572
+    for session in (other, third):
+        await session("SET innodb_lock_wait_timeout = 1")
+    waiting = asyncio.create_task(other.rows("SELECT n FROM t FOR UPDATE WAIT 60"))
+    assert await third.errno("UPDATE t SET n = 3") == 1205, "by now the other one's setting is over as well"
+    await client("COMMIT")
+    assert await waiting == [(2,)]
+
+
+async def test_nowait_fails_at_once_also_outside_a_transaction(client, connect, table):
+    other, waiting = connect(), connect()
+    await client("INSERT INTO t (n) VALUES (1)")
+    assert await other.rows("SELECT n FROM t FOR UPDATE NOWAIT") == [(1,)]
+    await client("BEGIN")
+    await client("UPDATE t SET n = 2")
+    assert await other.errno("SELECT n FROM t FOR UPDATE NOWAIT") == 3572
+    assert await other.errno("SELECT n FROM t FOR SHARE NOWAIT") == 3572
+    assert await client.rows("SELECT n FROM t FOR UPDATE NOWAIT") == [(2,)], "its own lock is in nobody's way"
+    await waiting("SET innodb_lock_wait_timeout = 30")
+    behind = asyncio.create_task(waiting("UPDATE t SET n = n + 10"))
+    await asyncio.sleep(0)
+    await client("COMMIT")
+    assert await other.rows("SELECT COUNT(*) FROM t FOR UPDATE NOWAIT") == [(1,)], "an autocommit write is no lock"
+    await behind
+    await client("LOCK TABLES t WRITE")
+    assert await client.rows("SELECT n FROM t FOR UPDATE NOWAIT") == [(12,)]
+    assert await other.errno("SELECT n FROM t FOR UPDATE NOWAIT") == 3572
+
+
+async def test_skip_locked_waits_for_the_one_lock_that_there_is(client, connect, table):
+    """See docs/embedded.md: the writer is one lock on all rows, so there are none that could be skipped."""
+    other = connect()
+    await client("INSERT INTO t (n) VALUES (1)")
+    await client("BEGIN")
+    await client("UPDATE t SET n = 2")
+    await other("BEGIN")
+    assert await other.errno("SELECT n FROM t FOR UPDATE SKIP LOCKED") == 1205
+    await other("SET innodb_lock_wait_timeout = 30")
+    waiting = asyncio.create_task(other.rows("SELECT n FROM t FOR UPDATE SKIP LOCKED"))
+    await asyncio.sleep(0)
+    await client("COMMIT")
+    assert await waiting == [(2,)]
+
+
 async def test_lock_tables_write_keeps_others_out_until_unlocked(client, connect, table):
     other = connect()
     await client("LOCK TABLES t WRITE")
@@ -402,3 +455,33 @@ async def test_a_result_given_up_gives_its_connection_back(database, client, tab
         await result.batches.aclose()
     assert len(database._busy) == 0
     assert len(database._idle) <= 16
+
+
+async def test_a_change_gets_its_turn_where_definitions_follow_each_other(client, connect, table):
+    done = asyncio.Event()
+
+    async def define(number: int) -> None:
+        other = connect()
+        await other("SET innodb_lock_wait_timeout = 50")
+        while not done.is_set():
+            await other(f"CREATE TABLE d{number} (a INT)")
+            await other(f"DROP TABLE d{number}")
+
+    await client("SET innodb_lock_wait_timeout = 50")
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(6):
+            tasks.create_task(define(number))
+        try:
+            for number in range(10):
+                await client(f"INSERT INTO t (n) VALUES ({number})")
+                await client("UPDATE t SET n = n + 100 WHERE n = ?", number)
+            assert await client.error("INSERT INTO t (missing) VALUES (1)") == (
+                1054,
+                "Unknown column 'missing' in 'field list'",
+            )
+            await client("BEGIN")
+            await client("INSERT INTO t (n) VALUES (200)")
+            await client("ROLLBACK")
+        finally:
+            done.set()
+    assert await client.value("SELECT SUM(n) FROM t") == sum(range(10)) + 1000

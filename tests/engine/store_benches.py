@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,10 @@ from engine.options import QueueOptions, to_comment
 from engine.sql_store import SqlMessageStore
 from engine.store import MessageStore
 
+_SEQUENCE = re.compile(r"\bseq_(\d+)_to_(\d+)\b")  # MariaDB has such tables
+_NUMBERS = (
+    r"(WITH RECURSIVE n (seq) AS (SELECT \1 UNION ALL SELECT seq + 1 FROM n WHERE seq < \2) SELECT seq FROM n) AS x"
+)
 COMMENT = to_comment(QueueOptions())
 SYSTEM = "priority TINYINT DEFAULT 50, epoch BIGINT DEFAULT 0, time_next BIGINT DEFAULT 0, time_acked BIGINT"
 INDEX = "INDEX by_due (time_acked, priority, time_next)"
@@ -179,6 +184,9 @@ class MySQLBench(SqlBench):
         self.url = BackendUrl.parse(url)
         self.store = SqlMessageStore.for_mysql(MySQLPool(self.url, size=4))
         self.connection = self.connect(autocommit=True)
+        self.mysql = "MariaDB" not in self.connection.get_server_info()
+        if self.mysql:
+            self.connection.cursor().execute("SET cte_max_recursion_depth = 1000000")
         self.lock_connection = threading.Lock()
         self.holder = self.connect(autocommit=False)
 
@@ -206,6 +214,8 @@ class MySQLBench(SqlBench):
         return await asyncio.to_thread(self._run, sql, params)
 
     def _run(self, sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if self.mysql:
+            sql = _SEQUENCE.sub(_NUMBERS, sql)
         with self.lock_connection, self.connection.cursor() as cursor:
             cursor.execute(sql.replace("?", "%s"), tuple(params) or None)
             return list(cursor.fetchall())

@@ -58,9 +58,9 @@ def test_mysql_defaults(text, expected):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "unknown kind"),
-        ("queue.db", "unknown kind"),
-        ("postgres://u:s3cret@h/db", "unknown kind"),
+        ("", "not a URL"),
+        ("queue.db", "not a URL"),
+        ("postgres://u:s3cret@h/db", "is no kind of database"),
         ("sqlite://queue.db", "three slashes"),
         ("sqlite:///", "path of a file"),
         ("sqlite:///dir/", "path of a file"),

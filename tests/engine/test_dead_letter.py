@@ -119,6 +119,31 @@ async def test_a_locked_message_is_moved_later():
 
 
 @in_virtual_time
+async def test_what_others_had_locked_is_tried_again_soon_and_ever_more_rarely():
+    bench = Bench(poll_interval_ns=3600 * 10**9, leads=False)
+    await bench.mover.open()
+    bench.reject(*range(1, 301))
+    bench.store.locked.update(range(1, 201))
+    bench.mover.want()
+    await pass_time(10)
+    assert bench.store.calls["bury"] < 10, "it looks ever more rarely"
+    bench.store.locked.clear()
+    await pass_time(30)
+    assert bench.buried == list(range(1, 301))
+    calls = bench.store.calls["bury"]
+    await pass_time(60)
+    assert bench.store.calls["bury"] == calls
+    bench.reject(301)
+    bench.store.locked.add(301)
+    bench.mover.want()
+    await settle()
+    bench.store.locked.clear()
+    await pass_time(1)
+    assert bench.buried[-1] == 301
+    await bench.mover.close()
+
+
+@in_virtual_time
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

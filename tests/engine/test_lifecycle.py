@@ -467,7 +467,7 @@ async def test_a_purge_that_fails_says_so_once_and_goes_on(caplog):
     async with world(make_spec(purge_after_ns=0, poll_interval_ns=10 * SECOND)) as w:
         w.store.fill(range(1, 6))
         w.ack(*range(1, 6))
-        w.store.down = GONE
+        w.store.down = BackendError("no such right", 1142)
         await pass_time(60)
         assert caplog.text.count("purge of main.q failed") == 1
         w.store.down = None

@@ -106,7 +106,8 @@ async def test_an_open_transaction_that_takes_an_ack_back_is_not_overtaken(bench
 
 async def test_who_may_not_drop_partitions_deletes_rows(bench, spec, mariadb):
     with mariadb.connect() as root, root.cursor() as cursor:
-        cursor.execute("CREATE OR REPLACE USER modest@'127.0.0.1'")
+        cursor.execute("DROP USER IF EXISTS modest@'127.0.0.1'")
+        cursor.execute("CREATE USER modest@'127.0.0.1'")
         cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {bench.url.database}.* TO modest@'127.0.0.1'")
     modest = MySQLBench(str_url(bench).replace("root@", "modest@"))
     await ack(bench, "id < 20")

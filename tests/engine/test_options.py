@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InvalidOption, InvalidQueueTable
 from engine.options import (
+    OF_ONE_QUEUE,
     QueueOptions,
     check_dead_letter,
     from_comment,
@@ -32,20 +35,29 @@ SECOND = 1_000_000_000
         ("1.5", 1_500_000_000),
         ("0.0000000001", 0),
         (" 2 S ", 2 * SECOND),
+        ("30.0e0", 30 * SECOND),
+        ("2.5e-7", 250),
+        (".5", SECOND // 2),
+        ("5.", 5 * SECOND),
+        ("+3E1 s", 30 * SECOND),
+        (30.0, 30 * SECOND),
+        (1e-07, 100),
     ],
 )
 def test_durations(text: str | int, nanoseconds: int) -> None:
     assert parse_duration("ack_wait", text) == nanoseconds
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1w", "1e9", "one", "1s1s", "٣s", "nan", "10000d"])
+@pytest.mark.parametrize(
+    "text", ["", "-1", "1w", "1e9", "1e99999", "1e", ".", "e5", "one", "1s1s", "٣s", "nan", "10000d"]
+)
 def test_what_is_no_duration_is_refused_with_the_options_name(text: str) -> None:
     with pytest.raises(InvalidOption, match="ack_wait"):
         parse_duration("ack_wait", text)
 
 
 def test_an_unknown_option_is_refused_with_the_list_of_allowed_ones() -> None:
-    with pytest.raises(InvalidOption, match=r"unknown queue option 'ackwait'; allowed: ack_wait, .*prefetch"):
+    with pytest.raises(InvalidOption, match=r"unknown queue option 'ackwait'; did you mean ack_wait\? allowed: "):
         parse_options({"ackwait": 3})
 
 
@@ -60,12 +72,13 @@ def test_an_unknown_option_is_refused_with_the_list_of_allowed_ones() -> None:
         ("poll_interval", 0),
         ("message_cols", "payload"),
         ("message_cols", "id|a|A"),
-        ("message_cols", "id|a b"),
+        ("message_cols", "id||a"),
         ("max_attempts", "often"),
         ("max_rate", 0),
         ("max_rate", "fast"),
         ("max_concurrency", 0),
-        ("order_key", "a b"),
+        ("order_key", "a" * 65),
+        ("group_key", "a\0b"),
         ("dead_letter", ""),
         ("on_failure", "panic"),
     ],
@@ -112,7 +125,7 @@ def test_options_at_their_defaults_leave_no_trace_in_the_comment() -> None:
 
 def test_a_long_ack_wait_lifts_the_default_bound_of_the_backoff() -> None:
     assert parse_options({"ack_wait": "2h"}).max_backoff_ns == 7200 * SECOND
-    with pytest.raises(InvalidOption, match="max_backoff is shorter than min_backoff"):
+    with pytest.raises(InvalidOption, match=r"max_backoff is shorter than min_backoff .*: 3600s and 7200s"):
         parse_options({"ack_wait": "2h", "max_backoff": "1h"})
 
 
@@ -166,9 +179,39 @@ def test_the_comment_reads_back_as_it_was_written(options: QueueOptions) -> None
     assert len(to_comment(options)) < 2048  # what MySQL allows a table comment
 
 
-def test_show_create_lists_only_what_differs_from_the_default() -> None:
-    assert option_items(QueueOptions()) == {}
-    changed = parse_options({"ack_wait": "1500ms", "prefetch": 5, "batch_size": 5, "message_cols": "id|a"})
-    items = {"ack_wait": "'1.5s'", "batch_size": "5", "prefetch": "5", "message_cols": "'id|a'"}
-    assert option_items(changed) == items
-    assert parse_options({name: text.strip("'") for name, text in items.items()}) == changed
+def test_show_create_lists_what_makes_the_queue_under_any_defaults() -> None:
+    listed = option_items(QueueOptions())
+    assert not set(listed).intersection(OF_ONE_QUEUE)
+    others = parse_options({"ack_wait": 1, "min_backoff": 2, "max_attempts": 7, "prefetch": 5, "batch_size": 5})
+    assert parse_options(listed, others) == QueueOptions()
+    changed = parse_options({"ack_wait": "1500ms", "prefetch": 5, "batch_size": 5, "message_cols": "id|a b"})
+    items = {"ack_wait": "1.5s", "batch_size": 5, "prefetch": 5, "message_cols": "id|a b"}
+    assert option_items(changed) == {**listed, **items}
+    assert parse_options(option_items(changed), others) == changed
+
+
+characters = st.characters(max_codepoint=0xFFFF, exclude_characters="\0", exclude_categories=("Cs",))
+names = st.text(characters, min_size=1, max_size=64).map(lambda text: text.strip() or "x")
+
+
+@pytest.mark.parametrize("option", ["dead_letter", "dead_letter_of", "order_key", "group_key"])
+@pytest.mark.parametrize("name", ["\udcff", "a\udc80b", "😀", "", "a\0", "x" * 65])
+def test_what_no_database_takes_for_a_name_is_refused(option: str, name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{option}: .* is not a name"):
+        parse_options({option: name}, QueueOptions())
+    with pytest.raises(InvalidOption, match="is not a list of column names"):
+        parse_options({"message_cols": f"id|{name}"}, QueueOptions())
+
+
+@settings(derandomize=True)
+@given(names, names, names, names.filter(lambda text: not set(text) & set("|,") and text.lower() != "id"))
+@example("a' SELECT 1#", "a,b=c", "100%27", "x\\'")
+def test_names_are_kept_in_the_comment_whatever_they_hold(of: str, dead: str, key: str, column: str) -> None:
+    options = QueueOptions(dead_letter_of=of, dead_letter=dead, order_key=key, message_cols=("id", column))
+    assert from_comment(to_comment(options), "t") == options
+    assert re.fullmatch(r"[\w$%,=.|*]+", to_comment(options), re.ASCII)
+
+
+def test_a_name_that_was_written_unescaped_is_read() -> None:
+    comment = to_comment(QueueOptions()) + ",dead_letter_of=漢字,vt_message_cols=id|größe"
+    assert from_comment(comment, "t") == QueueOptions(dead_letter_of="漢字", message_cols=("id", "größe"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -55,22 +56,22 @@ async def fill(bench: Any, count: int, payload: str) -> None:
     )
 
 
-@pytest.fixture(params=["sqlite", "mariadb"])
+@pytest.fixture(params=["sqlite", "mariadb", "mysql"])
 async def sql_bench(
-    request: pytest.FixtureRequest, tmp_path: Path, fresh_url_if: Callable[[], str]
+    request: pytest.FixtureRequest, tmp_path: Path, fresh_url_if: Callable[[str], str]
 ) -> AsyncIterator[Any]:
     if request.param == "sqlite":
         made: Any = await SqliteBench.open(str(tmp_path / "queue.db"))
     else:
-        made = await MySQLBench.open(fresh_url_if())
+        made = await MySQLBench.open(fresh_url_if(str(request.param)))
     yield made
     await made.close()
 
 
 @pytest.fixture
-def fresh_url_if(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """An empty database, asked for only where the server is needed."""
-    return lambda: request.getfixturevalue("fresh_url")()
+def fresh_url_if(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """An empty database of a server, asked for only where that server is needed."""
+    return lambda server: str(request.getfixturevalue(server).fresh_database(f"ordered_{os.urandom(4).hex()}"))
 
 
 async def reads(bench: Any, work: Callable[[Any], Any]) -> tuple[Any, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from memory_store import NAME, Row, make_spec
-from virtual_time import in_virtual_time, pass_time
+from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import world
 
 from engine.clock import NS_PER_SECOND as SECOND
@@ -12,6 +12,7 @@ from engine.errors import BackendError, BackendUnavailable
 
 GONE = BackendUnavailable("gone")
 READ_ONLY = BackendError("The server is running with --read-only", 1290)
+HOUR = 3600 * SECOND
 SPEC = make_spec(ack_wait_ns=3600 * SECOND, poll_interval_ns=3600 * SECOND)
 
 
@@ -48,11 +49,23 @@ async def test_an_ack_of_a_message_whose_lease_nobody_heard_of_holds():
         assert receiver.ids == [] and len(w.manager._give_backs) == 0
 
 
+class DatabaseClock(VirtualClock):
+    """The clock of a database on another machine, so much ahead of ours."""
+
+    def __init__(self, ahead_ns: int) -> None:
+        self._ahead_ns = ahead_ns
+
+    def now_ns(self) -> int:
+        return super().now_ns() + self._ahead_ns
+
+
+@pytest.mark.parametrize("ahead_ns", [-2 * HOUR, 0, 2 * HOUR])
 @pytest.mark.parametrize("trouble", [GONE, READ_ONLY], ids=["gone", "read-only"])
-def test_what_a_lost_receiver_held_is_given_back_however_long_the_database_was_away(trouble):
+def test_what_a_lost_receiver_held_is_given_back_however_long_the_database_was_away(trouble, ahead_ns):
     @in_virtual_time
     async def run():
         async with world(SPEC) as w:
+            w.store.clock = DatabaseClock(ahead_ns)
             w.store.fill(range(1, 4))
             lost = await w.receive()
             heir = await w.receive()
@@ -68,12 +81,38 @@ def test_what_a_lost_receiver_held_is_given_back_however_long_the_database_was_a
     run()
 
 
+@pytest.mark.parametrize("ahead_ns", [-2 * HOUR, 0, 2 * HOUR])
+def test_leases_that_ran_out_meanwhile_are_forgotten(ahead_ns):
+    @in_virtual_time
+    async def run():
+        async with world(make_spec(ack_wait_ns=10 * SECOND, max_backoff_ns=10 * SECOND)) as w:
+            w.store.clock = DatabaseClock(ahead_ns)
+            w.store.fill(range(1, 4))
+            lost = await w.receive()
+            assert lost.ids == [1, 2, 3]
+            w.store.down = GONE
+            await lost.close()
+            await pass_time(8)
+            assert len(w.manager._give_backs) == 3
+            await pass_time(52)
+            assert len(w.manager._give_backs) == 0
+
+    run()
+
+
 @in_virtual_time
-async def test_leases_that_ran_out_meanwhile_are_forgotten():
-    async with world(make_spec(ack_wait_ns=10 * SECOND, max_backoff_ns=10 * SECOND)) as w:
-        w.store.fill(range(1, 4))
-        lost = await w.receive()
-        w.store.down = GONE
-        await lost.close()
-        await pass_time(60)
-        assert len(w.manager._give_backs) == 0
+async def test_a_database_that_cannot_be_reached_is_told_of_once_and_its_return_once(caplog):
+    caplog.set_level("INFO")
+    async with world(make_spec(poll_interval_ns=5 * SECOND)) as w:
+        await w.receive()
+        caplog.clear()
+        for row in (1, 2):
+            w.store.down = GONE
+            await w.commit(Row(row))
+            await pass_time(60)
+            w.store.down = None
+            await pass_time(20)
+        told = [(record.levelname, record.getMessage()) for record in caplog.records]
+        assert [level for level, _ in told] == ["WARNING", "INFO"] * 2, told
+        assert told[0][1] == "database trouble, trying again: gone"
+        assert told[1][1].startswith("the database works again after 6")

@@ -15,7 +15,7 @@ from world import world
 from engine.clock import NS_PER_SECOND as SECOND
 from engine.gate import COMMIT_SECONDS, PLACES_SECONDS, Gate
 from engine.limits import Rate
-from engine.model import CommitReport
+from engine.model import CommitReport, Condition
 from engine.store import Hold
 
 NOW = VirtualClock.START_NS
@@ -223,3 +223,45 @@ async def test_priorities_hold_between_keys():
             w.ack(receiver.ids[-1])
         priorities = [message.priority for batch in receiver.batches for message in batch.messages]
         assert priorities == sorted(priorities)
+
+
+# --- streams with a WHERE
+
+MANY, FEW = Condition("payload == 'many'"), Condition("payload == 'few'")
+
+
+@pytest.mark.parametrize("limit", [{"max_concurrency": 1}, {"max_concurrency": 3}, {"max_rate": Decimal(20)}])
+@in_virtual_time
+async def test_streams_with_a_where_take_turns_at_few_places(limit):
+    async with world(make_spec(ack_wait_ns=600 * SECOND, **limit)) as w:
+        many, few = await w.receive(condition=MANY), await w.receive(condition=FEW)
+        rows = [Row(id_, time_next=id_, payload="many") for id_ in range(1, 401)]
+        rows += [Row(id_, time_next=id_, payload="few") for id_ in range(401, 421)]
+        await w.commit(*rows)
+        for _ in range(60):
+            await pass_time(0.06)
+            w.ack(*many.ids[-4:], *few.ids[-4:])
+        assert len(few.ids) == 20
+        assert len(many.ids) >= 20
+
+
+@in_virtual_time
+async def test_a_scan_goes_on_while_all_places_are_taken_and_ends_at_the_first_find():
+    """Else it would come one page further with each place that is freed."""
+    spec = make_spec(max_concurrency=1, ack_wait_ns=600 * SECOND, poll_interval_ns=3600 * SECOND)
+    async with world(spec) as w:
+        many = await w.receive(condition=MANY)
+        rows = [Row(id_, time_next=id_, payload="many") for id_ in range(1, 20_001)]
+        await w.commit(*rows, Row(20_001, time_next=20_001, payload="few"))
+        assert many.ids == [1]
+        few = await w.receive(condition=FEW)
+        await pass_time(5.0)
+        before = w.store.calls["scan"]
+        await pass_time(5.0)
+        assert w.store.calls["scan"] - before <= 1, "it has found what it looked for"
+        w.ack(1)
+        await settle()
+        w.ack(2)
+        await settle()
+        assert few.ids == [20_001]
+        assert many.ids == [1, 2]

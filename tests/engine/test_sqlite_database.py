@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,16 +207,38 @@ async def test_functions_raise_their_own_errors(database):
     def refuse(context, value):
         raise BackendError(f"not {value}", 1234, "42000")
 
-    database.install(SqlFunctions((("refuse", 1, refuse, True), ("context", 0, lambda context: context, False))))
+    database.install(SqlFunctions((("refuse", 1, refuse, True), ("context", 0, lambda context: context.text, False))))
     with pytest.raises(BackendError, match="not 5") as caught:
         await database.read(lambda c: c.fetch_all("SELECT refuse(5)"))
     assert caught.value.errno == 1234
 
     def with_context(connection):
-        connection.context = "the statement's own"
+        connection.context = SimpleNamespace(text="the statement's own", killed=False)
         return connection.fetch_all("SELECT context()")
 
     assert await database.write(with_context) == [("the statement's own",)]
+
+
+async def test_a_connection_that_keeps_many_long_statements_is_replaced(database):
+    """sqlite3 keeps statements by number, not by size. What the connections have done stays."""
+    long_one = lambda n: f"SELECT {n} AS a{'x' * 3000}"  # noqa: E731
+
+    def many(connection):
+        for n in range(60):
+            assert connection.fetch_all(long_one(n)) == [(n,)]
+        return connection
+
+    def same(connection):
+        for _ in range(60):
+            connection.fetch_all(long_one(1))
+        return connection
+
+    for run in (database.read, database.write):
+        first = await run(same)
+        assert await run(many) is first, "one text, however often, is one statement"
+        second = await run(same)
+        assert second is not first
+        assert await run(lambda connection: connection) is second
 
 
 CHILD = """

@@ -66,12 +66,17 @@ class Receiver:
 class World:
     """See the module. Made by `world`."""
 
-    def __init__(self, *queues: QueueSpec, work_limit: int = 8) -> None:
+    def __init__(
+        self, *queues: QueueSpec, work_limit: int = 8, store: MemoryStore | None = None, **options: Any
+    ) -> None:
         self.clock = VirtualClock()
-        self.store = MemoryStore(self.clock)
+        self.store = store or MemoryStore(self.clock)
         self.store.serve(*(queues or (make_spec(),)))
-        self.engine = Engine(self.store, clock=self.clock, jitter=lambda: 1.0, database_work_limit=work_limit)
+        limit = {"database_work_limit": work_limit}
+        self.engine = Engine(self.store, clock=self.clock, jitter=lambda: 1.0, **limit, **options)
         self.receivers: list[Receiver] = []
+        self.committed_at: dict[Any, float] = {}
+        """For tests that note it."""
 
     @property
     def time(self) -> float:
@@ -114,9 +119,9 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(*queues: QueueSpec, work_limit: int = 8) -> AsyncIterator[World]:
+async def world(*queues: QueueSpec, **options: Any) -> AsyncIterator[World]:
     """An open engine; closed in the end, with every receiver."""
-    made = World(*queues, work_limit=work_limit)
+    made = World(*queues, **options)
     await made.engine.open()
     try:
         yield made

@@ -92,3 +92,23 @@ def listed(connection) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute("SHOW PROCESSLIST")
         return [row[0] for row in cursor.fetchall()]
+
+
+def test_an_outage_makes_two_lines_in_the_log(own_mariadb, own_gate):
+    client = Sql(own_gate.connect())
+    for number in range(4):
+        options = f"max_attempts = 3, dead_letter = 'dead_{number}', poll_interval = '1s', purge_after = '1s'"
+        client(f"CREATE QUEUE q{number} (payload TEXT) WITH ({options})")
+    receiver = Stream(own_gate, "SELECT payload FROM STREAM q0")
+    client("INSERT INTO q0 (payload) VALUES ('before')")
+    receiver.wait(1)
+    before = len(own_gate.log)
+    own_mariadb.kill()
+    time.sleep(4)  # every service of every queue has looked at least twice
+    own_mariadb.start()
+    wait_until(lambda: "the database works again after" in own_gate.log, what="the end of the outage in the log")
+    told = own_gate.log[before:].splitlines()
+    assert ["database trouble, trying again" in line for line in told] == [True, False], told
+    assert "level=warning" in told[0] and "level=info" in told[1]
+    receiver.close()
+    client.connection._force_close()

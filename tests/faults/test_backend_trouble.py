@@ -29,7 +29,7 @@ def cutter(mariadb: MariaDb) -> Iterator[Cutter]:
 def gate(mariadb: MariaDb, cutter: Cutter, tmp_path) -> Iterator[Gate]:
     """A queuegate that reaches its database through the cutter, with one queue of which nothing comes by itself."""
     mariadb.fresh_database("trouble")
-    url = f"mysql://root@127.0.0.1:{cutter.port}/trouble"
+    url = f"mysql://root@127.0.0.1:{cutter.port}/trouble?ssl=disabled"  # the cutter reads along
     running = Gate(url, tmp_path, database="trouble", workers=1, peers=False).start()
     client = Sql(running.connect())
     client("CREATE QUEUE q (n INT) WITH (ack_wait = '1h', max_backoff = '2h', poll_interval = '1h')")

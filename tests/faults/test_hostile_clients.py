@@ -5,7 +5,7 @@ After every attack another client finds the proxy as before: `unharmed` holds th
 
 from __future__ import annotations
 
-import os
+import random
 import socket
 import struct
 import time
@@ -99,7 +99,7 @@ def test_random_junk_after_login(gate, unharmed):
     for seed in range(30):
         with gate.raw() as sock:
             log_in(gate, sock)
-            sock.sendall(frame(bytes([seed]) + os.urandom(seed * 7), 0))
+            sock.sendall(frame(bytes([seed]) + random.Random(seed).randbytes(seed * 7), 0))
             sock.shutdown(socket.SHUT_WR)
             read_available(sock)
 
@@ -243,15 +243,13 @@ def test_many_giants_at_once_that_never_finish(gate, unharmed):
 
 
 @pytest.fixture
-def guarded(new_gate, request):
+def guarded(shared_gate, place, request):
     """A gate whose only account has a password, and the connection options of that account."""
-    gate = new_gate()
-    if gate.embedded:
-        gate.config["users"] = [{"name": "app", "password": "secret"}]
-    gate.start()
+    gate = shared_gate(**({"users": [{"name": "app", "password": "secret"}]} if place == "embedded" else {}))
     if not gate.embedded:
-        with request.getfixturevalue("mariadb").connect() as connection, connection.cursor() as cursor:
-            cursor.execute("CREATE OR REPLACE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
+        with request.getfixturevalue("server_here").connect() as connection, connection.cursor() as cursor:
+            cursor.execute("DROP USER IF EXISTS app@'127.0.0.1'")
+            cursor.execute("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
             cursor.execute("GRANT ALL ON *.* TO app@'127.0.0.1'")
     return gate, {"user": "app", "password": "secret"}
 
@@ -320,7 +318,7 @@ def test_commands_before_the_login_execute_nothing(gate, unharmed, sql, name):
 def test_a_failed_change_of_user_ends_the_session(guarded):
     gate, right = guarded
     owner = Sql(gate.connect(**right))
-    owner("CREATE TABLE precious (n INT)")
+    owner("CREATE TABLE valued (n INT)")
     with gate.raw() as sock:
         _, greeting = read_packet(sock)
         sock.sendall(login_packet(b"app", native_scramble(b"secret", nonce(greeting)), gate.database.encode()))
@@ -333,9 +331,9 @@ def test_a_failed_change_of_user_ends_the_session(guarded):
             seq, packet = read_packet(sock)
         assert packet[0] == 0x00, packet
         sock.sendall(frame(b"\x11root\0" + b"\x14" + b"\x05" * 20 + b"\0" + b"\x2d\x00mysql_native_password\0", 0))
-        sock.sendall(frame(b"\x03DROP TABLE precious", 0))
+        sock.sendall(frame(b"\x03DROP TABLE valued", 0))
         read_available(sock, 2)
-    assert owner.rows("SELECT * FROM precious") == []
+    assert owner.rows("SELECT * FROM valued") == []
     owner.close()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pymysql
 import pytest
 from certificates import Authority
-from servers import Gate, MariaDb, Sql, wait_until
+from servers import Gate, MariaDb, Sql, numbers, wait_until
 
 from benchmarks.idle import allow_files
 from benchmarks.processes import peak_bytes, reset_peak, resident_bytes, settled, stopped
@@ -89,7 +89,7 @@ def stalled(gate: Gate, server: MariaDb, sql: str, readers: int) -> Iterator[lis
 def test_a_gigabyte_for_a_reader_that_stops(gate: Gate, mariadb: MariaDb, rows: int, size: int) -> None:
     """It is not held while the reader stands still, nor while it reads on; and all of it arrives."""
     reset_peak(process(gate))
-    sql = f"SELECT seq, REPEAT('x', {size}) FROM seq_1_to_{rows}"
+    sql = f"SELECT seq, REPEAT('x', {size}) FROM {numbers(rows)}"
     with stalled(gate, mariadb, sql, 1) as (client,):
         assert peak_bytes(process(gate)) < STALLED_MAX
         with Sql(open_client(gate)).connection as other:
@@ -105,7 +105,7 @@ def test_many_readers_that_stop(gate: Gate, mariadb: MariaDb) -> None:
     """Twenty, 100 MB each: what is held for one is bounded, so for all of them."""
     before = resident_bytes(process(gate))
     reset_peak(process(gate))
-    with stalled(gate, mariadb, "SELECT seq, REPEAT('x', 1000) FROM seq_1_to_100000", 20):
+    with stalled(gate, mariadb, f"SELECT seq, REPEAT('x', 1000) FROM {numbers(100_000)}", 20):
         assert peak_bytes(process(gate)) - before < 20 * EACH_READER_MAX
     with Sql(open_client(gate)).connection as other:
         # A reader that hangs up ends its statement, in the database too.

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from servers import Gate, MariaDb, Sql, Stream, wait_until
+from servers import Gate, MariaDb, Sql, Stream, numbers, wait_until
 
 from benchmarks.wire import BareClient
 
@@ -30,7 +30,7 @@ def test_who_vanished_is_given_up_and_who_is_slow_is_waited_for(own_mariadb: Mar
     server.close()
     gate = Gate(own_mariadb.url(), tmp_path).start()
     slow = BareClient(gate.connect(ssl_disabled=True))
-    slow.stall("SELECT seq, REPEAT('x', 1000) FROM seq_1_to_50000")
+    slow.stall(f"SELECT seq, REPEAT('x', 1000) FROM {numbers(50_000)}")
     since = time.monotonic()
 
     client = Sql(gate.connect())

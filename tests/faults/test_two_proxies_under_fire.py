@@ -1,134 +1,10 @@
-"""Two proxies on one MariaDB, four receivers, twenty thousand messages; one proxy is killed, the database restarted.
-
-The judgement. Every delivery carries its lease: the row's `time_next` as it was sent is the lease's end, by the
-database's clock, and as the queue's backoff is made constant, its beginning is known exactly, too. So for each message:
-- committed: every INSERT that returned, and what the table says of those of which nobody knows, is delivered;
-- acked is acked: no lease begins after an ACK of that message had returned to a client (all clocks are one machine's);
-- leased to one at a time: no two deliveries have the same epoch, and each lease begins no earlier than the last one
-  ended. The receivers keep their streams through everything but the death of their proxy, which gives nothing back; so
-  no lease ends before its time, and two that overlapped would be two receivers with one message.
-"""
+"""Two proxies on one MariaDB, four receivers, twenty thousand messages; one proxy is killed, the database restarted."""
 
 from __future__ import annotations
 
-import itertools
-import sys
-import threading
-import time
-from collections import defaultdict
-from dataclasses import dataclass
-
-import pymysql
 import pytest
-from servers import NS, Gate, Sql, Stream, in_threads, wait_until
-
-TOTAL = 20_000
-ACK_WAIT_NS, BACKOFF_NS = 4 * NS, NS // 100
-LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError, AssertionError)
-Q = f"""CREATE QUEUE q (n INT, KEY (n)) WITH (ack_wait = '{ACK_WAIT_NS // NS}s', min_backoff = '10ms',
-        max_backoff = '10ms', poll_interval = '5s')"""
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """What a receiver got, and the lease that it was sent under."""
-
-    id: int
-    n: int
-    epoch: int
-    ends_ns: int
-    receiver: int
-
-    @property
-    def begins_ns(self) -> int:
-        return self.ends_ns - ACK_WAIT_NS - BACKOFF_NS
-
-
-class Field:
-    """All that the clients were promised, and what they got."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.deliveries: list[Delivery] = []
-        self.acked_ns: dict[int, int] = {}  # id -> when an ACK of it had returned
-        self.over = threading.Event()
-
-    def acked(self, ids: list[int]) -> None:
-        now = time.time_ns()
-        with self.lock:
-            for id_ in ids:
-                self.acked_ns.setdefault(id_, now)
-
-
-def connected(gate: Gate, field: Field) -> Sql | None:
-    """A client of that proxy, as soon as there can be one."""
-    while not field.over.is_set():
-        try:
-            return Sql(gate.connect(connect_timeout=2, read_timeout=20))
-        except LOST:
-            field.over.wait(0.05)
-    return None
-
-
-def produce(gate: Gate, field: Field, numbers: list[int]) -> None:
-    """Insert these; after an error look which of them the table has."""
-    client = connected(gate, field)
-    for start in range(0, len(numbers), 20):
-        wanted = numbers[start : start + 20]
-        while wanted and client is not None:
-            try:
-                client("INSERT INTO q (n) VALUES " + ", ".join(f"({n})" for n in wanted))
-                wanted = []
-            except LOST:
-                client.connection._force_close()
-                client, wanted = missing(gate, field, wanted)
-    if client is not None:
-        client.connection._force_close()
-
-
-def missing(gate: Gate, field: Field, wanted: list[int]) -> tuple[Sql | None, list[int]]:
-    while (client := connected(gate, field)) is not None:
-        try:
-            had = set(client.column(f"SELECT n FROM q WHERE n IN ({', '.join(map(str, wanted))}) FOR UPDATE"))
-            return client, [n for n in wanted if n not in had]
-        except LOST:
-            client.connection._force_close()
-    return None, []
-
-
-def receive(gate: Gate, field: Field, number: int) -> None:
-    """Keep a stream open for as long as its proxy lives; ack what comes, on another connection."""
-    acks = None
-    while not field.over.is_set():
-        try:
-            stream = Stream(gate, "SELECT id, n, epoch, time_next FROM STREAM q WITH (prefetch = 300)")
-        except LOST:
-            field.over.wait(0.05)
-            continue
-        taken = 0
-        while not stream.ended.is_set() or len(stream.rows) > taken:
-            rows = stream.more(taken)[:100]
-            taken += len(rows)
-            with field.lock:
-                field.deliveries += [Delivery(*row, receiver=number) for row in rows]
-            if rows:
-                acks = ack(gate, field, acks, [row[0] for row in rows])
-        stream.close()
-    if acks is not None:
-        acks.connection._force_close()
-
-
-def ack(gate: Gate, field: Field, acks: Sql | None, ids: list[int]) -> Sql | None:
-    """Once: what became of an ACK that failed nobody knows, and a message that was not acked has to come again."""
-    if (acks := acks or connected(gate, field)) is not None:
-        try:
-            acks("ACK q " + ", ".join(map(str, ids)))
-        except LOST:
-            acks.connection._force_close()
-            return None
-        field.acked(ids)
-    return acks
-
+from faults.leases import Clients, Delivery, Field, Q, judge
+from servers import NS, Gate, Sql
 
 ONE = Delivery(1, 0, 1, 100 * NS, 0)
 LATER = Delivery(1, 0, 2, 200 * NS, 1)
@@ -143,12 +19,11 @@ LATER = Delivery(1, 0, 2, 200 * NS, 1)
         ([ONE, LATER], {1: 150 * NS}, "after its ack had returned"),
     ],
 )
-def test_the_judge_sees_what_is_wrong(monkeypatch, deliveries, acked_ns, verdict):
-    monkeypatch.setattr(sys.modules[__name__], "TOTAL", 1 if "never" not in verdict else 2)
-    field = Field()
+def test_the_judge_sees_what_is_wrong(deliveries, acked_ns, verdict):
+    field = Field(2 if "never" in verdict else 1)
     field.deliveries, field.acked_ns = deliveries, acked_ns
     with pytest.raises(AssertionError, match=verdict):
-        judge(field, dict(enumerate(range(TOTAL), 1)))
+        judge(field, dict(enumerate(range(field.total), 1)))
 
 
 def test_nothing_is_lost_nor_resent_nor_leased_twice(own_mariadb, tmp_path):
@@ -159,53 +34,13 @@ def test_nothing_is_lost_nor_resent_nor_leased_twice(own_mariadb, tmp_path):
     setup = Sql(gates[0].connect())
     setup(Q)
     setup.close()
-    field = Field()
-    workers = [threading.Thread(target=receive, args=(gates[k // 2], field, k), daemon=True) for k in range(4)]
-    workers += [
-        threading.Thread(target=produce, args=(gate, field, list(range(k, TOTAL, 2))), daemon=True)
-        for k, gate in enumerate(gates)
-    ]
-    for worker in workers:
-        worker.start()
-
-    def reached(share: float) -> None:
-        wait_until(lambda: len(field.acked_ns) >= TOTAL * share, 60, f"{share:.0%} of the messages to be acked")
-
-    reached(0.3)
+    clients = Clients(gates, Field(20_000))
+    clients.reached(0.3)
     gates[0].kill()
     gates[0].start()
-    reached(0.6)
+    clients.reached(0.6)
     own_mariadb.stop()
     own_mariadb.start()
-    for worker in workers[4:]:
-        worker.join(60)
-        assert not worker.is_alive(), "a producer never came to its end"
     check = Sql(own_mariadb.connect(database="main"))
-    wait_until(lambda: not check.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL"), 60, "all to be acked")
-    time.sleep(2 * ACK_WAIT_NS / NS)  # what is sent again is sent when a lease has run out
-    field.over.set()
-    in_threads(lambda gate: gate.terminate(), [(gate,) for gate in gates])  # which ends the streams
-    for worker in workers:
-        worker.join(20)
-        assert not worker.is_alive()
-    for gate in gates:
-        assert "Traceback" not in gate.log
-    judge(field, dict(check.rows("SELECT id, n FROM q")))
+    clients.finish(check)
     check.close()
-
-
-def judge(field: Field, table: dict[int, int]) -> None:
-    assert sorted(table.values()) == list(range(TOTAL))
-    by_id: dict[int, list[Delivery]] = defaultdict(list)
-    for delivery in field.deliveries:
-        assert table[delivery.id] == delivery.n
-        by_id[delivery.id].append(delivery)
-    assert table.keys() - by_id.keys() == set(), "committed and never delivered"
-    late = [d for d in field.deliveries if d.begins_ns > field.acked_ns.get(d.id, d.begins_ns)]
-    assert late == [], "leased anew after its ack had returned"
-    for deliveries in by_id.values():
-        deliveries.sort(key=lambda d: (d.epoch, d.ends_ns))
-        for one, next_ in itertools.pairwise(deliveries):
-            assert one.epoch < next_.epoch, ("one lease, two deliveries", one, next_)
-            assert one.ends_ns <= next_.begins_ns, ("two leases at once", one, next_)
-    assert any(len(deliveries) > 1 for deliveries in by_id.values()), "nothing was held by what failed"

@@ -151,12 +151,10 @@ class Played:
             self.loop.advance(LOGIN_SECONDS, lambda: self._closed)
             if world.logging_in:
                 self.complaints.append("a client that does not log in is kept for ever")
-        elif world.kind == "relay" and isinstance(world, RelayWorld) and not self._closed:
-            streaming = any(status.subscribers for status in world.engine.status())
-            if world.servers and world.servers[-1].gone and not streaming:
-                self.loop.advance(PATIENCE, lambda: self._closed)
-                if not self._closed:
-                    self.complaints.append(f"a client is kept whose line to the database is gone: {self.stream!r}")
+        elif world.kind == "relay" and isinstance(world, RelayWorld) and not self._closed and world.lost_line:
+            self.loop.advance(PATIENCE, lambda: self._closed)
+            if not self._closed:
+                self.complaints.append(f"a client is kept whose line to the database is gone: {self.stream!r}")
 
     @property
     def _closed(self) -> bool:
@@ -166,9 +164,18 @@ class Played:
         if self.tls is not None:
             self.tls.hear()
         got = self._got()
-        carried = self.world.kind == "relay"
+        kind = self.world.kind
         marks = [*self.marks, (len(got) + 1, len(self.sent))]
-        return Judge(self.sent, got, marks, carried, MAX_PACKET, encrypted=self.tls is not None).verdict()
+        judge = Judge(
+            self.sent,
+            got,
+            marks,
+            kind == "relay",
+            MAX_PACKET,
+            encrypted=self.tls is not None,
+            relayed=kind != "embedded",
+        )
+        return judge.verdict()
 
     def _check_answers(self, verdict: Verdict) -> None:
         if self.given.spoils:
@@ -193,7 +200,8 @@ class Played:
     def _check_execution(self, verdict: Verdict) -> None:
         """`verdict` where nothing was spoilt; of a broken server only what it saw itself is judged."""
         world = self.world
-        compressed = verdict.compressed or int.from_bytes(self.sent[4:8], "little") & w.COMPRESS
+        logins = w.packets_of(self.sent)[0][: 1 if self.tls is None else 2]
+        compressed = verdict.compressed or any(int.from_bytes(p.payload[:4], "little") & w.COMPRESS for p in logins)
         if verdict.corrupt or (compressed and self.given.spoils):
             return  # what was sent cannot be told, nor, from what a broken server said, where compression began
         provenance = Provenance(verdict.plain or self.sent)
@@ -213,9 +221,9 @@ class Played:
                     said = payload == b"\x01" or self.given.spoils or self.cut  # the goodbye is the gate's own
                     said = said or self._unclear(verdict)
                     if not said and not verdict.may_run(shown):
-                        self.complaints.append(f"executed for a client that is not in: {payload[:80]!r}")
+                        self.complaints.append(f"executed for a client that is not in: {payload[:1500]!r}")
                     if not provenance.explains(payload):
-                        self.complaints.append(f"reached the server and was never sent: {payload[:80]!r}")
+                        self.complaints.append(f"reached the server and was never sent: {payload[:1500]!r}")
 
     def _unclear(self, verdict: Verdict) -> bool:
         """An encrypted line that was in, or broke: bytes shown and bytes judged are not the same.

@@ -12,8 +12,10 @@ import os
 import re
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
@@ -23,6 +25,7 @@ from unittest.mock import patch
 
 import fuzz_paths  # noqa: F401
 import fuzz_wire as w
+import memory_store
 from fuzz_corpus import PRELUDE, Conversation
 from fuzz_loop import FuzzLoop, FuzzTransport
 from fuzz_results import Answers, recorded
@@ -31,17 +34,17 @@ from login_clients import certificate
 from memory_store import MemoryStore, Row, make_spec
 
 import engine.backend.sqlite as sqlite_module
-import proxy.accounts
 import proxy.auth
 import proxy.auth_plugins
 from engine.backend.sqlite_connection import SqliteConnection
 from engine.engine import Engine
 from engine.errors import BackendError
 from engine.groups import GroupKey, GroupPage
-from engine.model import QueueName
+from engine.model import Condition, Layout, QueueName
 from proxy import app
 from proxy.config import Config
 from proxy.dead_letters import DeadLetterTables
+from proxy.embedded.readers import Readers
 from proxy.embedded.session import EmbeddedSession
 from proxy.listening import Place
 from proxy.peers import Peers
@@ -77,6 +80,10 @@ class InlineWorker:
         self._path = path
         self._connection: SqliteConnection | None = None
 
+    @property
+    def is_heavy(self) -> bool:
+        return self._connection is not None and self._connection.is_heavy
+
     async def run(self, work: Callable[[SqliteConnection], Any]) -> Any:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -101,6 +108,10 @@ class InlineWorker:
     def interrupt(self) -> None:
         """Nothing runs while another callback does."""
 
+    def successor(self) -> InlineWorker:
+        self.stop()
+        return InlineWorker(self._path, "")
+
     def stop(self) -> None:
         asyncio.get_running_loop().call_soon(self._close)
 
@@ -111,6 +122,11 @@ class InlineWorker:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+async def _read_inline(readers: Readers, work: Callable[[], Any]) -> Any:
+    """A long statement is read on a turn of the loop, where production has threads."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 _SET_ASIDE = re.compile(r"rejected messages wait, set aside|cannot be moved to \S+ and stays? set aside")
@@ -156,12 +172,10 @@ class World:
         def nonce(size: int) -> bytes:
             return self.nonces.pop(0) if self.nonces else bytes(33 + (7 * n) % 90 for n in range(size))
 
-        still = SimpleNamespace(token_bytes=bytes)
         for target, name, value in (
             (proxy.auth, "new_nonce", nonce),
             (proxy.auth_plugins, "new_nonce", nonce),
             (__import__("mysql_mimic.utils").utils, "nonce", nonce),
-            (proxy.accounts, "secrets", still),
         ):
             self._patches.enter_context(patch.object(target, name, value))
 
@@ -226,7 +240,7 @@ class World:
         self.log.lines, self.loop.faults = [], []
         found += [f"a task is left: {task!r}" for task in self.server._tasks]
         found += [f"still registered: {connection!r}" for connection in self.registry]
-        found += [f"a subscriber is left: {status}" for status in self.engine.status() if status.subscribers]
+        found += [f"a stream is left: {stream}" for stream in self.engine.subscriptions()]
         for what in (Count.CONNECTIONS, Count.LOGGING_IN):
             if self.tally.total(what):
                 found.append(f"still counted: {what!r} {self.tally.total(what)}")
@@ -258,6 +272,18 @@ def nonces_of(conversation: Conversation) -> tuple[bytes, ...]:
     return tuple(found)
 
 
+FURTHER = (
+    "CREATE QUEUE fo (payload VARCHAR(100)) WITH (order_key = 'payload', max_concurrency = 2, max_attempts = 2)",
+    "CREATE TABLE fl (time_scheduled BIGINT NOT NULL, id BIGINT NOT NULL, time_next BIGINT, epoch BIGINT,"
+    " time_created BIGINT, time_acked BIGINT, payload VARCHAR(100), PRIMARY KEY (time_scheduled, id), UNIQUE KEY (id))"
+    " COMMENT='vitess_message,vt_ack_wait=30,vt_purge_after=86400,vt_batch_size=10,vt_cache_size=100,"
+    "vt_poller_interval=30'",
+    "INSERT INTO fo (payload) VALUES ('a'), ('a'), ('b')",
+    "INSERT INTO fl (id, payload) VALUES (1, 'a'), (2, 'b')",
+)
+"""Queues that no recorded conversation knows: with an order and limits, and in Vitess's first layout."""
+
+
 class EmbeddedWorld(World):
     """SQLite behind. `executed` are (statement, bytes that the client had been shown by then)."""
 
@@ -267,6 +293,7 @@ class EmbeddedWorld(World):
         super()._patch()
         self.executed: list[tuple[str, int]] = []
         self._patches.enter_context(patch.object(sqlite_module, "SqliteWorker", InlineWorker))
+        self._patches.enter_context(patch.object(Readers, "run", _read_inline))
         for name in ("execute", "prepare", "use"):
             self._patches.enter_context(patch.object(EmbeddedSession, name, self._witnessed(name)))
 
@@ -285,7 +312,7 @@ class EmbeddedWorld(World):
 
     async def _prepare(self) -> None:
         owner = SimpleClient(self)
-        for statement in PRELUDE:
+        for statement in (*PRELUDE, *FURTHER):
             await owner.ask(statement)
         owner.leave()
 
@@ -322,7 +349,10 @@ class RelayWorld(World):
             make_spec(QueueName("main", "fq")),
             make_spec(QueueName("main", "fq_dead"), dead_letter_of="fq"),
             make_spec(QueueName("main", "fg"), group_key="payload"),
+            make_spec(QueueName("main", "fo"), order_key="payload", max_concurrency=2),
+            replace(make_spec(QueueName("main", "fl")), layout=Layout.LEGACY),
         )
+        self._patches.enter_context(patch.object(memory_store, "_fits", _fits))
         self._patches.enter_context(patch.object(app, "MySQLPool", FakePool))
         made = SimpleNamespace(for_mysql=lambda pool: self.store)
         self._patches.enter_context(patch.object(app, "SqlMessageStore", made))
@@ -346,6 +376,11 @@ class RelayWorld(World):
         self.greeting, self.switches = conversation.greeting, list(nonces_of(conversation)[1:])
         self.shown = lambda: len(transport.output)
         return transport
+
+    @property
+    def lost_line(self) -> bool:
+        """Whether the client's line to the database is gone, and nothing is on its way that needs none."""
+        return bool(self.servers) and self.servers[-1].gone and not self.engine.subscriptions()
 
 
 class ProxyWorld(RelayWorld):
@@ -376,6 +411,11 @@ COLLATIONS = (
     (63, "binary", "binary"),
     (54, "utf16_general_ci", "utf16"),
 )
+
+
+def _fits(condition: Condition, row: Row) -> bool:
+    """Whether a message fits a condition, which no database is there to tell: as a number made of both says."""
+    return bool(zlib.crc32(f"{condition.sql} {row.id}".encode()) & 1)
 
 
 class FakeStore(MemoryStore):

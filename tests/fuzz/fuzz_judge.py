@@ -70,11 +70,13 @@ class Judge:
     got: bytes
     marks: list[tuple[int, int]]
     carried: bool = False
-    """Whether packets are carried to a server: then a client may speak unasked in a login, and what takes several
-    packets may be longer than the gate's own limit, unless the gate has to read it itself."""
+    """Whether a server judges the login: then a client may speak unasked in it."""
 
     max_packet: int = 64 << 20
     encrypted: bool = False
+    relayed: bool = False
+    """Whether commands are carried to a server: then what takes several packets may be longer than the gate's own
+    limit, unless the gate has to read it itself."""
 
     def verdict(self) -> Verdict:
         self._verdict = Verdict()
@@ -160,13 +162,13 @@ class Judge:
 
     def _may_go_on(self, before: bytes) -> bool:
         refused = self._s < len(self._server) and self._is_fatal(self._server[self._s].payload)
-        return self.carried and bool(before) and not refused
+        return self.relayed and bool(before) and not refused
 
     def _unfinished(self, seq: int | None, before: int) -> None:
         """The client's bytes end here; its last packet may be refused at its header all the same."""
         rest = self._sent_rest
         if len(rest) >= w.HEADER and self._s < len(self._server):
-            if before + int.from_bytes(rest[:3], "little") > self.max_packet and not (self.carried and before):
+            if before + int.from_bytes(rest[:3], "little") > self.max_packet and not (self.relayed and before):
                 self._fatal(1153)
             if seq is not None and rest[3] != seq & 0xFF and not self._compressed:
                 self._fatal(1156)
@@ -329,7 +331,7 @@ class Judge:
             types = [_UNKNOWN_TYPE] * count
         if not self._verdict.capabilities & w.DEPRECATE_EOF:
             status = self._ok(self._eof(self._next(self._seq)))
-            if status & CURSOR and command == w.EXECUTE:
+            if status & (CURSOR | MORE) == CURSOR and command == w.EXECUTE:
                 self._cursors[int.from_bytes(payload[1:5], "little")] = types
                 return status
         if command == w.EXECUTE:

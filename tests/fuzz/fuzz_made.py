@@ -8,20 +8,18 @@ was sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 NOW = re.escape(rb"(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)")
 _NAME = rb"`(?:[^`]|``)*`"
 _TABLE = rb"(?:" + _NAME + rb"\.)?" + _NAME
-_STRING = rb"'(?:[^'\\]|\\\\|'')*'"
 _TEXT = rb"_utf8mb4 X'(?:[0-9a-f]{2})*'"
 _VALUE = rb"(?:-?\d+|" + _TEXT + rb")"
 _PARKED, _REJECTED, _REDRIVEN = (b"%d" % ((1 << 63) - n) for n in (1, 2, 3))
 _FREE = rb"time_acked IS NULL"
 _KEPT = rb"\(time_next IS NULL OR time_next < " + _REJECTED + rb"\)"
 _FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AND time_next % 1000 = 1\)"
-_WHERE = rb"\((?:id IN \((?P<ids>[^()]*)\)|(?P<condition>.*))\)"
-_AND = rb"(?:\((?P<condition>.*)\) AND )?"
+_WHERE = rb"\((?:id IN \((?P<ids>[^()]*)\)|FALSE|(?P<condition>.*))\)"  # FALSE: an empty batch
+_AND = rb"(?:\((?:FALSE|(?P<condition>.*))\) AND )?"
 _COLUMN = rb"(?:" + _NAME + rb"|HEX\(CONVERT\(" + _NAME + rb" USING utf8mb4\)\))"
 _GROUPS = _NAME + rb"\.queuegate_groups"
 _HELD_KEY = rb" AND ".join(rb"follow_%s = " % part + _TEXT for part in (b"database", b"table", b"id"))
@@ -34,6 +32,13 @@ _OTHER = (
 _SAVED = rb"SAVEPOINT queuegate_unit"
 _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK|(?:ROLLBACK TO|RELEASE) " + _SAVED
 
+_VISIBLE = (  # which queues the database shows to the client's account
+    rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
+    rb" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"
+)
+_EXPLAINS = rb"(?:explain|desc|analyze).*delivery"
+_OF_A_QUEUE = rb"queue|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
+
 _ALWAYS = (
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
     rb"SELECT @@character_set_client, @@sql_mode, DATABASE\(\)",
@@ -42,6 +47,7 @@ _ALWAYS = (
     rb"SELECT 1 FROM " + _TABLE + rb" LIMIT 0",  # whether there is such a table
     rb"SELECT \* FROM " + _NAME + rb" LIMIT 0",  # of COM_FIELD_LIST
     rb"SELECT 1 FROM information_schema\.SCHEMATA WHERE SCHEMA_NAME = 'queuegate'",
+    _VISIBLE,  # before any error of a statement, which may name a queue
     rb"SHOW (?:FULL )?PROCESSLIST|KILL (?:CONNECTION |QUERY )?\d+",  # of the binary protocol
 )
 """What needs no word of a client's."""
@@ -49,6 +55,7 @@ _ALWAYS = (
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\) COMMENT='vitess_message,.*'"),
     (rb"drop\b.*\bqueue", rb"DROP TABLE " + _TABLE),
+    (rb"drop\b.*\bqueue\b.*\bif\b.*\bexists", rb"DROP TABLE IF EXISTS " + _TABLE),
     (rb"truncate\b.*\bqueue", rb"TRUNCATE TABLE " + _TABLE),
     (rb"alter\b.*\bqueue", rb"ALTER TABLE " + _TABLE + rb" (?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME
      + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
@@ -60,8 +67,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # the verbs
     (rb"nack|release|renew|reject",
      rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + NOW + rb"(?: \+ \d+)?|" + _REJECTED
-     + rb"|LEAST\(time_scheduled, " + NOW + rb"\))(?:, first_error = COALESCE\(first_error, " + _STRING
-     + rb"\))?(?:, last_error = " + _STRING + rb")?(?:, epoch = epoch - 1)? WHERE " + _WHERE
+     + rb"|LEAST\(time_scheduled, " + NOW + rb"\))(?:, first_error = COALESCE\(first_error, " + _TEXT
+     + rb"\))?(?:, last_error = " + _TEXT + rb")?(?:, epoch = epoch - 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
     (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "
      + NOW + rb" AND time_next < " + _REJECTED + rb" AND NOT \(epoch > 0 AND time_next % 1000 = 1\)"),
@@ -76,16 +83,17 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb" @@div_precision_increment, @@lc_time_names, @@default_week_format"),
     (rb"stream.*where", rb"SELECT 1 FROM " + _TABLE + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own
     # what looks
-    (rb"show|queuegate", rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
-     rb" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"),
+    (rb"queuegate", rb"USE information_schema"),  # where a session in that database is at the server
+    (rb"information_schema|queuegate", rb"SELECT COLUMN_NAME FROM information_schema\.COLUMNS WHERE TABLE_SCHEMA ="
+     rb" 'information_schema' AND TABLE_NAME = '(?:TABLES|COLUMNS|SCHEMATA)' ORDER BY ORDINAL_POSITION"),
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
-    (rb"explain\b.*delivery", rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS"
-     rb" qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
+    (_EXPLAINS, rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS qg_epoch,"
+     rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
      rb" (?:NULL|" + _OTHER + rb") AS qg_earlier, (?:NULL|" + _OTHER + rb") AS qg_held FROM " + _TABLE
      + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
-    (rb"explain\b.*delivery", rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
-    (rb"explain\b.*delivery", rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
-     rb" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"),
+    (_EXPLAINS, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
+    # before an error of a statement on a queue: whether the account may know of it, or what the database says to it
+    (_OF_A_QUEUE, rb"UPDATE " + _TABLE + rb" SET time_next = 0 WHERE 1 = 0"),
     # groups
     (rb"ack|update|delete|insert", _UNIT + rb"|SHOW WARNINGS"),
     (rb"redrive", _UNIT),
@@ -102,7 +110,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + rb"|CASE WHEN time_scheduled > " + NOW + rb" THEN time_scheduled ELSE " + NOW + rb" END) WHERE id = "
      + _VALUE + rb" AND " + _FREE + rb" AND time_next = " + _PARKED),
     (rb"ack|update|delete|insert", rb"DELETE FROM " + _GROUPS + rb" WHERE " + _HELD_KEY),
-    (rb"insert.*after.*group", rb"(?P<insert>(?i:insert)\b.*?)[\s;]*"),  # the group is not for the database
+    (rb"insert.*after.*group", rb"(?P<insert>.*?(?i:insert)\b.*?)[\s;\0]*"),  # the group is not for the database
     (rb"insert", rb"UPDATE " + _GROUPS + rb" SET queue_name = queue_name WHERE 1 = 0"),
     (rb"insert", rb"INSERT INTO " + _GROUPS + rb" \(follow_database, follow_table, follow_id, queue_name, group_value\)"
      rb" VALUES \((?:" + _TEXT + rb"(?:, )?){5}\)"),
@@ -114,7 +122,7 @@ _COMPILED = tuple((re.compile(asked, re.IGNORECASE | re.DOTALL), re.compile(made
 _OF_ITSELF = tuple(re.compile(form, re.DOTALL) for form in _ALWAYS)
 
 _FILLED = re.compile(
-    rb", (?:time_next|time_scheduled|epoch|time_created)(?: = (?:\d+|time_scheduled|" + NOW + rb"))?(?=[,) ;]|\Z)"
+    rb", (?:time_next|time_scheduled|epoch|time_created)(?: = (?:\d+|time_scheduled|" + NOW + rb"))?(?=[,) ;\0]|\Z)"
     rb"|, (?:" + _PARKED + rb"|time_scheduled|0|" + NOW + rb")(?=[,)])"
 )
 """What an INSERT into a queue is given besides: columns, and their values in every row."""
@@ -123,16 +131,39 @@ _FIELD = rb"CAST\((?:''|0) AS (?:CHAR\(\d+\)|SIGNED|DECIMAL\(20,3\))\) AS `\w+`"
 _CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\))(?: AS qg_\d+)?"
 _ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
 _ROWS = rb"SELECT \* FROM \(" + _ROW + rb"(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
+_LISTING = rb"(?:TABLES|COLUMNS|SCHEMATA)"
 _SYSTEM = re.compile(
     rb"(?:`queuegate`\.`(?:queues|subscriptions|in_flight)`|\(SELECT " + _FIELD + rb"(?:, " + _FIELD + rb")*"
     rb" FROM \(SELECT 1 AS qg_one\) AS qg_none WHERE 1 = 0(?: UNION ALL " + _ROWS + rb")*\))"
-    rb"(?: AS `(?:queues|subscriptions|in_flight)`)?|`(?:queues|subscriptions|in_flight)`(?=[^`\w])"
+    rb"(?: AS `(?i:queues|subscriptions|in_flight)`)?|`(?i:queues|subscriptions|in_flight)`(?=[^`\w])|'queuegate'"
 )
-"""What stands in place of a system table, and of its name before a column's."""
+"""What stands in place of a system table, of its name before a column's, and of DATABASE() in its database."""
+
+_LISTED = re.compile(
+    rb"(?:\(SELECT \* FROM information_schema\." + _LISTING + rb"(?: UNION ALL " + _ROWS + rb")+\)"
+    rb"|information_schema\.`"
+    + _LISTING
+    + rb"`)(?: AS `(?i:"
+    + _LISTING
+    + rb")`)?|`(?i:"
+    + _LISTING
+    + rb")`(?=[^`\w])|"
+    + _SYSTEM.pattern
+)
+"""The same, and what stands in place of a table of information_schema, so that it lists the system tables as well."""
+
+_ASKS_LISTING = re.compile(rb"information_schema", re.IGNORECASE)
+_DEFAULT = re.compile(rb"\bDEFAULT\b")
+_NAMES_STATE = re.compile(rb"insert.*\bstate\b|replace.*\bstate\b|insert.*current_timestamp", re.IGNORECASE | re.DOTALL)
+"""Where NULL, or a default as a server shows it, becomes DEFAULT for the queue's own columns."""
+
+_SOCKET = re.compile(rb"''(?: AS `@@(?:global\.)?socket`|(?= AS\s))", re.IGNORECASE)
+_ASKS_SOCKET = re.compile(rb"@@(?:global\.)?socket\b", re.IGNORECASE)
+"""What stands in a question for variables where `@@socket` was asked for."""
 
 _SEARCHED_MAX = 1 << 20  # bytes, for what a client's statement is; what is larger is one large comment
 _LITERAL = re.compile(
-    rb"_utf8mb4 X'[0-9a-f]*'|[xX]'[0-9a-fA-F]*'|'(?:[^'\\]|\\.|'')*'|-?\b\d[\d.eE+-]*|NULL", re.DOTALL
+    rb"_utf8mb4 X'[0-9a-f]*'|(?:DATE |TIME |TIMESTAMP |[bBnNxX])?'(?:[^'\\]|\\.|'')*'|-?\b\d[\d.eE+-]*|NULL", re.DOTALL
 )
 _APART = re.compile(rb"/\*.*?\*/|(?:#|--(?=[\x00-\x20]))[^\n]*", re.DOTALL)
 _OURS = re.compile(rb"time_acked = " + NOW + rb"|time_next = NULL")
@@ -145,20 +176,27 @@ def is_made(text: bytes, sent: bytes) -> bool:
         return True
     for words, form in _COMPILED:
         found = form.fullmatch(text)
-        if found is not None and words.search(searched) and all(_said(piece, sent) for piece in _carried(found)):
+        if found is not None and words.search(searched) and _carries_what_was_said(found, sent):
             return True
-    verb = text[:6].upper()
-    if verb == b"UPDATE" and _is_evenly(text, sent):
+    verb = _APART.sub(b" ", text).strip(b" \t\r\n\0")[:6].upper()
+    if verb in (b"UPDATE", b"DELETE") and _is_evenly(text, sent):
         return True
-    return _is_cut(text, _SYSTEM, sent) or (verb in (b"INSERT", b"REPLAC") and _is_cut(text, _FILLED, sent))
+    if verb == b"SELECT" and _ASKS_SOCKET.search(searched) and _is_cut(text, _SOCKET, sent):
+        return True
+    if verb in (b"INSERT", b"REPLAC"):
+        named = _NAMES_STATE.search(searched) is not None
+        ended = text.rstrip(b"; \t\r\n\0")  # what comes before it may have been cut out
+        return _is_cut(ended, _FILLED, sent) or (named and _is_cut(ended, _DEFAULT, sent))
+    listed = _ASKS_LISTING.search(searched) is not None
+    return _is_cut(text, _SYSTEM, sent) or (listed and _is_cut(text, _LISTED, sent))
 
 
 def _is_evenly(text: bytes, sent: bytes) -> bool:
     """Whether it was sent like that, but for space and comments between its clauses, and for values in place of `?`."""
-    for said in (sent, _APART.sub(b" ", sent)):
-        if _evenly(text) in _evenly(said):
+    for said, made in ((sent, text), (_APART.sub(b" ", sent), text), (_APART.sub(b" ", sent), _APART.sub(b" ", text))):
+        if _evenly(made) in _evenly(said):
             return True
-        if b"?" in said and _evenly(_LITERAL.sub(b"?", text)) in _evenly(_LITERAL.sub(b"?", said)):
+        if b"?" in said and _evenly(_LITERAL.sub(b"?", made)) in _evenly(_LITERAL.sub(b"?", said)):
             return True
     return False
 
@@ -174,17 +212,20 @@ def _is_cut(text: bytes, between: re.Pattern[bytes], sent: bytes) -> bool:
     return len(pieces) > 1 and all(_said(piece, sent) for piece in pieces)
 
 
-def _carried(found: re.Match[bytes]) -> Iterator[bytes]:
-    """What is a client's in a made text."""
+def _carries_what_was_said(found: re.Match[bytes], sent: bytes) -> bool:
+    """Whether all that is a client's in a made text was sent."""
     for name, piece in found.groupdict().items():
         if piece is None:
             continue
-        if name == "ids":
-            yield from (id_.strip(b" \t\r\n'\"") for id_ in piece.split(b","))
+        if name == "ids":  # quoted or not, as the gate likes, or bound
+            said = all(_said(id_.strip(b" \t\r\n'\""), sent) or _said(id_, sent) for id_ in piece.split(b","))
         elif name == "assignments":
-            yield from (rest.strip(b", ") for rest in _OURS.split(piece))
+            said = all(_said(rest.strip(b", "), sent) for rest in _OURS.split(piece))
         else:
-            yield piece
+            said = _said(piece, sent)
+        if not said:
+            return False
+    return True
 
 
 def _said(piece: bytes, sent: bytes) -> bool:

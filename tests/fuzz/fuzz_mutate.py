@@ -18,6 +18,7 @@ from fuzz_sql import encoded
 from fuzz_wire import Packet
 
 HUGE = 0.0003  # of the inputs, about three hundred of a million: each takes as long as hundreds of others
+ABOUT_QUEUES = 0.6  # of the inputs: a client that logs in as it should, and then has made up what it asks
 COMMANDS_MAX = 6  # of one input: what goes wrong needs few, and short inputs are many inputs
 _BYTES = (0, 1, 2, 0x03, 0x11, 0x16, 0x17, 0x1C, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _LENGTHS = (
@@ -182,19 +183,45 @@ def spoil_packets(random: Random, packets: list[Packet], others: list[Packet]) -
             packets.insert(at, _strange(random))
 
 
-def _query(random: Random) -> list[Packet]:
-    """A statement, as text or prepared."""
-    text = encoded(random)
-    if random.random() < 0.75:
-        return [Packet(0, b"\x03" + text)]
-    number = random.choice((1, 1, 2, 1 << 31, (1 << 31) + 1)).to_bytes(4, "little")
-    types = bytes(random.choice((0x03, 0x08, 0xFD, 0xFC, 0x05, 0x0C, 0x06, 0xF6, 0x01, 0x0B)) for _ in range(1))
-    values = random.choice(
-        (b"\1" + types + b"\0" + random.randbytes(9), b"\1\xfd\0\4text", b"\1\x08\0\1\0\0\0\0\0\0\0", b"\0")
-    )
-    execute = Packet(0, b"\x17" + number + random.choice((b"\0", b"\0", b"\1")) + b"\1\0\0\0" + b"\0" + values)
-    fetch = Packet(0, b"\x1c" + number + random.choice((1, 5)).to_bytes(4, "little"))
-    return [Packet(0, b"\x16" + text), execute, *([fetch] if random.random() < 0.5 else [])]
+_FIRST_OWN = 1 << 31  # the gate's own prepared statements are counted from here
+_BOUND = (
+    (0x08, b"\1\0\0\0\0\0\0\0"), (0x08, b"\2\0\0\0\0\0\0\0"), (0x03, b"\5\0\0\0"), (0xFD, b"\1a"), (0xFE, b"\2fq"),
+    (0xFC, b"\xfc\3\0\xff\0a"), (0x05, b"\0\0\0\0\0\0\xf0?"), (0x0C, b"\4\xea\7\1\2"), (0x0B, b"\0"), (0x06, b""),
+    (0xF6, b"\0041.50"), (0x01, b"\7"), (0x02, b"\1\0"), (0x04, b"\0\0\x80?"), (0x07, b"\7\xea\7\1\2\3\4\5"),
+    (0x8008, b"\xff" * 8), (0x10, b"\1\1"), (0xFD, b"\7\xc3\xbc'\\\0`x"),
+)  # fmt: skip
+"""Values of parameters as a client binds them: type, with the flag of unsigned ones, and bytes."""
+
+
+def _execution(random: Random, number: bytes, parameters: int) -> Packet:
+    """COM_STMT_EXECUTE with a value for each `?`, mostly."""
+    flags = random.choice((b"\0", b"\0", b"\0", b"\1"))
+    if random.random() < 0.1:
+        parameters = random.randint(0, 3)
+    bound = [random.choice(_BOUND) for _ in range(parameters)]
+    nulls = sum(1 << n for n in range(parameters) if random.random() < 0.1)
+    data = nulls.to_bytes((parameters + 7) // 8, "little")
+    if parameters:
+        data += b"\1" + b"".join(kind.to_bytes(2, "little") for kind, _ in bound)
+    data += b"".join(value for n, (_, value) in enumerate(bound) if not nulls >> n & 1)
+    return Packet(0, b"\x17" + number + flags + b"\1\0\0\0" + data)
+
+
+def _query(random: Random, odd: float = 0.4) -> list[Packet]:
+    """A statement, as text or prepared; or several in one text, which is asked for first."""
+    text = encoded(random, odd)
+    if random.random() < 0.7:
+        several = [Packet(0, b"\x1b\0\0")] if b";" in text and random.random() < 0.5 else []
+        return [*several, Packet(0, b"\x03" + text)]
+    chosen = random.choice((_FIRST_OWN, _FIRST_OWN, _FIRST_OWN + 1, 1, 1, 2, (1 << 32) - 1))
+    number = chosen.to_bytes(4, "little")
+    packets = [Packet(0, b"\x16" + text)]
+    if random.random() < 0.05:
+        packets.append(Packet(0, b"\x18" + number + random.choice((b"\0\0", b"\1\0")) + b"long"))
+    packets.append(_execution(random, number, min(text.count(b"?"), 40)))
+    if random.random() < 0.3:
+        packets.append(Packet(0, b"\x1c" + number + random.choice((1, 5)).to_bytes(4, "little")))
+    return packets
 
 
 # --- the way there
@@ -330,12 +357,13 @@ def compose(random: Random, world: str, scripts: list[Script], origin: str = "")
     """One input."""
     talkative = [one for one in scripts if len(one.commands) >= COMMANDS_MAX]
     base = random.choice(talkative if random.random() < 0.9 else scripts)
-    login, commands = list(base.login), _some(random, base.commands)
-    for _ in range(random.choice((0, 1, 1, 2))):
-        at = random.randint(0, len(commands))
-        commands[at:at] = _query(random)
-    patient = True
-    if random.random() < 0.18:
+    login, patient = list(base.login), True
+    about_queues = random.random() < ABOUT_QUEUES
+    commands = _about_queues(random, base) if about_queues else _some_with_queries(random, base)
+    as_meant = about_queues and random.random() < 0.75
+    if as_meant:
+        pass  # what is wrong, if anything, is in what the statements say
+    elif random.random() < 0.18:
         patient = random.random() < 0.4
         _spoil_login(random, login)
     else:
@@ -343,11 +371,28 @@ def compose(random: Random, world: str, scripts: list[Script], origin: str = "")
     if world.endswith("+tls") and login and random.random() < 0.4:
         steps = encrypted(random, login, commands)
     else:
-        steps = _as_sent(random, login, commands, patient and random.random() < 0.92)
+        steps = _as_sent(random, login, commands, patient and (as_meant or random.random() < 0.92))
     if random.random() < HUGE:
         _huge(random, steps)
-    hostile = spoils(random) if not world.startswith("embedded") and random.random() < 0.25 else ()
-    return Input(world, base.name, tuple(steps), hostile, origin)
+    hostile = not world.startswith("embedded") and random.random() < (0.1 if as_meant else 0.25)
+    return Input(world, base.name, tuple(steps), spoils(random) if hostile else (), origin)
+
+
+def _about_queues(random: Random, base: Script) -> list[Packet]:
+    """What is asked is made up, most of it about queues; now and then what a client sends first comes before it."""
+    commands = _some(random, base.commands)[:1] if random.random() < 0.25 else []
+    for _ in range(random.randint(2, COMMANDS_MAX)):
+        commands += _query(random, odd=0.15)
+    return commands
+
+
+def _some_with_queries(random: Random, base: Script) -> list[Packet]:
+    """What a client was recorded to send, with something made up in between."""
+    commands = _some(random, base.commands)
+    for _ in range(random.choice((0, 1, 1, 2))):
+        at = random.randint(0, len(commands))
+        commands[at:at] = _query(random)
+    return commands
 
 
 def _spoil_login(random: Random, login: list[Packet]) -> None:

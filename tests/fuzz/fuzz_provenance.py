@@ -16,7 +16,7 @@ _CODECS = (
     'iso8859-8', 'iso8859-9', 'iso8859-13', 'mac-roman', 'mac-latin2', 'koi8-r', 'koi8-u', 'tis-620',
 )  # fmt: skip
 
-FORBIDDEN = {b"ft", b"fg", b"fq2", b"fq_dead", b"nowhere", b"t1", b"tmp"}
+FORBIDDEN = {b"ft", b"fg", b"fo", b"fl", b"fq2", b"fq_dead", b"nowhere", b"t1", b"tmp"}
 """Tables to which the limited account of the fuzzer's gate has no right, as its statements call them."""
 
 _TABLE = re.compile(rb"\b(?:from|join|into|update|table|describe|ignore|\.)[\s(`]+([\w$\x80-\xff]+)")

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from fuzz_input import Input
 
-SECONDS_MAX = 20.0  # for one failure, in which a thousand plays of a small input fit; the last bytes are not worth more
+SECONDS_MAX = (
+    10.0  # for one failure, in which hundreds of plays of a small input fit; the last bytes are not worth more
+)
 
 Play = Callable[[list[Input]], list[str]]
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from random import Random
 
+import fuzz_queue_sql
+
+OF_THE_GRAMMAR = 0.7  # of the statements; the others are ordinary ones about the same tables
 QUEUES = (
     'fq', 'fq', 'main.fq', '`fq`', '`main`.`fq`', 'FQ', 'fq2', 'nowhere', 'ft', 'main . fq', '/* c */fq',
     'größe', 'fg', 'fg', 'main.fg', 'fq_dead',
@@ -224,7 +227,7 @@ PIECES = (
 
 def statement(random: Random) -> str:
     """One statement that may well be right."""
-    text = random.choice(_TEMPLATES)
+    text = fuzz_queue_sql.statement(random) if random.random() < OF_THE_GRAMMAR else random.choice(_TEMPLATES)
     for mark, words in _WORDS:
         while mark in text:
             text = text.replace(mark, random.choice(words), 1)
@@ -258,14 +261,28 @@ def mutated(random: Random, text: str) -> str:
     return text
 
 
-def texts(random: Random) -> str:
-    """What a client might send as one text: some statements, perhaps out of shape."""
+def texts(random: Random, odd: float) -> str:
+    """What a client might send as one text: some statements, out of shape with that chance."""
     count = 1 if random.random() < 0.7 else random.randint(2, 4)
     text = random.choice((";", "; ", ";;", ";\n-- x\n")).join(statement(random) for _ in range(count))
-    return mutated(random, text) if random.random() < 0.4 else text
+    return mutated(random, text) if random.random() < odd else text
 
 
-def encoded(random: Random) -> bytes:
-    """The same as bytes, in the charset that most clients speak, or another."""
-    codec = "utf-8" if random.random() < 0.9 else random.choice(("latin-1", "utf-16-le", "gbk"))
-    return texts(random).encode(codec, "replace")
+CODECS = {
+    'latin1': 'cp1252', 'gbk': 'gbk', 'sjis': 'shift_jis', 'cp932': 'cp932', 'big5': 'big5', 'euckr': 'euc_kr',
+    'ujis': 'euc_jp', 'gb2312': 'gb2312', 'gb18030': 'gb18030', 'cp1251': 'cp1251', 'koi8r': 'koi8-r',
+    'utf8mb3': 'utf-8', 'ascii': 'ascii', 'binary': 'utf-8', 'tis620': 'tis-620', 'greek': 'iso8859-7',
+}  # fmt: skip
+"""Character sets that a client may speak, and Python's names for them."""
+
+
+def encoded(random: Random, odd: float = 0.4) -> bytes:
+    """The same as bytes, in the charset that most clients speak, or another one, announced or not."""
+    text = texts(random, odd)
+    chance = random.random()
+    if chance < 0.9:
+        return text.encode("utf-8", "replace")
+    if chance < 0.94:
+        return text.encode(random.choice(("latin-1", "utf-16-le", "gbk", "shift_jis")), "replace")
+    charset = random.choice(tuple(CODECS))
+    return b"SET NAMES %b; " % charset.encode() + text.encode(CODECS[charset], "replace")

@@ -224,17 +224,23 @@ def uncompressed(data: bytes) -> tuple[bytes, bytes, list[int]]:
     return plain, data[at:], numbers
 
 
-def uncompressed_so_far(data: bytes) -> tuple[bytes, bool]:
-    """As much of the plain bytes as can be had, and whether a packet was wrong, not only cut.
+EARLY = "it ends early"
+"""What is wrong with a compressed packet's body that may only have been cut."""
 
-    Who reads a wrong one in pieces may have got more of it.
+
+def uncompressed_so_far(data: bytes) -> tuple[bytes, bool]:
+    """As much of the plain bytes as can be had, and whether a packet was wrong, or may be, not only cut.
+
+    The gate unpacks a packet as it comes. But the last piece of one counts only when its checksum has come, and where
+    that piece begins depends on how the bytes came.
     """
     plain = b""
     while len(data) >= 7:
         length, size = int.from_bytes(data[:3], "little"), int.from_bytes(data[4:7], "little")
-        if size and len(data) < 7 + length:
-            return plain, False  # nobody can unpack what has not all come yet
         body, fault = unpacked(data[7 : 7 + length], size)
+        if size and len(data) < 7 + length:
+            all_but_the_end = len(body) >= size or fault != EARLY
+            return plain + (b"" if all_but_the_end else body), all_but_the_end
         plain += body[:size] if size else body
         if fault or (size and len(body) != size):
             return plain, len(data) >= 7 + length
@@ -251,4 +257,6 @@ def unpacked(body: bytes, size: int) -> tuple[bytes, str]:
         plain = inflate.decompress(body)
     except zlib.error as error:
         return b"", str(error)
-    return plain, "" if inflate.eof and not inflate.unused_data else "it goes on, or ends early"
+    if inflate.eof:
+        return plain, "it goes on" if inflate.unused_data else ""
+    return plain, EARLY

@@ -9,6 +9,11 @@ from fuzz_provenance import Provenance
 NOW = "(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)"
 _SET_ASIDE = "(time_next IS NULL OR time_next < 9223372036854775806)"
 _ACKED = f"UPDATE `main`.`fq` SET time_acked = {NOW}, time_next = NULL WHERE"
+_REASON = "_utf8mb4 X'69742773'"  # it's
+_VISIBLE = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+    " WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"
+)
 _SUBSCRIPTIONS = (
     "(SELECT CAST('' AS CHAR(64)) AS `queue` FROM (SELECT 1 AS qg_one) AS qg_none WHERE 1 = 0"
     " UNION ALL SELECT * FROM (SELECT 'fq' AS qg_0 UNION ALL SELECT 'fq2') AS qg_0)"
@@ -26,8 +31,8 @@ MADE = [
     ),
     (
         "NACK fq 3 DELAY 30 REASON 'it''s'",
-        f"UPDATE `main`.`fq` SET time_next = {NOW} + 30000000000, first_error = COALESCE(first_error, 'it''s'),"
-        f" last_error = 'it''s' WHERE (id IN (3)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
+        f"UPDATE `main`.`fq` SET time_next = {NOW} + 30000000000, first_error = COALESCE(first_error, {_REASON}),"
+        f" last_error = {_REASON} WHERE (id IN (3)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
     ),
     (
         "RELEASE fq 6",
@@ -50,6 +55,10 @@ MADE = [
         "ALTER TABLE `main`.`fq` ADD KEY `queuegate_order` (`payload`, time_acked, id), COMMENT='vitess_message'",
     ),
     ("DROP QUEUE fq", "DROP TABLE `main`.`fq`"),
+    ("DROP QUEUE IF EXISTS fq", "DROP TABLE IF EXISTS `main`.`fq`"),
+    ("ACK fq WHERE", "UPDATE `main`.`fq` SET time_next = 0 WHERE 1 = 0"),
+    ("SELECT @@socket, @@wait_timeout", "SELECT '' AS `@@socket`, @@wait_timeout"),
+    ("SELECT @@Global.socket AS `socket`", "SELECT '' AS `socket`"),
     ("SELECT * FROM STREAM fq", "UPDATE `main`.`fq` SET epoch = epoch WHERE 1 = 0 AND (`id` IS NULL OR `n` IS NULL)"),
     ("SELECT * FROM STREAM fq WHERE id<100", "SELECT 1 FROM `main`.`fq` WHERE ((id) < 100) LIMIT 0"),
     (
@@ -61,9 +70,41 @@ MADE = [
     ("SELECT queuegate.queues.db FROM queuegate.queues", "SELECT `queues`.db FROM `queuegate`.`queues` AS `queues`"),
     ("SELECT s.queue FROM queuegate.subscriptions s, ft", f"SELECT s.queue FROM {_SUBSCRIPTIONS} s, ft"),
     ("INSERT INTO fq (id) VALUES (7) AFTER GROUP 3", "INSERT INTO fq (id, time_next) VALUES (7, 9223372036854775807)"),
+    (
+        "-- x\nINSERT IGNORE INTO fq SET payload = ? AFTER GROUP 'b' OF fg",
+        "-- x\nINSERT IGNORE INTO fq SET payload = DATE '2026-01-01', time_next = 9223372036854775807",
+    ),
+    (
+        "UPDATE-- x\nfg SET time_acked =#x\n?, time_next/**/= NULL WHERE id/* x */= ?",
+        "UPDATE-- x\nfg SET time_acked =#x\n1, time_next/**/= NULL WHERE id/* x */= 7",
+    ),
     ("DELETE FROM fq WHERE id = 5", "SELECT `n` FROM fq WHERE (id = 5) AND time_acked IS NULL FOR UPDATE"),
     ("DELETE FROM fq", "SELECT 1 FROM `main`.`fq` WHERE time_acked IS NULL AND `n` = 7 LIMIT 1 FOR UPDATE"),
+    ("DELETE FROM fg WHERE id > CURDATE() AND payload = ?", "DELETE FROM fg WHERE id > CURDATE() AND payload = 1"),
     ("ACK fq 1", "SAVEPOINT queuegate_unit"),
+    (
+        "INSERT INTO fq (payload) VALUES ('a') AFTER GROUP 'a' OF fg ;",
+        "INSERT INTO fq (payload, time_next) VALUES ('a', 9223372036854775807) ;",
+    ),
+    (
+        "DELETE FROM fg WHERE id IN (?)",
+        "SELECT `payload` FROM fg WHERE (id IN ('2026-01-02 00:00:00')) AND time_acked IS NULL FOR UPDATE",
+    ),
+    ("ACK fq ()", f"{_ACKED} (FALSE) AND time_acked IS NULL"),
+    ("NACK fq ()", f"UPDATE `main`.`fq` SET time_next = {NOW} WHERE (FALSE) AND time_acked IS NULL AND {_SET_ASIDE}"),
+    ("DESCRIBE DELIVERY FOR fq LIMIT 1", "SELECT id FROM `main`.`fq` WHERE time_acked IS NULL AND id IN (1)"),
+    ("INSERT INTO fq (epoch, state) VALUES (NULL, NULL)", "INSERT INTO fq (epoch, state) VALUES (DEFAULT, DEFAULT)"),
+    ("USE queuegate", "USE information_schema"),
+    ("SELECT 1 FROM queues WHERE db = DATABASE()  -- queuegate", "SELECT 1 FROM queues WHERE db = 'queuegate'"),
+    (
+        "SELECT * FROM information_schema.tables t WHERE table_schema = 'queuegate'",
+        "SELECT * FROM (SELECT * FROM information_schema.TABLES UNION ALL SELECT * FROM (SELECT 'def' AS qg_0,"
+        " 'queuegate' AS qg_1) AS qg_0) t WHERE table_schema = 'queuegate'",
+    ),
+    (
+        "SELECT tables.table_name FROM information_schema.tables WHERE table_schema = 'queuegate'",
+        "SELECT tables.table_name FROM information_schema.`TABLES` AS `tables` WHERE table_schema = 'queuegate'",
+    ),
 ]  # fmt: skip
 
 NOT_MADE = [
@@ -82,6 +123,12 @@ NOT_MADE = [
     ("ALTER QUEUE fq PAUSE", "ALTER TABLE `main`.`fq` DROP COLUMN payload, COMMENT='vitess_message'"),
     ("ALTER TABLE fq ADD b INT", "ALTER TABLE `main`.`fq` COMMENT='vitess_message'"),
     ("DROP TABLE fq", "DROP TABLE `main`.`ft`"),
+    ("DROP QUEUE fq", "DROP TABLE IF EXISTS `main`.`fq`"),
+    ("DROP TABLE IF EXISTS fq", "DROP TABLE IF EXISTS `main`.`ft`"),
+    ("CREATE QUEUE fq (payload JSON)", _VISIBLE.removesuffix(" AND TABLE_COMMENT LIKE '%vitess_message%'")),
+    ("ACK fq WHERE", "UPDATE `main`.`fq` SET time_next = 0"),
+    ("SELECT @@socket, @@wait_timeout", "SELECT '' AS `@@socket`, @@datadir"),
+    ("SELECT @@wait_timeout", "SELECT '' AS `@@socket`, @@wait_timeout"),
     ("SELECT * FROM fq", "UPDATE `main`.`fq` SET epoch = epoch WHERE 1 = 0 AND (1 = 1)"),
     ("SELECT * FROM STREAM fq", "UPDATE `main`.`fq` SET epoch = epoch WHERE 1 = 0 OR (1 = 1)"),
     ("SELECT ready FROM queuegate.queues", "SELECT state FROM `queuegate`.`queues` AS `queues`"),
@@ -89,6 +136,16 @@ NOT_MADE = [
     ("INSERT INTO fq (id) VALUES (7) AFTER GROUP 3", "INSERT INTO fq (id, time_acked) VALUES (7, 1)"),
     ("INSERT INTO fq (id) VALUES (7)", "INSERT INTO ft (id, time_next) VALUES (7, 9223372036854775807)"),
     ("ACK fq 1", "DELETE FROM ft"),
+    ("ACK fq ()", f"{_ACKED} (TRUE) AND time_acked IS NULL"),
+    ("INSERT INTO fq (priority) VALUES (NULL)", "INSERT INTO fq (priority) VALUES (DEFAULT)"),
+    ("INSERT INTO fq (priority, state) VALUES (1, NULL)", "INSERT INTO fq (priority, state) VALUES (2, DEFAULT)"),
+    (
+        "SELECT * FROM information_schema.tables",
+        "SELECT * FROM (SELECT * FROM information_schema.TABLES UNION ALL SELECT * FROM (SELECT n FROM ft) AS qg_0)",
+    ),
+    ("SELECT * FROM information_schema.tables", "SELECT * FROM information_schema.`PROCESSLIST`"),
+    ("DELETE FROM fg WHERE payload = ?", "DELETE FROM fg WHERE payload = 1 OR 1"),
+    ("DELETE FROM fg WHERE payload = ?", "DELETE FROM fq WHERE payload = 1"),
     ("SELECT 1", "START TRANSACTION"),
 ]  # fmt: skip
 
@@ -102,6 +159,10 @@ def explained(sent: str, reached: str) -> bool:
 @pytest.mark.parametrize(("sent", "reached"), MADE)
 def test_what_the_gate_makes_is_known(sent: str, reached: str) -> None:
     assert explained(sent, reached)
+
+
+def test_which_queues_an_account_sees_is_asked_before_any_error() -> None:
+    assert explained("SET NAMES'", _VISIBLE)
 
 
 @pytest.mark.parametrize(("sent", "reached"), MADE)

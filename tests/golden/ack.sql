@@ -166,7 +166,7 @@ ACK q 0x41
 
 -- a fraction
 ACK q 1.5
---> error 1235 (42000): '1.5' is not a message id; for other conditions: WHERE id = ...
+--> error 1235 (42000): '1.5' is not a message id: write a whole number, or WHERE id = ...
 
 -- an expression
 ACK q 1+1

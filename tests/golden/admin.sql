@@ -5,7 +5,7 @@ DROP QUEUE q
 
 -- DROP QUEUE that may not exist, and does
 DROP QUEUE IF EXISTS shop.q;
---> execute: DROP TABLE `shop`.`q`
+--> execute: DROP TABLE IF EXISTS `shop`.`q`
 --> catalog
 
 -- DROP QUEUE that may not exist
@@ -177,9 +177,9 @@ USE other;
 USE `my db`
 --> use my db
 
--- USE of nothing
+-- USE of nothing is the database's to refuse
 USE
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1
+--> pass through
 
 -- RELEASE SAVEPOINT is ordinary
 RELEASE SAVEPOINT a
@@ -229,7 +229,7 @@ ALTER QUEUE q SET (colour = DEFAULT)
 
 -- ALTER QUEUE to what contradicts an option it has
 ALTER QUEUE q SET (min_backoff = '10s', max_backoff = '5s')
---> error 1231 (42000): max_backoff is shorter than min_backoff (which is ack_wait when not given)
+--> error 1231 (42000): max_backoff is shorter than min_backoff (which is ack_wait when not given): 5s and 10s
 
 -- ALTER QUEUE ordered by what it does not have
 ALTER QUEUE q SET (order_key = 'nope')

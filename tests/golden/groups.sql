@@ -133,6 +133,18 @@ INSERT INTO parts (order_id) SELECT 1 AFTER GROUP 1 OF parts
 INSERT INTO parts (order_id) VALUES (1) AFTER GROUP 1 OF parts ON DUPLICATE KEY UPDATE order_id = 2
 --> error 1235 (42000): AFTER GROUP follows an INSERT of one message, without ON DUPLICATE KEY UPDATE or RETURNING, not a REPLACE
 
+-- more rows behind the group
+INSERT INTO parts (order_id) VALUES (1) AFTER GROUP 1 OF parts, (2, 3)
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', (2, 3)' at line 1
+
+-- an expression that goes on behind the group
+INSERT INTO parts SET order_id = 1 AFTER GROUP 1 OF parts - 7
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '- 7' at line 1
+
+-- an alias behind the group
+INSERT INTO parts (order_id) VALUES (1) AFTER GROUP 1 OF parts AS x
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'AS x' at line 1
+
 -- REPLACE
 REPLACE INTO parts (order_id) VALUES (1) AFTER GROUP 1 OF parts
 --> error 1235 (42000): AFTER GROUP follows an INSERT of one message, without ON DUPLICATE KEY UPDATE or RETURNING, not a REPLACE

@@ -227,3 +227,8 @@ INSERT INTO `shop`.`q` (`id`,`priority`,`time_next`,`state`,`payload`,`user_id`)
 INSERT INTO q (time_next, payload) VALUES (NULL, 'state')
 --> pass through
 --> touched shop.q
+
+-- a form sends back what a server calls the defaults
+INSERT INTO `q` (`id`, `time_scheduled`, `time_next`, `payload`) VALUES (NULL, '(timestampdiff(MICROSECOND,\'1970-01-01\',utc_timestamp(6)) * 1000)', '`time_scheduled`', 'time_scheduled')
+--> execute: INSERT INTO `q` (`id`, `time_scheduled`, `time_next`, `payload`) VALUES (NULL, DEFAULT, DEFAULT, 'time_scheduled')
+--> touched shop.q

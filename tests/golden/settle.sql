@@ -6,19 +6,19 @@ NACK q 103
 
 -- NACK where the first failure is fatal
 NACK strict 7 DELAY 30 REASON 'no'
---> execute: UPDATE `shop`.`strict` SET time_next = 9223372036854775806, first_error = COALESCE(first_error, 'no'), last_error = 'no' WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`strict` SET time_next = 9223372036854775806, first_error = COALESCE(first_error, _utf8mb4 X'6e6f'), last_error = _utf8mb4 X'6e6f' WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> settled shop.strict: 7
 --> rejected shop.strict
 
 -- nack with delay and reason
 NACK q 104, 105 DELAY 30 REASON 'HTTP \'429\''
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, 'HTTP ''429'''), last_error = 'HTTP ''429''' WHERE (id IN (104, 105)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, _utf8mb4 X'48545450202734323927'), last_error = _utf8mb4 X'48545450202734323927' WHERE (id IN (104, 105)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.q
 --> changed shop.q: 104, 105
 
 -- nack, reason before delay
 NACK q (104) REASON "x" DELAY '500ms';
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 500000000, first_error = COALESCE(first_error, 'x'), last_error = 'x' WHERE (id IN (104)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 500000000, first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78' WHERE (id IN (104)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.q
 --> changed shop.q: 104
 
@@ -58,7 +58,7 @@ NACK uuids 'a', 5
 
 -- nack of binary ids
 NACK bins X'00ff' REASON 'x'
---> execute: UPDATE `shop`.`bins` SET time_next = (NOW_NS()), first_error = COALESCE(first_error, 'x'), last_error = 'x' WHERE (id IN (X'00ff')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`bins` SET time_next = (NOW_NS()), first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78' WHERE (id IN (X'00ff')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.bins
 --> uncertain shop.bins
 
@@ -67,7 +67,7 @@ NACK bare 1 REASON 'x'
 --> execute: UPDATE `shop`.`bare` SET time_next = (NOW_NS()) WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.bare
 --> changed shop.bare: 1
---> warning queue 'bare' has no column for the reason, which is dropped; ALTER TABLE `bare` ADD COLUMN first_error VARCHAR(1000) NULL, ADD COLUMN last_error VARCHAR(1000) NULL would keep it
+--> warning queue 'bare' has no column for the reason, which is dropped; ALTER TABLE `bare` ADD COLUMN first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, ADD COLUMN last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL would keep it
 
 -- nack delayed for an absurd time
 NACK q 1 DELAY '99999d'
@@ -107,7 +107,7 @@ NACK q 1 + 1
 
 -- reject
 REJECT q 105 REASON 'bad JSON'
---> execute: UPDATE `shop`.`q` SET time_next = 9223372036854775806, first_error = COALESCE(first_error, 'bad JSON'), last_error = 'bad JSON' WHERE (id IN (105)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = 9223372036854775806, first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e' WHERE (id IN (105)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> settled shop.q: 105
 --> rejected shop.q
 
@@ -182,7 +182,7 @@ SELECT queue_ack('q', 101, 102)
 -- select queue_nack with an alias
 SELECT queue_nack('other.q2', 1, '30s', 'it''s late') AS n FROM DUAL LIMIT 1
 --> tell the count as n
---> execute: UPDATE `other`.`q2` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, 'it''s late'), last_error = 'it''s late' WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `other`.`q2` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, _utf8mb4 X'69742773206c617465'), last_error = _utf8mb4 X'69742773206c617465' WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched other.q2
 --> changed other.q2: 1
 
@@ -249,7 +249,7 @@ CALL queue_ack('q', 101)
 
 -- call queue_nack
 call queue_nack('q', 1, 30, 'late');
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, 'late'), last_error = 'late' WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, _utf8mb4 X'6c617465'), last_error = _utf8mb4 X'6c617465' WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.q
 --> changed shop.q: 1
 

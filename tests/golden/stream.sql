@@ -325,7 +325,7 @@ WITH x AS (SELECT 1) SELECT * FROM STREAM q
 
 -- explained
 EXPLAIN SELECT * FROM STREAM q
---> error 1235 (42000): A stream cannot be read through a subquery or as a JDBC table, which are probed, read again and thrown away; send SELECT ... FROM STREAM by itself, or from Spark use the format 'queuegate' (docs/spark.md)
+--> error 1235 (42000): EXPLAIN of a stream is not supported: it is no table. EXPLAIN DELIVERY FOR q tells why a message is not delivered, EXPLAIN SELECT ... FROM q how the queue's table is read
 
 -- no column
 SELECT FROM STREAM q

@@ -56,7 +56,7 @@ SELECT * FROM queuegate.queues WHERE queue = ?
 
 -- DESCRIBE of one
 DESCRIBE queuegate.queues;
---> describe system table queues
+--> show system columns of queues
 
 -- SHOW TABLES of them
 SHOW TABLES FROM queuegate
@@ -68,12 +68,68 @@ SHOW FULL TABLES IN `queuegate` LIKE 'q%'
 
 -- SHOW COLUMNS of one
 SHOW COLUMNS FROM queuegate.in_flight
---> describe system table in_flight
+--> show system columns of in_flight
 
 -- SHOW FULL COLUMNS, the other way
 SHOW FULL COLUMNS FROM subscriptions FROM queuegate
---> describe system table subscriptions
+--> show full system columns of subscriptions
 
 -- SHOW TABLES of another
 SHOW TABLES FROM other
 --> pass through
+
+-- what tools ask of a table
+SHOW CREATE TABLE `queuegate`.`queues`
+--> show system create table of queues
+
+-- its keys
+SHOW KEYS FROM queues IN queuegate
+--> show system indexes of queues
+
+-- the keys, qualified
+SHOW INDEX FROM queuegate.in_flight
+--> show system indexes of in_flight
+
+-- of all tables
+SHOW TABLE STATUS FROM queuegate LIKE 'q%'
+--> show system table status like 'q%'
+
+-- the database
+SHOW CREATE DATABASE queuegate
+--> show system create database
+
+-- a table that is not there
+SHOW CREATE TABLE queuegate.other
+--> pass through
+
+-- the keys of a table elsewhere
+SHOW INDEX FROM queues FROM shop
+--> pass through
+
+-- information_schema, asked for them
+SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'queuegate' AND table_name = 'queues'
+--> read: SELECT COUNT(*) FROM <TABLES> AS `tables` WHERE table_schema = 'queuegate' AND table_name = 'queues'
+
+-- information_schema, with an alias and full names
+SELECT c.column_name, INFORMATION_SCHEMA.`TABLES`.engine FROM INFORMATION_SCHEMA.`TABLES`, INFORMATION_SCHEMA.COLUMNS c WHERE 'queuegate' = c.table_schema
+--> read: SELECT c.column_name, `TABLES`.engine FROM <TABLES> AS `TABLES`, <COLUMNS> c WHERE 'queuegate' = c.table_schema
+
+-- information_schema, asked for others
+SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'queuegate_meta'
+--> pass through
+
+-- information_schema, a table that lists nothing of theirs
+SELECT * FROM information_schema.statistics WHERE table_schema = 'queuegate'
+--> pass through
+
+-- information_schema with a parameter
+SELECT * FROM information_schema.tables WHERE table_schema = 'queuegate' AND table_name = ?
+--> pass through
+
+-- several statements in a text that is prepared
+SELECT queue FROM queuegate.queues; DROP TABLE account
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'DROP TABLE account' at line 1
+
+-- an end is no second statement
+SELECT queue FROM queuegate.queues;;
+--> read: SELECT queue FROM <queues> AS `queues`;;

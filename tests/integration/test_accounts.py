@@ -97,7 +97,8 @@ def server_gate(mariadb, tmp_path_factory):
     owner("CREATE QUEUE q (payload VARCHAR(20))")
     owner("CREATE TABLE secret (n INT)")
     for user, rights in {"reader": "SELECT", "writer": "SELECT, INSERT", "worker": "SELECT, UPDATE"}.items():
-        owner(f"CREATE OR REPLACE USER {user}@'127.0.0.1' IDENTIFIED BY '{user} pw'")
+        owner(f"DROP USER IF EXISTS {user}@'127.0.0.1'")
+        owner(f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY '{user} pw'")
         owner(f"GRANT {rights} ON rights.q TO {user}@'127.0.0.1'")
     owner.close()
     yield gate

@@ -200,6 +200,7 @@ def test_clients_that_misbehave_cost_little(admin_gate):
     silent = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(CONNECTIONS_MAX + 20)]
     for one in silent:
         one.settimeout(20)
+    assert get(gate, "/healthz")[0] == 200, "while they are still there"
     # Those beyond the bound are hung up on at once, and all others within seconds.
     endings = [_ending(one) for one in silent]
     assert set(endings) <= {b"", None}

@@ -12,7 +12,7 @@ import pytest
 from toolchains import Program
 from transcripts import DONE, Transcripts, address_of, assert_same
 
-PROGRAM = Program((sys.executable, "-B", str(Path(__file__).parent / "django_site" / "story.py")))
+PROGRAM = Program((sys.executable, str(Path(__file__).parent / "django_site" / "story.py")))
 SECTIONS = ("migrate", "crud", "queries", "transactions", "introspection", "flush", "zero")
 
 

@@ -12,7 +12,8 @@ def test_many_receivers_share_few_transactions(mariadb, tmp_path):
     """Twenty streams on four queues, all with messages that come again and again, over two connections."""
     url = mariadb.fresh_database("few_lines").replace("root@", "few:pw@")
     watcher = Sql(mariadb.connect())
-    watcher("CREATE OR REPLACE USER few@'%%' IDENTIFIED BY 'pw'")
+    watcher("DROP USER IF EXISTS few@'%%'")
+    watcher("CREATE USER few@'%%' IDENTIFIED BY 'pw'")
     watcher("GRANT ALL ON few_lines.* TO few@'%%'")
     gate = Gate(url, tmp_path, database="few_lines", limits={"database_work": 2}).start()
     client = Sql(gate.connect())

@@ -9,6 +9,7 @@ import struct
 
 import pytest
 from same import KINDS, Play, Seen, asked, number, parameters, prepared, scenario
+from servers import SERVER, numbers
 from wire_client import CLOSE, EXECUTE, FETCH, PING, WireClient, string
 
 LONGLONG, VAR_STRING, NULL = 8, 253, 6
@@ -60,14 +61,14 @@ def test_any_number_of_columns_and_parameters(play: Play, drop: int, columns: in
     def work(client: WireClient) -> list[Seen]:
         if not columns:
             return executed(client, "SET @x = ?", values(1), values(1, nulls=True)) + executed(client, "DO 1", b"")
-        rows = executed(client, f"SELECT {listed} FROM seq_1_to_7 WHERE seq >= ?", *bound)
+        rows = executed(client, f"SELECT {listed} FROM {numbers(7)} WHERE seq >= ?", *bound)
         marks = f"SELECT {', '.join('?' * columns)}"
         return rows + executed(client, marks, values(columns), values(columns, nulls=True))
 
     seen = dict(play(scenario(work), drop=drop))
     assert seen["0 sent ahead"].ok
     if columns >= 300:
-        described = seen[f"prepare SELECT {listed} FROM seq_1_to_7 WHERE seq >= ?"]
+        described = seen[f"prepare SELECT {listed} FROM {numbers(7)} WHERE seq >= ?"]
         assert sum(map(len, described.payloads)) > WIDE_METADATA_BYTES
 
 
@@ -91,7 +92,7 @@ def test_an_error_behind_the_first_rows(play: Play, drop: int) -> None:
 
 @KINDS
 def test_an_error_behind_megabytes_of_rows(play: Play, drop: int) -> None:
-    sql = "SELECT REPEAT('x', 500), 18446744073709541615 + seq + ? FROM seq_1_to_20000"
+    sql = f"SELECT REPEAT('x', 500), 18446744073709541615 + seq + ? FROM {numbers(20_000)}"
 
     def work(client: WireClient) -> list[Seen]:
         return executed(client, sql, parameters((LONGLONG, number(0)))) + asked(client, sql.replace("?", "0"))
@@ -100,3 +101,34 @@ def test_an_error_behind_megabytes_of_rows(play: Play, drop: int) -> None:
     for what in (f"0 of {sql}", "0 again", repr(sql.replace("?", "0"))):
         assert seen[what].errno == 1690, seen[what].last
         assert len(seen[what].packets) > 10_000
+
+
+BODY = "DECLARE x INT; DECLARE c CURSOR FOR SELECT seq FROM seq_4_to_9; OPEN c; FETCH c INTO x; CLOSE c;"
+
+
+@pytest.mark.skipif(SERVER == "mysql", reason="MySQL knows no tables of numbers, and tells nothing of that cursor")
+@KINDS
+def test_a_procedure_with_a_cursor_of_its_own(play: Play, drop: int) -> None:
+    """MariaDB tells of that cursor in the status of the results, as of one that a client opened."""
+    one, two = "CALL one()", "CALL two()"
+    block = f"BEGIN NOT ATOMIC {BODY} SELECT x; END"
+
+    def work(client: WireClient) -> list[Seen]:
+        client.run(
+            f"CREATE PROCEDURE one() BEGIN {BODY} SELECT x; END",
+            f"CREATE PROCEDURE two() BEGIN {BODY.replace('OPEN', 'SELECT 7; SELECT 8; OPEN')} SELECT x; SELECT 9; END",
+            f"CREATE FUNCTION f() RETURNS INT DETERMINISTIC BEGIN {BODY} RETURN x; END",
+        )
+        seen: list[Seen] = []
+        for sql in (one, two, block, f"SELECT seq FROM {numbers(9)} WHERE seq = f()", "SHOW TABLES"):
+            statement, first = prepared(client, sql)
+            seen += [first, (sql, client.execute(statement)), (f"{sql} again", client.execute(statement))]
+            seen += [(f"{sql} pinged", client.command(PING)), (f"{sql} open", client.execute(statement, flags=CURSOR))]
+            seen += [(f"{sql} fetch", client.command(FETCH, struct.pack("<II", statement, 9)))]
+        return seen
+
+    seen = dict(play(scenario(work), drop=drop))
+    for sql, results in ((one, 1), (two, 4), (block, 1)):
+        for what in (sql, f"{sql} again", f"{sql} open"):
+            rows = [payload for payload in seen[what].payloads if len(payload) == 6 and payload[:2] == bytes(2)]
+            assert len(rows) == results and seen[what].last[:1] == b"\x00", (what, seen[what].payloads)

@@ -32,7 +32,8 @@ MEMORY_BYTES = 24 << 20  # what a command twice as large may add to the process:
 @pytest.fixture
 def blobs(mariadb: MariaDb, mariadb_gate: Gate) -> str:
     client = Sql(mariadb.connect(database=mariadb_gate.database))
-    client("CREATE OR REPLACE TABLE blobs (id INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
+    client("DROP TABLE IF EXISTS blobs")
+    client("CREATE TABLE blobs (id INT PRIMARY KEY AUTO_INCREMENT, b LONGBLOB)")
     client.close()
     return "blobs"
 
@@ -158,9 +159,7 @@ def test_line_lost_in_mid_command(own_mariadb: MariaDb, new_gate_on: Callable[..
         else:
             own_mariadb.kill()
         client.socket.sendall(begun[-5_000_000:])
-        seq, packet = client.packet()
-        assert packet[:1] == b"\xff" and seq == BIG // FULL + 1
-        with pytest.raises(Hangup):
+        with pytest.raises(Hangup):  # as at the server itself; an error of the proxy's own would have no number for it
             client.packet()
 
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from servers import Gate, MariaDb, Sql, Stream
+from servers import SERVER, Gate, MariaDb, Sql, Stream
 from wire_client import (
     BULK,
     BULK_EXECUTE,
@@ -34,6 +34,7 @@ from wire_client import (
 )
 
 Pair = Callable[..., tuple[WireClient, WireClient]]
+pytestmark = pytest.mark.skipif(SERVER == "mysql", reason="what MariaDB alone offers")
 FORMS = pytest.mark.parametrize("drop", [0, DEPRECATE_EOF], ids=["deprecate-eof", "eof"])
 LONGLONG, VAR_STRING = 8, 0xFD
 

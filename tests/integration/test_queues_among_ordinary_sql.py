@@ -10,7 +10,17 @@ import pymysql
 import pytest
 from same import number, parameters
 from servers import Gate, MariaDb, Sql, Stream, wait_until
-from wire_client import EXECUTE, INIT_DB, PREPARE, QUERY, RESET_CONNECTION, Hangup, WireClient
+from wire_client import (
+    CURSOR_EXISTS,
+    DEPRECATE_EOF,
+    EXECUTE,
+    INIT_DB,
+    PREPARE,
+    QUERY,
+    RESET_CONNECTION,
+    Hangup,
+    WireClient,
+)
 
 Connect = Callable[..., WireClient]
 
@@ -258,3 +268,16 @@ def test_prepared_stream_describes_itself_like_any_statement(connect: Connect, q
     given = parameters((8, number(1)), (8, number(5)))
     executed = client.command(EXECUTE, struct.pack("<IBI", prepared.statement, 0, 1) + given)
     assert executed.payloads[-2] == b"\x00\x00" + number(1) + b"\x01x"
+
+
+def test_a_cursor_of_the_database_is_not_announced_by_our_answers(connect: Connect, q: str) -> None:
+    """Whose last answer opened a cursor reads the next one's rows all the same, by packets of either form."""
+    for dropped in (0, DEPRECATE_EOF):
+        client = connect(drop=dropped)
+        client.run(f"INSERT INTO {q} (n) VALUES (1)")
+        prepared = client.prepare(f"SELECT n FROM STREAM {q} LIMIT 1")
+        opened = client.execute(client.prepare("SELECT 7 UNION SELECT 8"), flags=1)
+        assert opened.ok and client._status(opened.last) & CURSOR_EXISTS
+        streamed = client.execute(prepared)
+        assert streamed.payloads[-2] == b"\x00\x00" + number(1)
+        assert not client._status(streamed.last) & CURSOR_EXISTS

@@ -153,7 +153,8 @@ def test_limits_hold_for_all_workers_together(workers):
 
 def test_failed_logins_count_for_all_workers(workers, mariadb):
     with closing(Sql(mariadb.connect())) as around:
-        around("CREATE OR REPLACE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
+        around("DROP USER IF EXISTS app@'127.0.0.1'")
+        around("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
     gate = workers(2, limits={"login_failures": 6})
     errors = [login_errno(gate, user="app", password="wrong") for _ in range(8)]
     assert errors == [1045] * 6 + [1129] * 2

@@ -282,6 +282,16 @@ def test_load_data_local_stops_for_the_clients_data(dep: bool) -> None:
     assert walker.done and walker.outcome.affected_rows == 3 and walker.last_sequence == 4
 
 
+@both
+def test_a_procedures_own_cursor_is_not_the_clients(dep: bool) -> None:
+    """MariaDB leaves the flag set after it; the rows and the procedure's OK are still to come."""
+    flagged = 2 | CURSOR_EXISTS | MORE_RESULTS
+    payloads = result(dep, [b"\x00\x00\x01\x00\x00\x00"], columns=1, status=flagged)
+    if not dep:
+        payloads[2] = wire.eof_packet(status=flagged)
+    check(sequence([*payloads, ok()]), EXECUTE, Outcome(status=2), deprecate_eof=dep)
+
+
 # --- properties
 
 _ROW = st.one_of(

@@ -159,7 +159,7 @@ def test_mode(authority: Authority, given: dict[str, Any], expected: bool | None
         ({"mode": True}, "tls.mode: is none of off, offered, required"),
         ({"mode": "preferred"}, "tls.mode: is none of off, offered, required"),
         ({"ca": "/x"}, "tls.ca: unknown key; allowed: mode, certificate, key"),
-        ({"certificate": 3}, "tls.certificate: input should be a valid string"),
+        ({"certificate": 3}, "tls.certificate: must be text; quote it if it looks like a number"),
     ],
 )
 def test_mistakes_of_the_section(tmp_path: Path, given: dict[str, Any], expected: str) -> None:

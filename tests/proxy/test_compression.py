@@ -119,6 +119,14 @@ def test_a_packet_that_is_not_what_it_says_is_refused(wire: bytes) -> None:
         unpacked(wire + stored(b"and on"))
 
 
+def test_what_ends_before_it_yields_enough_is_refused_while_more_may_come() -> None:
+    """What it yields is not a command then, though the packet is not here whole."""
+    body = zlib.compress(packet(b"\x03SELECT 1"))
+    wire = (len(body) + 100).to_bytes(3, "little") + b"\x00" + (500).to_bytes(3, "little") + body
+    with pytest.raises(NotCompressed):
+        unpacked(wire)
+
+
 @given(st.binary(max_size=400))
 def test_any_bytes_come_to_an_end(wire: bytes) -> None:
     try:
@@ -245,6 +253,26 @@ def test_commands_without_an_answer_do_not_count() -> None:
         numbers.outer_came(0)
         assert numbers.inner_came(0) == 0
     assert sent(packer, packet(b"b", 1), packet(b"c", 2)) == [1, 2]
+
+
+def test_a_command_after_one_without_an_answer_may_be_in_the_same_compressed_packet() -> None:
+    """libmariadb sends COM_STMT_CLOSE only with what comes next."""
+    numbers = Numbers(serving=True)
+    numbers.outer_came(0)
+    assert [numbers.inner_came(0), numbers.inner_came(0), numbers.inner_came(1)] == [0, 0, 1]
+    packer = Packer(numbers)
+    assert taken_apart(b"".join(packer.pack(packet(b"answer", 2))))[0][0] == 1
+    # One that begins in a compressed packet which goes on with the command before.
+    numbers.outer_came(0)
+    numbers.inner_came(0)
+    numbers.outer_came(1)
+    assert [numbers.inner_came(0), numbers.inner_came(1)] == [0, 1]
+    # A file's packets count on over 255, theirs and those around them.
+    numbers.outer_came(0)
+    numbers.inner_came(0)
+    for sequence in range(1, 600):
+        numbers.outer_came(sequence & 0xFF)
+        assert numbers.inner_came(sequence & 0xFF) == sequence & 0xFF
 
 
 def test_each_of_two_answers_written_at_once_begins_anew() -> None:

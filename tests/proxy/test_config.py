@@ -135,6 +135,60 @@ log: {level: loud, format: xml}
         assert part in by_key["queue_defaults"]
 
 
+def test_mistakes_of_one_key_and_of_several_are_told_together(mistakes):
+    """What contradicts a key that cannot be read itself is left out, since it may be the default that does."""
+    found = mistakes(
+        """
+listen: 0.0.0.0:3307
+limits: {filters: many}
+tls: {key: own.key}
+users: [{name: a, password: ''}, {name: a, password: b}]
+workers: 2
+"""
+    )
+    keys = {line.split(": ")[0] for line in found}
+    assert keys == {"limits.filters", "tls.key", "users", "users[0]", "workers"}, found
+    found = mistakes("backend: queue.db\nworkers: 2\npeers: {listen: '127.0.0.1:1'}\ntls: {mode: loud}\n")
+    assert {line.split(": ")[0] for line in found} == {"backend", "tls.mode"}, found
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("users: {a: b}", "users: must be a list, each item on a line of its own that begins with '- '"),
+        ("users: [1]", "users[0]: must be a mapping of keys to values"),
+        ("users: [{password: x}]", "users[0].name: is missing"),
+        ("users: [{name: '', password: x}]", "users[0].name: must not be empty"),
+        ("users: [{name: 12, password: x}]", "users[0].name: must be text; quote it if it looks like a number"),
+        (f"users: [{{name: {'n' * 33}, password: x}}]", "users[0].name: must have at most 32 characters"),
+        ("limits: 3", "limits: must be a mapping of keys to values"),
+        ("limits: {filters: 1.5}", "limits.filters: must be a whole number"),
+        ("limits: {filters: 0}", "limits.filters: must be at least 1"),
+        ("limits: {filters: 5000}", "limits.filters: must be at most 1000"),
+        ("limits: {login_timeout: 0.01}", "limits.login_timeout: must be at least 0.1"),
+        ("queues: {allow_drop_table: 3}", "queues.allow_drop_table: must be true or false"),
+        ("peers: 3", "peers: must be a mapping of keys to values"),
+        ("auth: nobody", "auth: must be one of 'backend' or 'proxy'"),
+        ("backend: ''", "backend: not a URL; give sqlite:///path/queue.db or mysql://user:password@host:3306/database"),
+    ],
+)
+def test_a_mistake_is_told_in_words_of_our_own(mistakes, text, line):
+    assert line in mistakes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("lissen: 127.0.0.1:1", "listen"),
+        ("limits: {max_connection: 1}", "max_connections"),
+        ("users: [{name: a, pasword: x}]", "password"),
+        ("queue_defaults: {ackwait: 1}", "ack_wait"),
+    ],
+)
+def test_an_unknown_key_names_the_one_that_was_meant(mistakes, text, meant):
+    assert f"did you mean {meant}?" in mistakes(text)[0]
+
+
 def test_no_mistake_repeats_a_secret(mistakes):
     secret = "hunter2"
     texts = (
@@ -309,7 +363,7 @@ def test_who_authenticates(read, mistakes):
     assert mistakes(mysql + "auth: proxy")[0].startswith("users: auth: proxy with a mysql backend needs users")
     assert read(mysql + "auth: proxy\nusers: [{name: a, password: b}]").auth_mode is Auth.PROXY
     assert mistakes("auth: backend")[0].startswith("auth: backend needs a mysql backend")
-    assert mistakes("auth: nobody")[0].startswith("auth: input should be 'backend' or 'proxy'")
+    assert mistakes("auth: nobody")[0].startswith("auth: must be one of 'backend' or 'proxy'")
     assert mistakes(mysql + "users: [{name: a, password: b}]")[0].startswith("users: not used with a mysql backend")
 
 

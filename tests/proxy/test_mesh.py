@@ -286,14 +286,32 @@ async def test_who_says_nothing_is_cut_off(alone, monkeypatch):
     assert await (await Stranger.at(alone)).is_cut_off()
 
 
-async def test_strangers_are_bounded(alone, monkeypatch):
-    monkeypatch.setattr(mesh_module, "STRANGERS_MAX", 2)
+async def test_strangers_are_bounded_and_the_oldest_goes(alone):
+    alone.mesh._strangers._most = 2
+    first = await Stranger.at(alone)
+    await until(lambda: len(alone.mesh._strangers) == 1, "one to be let in")
     kept = [await Stranger.at(alone) for _ in range(2)]
-    await until(lambda: len(alone.mesh._strangers) == 2, "two to be let in")
-    assert await (await Stranger.at(alone)).is_cut_off()
+    assert await first.is_cut_off()
+    assert len(alone.mesh._strangers) == 2
     for stranger in kept:
         stranger.writer.close()
     await until(lambda: not alone.mesh._strangers, "them to go")
+
+
+async def test_no_crowd_of_strangers_keeps_a_proxy_from_linking(alone, directory, monkeypatch):
+    """Half of them are silent, half name numbers that are in no row; none is ever cut off for being slow."""
+    monkeypatch.setattr(peer_link, "LOGIN_SECONDS", 3600.0)
+    strangers = []
+    for number in range(2 * mesh_module.STRANGERS_MAX):
+        strangers.append(await Stranger.at(alone))
+        if number % 2:
+            strangers[-1].writer.write(Hello.make(10_000 + number, alone.mesh._me.number).data())
+    assert len(alone.mesh._strangers) <= mesh_module.STRANGERS_MAX
+    other = await End(directory, "b").open()
+    await linked(alone, other)
+    await other.mesh.close()
+    for stranger in strangers:
+        stranger.writer.close()
 
 
 @pytest.mark.parametrize(

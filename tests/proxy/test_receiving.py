@@ -43,7 +43,7 @@ def receiving(subscription: Subscription, answer: Collected | Outcome) -> tuple[
 
     identity = SimpleNamespace(connection_id=7, user="u", host="h")
     session = SimpleNamespace(identity=identity, rights=None, upstream=SimpleNamespace(collect=collect))
-    engine, traits = SimpleNamespace(subscribe=subscribe), SimpleNamespace(accounts=False)
+    engine, traits = SimpleNamespace(subscribe=subscribe), SimpleNamespace(accounts=False, check_stream=None)
     executor: Any = SimpleNamespace(session=session, engine=engine, traits=traits)
     return Receiving(executor), asked
 

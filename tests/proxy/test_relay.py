@@ -235,7 +235,8 @@ async def test_server_that_does_not_read_holds_up_the_command() -> None:
 # --- losing the line
 
 
-async def test_line_lost_before_the_answer_is_an_error_for_the_client() -> None:
+async def test_line_lost_before_the_answer_closes_the_clients_connection() -> None:
+    """As the server would have done: libmariadb takes an error of a client's own number for a malformed packet."""
     relay = Relay()
     task = await relay.begin(seq=4)
     relay.link.connection_lost(ConnectionResetError("reset by peer"))
@@ -243,11 +244,33 @@ async def test_line_lost_before_the_answer_is_an_error_for_the_client() -> None:
     assert (outcome.errno, outcome.sqlstate, outcome.message) == (
         2013, "08S01", "Lost connection to MySQL server during query (reset by peer)",
     )  # fmt: skip
-    assert packets_of(relay.client.take()) == [(4, wire.err_packet(0, 2013, "08S01", outcome.message))]
+    assert relay.client.take() == b"" and relay.client.closing and not relay.client.aborted
     assert not relay.upstream.alive and relay.losses == [Outcome(2013, outcome.message, "08S01", 2)]
     with pytest.raises(BackendLost):
         await relay.upstream.command(QUERY)
+
+
+async def test_line_lost_before_the_answer_is_an_error_where_the_session_goes_on() -> None:
+    relay = Relay()
+    relay.upstream.loss_hint = "; and so on"
+    task = await relay.begin(seq=4)
+    relay.link.connection_lost(ConnectionResetError("reset by peer"))
+    outcome = await task
+    assert (outcome.errno, outcome.message) == (1105, "backend connection lost: reset by peer; and so on")
+    assert packets_of(relay.client.take()) == [(4, wire.err_packet(0, 1105, "08S01", outcome.message))]
+    with pytest.raises(BackendLost):
+        await relay.upstream.command(QUERY)
     assert not relay.client.closing
+
+
+async def test_a_command_after_the_line_is_lost_closes_the_clients_connection() -> None:
+    """The second of several statements, or one after a stream that has outlived the line."""
+    relay = Relay()
+    relay.link.connection_lost(None)
+    assert not relay.client.closing
+    with pytest.raises(BackendLost):
+        await relay.upstream.collect("SELECT 1")
+    assert relay.client.take() == b"" and relay.client.closing
 
 
 async def test_line_lost_in_mid_answer_cuts_the_client_off() -> None:
@@ -260,12 +283,24 @@ async def test_line_lost_in_mid_answer_cuts_the_client_off() -> None:
     assert relay.client.aborted
 
 
-async def test_line_lost_under_a_held_answer_is_delivered_as_an_error() -> None:
+async def test_line_lost_under_a_held_answer_delivers_nothing() -> None:
     relay = Relay()
     task = await relay.begin(hold=True)
     relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
     relay.link.connection_lost(None)
     assert (await task).errno == 2013
+    with pytest.raises(StreamClosed):
+        await relay.upstream.deliver()
+    assert relay.client.take() == b"" and relay.client.closing
+
+
+async def test_line_lost_under_a_held_answer_is_delivered_as_an_error_where_the_session_goes_on() -> None:
+    relay = Relay()
+    relay.upstream.loss_hint = "; and so on"
+    task = await relay.begin(hold=True)
+    relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
+    relay.link.connection_lost(None)
+    assert (await task).errno == 1105
     await relay.upstream.deliver()
     [(seq, payload)] = packets_of(relay.client.take())
     assert (seq, payload[:1]) == (1, b"\xff")
@@ -277,7 +312,7 @@ async def test_line_lost_while_collecting() -> None:
     relay.link.connection_lost(None)
     outcome = await task
     assert isinstance(outcome, Outcome) and (outcome.errno, outcome.sqlstate) == (2013, "08S01")
-    assert relay.client.take() == b""
+    assert relay.client.take() == b"" and relay.client.closing
 
 
 async def test_server_that_says_why_it_closes_an_idle_line() -> None:
@@ -425,10 +460,21 @@ async def test_replica_that_says_anything_else_is_gone(goodbye: bytes) -> None:
     assert relay.server.aborted and relay.client.aborted
 
 
-async def test_dump_that_cannot_begin_is_told_with_the_right_number() -> None:
+async def test_dump_that_cannot_begin_ends_with_the_line() -> None:
     relay = Relay()
     task = await relay.begin(b"\x12" + bytes(10))
     relay.link.connection_lost(None)
     assert (await task).errno == 2013
-    [(seq, error)] = packets_of(relay.client.take())
-    assert seq == 1 and error[:1] == b"\xff"
+    assert relay.client.take() == b"" and relay.client.closing
+
+
+async def test_nothing_is_written_to_a_client_that_has_ended_its_tls() -> None:
+    """asyncio drops what is, and complains in the log of every piece of a large answer."""
+    relay = Relay()
+    task = await relay.begin()
+    relay.link.data_received(answer(result(DEPRECATE_EOF))[:30])
+    relay.client.take()
+    relay.stream.encrypted = True
+    assert relay.stream.eof_received() is False
+    relay.link.data_received(answer(result(DEPRECATE_EOF))[30:])
+    assert (await task).ok and relay.client.take() == b""

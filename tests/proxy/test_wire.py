@@ -272,3 +272,16 @@ def test_what_the_type_cannot_hold_is_an_error(kind: int, value: object, errno: 
     with pytest.raises(ProxyError) as caught:
         wire.binary_row_from_values([value], [column(kind)])
     assert caught.value.errno == errno
+
+
+def test_no_error_has_a_number_of_client_libraries() -> None:
+    """libmariadb takes such an ERR packet for a malformed one."""
+    for errno in (2000, 2003, 2006, 2013, 2999):
+        assert wire.err_packet(0, errno, "08S01", "gone") == wire.err_packet(0, 1218, "08S01", "gone")
+        assert wire.early_err_packet(errno, "gone") == wire.early_err_packet(1218, "gone")
+    for errno in (1040, 1999, 3000, 4031):
+        assert wire.err_packet(0, errno, "08S01", "")[1:3] == errno.to_bytes(2, "little")
+
+
+def test_the_table_of_errors_has_none_of_client_libraries() -> None:
+    assert not [errno for errno in SQLSTATES if 2000 <= errno < 3000]

@@ -13,7 +13,6 @@ from engine.model import WaitMode
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,
-    DescribeSystem,
     Effects,
     EndInGroup,
     Execute,
@@ -33,7 +32,7 @@ from rewriter.plan import (
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
-    ShowSystemTables,
+    ShowSystem,
     Subscribe,
     UseDatabase,
 )
@@ -118,10 +117,9 @@ def rendered(plan: Plan) -> list[str]:
         case ReadSystem(pieces):
             text = "".join(piece if isinstance(piece, str) else f"<{piece.value}>" for piece in pieces)
             return [f"read: {text}".replace("\n", "\\n")]
-        case DescribeSystem(table):
-            return [f"describe system table {table.value}"]
-        case ShowSystemTables(like, full):
-            return [f"show {'full ' if full else ''}system tables" + (f" like {like!r}" if like else "")]
+        case ShowSystem(what, table, like, full):
+            of = f" of {table.value}" if table is not None else ""
+            return [f"show {'full ' if full else ''}system {what.value}{of}" + (f" like {like!r}" if like else "")]
         case ShowCreateQueue(queue):
             return [f"show create queue {queue}"]
         case ShowProcessList(full):

@@ -135,7 +135,7 @@ def test_unquote(name: bytes, plain: bytes) -> None:
     ids=lambda text: text[:14],
 )
 def test_linear_on_a_megabyte(text: bytes) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     split_statements(text)
     leading_verb(text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -12,6 +12,7 @@ from rewriter.limited import (
     QueueStatement,
     SessionSettings,
     Setting,
+    Shown,
     Step,
     TransactionStep,
     Use,
@@ -82,6 +83,9 @@ def test_settings() -> None:
     assert read(b"SET TRANSACTION READ ONLY") == TransactionStep(Step.NEXT)
 
 
+TRACKED = frozenset(("session_track_system_variables",))
+
+
 def test_settings_that_are_computed() -> None:
     """As MariaDB Connector/J says it."""
     tracked = (
@@ -92,21 +96,32 @@ def test_settings_that_are_computed() -> None:
     assert read(sql) == SessionSettings(
         (
             Setting("sql_mode", ",X", appended=True),
-            Setting("session_track_system_variables", None, computed=True),
+            Setting("session_track_system_variables", None, computed=True, reads=TRACKED),
             Setting("names", "utf8mb4"),
         )
     )
-    for value in (b"?", b"1 + 1", b"@@global.sql_mode", b"CONCAT(@@version, 'x')", b"'a' 'b'"):
-        assert read(b"SET sql_mode = " + value) == SessionSettings((Setting("sql_mode", None, computed=True),)), value
+    for value, reads in ((b"?", ()), (b"1 + 1", ()), (b"@@global.datadir", ("datadir",)), (b"'a' 'b'", ()),
+                         (b"CONCAT(@@version, 'x', @@socket)", ("version", "socket"))):  # fmt: skip
+        setting = Setting("sql_mode", None, computed=True, reads=frozenset(reads))
+        assert read(b"SET sql_mode = " + value) == SessionSettings((setting,)), value
 
 
 def test_questions() -> None:
     sql = b"SELECT @@session.autocommit AS a, @@version_comment b, DATABASE(), NOW(6), 1 + 1 'x' LIMIT 1"
     assert read(sql) == Question(frozenset(("autocommit", "version_comment")))
     assert read(b"SELECT CONNECTION_ID()") == Question(own_id=True)
-    for show in ("VARIABLES LIKE 'a%'", "SESSION VARIABLES WHERE Variable_name IN ('a')", "WARNINGS LIMIT 5",
-                 "COUNT(*) ERRORS", "CHARACTER SET", "COLLATION", "ENGINES"):  # fmt: skip
-        assert read(f"SHOW {show}".encode()) == Question()
+    for function in ("USER", "current_user", "SESSION_USER", "SYSTEM_USER"):
+        assert read(f"SELECT 1, {function}()".encode()) == Question(account=True)
+    for show, shows in {
+        "VARIABLES LIKE 'a%'": Shown.VARIABLES,
+        "SESSION VARIABLES WHERE Variable_name IN ('a')": Shown.VARIABLES,
+        "WARNINGS LIMIT 5": Shown.WARNINGS,
+        "COUNT(*) ERRORS": None,
+        "CHARACTER SET": None,
+        "COLLATION": None,
+        "ENGINES": None,
+    }.items():
+        assert read(f"SHOW {show}".encode()) == Question(shows=shows)
 
 
 def test_transactions() -> None:
@@ -227,6 +242,20 @@ NOT_READ = [
     "SELECT 1 FOR UPDATE",
     "SELECT 1; COMMIT",
     "SELECT 1; 2",
+    # functions without parentheses, in whatever place a name may stand
+    "SELECT CURRENT_USER",
+    "SELECT 1 AS current_user",
+    "SELECT CURRENT_ROLE",
+    "SELECT CURRENT_ROLE()",
+    "SELECT SESSION_USER",
+    "SELECT USER ()",
+    "SET time_zone = CURRENT_USER",
+    "SET time_zone = CURRENT_ROLE, autocommit = 1",
+    "UPDATE q SET time_acked = CURRENT_USER",
+    "UPDATE q SET time_acked = 1 WHERE CURRENT_USER = 'x'",
+    "DELETE FROM q ORDER BY CURRENT_ROLE",
+    "INSERT INTO q (a) VALUES (1) RETURNING CURRENT_USER",
+    "SHOW VARIABLES WHERE Variable_name = CURRENT_USER",
     "SELECT",
     "(SELECT 1)",
     "TABLE t",

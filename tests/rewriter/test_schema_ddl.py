@@ -40,20 +40,28 @@ VITESS = """CREATE TABLE `m` (
 ) ENGINE=InnoDB COMMENT='vitess_message'"""
 
 
+OF_DEFAULTS = (
+    " WITH (ack_wait = '30s', min_backoff = 'ack_wait', max_backoff = '3600s', purge_after = '86400s',"
+    " batch_size = 100, prefetch = 1000, cache_size = 10000, poll_interval = '30s', max_attempts = 0)"
+)
+
+
 def test_mysql_8() -> None:
     assert show_create_queue(MYSQL_8, spec("shop", "orders")) == (
         "CREATE QUEUE `orders` (\n"
         "  `payload` varchar(256) DEFAULT 'a, (b' COMMENT 'it''s',\n"
         "  `note` text INVISIBLE,\n"
         "  KEY `by_payload` (`payload`(10)) INVISIBLE\n"
-        ")"
+        ")" + OF_DEFAULTS
     )
 
 
 def test_options_that_differ_from_the_defaults() -> None:
     options = QueueOptions(ack_wait_ns=1_500_000_000, batch_size=5, message_cols=("id", "payload"))
     shown = show_create_queue(MYSQL_8, replace(spec("shop", "orders"), options=options))
-    assert shown.endswith(") WITH (ack_wait = '1.5s', batch_size = 5, message_cols = 'id|payload')")
+    assert ") WITH (ack_wait = '1.5s', " in shown
+    assert "batch_size = 5, " in shown
+    assert shown.endswith(", message_cols = 'id|payload', max_attempts = 0)")
 
 
 def test_a_queue_without_columns_of_its_own() -> None:
@@ -61,7 +69,7 @@ def test_a_queue_without_columns_of_its_own() -> None:
     only_ours = head + rest[rest.index("  PRIMARY") :].replace(
         "  KEY `by_payload` (`payload`(10)) /*!80000 INVISIBLE */,\n", ""
     )
-    assert show_create_queue(only_ours, spec("shop", "a`b")) == "CREATE QUEUE `a``b` ()"
+    assert show_create_queue(only_ours, spec("shop", "a`b")) == "CREATE QUEUE `a``b` ()" + OF_DEFAULTS
 
 
 def test_what_the_user_declared_otherwise_stays() -> None:
@@ -73,7 +81,7 @@ def test_what_the_user_declared_otherwise_stays() -> None:
         "  `message` json DEFAULT NULL,\n"
         "  PRIMARY KEY (`id`),\n"
         "  KEY `next_idx` (`time_acked`,`priority`,`time_next` DESC)\n"
-        ")"
+        ")" + OF_DEFAULTS
     )
 
 
@@ -83,5 +91,5 @@ def test_our_own_text_is_understood(planner: Planner) -> None:
     assert isinstance(plan, Execute)
     assert (
         show_create_queue(plan.sql, spec("shop", "n"))
-        == "CREATE QUEUE `n` (\n  payload TEXT,\n  code CHAR(3) UNIQUE\n)"
+        == "CREATE QUEUE `n` (\n  payload TEXT,\n  code CHAR(3) UNIQUE\n)" + OF_DEFAULTS
     )

@@ -43,17 +43,17 @@ def sql_of(sql, *params):
 @pytest.mark.parametrize(
     ("mysql", "sqlite"),
     [
-        ("1 / 2", "(CAST(?1 AS REAL) / ?2)"),
+        ("1 / 2", "qg_exact_divide(?1, ?2, 9)"),
         ("5 DIV 2", "(?1 / ?2)"),
-        ("id / 2", "(CAST(`t`.`id` AS REAL) / ?1)"),
-        ("d + 1.5", "ROUND((`t`.`d` + ?1), 2)"),
+        ("id / 2", "qg_exact_divide(`t`.`id`, ?1, 9)"),
+        ("d + 1.5", "qg_exact_add(`t`.`d`, ?1)"),
         ("id - 2", "(`t`.`id` - ?1)"),
         ("big - 2", "qg_whole('-', `t`.`big`, ?1, 0, '`main`.`t`.`big` - {1}')"),
         ("big + big", "(`t`.`big` + `t`.`big`)"),
         ("CAST(id AS UNSIGNED) * 2", "qg_whole('*', `t`.`id`, ?1, 1, 'cast(`main`.`t`.`id` as unsigned) * {1}')"),
         ("1 - CAST(2 AS UNSIGNED)", "qg_whole('-', ?1, ?2, 2, '{0} - cast({1} as unsigned)')"),
-        ("big - 2.5", "ROUND((`t`.`big` - ?1), 1)"),
-        ("d DIV 2", "CAST(CAST(`t`.`d` AS REAL) / ?1 AS INTEGER)"),
+        ("big - 2.5", "qg_exact_subtract(`t`.`big`, ?1)"),
+        ("d DIV 2", "qg_exact_quotient(`t`.`d`, ?1)"),
         ("name = 5", "(CAST(`t`.`name` AS REAL) = ?1)"),
         ("id = '5'", "(`t`.`id` = ?1)"),
         ("name = 'x'", "(`t`.`name` = ?1)"),
@@ -75,7 +75,7 @@ def sql_of(sql, *params):
         ("NOT id = 1", "(NOT (`t`.`id` = ?1))"),
         ("! id = 1", "((NOT `t`.`id`) = ?1)"),
         ("COUNT(DISTINCT name)", "COUNT(DISTINCT `t`.`name`)"),
-        ("SUM(d)", "qg_scaled(SUM(CAST(ROUND(`t`.`d` * 1e2) AS INTEGER)), 2)"),
+        ("SUM(d)", "qg_exact_scaled(SUM(CAST(ROUND(`t`.`d` * 1e2) AS INTEGER)), 2)"),
     ],
 )
 def test_expressions(mysql, sqlite):
@@ -166,10 +166,11 @@ def test_kinds_of_insert(sql, mode):
 
 def test_locks():
     assert plan("SELECT 1 FROM t").lock is None
-    assert plan("SELECT 1 FROM t FOR UPDATE").lock is RowLock.WAIT
-    assert plan("SELECT 1 FROM t FOR UPDATE SKIP LOCKED").lock is RowLock.WAIT
-    assert plan("SELECT 1 FROM t FOR UPDATE NOWAIT").lock is RowLock.NOWAIT
-    assert plan("SELECT 1 FROM t LOCK IN SHARE MODE").lock is RowLock.WAIT
+    assert plan("SELECT 1 FROM t FOR UPDATE").lock == RowLock()
+    assert plan("SELECT 1 FROM t FOR UPDATE SKIP LOCKED").lock == RowLock()
+    assert plan("SELECT 1 FROM t FOR UPDATE NOWAIT").lock == RowLock(0)
+    assert plan("SELECT 1 FROM t LOCK IN SHARE MODE").lock == RowLock()
+    assert plan("SELECT 1 FROM t FOR UPDATE WAIT 7").lock == RowLock(7)
 
 
 def test_rows_are_cut_where_they_end():
@@ -214,6 +215,37 @@ def test_the_cache_hits_by_shape_and_misses_by_schema():
     for n in range(20):
         ask(f"SELECT id AS c{n} FROM t")
     assert len(cache._plans) <= 3
+
+
+def test_the_cache_is_bounded_in_bytes():
+    cache = PlanCache(bytes_max=100_000)
+
+    def ask(sql):
+        lifted = lift(sql)
+        return cache.plan(lifted.shape, lifted.values, SCHEMA, Modes())
+
+    kept = ask("SELECT id FROM t WHERE id = 1")
+    for n in range(40):
+        ask("SELECT " + ", ".join(f"id AS c{n}_{at}" for at in range(50)) + " FROM t")
+        assert ask("SELECT id FROM t WHERE id = 1") is kept, "the most recently used goes last"
+        assert cache.bytes <= 100_000
+    assert 1 < len(cache) < 15
+    assert len(cache._shapes) <= len(cache), "a shape without plans is forgotten"
+    before = len(cache)
+    ask(f"SELECT '{'x' * 200_000}'")  # the column's name is the value, so the plan is larger than all the room
+    assert len(cache) <= before
+    assert cache.bytes <= 100_000
+
+
+def test_plans_of_an_older_schema_are_forgotten():
+    cache = PlanCache()
+    lifted = lift("SELECT id FROM t WHERE id = 1")
+    for version in (3, 4, 3):
+        cache.plan(lifted.shape, lifted.values, Schema(version, SCHEMA.tables), Modes())
+        assert len(cache) == len(cache._shapes) == 1
+    assert cache._version == 4
+    cache.plan(lifted.shape, lifted.values, Schema(4, SCHEMA.tables), Modes())
+    assert (cache.hits, cache.misses) == (1, 3)
 
 
 def test_values_that_shape_the_plan_are_part_of_its_key():

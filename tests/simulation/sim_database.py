@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 EPOCH_NS = 1_770_000_000 * 1_000_000_000
 _LOCK_MARK = "/* skip locked */"
+_TEXT = re.compile(r"_utf8mb4 (X'[0-9a-f]*')")
 _TABLE = re.compile(r"FROM `main`\.`(\w+)`")
 
 
@@ -96,6 +97,11 @@ class StoreView:
         if not self._database.locks or not sql.endswith(_LOCK_MARK):
             return sql
         return _TABLE.sub(r"FROM (SELECT * FROM `main`.`\1` WHERE NOT sim_locked('\1', id))", sql)
+
+
+def _in_sqlite(sql: str) -> str:
+    """A client's statement, whose texts are written for MySQL."""
+    return _TEXT.sub(r"CAST(\1 AS TEXT)", sql)
 
 
 @dataclass(eq=False, slots=True)
@@ -237,13 +243,13 @@ class SimDatabase:
                 entry.over = False
 
     def select(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._raw.execute(sql).fetchall()
+        return self._raw.execute(_in_sqlite(sql)).fetchall()
 
     def run_at(self, sql: str, now_ns: int) -> int:
         """A client's statement with the time at which it was made; returns the rows it changed."""
         self._statement_ns = now_ns
         try:
-            return max(self._raw.execute(sql).rowcount, 0)
+            return max(self._raw.execute(_in_sqlite(sql)).rowcount, 0)
         finally:
             self._statement_ns = None
 

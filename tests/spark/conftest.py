@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOP_SECONDS = 30
+HANG_SECONDS = 600
+"""After which a test counts as one that hangs: the first one starts a JVM, some start several, beside other work."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -32,9 +34,11 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Warnings of pyspark and of what it leaves to the garbage collector are no faults of ours."""
+    """Warnings of pyspark and of what it leaves to the garbage collector are no faults of ours; Spark takes long."""
     for item in items:
         if "spark" in item.path.relative_to(config.rootpath).parts:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(HANG_SECONDS))
             item.add_marker(pytest.mark.filterwarnings("default::FutureWarning", "default::DeprecationWarning"))
             item.add_marker(pytest.mark.filterwarnings("default::ResourceWarning"))
             item.add_marker(pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"))

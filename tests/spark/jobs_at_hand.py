@@ -10,7 +10,7 @@ from typing import Any
 
 from servers import NS, ROOT, Gate, Sql
 
-JOB_SECONDS = 110
+JOB_SECONDS = 280
 
 
 def options(gate: Gate, name: str) -> dict[str, str]:

@@ -136,7 +136,7 @@ def test_a_task_that_is_tried_again_is_written_once(spark, gate, sql, queue):
     name = queue("n BIGINT")
     ran = subprocess.run(
         [sys.executable, "-c", TRIED_AGAIN, str(gate.port), gate.database, name],
-        capture_output=True, text=True, timeout=110, check=False,
+        capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert sorted(sql.column(f"SELECT n FROM {name}")) == list(range(400))

@@ -16,7 +16,7 @@ from servers import ROOT, wait_until
 from spark_connector.jobs.archive import archive
 from spark_connector.jobs.archive_queue import MAKE_TABLE
 
-SECONDS = 90
+SECONDS = 280
 SCRIPT = Path(__file__).parent / "archive_killed.py"
 
 
@@ -84,24 +84,15 @@ def test_the_whole_process_killed_in_the_middle(spark, gate, sql, queue, tmp_pat
     ack(sql, name, range(1, 401))
     to = options(gate, name)
     command = [
-        "archive",
-        "--url",
-        to["url"],
-        "--queue",
-        name,
-        "--path",
-        str(path),
-        "--margin",
-        "0",
-        "--master",
-        "local[1]",
-    ]
+        "archive", "--url", to["url"], "--queue", name, "--path", str(path), "--margin", "0", "--master", "local[1]",
+    ]  # fmt: skip
     job = subprocess.Popen(
         [sys.executable, "-m", "spark_connector.jobs", *command], cwd=ROOT, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        wait_until(lambda: list(path.glob("_staging/*/interval=*")) or job.poll() is not None, 90, "the job to write")
+        written = "_staging/*/interval=*"
+        wait_until(lambda: list(path.glob(written)) or job.poll() is not None, SECONDS, "the job to write")
     finally:
         os.killpg(job.pid, signal.SIGKILL)
         job.wait(30)

@@ -122,11 +122,11 @@ def test_rows_that_do_not_fit_are_one_line(spark, gate, sql, queue, tmp_path):
 def test_before_spark_starts(gate, queue, tmp_path):
     """What is wrong with queue, account or proxy is said at once."""
     url = options(gate, "x")["url"]
-    none = run_job("archive", "--url", url, "--queue", "none", "--path", str(tmp_path), timeout=20)
+    none = run_job("archive", "--url", url, "--queue", "none", "--path", str(tmp_path), timeout=60)
     assert none.stderr.startswith("archive: there is no queue 'none'")
     (tmp_path / "secret").write_text("wrong")
     account = ["--password-file", str(tmp_path / "secret")]
-    wrong = run_job("archive", "--url", url, *account, "--queue", "none", "--path", str(tmp_path), timeout=20)
+    wrong = run_job("archive", "--url", url, *account, "--queue", "none", "--path", str(tmp_path), timeout=60)
     assert "is not let in by" in wrong.stderr
     assert [job.returncode for job in (none, wrong)] == [1, 1]
     assert [job.stderr.count("\n") for job in (none, wrong)] == [1, 1]

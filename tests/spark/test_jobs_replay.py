@@ -46,6 +46,16 @@ def test_new_messages_once_for_each_name(spark, gate, sql, queue, archived_days)
     assert payloads(sql, target) == sorted([1, 2, *range(1, 31)])
 
 
+def test_nothing_to_write_is_a_run_like_any_other(spark, gate, sql, queue, archived_days):
+    _, path = archived_days
+    to = options(gate, queue("payload VARCHAR(40), total DECIMAL(10,2)"))
+    for repeated in (False, True):
+        done = replay(spark, to, path, "none", chosen=Chosen(where="id < 0"))
+        assert (done.messages, done.repeated) == (0, repeated)
+    rows = spark.createDataFrame([], "payload STRING")
+    assert enqueue_job(spark, to, rows).messages == 0
+
+
 def test_days_and_a_dry_run(spark, gate, sql, queue, archived_days):
     _, path = archived_days
     target = queue("payload VARCHAR(40), total DECIMAL(10,2)")

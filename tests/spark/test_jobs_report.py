@@ -6,6 +6,7 @@ import json
 
 import pytest
 from jobs_at_hand import ack, enqueue, now_ns, options
+from servers import wait_until
 
 from spark_connector.errors import ConnectorError
 from spark_connector.jobs.archive import archive
@@ -43,6 +44,33 @@ def test_a_queue_in_every_state(spark, gate, sql, queue, stream):
     assert sum(rate.enqueued for rate in found.rates) == 50
     assert sum(rate.acked for rate in found.rates) == 10
     assert 3600 > found.oldest_due >= 60
+    assert found.dead == 0
+
+
+def test_what_may_be_purged_and_the_current_minute_are_incomplete(spark, gate, sql, queue):
+    name = queue("payload VARCHAR(40)", purge_after="'10m'")
+    now = now_ns(sql)
+    enqueue(sql, name, 40)
+    for n in range(1, 41):  # one a minute, for 40 minutes
+        sql(f"UPDATE {name} SET time_created = {now - (40 - n) * 60 * SECOND} WHERE id = {n}")
+    found = report(spark, options(gate, name), per="minute").queue
+    complete = [rate.complete for rate in found.rates]
+    assert complete == [*sorted(complete[:-1]), False]
+    assert 8 <= complete.count(True) <= 10
+    assert found.known.until - found.known.since == 600 * SECOND
+
+
+def test_dead_letters_are_counted(spark, gate, sql, queue):
+    name = dead_queue(gate, sql, queue)
+    try:
+        counted = f"SELECT dead FROM queuegate.queues WHERE db = DATABASE() AND queue = '{name}'"
+        wait_until(lambda: sql.value(counted) == 8, what="the count of dead letters")
+        found = report(spark, options(gate, name))
+        assert found.queue.dead == 8
+        line = next((line for line in found.queues if line.queue == name), None)
+        assert line is None or (line.ready, line.acked) == (found.queue.states["ready"], found.queue.states["acked"])
+    finally:
+        sql(f"DROP QUEUE {name}_dead")
 
 
 def test_table_and_archive_together_count_nothing_twice(spark, gate, sql, queue, tmp_path):
@@ -53,11 +81,12 @@ def test_table_and_archive_together_count_nothing_twice(spark, gate, sql, queue,
     sql(f"DELETE FROM {name} WHERE id <= 4")  # as if purged
     ack(sql, name, range(11, 16))
     both = report(spark, options(gate, name), archive=path)
-    assert both.queue.states["acked"] == 15
-    assert both.queue.states["ready"] == 15
+    assert (both.queue.states["ready"], both.queue.states["acked"], both.queue.states["archived"]) == (15, 11, 10)
+    assert sum(rate.acked for rate in both.queue.rates) == 15
+    assert sum(count for _, count in both.queue.attempts) == 30
     assert both.queue.sources == ("its table", "its archive")
     alone = report(spark, options(gate, name), archive=path, only_archive=True).queue
-    assert {state: count for state, count in alone.states.items() if count} == {"acked": 10}
+    assert {state: count for state, count in alone.states.items() if count} == {"archived": 10}
     line = next(line for line in both.queues if line.queue == name)
     assert (line.ready, line.acked) == (15, 11)
     assert name in text(both)
@@ -109,8 +138,6 @@ def dead_queue(gate, sql, queue):
     sql(f"REJECT {name} 1, 2, 3, 4, 5 REASON 'HTTP 503 from shop'")
     sql(f"REJECT {name} 6, 7 REASON 'no such city: it''s \\\\ gone'")
     sql(f"REJECT {name} 8")
-    from servers import wait_until
-
     wait_until(lambda: sql.rows(f"SHOW TABLES LIKE '{name}_dead'"), what="the dead-letter queue")
     wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {name}_dead") == 8, what="the dead letters")
     return name

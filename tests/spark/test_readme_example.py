@@ -17,7 +17,7 @@ def test_the_example_runs(gate, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", text.replace("3307", str(gate.port))],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True, text=True, timeout=110, check=False,
+        capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     client = Sql(gate.connect())
     try:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from servers import ROOT, Sql
 
-TIMEOUT = 110
+TIMEOUT = 280
 SOURCES = ("proxy", "rewriter", "engine", "spark_connector")
 PROGRAM = """
 import sys
@@ -68,6 +70,15 @@ def test_an_installed_distribution_is_found_by_itself(embedded, tmp_path):
     run([*pip, "--target", str(target), str(source)], elsewhere)
     out = run([sys.executable, program(embedded, elsewhere)], elsewhere, PYTHONPATH=str(target))
     assert f"from {target}" in out and "rows ['a']" in out
+
+
+def test_what_the_makefile_installs_is_found_in_any_folder(embedded, tmp_path):
+    """`make spark` installs in place: what Spark looks through must show our module all the same."""
+    told = json.loads(distribution("queuegate").read_text("direct_url.json") or "{}")
+    if not told.get("dir_info", {}).get("editable"):
+        pytest.skip("this environment has a copy installed, not the repository in place")
+    out = run([sys.executable, program(embedded, tmp_path)], tmp_path)
+    assert f"from {ROOT}" in out and "rows ['a']" in out
 
 
 def test_files_that_come_with_the_job_are_registered(embedded, tmp_path):

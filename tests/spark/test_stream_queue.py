@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from servers import Stream, wait_until
 from streams import END_SECONDS, Files, acked, insert, numbers, reading, reported
@@ -39,12 +41,14 @@ def test_a_quiet_queue_is_acked_and_the_query_goes_on_from_its_checkpoint(spark,
 
 def test_beside_a_receiver_each_message_goes_to_one_of_them(spark, gate, sql, queue, files):
     name = queue()
-    with (
-        files.running(reading(spark, gate)(name, maxMessagesPerTrigger=50)),
-        Stream(gate, f"SELECT id, payload FROM STREAM {name} WITH (ack_wait = '5m', prefetch = 10)") as other,
-    ):
+    with ExitStack() as both:
+        both.enter_context(files.running(reading(spark, gate)(name, maxMessagesPerTrigger=50)))
+        insert(sql, name, *range(30))
+        wait_until(lambda: acked(sql, name) == 30, END_SECONDS, "the query to take what nobody else does")
+        other = Stream(gate, f"SELECT id, payload FROM STREAM {name} WITH (ack_wait = '5m', prefetch = 10)")
+        both.enter_context(other)
         settled = 0
-        for first in range(0, 300, 30):
+        for first in range(30, 300, 30):
             insert(sql, name, *range(first, first + 30))
             rows = other.more(settled) if len(other.rows) > settled else []
             for id_, _ in rows:

@@ -1,13 +1,17 @@
-"""Fixtures for sources that are driven by hand, as Spark would, over the gates of tests/conftest.py."""
+"""Fixtures for sources and sinks that are driven by hand, as Spark would, over the gates of tests/conftest.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pymysql
 import pytest
+from pymysql.constants import COMMAND
 from servers import Gate
 from spark_stand_in import Checkpoint, Query, make_source
+
+from spark_connector import lines
 
 Begin = Callable[..., Query]
 
@@ -30,3 +34,19 @@ def begin(gate: Gate) -> Iterator[Begin]:
     yield make
     for query in queries:
         query.kill()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Every statement that a connection of this process sends from now on, those that PyMySQL makes up included."""
+    texts: list[str] = []
+    send = pymysql.connections.Connection._execute_command
+
+    def noted(connection: Any, command: int, text: Any) -> Any:
+        if command == COMMAND.COM_QUERY:
+            texts.append(text if isinstance(text, str) else bytes(text).decode())
+        return send(connection, command, text)
+
+    monkeypatch.setattr(pymysql.connections.Connection, "_execute_command", noted)
+    yield texts
+    lines.close_all()

@@ -10,7 +10,6 @@ import pytest
 from servers import Gate, Sql, Stream, wait_until
 from spark_stand_in import Checkpoint, Query, make_source
 
-from spark_connector.client import Client
 from spark_connector.errors import ConnectionFailed, ConnectorError
 from spark_connector.heartbeat import Heartbeat
 from spark_connector.line import Line
@@ -136,25 +135,6 @@ def test_a_receiver_beside_the_query_gets_the_rest(begin, gate, sql, queue):
     assert not mine & others
     assert len(mine) + len(others) == 200
     assert len(query.out) == len(mine)
-
-
-def test_an_idle_query_looks_ten_times_a_second(begin, sql, queue, monkeypatch):
-    looks = 0
-    rows = Client.rows
-
-    def counted(client: Client, statement: str, args: object = ()) -> list:
-        nonlocal looks
-        looks += "MIN(priority)" in statement
-        return rows(client, statement, args)
-
-    query = begin(queue(), pollTimeoutMs=500)
-    assert not query.plan()  # makes the table
-    monkeypatch.setattr(Client, "rows", counted)
-    began = time.monotonic()
-    for _ in range(3):
-        assert not query.plan()
-    assert time.monotonic() - began > 1
-    assert 3 <= looks <= 30
 
 
 def test_a_message_that_comes_while_the_query_waits_is_taken_at_once(begin, gate, queue):

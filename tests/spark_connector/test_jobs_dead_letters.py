@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
 
+import pytest
+from reading import options
+from servers import Gate, Sql, wait_until
+
+from engine.model import default_dead_letter
+from spark_connector.client import Client
+from spark_connector.dead_letter_name import dead_letter_name
+from spark_connector.jobs.dead_letters import _dead_letter_queue
 from spark_connector.jobs.dead_letters_values import DeadLetters, Values, shape_of, suggestions, text
 from spark_connector.jobs.report_values import Counted
+from spark_connector.options import place
 
 
 @pytest.mark.parametrize(
@@ -51,3 +60,32 @@ def test_the_text_has_every_part():
     for part in ("12 messages", "1 m 30 s", "HTTP 503", "{a: number}", "REDRIVE ...", "/export", "under an hour"):
         assert part in said, part
     assert "0 messages" in text(DeadLetters("d", 0, None, (), (), (), (), (), ()))
+
+
+NAMES = ["jobs", "j" * 59, "j" * 60, "j" * 64, "漢" * 40, "漢" * 64, "é-" * 32, "a b" * 21, "$_" * 30]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dead_letters_are_looked_for_where_the_proxy_puts_them(name):
+    assert dead_letter_name(name, {}) == default_dead_letter(name)
+    assert dead_letter_name(name, {"dead_letter": "it%27s%20dead"}) == "it's dead"
+
+
+@pytest.fixture
+def of_long_name(gate: Gate, sql: Sql) -> Iterator[tuple[Gate, str]]:
+    """A queue whose name leaves no room for `_dead`, with one dead letter."""
+    name = "long name, " + "x" * 52
+    sql(f"CREATE QUEUE `{name}` (n INT)")
+    sql(f"INSERT INTO `{name}` (n) VALUES (1)")
+    sql(f"REJECT `{name}` WHERE n = 1")
+    dead = default_dead_letter(name)
+    wait_until(lambda: dead in sql.column("SHOW QUEUES"), what="the dead letter")
+    yield gate, name
+    sql(f"DROP QUEUE `{name}`")
+    sql(f"DROP QUEUE `{dead}`")
+
+
+def test_a_queue_of_a_long_name(of_long_name):
+    gate, name = of_long_name
+    with Client(place(options(gate, name)).address) as client:
+        assert _dead_letter_queue(client, name).name == default_dead_letter(name)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pymysql
 import pytest
+from reading import described, options
 
-from spark_connector.errors import QueueError
+from spark_connector.errors import ConnectorError, QueueError
 from spark_connector.jobs.failures import JobError, one_line
+from spark_connector.jobs.intervals import Interval
+from spark_connector.jobs.slice_read import reader
+from spark_connector.options import place
 
 
 class Java:
@@ -36,9 +41,31 @@ spark_connector.errors.QueueError: there is no queue 'x' in database 'main'
 \tat org.apache.spark.api.python.BasePythonRunner"""
 
 
+PYTHON_TRACE = """org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the \
+Python worker: Traceback (most recent call last):
+  File "/x/rows.py", line 9, in f
+    raise it
+{first}
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/x/worker.py", line 9, in main
+    process()
+{last}
+ SQLSTATE: XXKST
+\tat org.apache.spark.api.python.BasePythonRunner"""
+MALFORMED = PYTHON_TRACE.format(first="KeyError: 3", last="pymysql.err.OperationalError: (2027, 'Malformed packet')")
+STOPPED = PYTHON_TRACE.format(first="ValueError", last="TypeError: a number is needed: not 'x'")
+ENDED = PYTHON_TRACE.format(first="ValueError", last="KeyboardInterrupt")
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [
+        (Py4J(Java(MALFORMED)), "the database says: error 2027: Malformed packet"),
+        (Py4J(Java(STOPPED)), "a task failed: TypeError: a number is needed: not 'x'"),
+        (Py4J(Java(ENDED)), "a task failed: KeyboardInterrupt"),
         (JobError("it is\nso"), "it is so"),
         (QueueError("there is none"), "there is none"),
         (Py4J(Java("org.apache.spark.SparkException: " + TRACE)), "there is no queue 'x' in database 'main'"),
@@ -58,6 +85,28 @@ spark_connector.errors.QueueError: there is no queue 'x' in database 'main'
 )  # fmt: skip
 def test_one_line(error, line):
     assert one_line(error) == line
+
+
+def test_a_task_of_the_archive_tells_what_the_database_says(gate, sql, queue):
+    name = queue()
+    sql(f"INSERT INTO {name} (payload) VALUES ('a')")
+    sql(f"ACK {name} WHERE payload = 'a'")
+    read = reader(place(options(gate, name)).address, described(gate, name), (), [Interval(0, 1 << 62)], Counter())
+    numbers = [pa.record_batch({"id": [0]})]
+    assert sum(batch.num_rows for batch in read(iter(numbers))) == 1
+    sql(f"DROP QUEUE {name}")
+    with pytest.raises(ConnectorError, match=r"error 1146") as caught:
+        list(read(iter(numbers)))
+    assert one_line(Py4J(Java(PYTHON_TRACE.format(first="KeyError", last=trace_of(caught.value))))).count("1146") == 1
+
+
+class Counter:
+    def add(self, count):
+        pass
+
+
+def trace_of(error):
+    return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
 def test_a_line_is_bounded():

@@ -13,6 +13,7 @@ from spark_connector.jobs.report_text import duration, text
 from spark_connector.jobs.report_values import (
     NS,
     Counted,
+    Known,
     Latency,
     QueueLine,
     QueueReport,
@@ -27,18 +28,21 @@ from spark_connector.jobs.report_values import (
 )
 
 MINUTE = 60 * NS
+EVER = Known(0, 2**62)
 DETAIL = QueueReport(
     "orders",
     ("its table", "its archive"),
-    {"ready": 5, "in_flight": 1, "retrying": 0, "scheduled": 2, "parked": 0, "acked": 1234567},
+    {"ready": 5, "in_flight": 1, "retrying": 0, "scheduled": 2, "parked": 0, "acked": 8400, "archived": 1234567},
+    37,
     262.5,
     (Latency("due", 1234567, 0.012, 0.34, 4.2, 733.0),),
     ((0, 7), (1, 1234560)),
     (Counted("HTTP 429 <script>alert(1)</script>", 812),),
     "minute",
     tuple(Rate(minute * MINUTE, minute, minute // 2) for minute in range(100)),
+    Known(0, 100 * MINUTE),
 )
-QUEUES = (QueueLine("orders", 5, 1, 0, 2, 9, 262.5), QueueLine("mails", 0, 0, 0, 0, 0, None))
+QUEUES = (QueueLine("orders", 5, 1, 0, 2, 9, 37, 262.5), QueueLine("mails", 0, 0, 0, 0, 0, 0, None))
 REPORT = Report(1767225600 * NS, "shop", QUEUES, DETAIL)
 
 
@@ -51,9 +55,20 @@ def test_a_rate_is_over_the_smallest_time_that_can_be_plotted(seconds, bucket):
 
 
 def test_rates_have_no_gaps_and_an_end():
-    assert rates({}, {}, "minute") == ()
-    assert rates({3: 5}, {5: 2}, "minute") == (Rate(3 * MINUTE, 5, 0), Rate(4 * MINUTE, 0, 0), Rate(5 * MINUTE, 0, 2))
-    assert len(rates({0: 1}, {10**7: 1}, "minute")) == 1201
+    assert rates({}, {}, "minute", EVER) == ()
+    assert rates({3: 5}, {5: 2}, "minute", EVER) == (
+        Rate(3 * MINUTE, 5, 0),
+        Rate(4 * MINUTE, 0, 0),
+        Rate(5 * MINUTE, 0, 2),
+    )
+    assert len(rates({0: 1}, {10**7: 1}, "minute", EVER)) == 1201
+
+
+def test_a_rate_over_time_that_is_not_wholly_known_is_incomplete():
+    known = Known(4 * MINUTE - 20 * NS, 6 * MINUTE + 1)
+    found = rates({3: 5, 4: 1, 5: 1, 6: 1}, {}, "minute", known)
+    assert [rate.complete for rate in found] == [False, True, True, False]
+    assert [rate.complete for rate in rates({3: 5, 5: 1}, {}, "minute", Known(3 * MINUTE, 6 * MINUTE))] == [True] * 3
 
 
 def test_a_histogram_has_no_gaps_and_an_end():
@@ -76,14 +91,67 @@ def test_durations_as_people_say_them(seconds, said):
 
 def test_the_text_has_every_part():
     said = text(REPORT)
-    for part in ("1,234,567", "4 m 22 s", "12 ms", "HTTP 429", "its table, its archive", "1970-01-01 01:39"):
+    for part in (
+        "1,234,567",
+        "4 m 22 s",
+        "12 ms",
+        "HTTP 429",
+        "its table, its archive",
+        "1970-01-01 01:39",
+        "dead letters: 37",
+    ):
         assert part in said, part
     assert all(line == line.rstrip() for line in said.splitlines())
 
 
+def cut(counts, first_complete=True, last_complete=False):
+    """The report with as many enqueued per minute; the ends of the row may be incomplete."""
+    complete = [True] * len(counts)
+    complete[0], complete[-1] = first_complete, last_complete
+    made = tuple(Rate(n * MINUTE, count, 0, complete[n]) for n, count in enumerate(counts))
+    return replace(REPORT, queue=replace(DETAIL, rates=made, known=Known(30 * NS, len(counts) * MINUTE - 30 * NS)))
+
+
+def test_incomplete_ends_are_marked_in_the_text():
+    said = text(cut([7, 50, 51, 8], first_complete=False)).splitlines()
+    marked = [line.split()[:3] for line in said if line.startswith("1970") and "*" in line]
+    assert marked == [["1970-01-01", "00:00", "*"], ["1970-01-01", "00:03", "*"]]
+    assert said[-1] == ("* incomplete: all messages are known from 1970-01-01 00:00:30 to 1970-01-01 00:03:30 UTC only")
+    assert "*" not in text(REPORT)
+
+
+def test_incomplete_ends_are_not_plotted_where_enough_is_left():
+    made = page(cut([71111, 50, 51, 82222], first_complete=False))
+    assert "71,111" not in made and "82,222" not in made
+    assert "2 incomplete minutes are left out (153,333 enqueued, 0 acked): all messages are known from" in made
+    few = page(cut([71111, 50, 82222], first_complete=False))
+    assert "71,111" in few and "82,222" in few
+    assert "Not all of these are complete: all messages are known from" in few
+    assert "incomplete" not in page(REPORT) and "Not all of these" not in page(REPORT)
+
+
+def test_incomplete_ends_are_rows_of_their_own_name():
+    rows = [(r.name, r.value) for r in measures(cut([7, 50, 8], first_complete=False)) if r.section == "enqueued"]
+    assert rows == [("minute_incomplete", 7.0), ("minute", 50.0), ("minute_incomplete", 8.0)]
+
+
+def test_queues_that_are_not_counted_to_the_end_are_marked():
+    queues = (replace(QUEUES[0], ready=1_000_000, exact=False), QUEUES[1])
+    for said in (text(replace(REPORT, queues=queues)), page(replace(REPORT, queues=queues))):
+        assert "orders *" in said
+        assert "at least: of each state a million messages are counted" in said
+
+
+def test_the_page_has_a_tile_for_dead_letters_and_one_for_the_archive():
+    made = page(REPORT)
+    assert "<b>37</b><span>dead letters</span>" in made
+    assert "<b>8,400</b><span>acked</span>" in made
+    assert "<b>1,234,567</b><span>archived</span>" in made
+
+
 def test_json_is_the_report():
     data = json.loads(json.dumps(as_data(REPORT)))
-    assert data["queue"]["states"]["acked"] == 1234567
+    assert data["queue"]["states"]["archived"] == 1234567
     assert data["queues"][1]["oldest_ready"] is None
 
 
@@ -129,4 +197,4 @@ def test_few_rates_are_bars_and_many_a_line(count):
 
 
 def test_the_page_of_a_database_without_messages():
-    assert "mails" in page(Report(0, "shop", (QueueLine("mails", 0, 0, 0, 0, 0, None),), None))
+    assert "mails" in page(Report(0, "shop", (QueueLine("mails", 0, 0, 0, 0, 0, 0, None),), None))

@@ -5,28 +5,33 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Sequence
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
 import pymysql
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spark_connector import rows
-from spark_connector.rows import BLOCK_BYTES, blocks
+from spark_connector.rows import BLOCK_BYTES, Block, blocks
 
 EOF = b"\xfe\0\0\x02\0"
 ERROR = b"\xff" + struct.pack("<H", 1317) + b"#70100Query execution was interrupted"
 
 
 def lenenc(value: bytes | None) -> bytes:
-    if value is None:
-        return b"\xfb"
-    size = len(value)
+    return b"\xfb" if value is None else prefix(len(value)) + value
+
+
+def prefix(size: int) -> bytes:
+    """A length as the protocol writes it."""
     if size < 0xFB:
-        return bytes([size]) + value
+        return bytes([size])
     if size < 1 << 16:
-        return b"\xfc" + struct.pack("<H", size) + value
-    return (b"\xfd" + struct.pack("<I", size)[:3] if size < 1 << 24 else b"\xfe" + struct.pack("<Q", size)) + value
+        return b"\xfc" + struct.pack("<H", size)
+    return b"\xfd" + struct.pack("<I", size)[:3] if size < 1 << 24 else b"\xfe" + struct.pack("<Q", size)
 
 
 def packets(payload: bytes) -> bytes:
@@ -93,6 +98,47 @@ TABLE: list[tuple[bytes | None, ...]] = [
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_rows_in_any_pieces(piece, size):
     assert read(Line(answer(*TABLE), piece), 3, size) == TABLE
+
+
+@pytest.mark.parametrize("first", range(0, 70_000, 10_000))
+def test_a_value_of_any_length(first):
+    """Values of all these lengths, whose bytes look like lengths: each value lies over the prefixes that follow it."""
+    sizes = range(first, first + 10_000 + (first == 60_000))
+    prefixes = [prefix(size) for size in sizes]
+    data = bytearray(b"".join(prefixes) + b"\xfa\0\0\xfb\xfc\xfd\xfe\xff" * (sizes[-1] // 8 + 1))
+    at = [0, *accumulate(map(len, prefixes))]
+    view = memoryview(data)
+    for low in range(0, len(sizes), 500):
+        some = slice(low, min(low + 500, len(sizes)))
+        starts = at[some]
+        values = [start + len(own) for start, own in zip(starts, prefixes[some], strict=True)]
+        ends = [value + size for value, size in zip(values, sizes[some], strict=True)]
+        (column,) = Block(data, starts, ends).columns(1)
+        for value, begin, end in zip(column, values, ends, strict=True):
+            assert memoryview(value.as_buffer()).cast("B") == view[begin:end], f"{end - begin} bytes"
+
+
+@pytest.mark.parametrize("start", [b"\xfa\0\0", b"\xfd\xfe\xfc\xfb", b"\xff" * 9, b"\0" * 9])
+@pytest.mark.parametrize("sizes", [range(600), range(65_400, 65_700)], ids=["one byte", "two bytes"])
+def test_neighbours_of_a_value_of_any_length(start, sizes):
+    """Whatever the bytes are that come after a length, in a row with others, as packets."""
+    texts = [(start * (size // len(start) + 1))[:size] for size in sizes]
+    table = [(b"1", text, None, text[:300], b"2") for text in texts]
+    assert read(Line(answer(*table)), 5, 64) == table
+
+
+@pytest.mark.parametrize("size", range((1 << 24) - 6, (1 << 24) + 4))
+def test_lengths_around_that_of_a_packet(size):
+    text = b"\xfa\0\0\xfd\xfe" + b"x" * (size - 5)
+    table = [(b"before", text, b"\xfe"), (None, b"after", b"")]
+    assert read(Line(answer(*table)), 3) == table
+
+
+@given(st.lists(st.tuples(*[st.none() | st.integers(0, 70_000)] * 3), max_size=12), st.binary(min_size=1, max_size=9))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_rows_of_any_lengths(sizes, of):
+    table = [tuple(None if n is None else (of * (n // len(of) + 1))[:n] for n in row) for row in sizes]
+    assert read(Line(answer(*table)), 3, 5) == table
 
 
 def test_what_pymysql_holds_already_is_taken_first():

@@ -76,7 +76,7 @@ def test_the_first_batch_is_the_same_when_it_is_repeated(tail, sql, queue):
         assert again.run() == before
 
 
-def test_a_smaller_id_that_is_committed_later_is_not_passed_over(tail, sql, queue, connect, place):
+def test_a_smaller_id_that_is_committed_later_is_not_passed_over(tail, gate, sql, queue, connect, place):
     if place == "embedded":
         pytest.skip("the embedded database has one writer: ids are committed in their order")
     name = queue()
@@ -88,7 +88,8 @@ def test_a_smaller_id_that_is_committed_later_is_not_passed_over(tail, sql, queu
     assert came(query) == ["a"]
     assert not query.plan()
     waits = sql.value(f"SELECT MIN(id) + 1 FROM {name}")
-    assert query.source.report() == {"id": waits - 1, "behind": 2, "waitingForId": waits, "missing": 0}
+    report = {"id": waits - 1, "behind": 2, "waitingForId": waits, "missing": 0}
+    assert query.source.report() == {"queue": f"{gate.database}.{name}", **report}
     slow.connection.commit()
     assert came(query) == ["slow", "b", "c"]
 

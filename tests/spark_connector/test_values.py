@@ -99,6 +99,19 @@ def test_as_pymysql_sees_them(gate, sql, queue):
     assert [tuple(row.values()) for row in found] == sql.rows(f"SELECT * FROM {name} ORDER BY id")
 
 
+def test_texts_of_every_length_where_the_protocol_changes(gate, sql, queue, begin):
+    """However it is read. Lengths up to 250 are one byte, up to 65535 three; the texts begin like a length."""
+    name = queue("v LONGBLOB")
+    sizes = [*range(245, 262), *range(65_530, 65_542)]
+    texts = [b"\xfa\0\0\xfd\xfe" + b"x" * (size - 5) for size in sizes]
+    for text in texts:
+        sql(f"INSERT INTO {name} (v) VALUES (X'{text.hex()}')")
+    assert [row["v"] for row in read(reader(gate, name)).sort_by("id").to_pylist()] == texts
+    for options in ({"mode": "queue"}, {"mode": "tail", "startingOffsets": "earliest"}):
+        query = begin(name, columns="id, v", numPartitions=1, **options)
+        assert [text for _, text in query.drain()] == texts, options
+
+
 # --- the user's schema is the projection
 
 

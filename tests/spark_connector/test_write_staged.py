@@ -94,10 +94,16 @@ def test_an_aborted_write_leaves_nothing(gate, sql, queue):
     assert (sql.value(f"SELECT COUNT(*) FROM {name}"), staged_rows(sql)) == (0, before)
 
 
-def test_a_write_of_no_rows_publishes_nothing(gate, sql, queue):
+def test_a_write_of_no_rows_is_recorded_where_it_has_a_name(gate, sql, queue):
     name = queue(COLUMNS)
-    append(gate, name, messages(0, 0), txnAppId="empty", txnVersion=1)
+    append(gate, name, messages(0, 0))
     assert sql.rows(f"SELECT * FROM {LOG} WHERE queue = %s", name) == []
+    append(gate, name, messages(0, 0), txnAppId="empty", txnVersion=1)
+    assert sql.rows(f"SELECT version, messages FROM {LOG} WHERE queue = %s", name) == [(1, 0)]
+    append(gate, name, messages(0, 5), txnAppId="empty", txnVersion=1)
+    assert numbers(sql, name) == []
+    append(gate, name, messages(0, 5), txnAppId="empty", txnVersion=2)
+    assert numbers(sql, name) == list(range(5))
 
 
 def test_staging_is_shared_by_writers_of_the_same_columns(gate, sql, queue):

@@ -85,3 +85,10 @@ select abs(cast(1 as unsigned) - 2)
 select -7 div cast(2 as unsigned)
 select 9223372036854775808 - 9223372036854775809
 select 0x01 - 2
+# a number beyond 64 bits becomes the nearest that there is
+select cast(99999999999999999999999.5 as signed), cast(-99999999999999999999999 as signed), cast(99999999999999999999999 as unsigned), cast(18446744073709551614.4 as unsigned), cast(9223372036854775808.0 as signed)
+select cast('99999999999999999999999' as signed), cast('-99999999999999999999999' as signed), cast('18446744073709551614' as signed), cast('99999999999999999999999' as unsigned), cast('00000000000000000000000000000042x' as signed), cast('+7' as signed), cast('-' as signed)
+select cast(-9999999999999999.5 as unsigned), cast(-99999999999999999999.5 as unsigned), cast(18446744073709551614 as signed)
+select cast(-5.5e0 as unsigned), cast(-5 as unsigned), cast(-5.4 as unsigned), cast(1e30 as unsigned), cast(1e19 as unsigned), cast(-1e30 as unsigned), cast(1e19 as signed), cast(-1e30 as signed)
+select cast(2.5 as signed), cast(-2.5 as signed), cast(2.5 as unsigned), cast(0.4 as unsigned), cast(-0.4 as unsigned), cast(null as unsigned), cast(null + 0.5 as signed)
+select cast(2.5e0 as signed), cast(3.5e0 as signed), cast(-2.5e0 as signed), cast(2.5e0 as unsigned), cast(sqrt(6.25) as signed)

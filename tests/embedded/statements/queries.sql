@@ -211,3 +211,11 @@ select if(u > 5, u - 5, 5 - u) from uns
 select max(u) - 3 from uns
 update uns set s = u - 2
 drop table uns
+# HAVING by an alias that GROUP BY names
+create table hv (id int primary key, s varchar(9), i int)
+insert into hv values (1, 'a', 1), (2, 'b', 5), (3, 'b', 7), (4, null, 2)
+select s as x, count(*) from hv group by x having x > 'a' order by x
+select s as i, count(*) from hv group by i having i > 3 order by 1, 2
+select id % 3 as m, sum(i) as n from hv group by m having m = 1 and n > 0
+select mid('abcdef', -3), mid('abcdef', 2, 3)
+drop table hv

@@ -39,6 +39,7 @@ var sections = map[string]func(target){
 	"session":         session,
 	"cancel":          cancel,
 	"pool":            pool,
+	"statements":      statements,
 	"procedures":      procedures,
 	"load_data":       loadData,
 	"large":           large,

@@ -66,6 +66,8 @@ public final class Main {
         SECTIONS.put("load_data", Server::loadData);
         SECTIONS.put("large", Server::large);
         SECTIONS.put("queue", Queue::run);
+        SECTIONS.put("hikari", Pool::hikari);
+        SECTIONS.put("pool", Pool::mariadb);
     }
 
     public static void main(String[] arguments) {

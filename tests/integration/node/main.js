@@ -9,7 +9,7 @@ const { say } = require('./print');
 
 const [host, port, user, database, ...names] = process.argv.slice(2);
 const target = { host, port: Number(port), user, database, connectTimeout: 20000, supportBigNumbers: true, timezone: 'Z' };
-const sections = { ...require('./ordinary'), ...require('./server'), ...require('./queue') };
+const sections = { ...require('./ordinary'), ...require('./server'), ...require('./queue'), ...require('./pool') };
 
 async function main() {
   let failed = false;

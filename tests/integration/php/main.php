@@ -421,6 +421,43 @@ function states(mysqli $connection): void
     }
 }
 
+// Persistent connections are PHP's pools. Each line of the input is a statement, run on the connection that is kept, and
+// answered with a line: what was in the first row, or the error.
+function statements(callable $first): void
+{
+    while (($line = fgets(STDIN)) !== false) {
+        try {
+            say('= ' . ($first(rtrim($line, "\n")) ?? 'nothing'));
+        } catch (mysqli_sql_exception $error) {
+            say("error {$error->getCode()} {$error->getSqlState()}");
+        } catch (PDOException $error) {
+            say('error ' . implode(' ', array_reverse(array_slice($error->errorInfo ?? [$error->getCode()], 0, 2))));
+        }
+    }
+}
+
+function persistent_mysqli(): void
+{
+    statements(function (string $sql) {
+        global $host, $port, $user, $database;
+        $connection = new mysqli("p:$host", $user, '', $database, (int) $port);
+        try {
+            $found = $connection->query($sql);
+            return $found === true ? null : $found->fetch_row()[0] ?? null;
+        } finally {
+            $connection->close(); // which keeps it
+        }
+    });
+}
+
+function persistent_pdo(): void
+{
+    statements(function (string $sql) {
+        $pdo = pdo([PDO::ATTR_PERSISTENT => true]);
+        return $pdo->query($sql)->fetchColumn() ?: null;
+    });
+}
+
 $failed = 0;
 foreach (array_slice($argv, 5) as $name) {
     say("== $name");

@@ -1,0 +1,76 @@
+"""A poison message is always rejectable, whatever its reason says and whatever the database's character set is."""
+
+from __future__ import annotations
+
+import pytest
+from servers import Sql, wait_until
+
+REASON = "漢字 🙂 größe \\ ' \" `"
+
+
+@pytest.fixture
+def latin1(shared_gate, place):
+    """A client of a database whose tables are latin1 where nothing else is said; its queues are dropped at the end."""
+    gate = shared_gate()
+    client = Sql(gate.connect(charset="utf8mb4"))
+    if place != "embedded":
+        client(f"ALTER DATABASE {gate.database} CHARACTER SET latin1 COLLATE latin1_german1_ci")
+    yield client
+    for queue in client.column("SHOW QUEUES"):
+        client(f"DROP QUEUE `{queue}`")
+    client.close()
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+@pytest.mark.parametrize("verb", ["NACK", "REJECT"])
+def test_a_reason_in_any_language_is_kept(latin1, verb):
+    latin1("CREATE QUEUE q (body VARCHAR(20)) WITH (dead_letter = 'letters', min_backoff = 0)")
+    latin1("INSERT INTO q (body) VALUES ('a')")
+    for _ in range(2):
+        assert latin1.column("SELECT id FROM STREAM q LIMIT 1 WAIT 10") == [1]
+        assert latin1(f"NACK q 1 REASON {literal(REASON)}") == 1
+    assert latin1.row("SELECT first_error, last_error FROM q") == (REASON, REASON)
+    if verb == "REJECT":
+        assert latin1(f"REJECT q 1 REASON {literal('x' + REASON)}") == 1
+        wait_until(lambda: "letters" in latin1.column("SHOW QUEUES") and latin1.value("SELECT COUNT(*) FROM letters"))
+        assert latin1.row("SELECT first_error, last_error FROM letters") == (REASON, "x" + REASON)
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR(1000)", "VARCHAR(7)", "TEXT"])
+def test_a_table_of_old_takes_what_it_can(latin1, kind, place):
+    charset = "" if place == "embedded" else " CHARACTER SET latin1 COLLATE latin1_general_ci"
+    latin1(f"CREATE QUEUE q (first_error {kind}{charset}, last_error {kind}{charset}, body INT)")
+    latin1("INSERT INTO q (body) VALUES (1)")
+    assert latin1.column("SELECT id FROM STREAM q LIMIT 1 WAIT 10") == [1]
+    assert latin1(f"NACK q 1 REASON {literal('größe 漢' * 200)}") == 1
+    assert latin1(f"REJECT q 1 REASON {literal('größe 漢' * 200)}") == 1
+    found = latin1.row("SELECT first_error, last_error FROM q")
+    assert found[0] == found[1]
+    assert found[0].startswith("größe 漢" if place == "embedded" else "größe ?")
+
+
+def test_a_queue_named_in_another_script_in_a_latin1_database(latin1):
+    latin1("CREATE QUEUE `漢字` (body VARCHAR(20))")
+    latin1("INSERT INTO `漢字` (body) VALUES ('a')")
+    assert latin1("REJECT `漢字` 1") == 1
+    wait_until(lambda: "漢字_dead" in latin1.column("SHOW QUEUES"), what="the dead-letter queue")
+    wait_until(lambda: latin1.value("SELECT COUNT(*) FROM `漢字_dead`") == 1, what="the dead letter")
+    assert latin1.row("SELECT source, body FROM `漢字_dead`") == ("漢字", "a")
+    assert latin1("REDRIVE `漢字_dead`") == 1
+
+
+def test_a_dead_letter_queue_takes_no_value_that_it_cannot_hold(new_gate):
+    gate = new_gate().start()
+    client = Sql(gate.connect())
+    client("CREATE QUEUE q (body VARCHAR(20), n INT, t VARCHAR(30)) WITH (dead_letter = 'd', poll_interval = '1s')")
+    client("CREATE QUEUE d (body INT, n TINYINT, t VARCHAR(3))")
+    client("INSERT INTO q (body, n, t) VALUES ('text', 1, 'a'), (NULL, 300, 'a'), (NULL, 3, 'abcd'), (NULL, 4, 'öbc')")
+    assert client("REJECT q WHERE id > 0") == 4
+    wait_until(lambda: client.value("SELECT COUNT(*) FROM d") == 1, what="the one that fits")
+    assert client.rows("SELECT id, body, n, t FROM d") == [(4, None, 4, "öbc")]
+    wait_until(lambda: gate.log.count("cannot be moved to") >= 3, what="the lines about the others")
+    assert client.column("SELECT id FROM q ORDER BY id") == [1, 2, 3]
+    client.close()

@@ -1,0 +1,170 @@
+"""The database `queuegate` as tools see it: as the current one, listed, described, reflected."""
+
+from __future__ import annotations
+
+import pymysql
+import pytest
+import sqlalchemy
+from servers import Sql
+
+
+@pytest.fixture
+def inside(gate):
+    """A client that logged in to it."""
+    connection = gate.connect(database="queuegate")
+    yield Sql(connection)
+    connection.close()
+
+
+def test_a_login_may_name_it(inside, gate, queue):
+    q = queue()
+    assert inside.value("SELECT DATABASE()") == "queuegate"
+    assert inside.value(f"SELECT ready FROM queues WHERE queue = '{q}'") == 0
+    assert inside.rows(f"SELECT queues.ready FROM queues, subscriptions s WHERE queues.queue = '{q}'") == []
+    assert inside.column("SHOW TABLES") == ["in_flight", "queues", "subscriptions"]
+    assert "queuegate" in inside.column("SHOW DATABASES")
+    assert inside.column("SHOW SCHEMAS LIKE 'queueg%%'") == ["queuegate"]
+    assert inside.rows("DESCRIBE queues") == inside.rows("DESCRIBE queuegate.queues")
+    assert inside.value(f"SELECT COUNT(*) FROM `{gate.database}`.`{q}`") == 0
+
+
+def test_no_name_without_qualifier_means_a_table_of_another_database(inside, sql, queue, gate):
+    q = queue()
+    inside.connection.select_db(gate.database)
+    assert inside.value("SELECT DATABASE()") == gate.database
+    assert inside.value(f"SELECT COUNT(*) FROM {q}") == 0
+    inside("USE queuegate")
+    assert inside.error(f"SELECT COUNT(*) FROM {q}")[0] in (1109, 1146)
+    assert inside.error(f"INSERT INTO {q} (payload) VALUES ('x')")[0] in (1044, 1109, 1146, 1235)
+    inside.connection.select_db("queuegate")
+    assert inside.value(f"SELECT COUNT(*) FROM queues WHERE queue = '{q}'") == 1
+    inside(f"USE `{gate.database}`")
+    assert inside.error("SELECT * FROM queues")[0] == 1146
+    assert "queuegate" not in inside.column("SHOW DATABASES")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
+
+
+def test_another_user_may_begin_in_it(gate):
+    connector = pytest.importorskip("mysql.connector")
+    client = connector.connect(host="127.0.0.1", port=gate.port, user="root", database=gate.database, use_pure=True)
+    client.cmd_change_user("root", "", "queuegate")
+    cursor = client.cursor()
+    cursor.execute("SELECT COUNT(*) >= 0 FROM queues")
+    assert cursor.fetchall() == [(1,)]
+    client.close()
+
+
+def test_a_database_that_is_not_there_is_refused_as_before(gate):
+    with pytest.raises(pymysql.err.OperationalError) as caught:
+        gate.connect(database="queuegate2")
+    assert caught.value.args[0] == 1049
+
+
+def test_what_tools_ask(sql):
+    (status,) = sql.rows("SHOW TABLE STATUS FROM queuegate LIKE 'queues'")
+    assert (status[0], len(status)) == ("queues", 18)
+    assert sql.rows("SHOW INDEX FROM queuegate.queues") == sql.rows("SHOW KEYS FROM queues FROM queuegate") == []
+    name, definition = sql.row("SHOW CREATE TABLE `queuegate`.`in_flight`")
+    assert name == "in_flight" and definition.startswith("CREATE TABLE `in_flight` (\n  `queue` varchar(64)")
+    assert sql.row("SHOW CREATE DATABASE queuegate")[0] == "queuegate"
+    assert len(sql.rows("SHOW FULL COLUMNS FROM queuegate.queues")[0]) == 9
+    assert sql.column("SHOW COLUMNS FROM queuegate.queues LIKE 'oldest%%'") == ["oldest_ready_age"]
+    assert sql.error("SHOW CREATE TABLE queuegate.nothing")[0] in (1049, 1146)
+
+
+@pytest.mark.parametrize("login", ["main", "queuegate"])
+def test_sqlalchemy_reflects_it(gate, queue, login):
+    q = queue("n INT")
+    database = gate.database if login == "main" else "queuegate"
+    engine = sqlalchemy.create_engine(f"mysql+pymysql://root@127.0.0.1:{gate.port}/{database}")
+    schema = "queuegate" if login == "main" else None
+    with engine.connect() as connection:
+        inspector = sqlalchemy.inspect(connection)
+        assert sorted(inspector.get_table_names(schema)) == ["in_flight", "queues", "subscriptions"]
+        assert inspector.has_table("queues", schema)
+        assert inspector.get_indexes("queues", schema) == inspector.get_foreign_keys("queues", schema) == []
+        metadata = sqlalchemy.MetaData(schema=schema)
+        metadata.reflect(connection)
+        tables = {table.name: table for table in metadata.tables.values()}
+        assert set(tables) == {"in_flight", "queues", "subscriptions"}
+        queues = tables["queues"]
+        assert isinstance(queues.c.ready.type, sqlalchemy.BigInteger)
+        statement = sqlalchemy.select(queues.c.queue, queues.c.ready).where(queues.c.queue == q)
+        assert connection.execute(statement).all() == [(q, 0)]
+    engine.dispose()
+
+
+_HAS_TABLE = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{}' AND table_name = '{}'"
+
+
+@pytest.mark.parametrize("login", ["main", "queuegate"])
+def test_information_schema_lists_it_to_who_names_it(gate, queue, login):
+    q = queue()
+    with gate.connect(database=gate.database if login == "main" else login) as connection:
+        client = Sql(connection)
+        assert client.value(_HAS_TABLE.format("queuegate", "queues")) == 1  # as SQLAlchemy 1.4 asks
+        assert client.value(_HAS_TABLE.format("queuegate", "nothing")) == 0
+        ours = "table_schema IN ('queuegate', %s) AND table_name IN ('queues', %s) ORDER BY table_name <> 'queues'"
+        found = client.rows(
+            f"SELECT t.TABLE_NAME, t.TABLE_TYPE FROM INFORMATION_SCHEMA.`TABLES` AS t WHERE {ours}", gate.database, q
+        )
+        assert found == [("queues", "BASE TABLE"), (q, "BASE TABLE")]
+        named = "information_schema.columns WHERE table_schema = 'queuegate' AND table_name = 'queues'"
+        columns = client.rows(f"SELECT column_name, data_type, column_type FROM {named} ORDER BY ordinal_position")
+        assert columns[0] == ("queue", "varchar", "varchar(64)")
+        assert [(name, kind) for name, _, kind in columns] == [
+            (name, kind) for name, kind, *_ in client.rows("DESCRIBE queuegate.queues")
+        ]
+        assert client.value("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'queuegate'") == 1
+
+
+def test_information_schema_keeps_its_columns(sql, queue):
+    q = queue()
+    for table, wanted in (("TABLES", "table_name"), ("COLUMNS", "column_name"), ("SCHEMATA", "schema_name")):
+        with sql.connection.cursor() as cursor:
+            titles = []
+            for condition in ("1 = 0", "'queuegate' = 'no'"):
+                cursor.execute(f"SELECT * FROM information_schema.{table} WHERE {condition}")
+                titles.append([column[0] for column in cursor.description])
+        assert titles[0] == titles[1] and wanted.upper() in titles[0]
+    asked = "SELECT table_schema, table_name, table_collation, table_comment FROM information_schema.tables"
+    named = sql.row(f"{asked} WHERE table_name = '{q}' AND 'queuegate' = 'queuegate'")
+    assert named == sql.row(f"{asked} WHERE table_name = '{q}'")
+
+
+def test_information_schema_in_it_means_it(inside, sql):
+    asked = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_name"
+    assert inside.column(asked) == ["in_flight", "queues", "subscriptions"]
+    assert "queues" not in sql.column(asked)
+    assert sql.value("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema LIKE 'queuegat%%'") == 0
+
+
+def test_a_real_database_of_that_name_is_left_alone(mariadb, new_gate, place):
+    if place == "embedded":
+        pytest.skip("the embedded backend has no databases but its own")
+    with mariadb.connect() as connection:
+        server = Sql(connection)
+        server("CREATE DATABASE queuegate")
+        try:
+            server("CREATE TABLE queuegate.queues (mine INT)")
+            gate = new_gate().start()
+            with gate.connect(database="queuegate") as inside:
+                client = Sql(inside)
+                assert client.column("DESCRIBE queues") == ["mine"]
+                assert client.column("SHOW TABLES") == ["queues"]
+                assert client.value("SELECT DATABASE()") == "queuegate"
+                client("INSERT INTO queues VALUES (4)")
+                assert client.value("SELECT mine FROM queues") == 4
+                client(f"USE {gate.database}")
+                client("USE queuegate")
+                assert client.value("SELECT queues.mine FROM queues") == 4
+                columns = "SELECT column_name FROM information_schema.columns WHERE table_schema = "
+                assert client.column(f"{columns}'queuegate'") == client.column(f"{columns}DATABASE()") == ["mine"]
+        finally:
+            server("DROP DATABASE queuegate")
+
+
+def test_the_port_is_the_one_that_clients_use(gate, sql):
+    if not gate.embedded:
+        pytest.skip("a server tells its own")
+    assert sql.value("SELECT @@port") == gate.port

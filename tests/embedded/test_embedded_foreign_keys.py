@@ -1,0 +1,77 @@
+"""Foreign keys: which side failed, and checks that are turned off and on."""
+
+from __future__ import annotations
+
+import pytest
+
+
+async def test_foreign_keys_tell_which_side_failed(client):
+    await client("CREATE TABLE parent (id INT PRIMARY KEY, other INT UNIQUE)")
+    await client(
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, o INT,"
+        " CONSTRAINT to_parent FOREIGN KEY (p) REFERENCES parent (id),"
+        " CONSTRAINT to_other FOREIGN KEY (o) REFERENCES parent (other))"
+    )
+    await client("INSERT INTO parent VALUES (1, 10)")
+    await client("INSERT INTO child VALUES (1, 1, 10)")
+    number, text = await client.error("INSERT INTO child VALUES (2, 1, 99)")
+    assert number == 1452
+    assert "`to_other`" in text
+    assert "(`main`.`child`" in text
+    number, text = await client.error("DELETE FROM parent")
+    assert number == 1451
+    assert "`main`.`child`" in text
+    assert await client.errno("UPDATE child SET p = 5") == 1452
+    assert await client.errno("UPDATE parent SET id = 5") == 1451
+    assert await client.errno("REPLACE INTO parent VALUES (1, 11)") == 1451
+    assert await client.errno("DROP TABLE parent") == 3730
+    assert await client.errno("TRUNCATE parent") == 1701
+    await client("DROP TABLE child, parent")
+
+
+async def test_foreign_keys_can_be_left_unchecked(client, connect):
+    other = connect()
+    await client("SET foreign_key_checks = 0")
+    await client("CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))")
+    await client("INSERT INTO child VALUES (1, 7)")
+    await client("CREATE TABLE parent (id INT PRIMARY KEY)")
+    assert await other.errno("INSERT INTO child VALUES (2, 8)") == 1452
+    await client("BEGIN")
+    await client("INSERT INTO child VALUES (3, 9)")
+    await client("SET foreign_key_checks = 1")
+    assert await client.errno("INSERT INTO child VALUES (4, 9)") == 1452
+    await client("COMMIT")
+    await client("SET foreign_key_checks = 0")
+    await client("TRUNCATE parent")
+    await client("SET foreign_key_checks = 1")
+    assert await client.errno("INSERT INTO child VALUES (4, 9)") == 1452
+    assert await client.rows("SELECT id FROM child ORDER BY id") == [(1,), (3,)]
+    await client("INSERT INTO parent VALUES (7), (9)")
+    assert await client.errno("DELETE FROM parent") == 1451
+
+
+@pytest.mark.parametrize("begin", ["BEGIN", "SET autocommit = 0", "START TRANSACTION WITH CONSISTENT SNAPSHOT"])
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+async def test_foreign_key_checks_change_inside_a_transaction(client, connect, begin, end):
+    other = connect()
+    await client("CREATE TABLE parent (id INT PRIMARY KEY)")
+    await client("CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))")
+    await client("INSERT INTO parent VALUES (1)")
+    await client("INSERT INTO child VALUES (1, 1)")
+    await client(begin)
+    await client("INSERT INTO parent VALUES (2)")
+    assert await client.errno("INSERT INTO child VALUES (2, 9)") == 1452
+    await client("SAVEPOINT s")
+    await client("SET foreign_key_checks = 0")
+    await client("DELETE FROM parent")
+    await client("INSERT INTO child VALUES (3, 9)")
+    await client("SET foreign_key_checks = 1")
+    assert await client.errno("INSERT INTO child VALUES (4, 9)") == 1452
+    await client("INSERT INTO parent VALUES (1)")
+    assert await client.errno("DELETE FROM parent") == 1451
+    await client("SET foreign_key_checks = 0")
+    await client("ROLLBACK TO s")
+    await client("INSERT INTO child VALUES (5, 9)")
+    await client(end)
+    assert await client.rows("SELECT id FROM child ORDER BY id") == ([(1,), (5,)] if end == "COMMIT" else [(1,)])
+    assert await other.errno("INSERT INTO child VALUES (6, 9)") == 1452  # the connection was given back with its checks

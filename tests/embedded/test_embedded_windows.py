@@ -1,0 +1,40 @@
+"""Frames of window functions over DECIMAL of more than 15 digits, which is summed by a function of our own."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+EMPTY = (
+    "(ORDER BY id ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING)",
+    "(ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)",
+    "(ORDER BY id RANGE BETWEEN 1 FOLLOWING AND 2 FOLLOWING)",
+    "f",
+    "(o ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)",
+)
+WINDOWS = "WINDOW o AS (ORDER BY id), f AS (ORDER BY id ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING)"
+
+
+@pytest.fixture
+async def wide(client):
+    await client("CREATE TABLE w (id INT PRIMARY KEY, n DECIMAL(24,4), d DECIMAL(8,2))")
+    await client("INSERT INTO w VALUES (1, 12345678901234567890.5, 1.5), (2, NULL, 2.5), (3, 0.25, 3)")
+    return client
+
+
+@pytest.mark.parametrize("frame", EMPTY)
+@pytest.mark.parametrize("call", ["SUM(n)", "AVG(n)", "SUM(d / 7)"])
+async def test_a_frame_that_may_have_no_row_does_not_end_the_process(wide, call, frame):
+    """Python's sqlite3 crashes where such a function was given no row; numbers of SQLite's own are summed by SQLite."""
+    windows = WINDOWS if frame[0] != "(" or frame[1] == "o" else ""
+    number, text = await wide.error(f"SELECT id, {call} OVER {frame} FROM w {windows}")
+    assert number == 1235
+    assert "frame" in text
+    assert len(await wide.rows(f"SELECT id, SUM(d) OVER {frame} FROM w {windows}")) == 3
+
+
+async def test_a_frame_with_its_own_row_has_every_digit(wide):
+    asked = "SELECT SUM(n) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM w ORDER BY id"
+    first = Decimal("12345678901234567890.5000")
+    assert await wide.rows(asked) == [(first,), (first + Decimal("0.2500"),), (Decimal("0.2500"),)]

@@ -1,0 +1,99 @@
+"""What one account's filtered streams may cost others, in virtual time."""
+
+from __future__ import annotations
+
+from memory_store import MemoryStore, Row, make_spec
+from virtual_time import VirtualClock, in_virtual_time, pass_time
+from world import World, world
+
+from engine.clock import NS_PER_SECOND
+from engine.filter_shares import LOOKS_SECONDS, SHARE, FilterShares
+from engine.model import Condition
+
+LOOK_SECONDS = 0.001
+CONDITIONS = 20
+SECONDS = 5.0
+ACKED_LATER = 30
+
+
+class Busy(MemoryStore):
+    """A scan takes a millisecond; what the scans of each condition took is noted."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.scans: dict[str, int] = {}
+
+    async def scan(self, queue, condition, page):
+        scanned = await super().scan(queue, condition, page)
+        self.scans[condition.text] = self.scans.get(condition.text, 0) + 1
+        await pass_time(LOOK_SECONDS)
+        return scanned
+
+
+def vain(number: int) -> Condition:
+    """True of no message."""
+    return Condition(f"id == {-1 - number}", text=f"vain {number}")
+
+
+async def commits(w: World, seconds: float, first: int = 1) -> int:
+    """A message each 10 ms, acked 0.3 s later. The id of the next."""
+    until, id_ = w.clock.monotonic() + seconds, first
+    while w.clock.monotonic() < until:
+        w.committed_at[id_] = w.clock.monotonic()
+        await w.commit(Row(id_, time_next=w.clock.now_ns()))
+        await pass_time(0.01)
+        w.ack(*range(max(1, id_ - ACKED_LATER), id_ - ACKED_LATER + 1))
+        id_ += 1
+    return id_
+
+
+@in_virtual_time
+async def test_conditions_in_vain_take_a_bounded_part_of_the_time_and_all_have_their_turn():
+    store = Busy(VirtualClock())
+    async with world(make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, alone=lambda user: False) as w:
+        victim = await w.receive(user="victim")
+        for number in range(CONDITIONS):
+            await w.receive(user="attacker", condition=vain(number))
+        store.scans.clear()
+        sent = await commits(w, SECONDS)
+        assert victim.ids == list(range(1, sent))
+        spent = sum(store.scans.values()) * LOOK_SECONDS
+        assert spent <= LOOKS_SECONDS + SECONDS * SHARE + CONDITIONS * LOOK_SECONDS
+        assert spent >= SECONDS * SHARE / 2, "the share is there to be used"
+        assert max(store.scans.values()) - min(store.scans.values()) <= 1
+
+
+@in_virtual_time
+async def test_nobody_waits_while_no_other_account_is_connected():
+    store = Busy(VirtualClock())
+    async with world(make_spec(), store=store) as w:
+        for number in range(CONDITIONS):
+            await w.receive(user="only", condition=vain(number))
+        store.scans.clear()
+        sent = await commits(w, 2.0)
+        assert min(store.scans.values()) >= sent / 4, "a look for about every second commit: they take time themselves"
+
+
+@in_virtual_time
+async def test_an_honest_condition_is_served_soon_beside_an_attacker():
+    store = Busy(VirtualClock())
+    async with world(make_spec(prefetch=1000), store=store, alone=lambda user: False) as w:
+        for number in range(CONDITIONS):
+            await w.receive(user="attacker", condition=vain(number))
+        honest = await w.receive(user="honest", condition=Condition("id % 7 == 0", text="seventh"))
+        last = await commits(w, SECONDS)
+        await pass_time(1.0)
+        assert honest.ids == list(range(7, last, 7))
+        arrived = {m.id: at for batch, at in zip(honest.batches, honest.times, strict=True) for m in batch.messages}
+        assert max(arrived[id_] - w.committed_at[id_] for id_ in honest.ids) < 0.5
+
+
+@in_virtual_time
+async def test_a_condition_of_two_accounts_waits_for_neither_alone():
+    shares = FilterShares(VirtualClock(), lambda user: False)
+    shares.charge("attacker", False, 1.0)
+    assert shares.ready_at("attacker", False) > 0
+    assert shares.ready_at("honest", False) == 0
+    assert shares.ready_at("attacker", True) == 0, "what leads through a backlog is counted apart"
+    await pass_time(1.0 / SHARE)
+    assert shares.ready_at("attacker", False) == 0

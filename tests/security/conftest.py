@@ -1,0 +1,1 @@
+"""The security suite: injection, escapes, matching in linear time, fair shares, what a name reveals."""

@@ -1,0 +1,171 @@
+"""Names and values get into SQL by the quoting functions alone: no module puts quotes around a value by hand.
+
+Read off the sources: in a text that is SQL, nothing may be filled in between quotes or back-quotes, whether by an
+f-string, `%`, `+`, `replace` or `format`. `quoted`, `hex_literal`, `string_literal` and bound
+parameters are the ways that are left.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [path for folder in ("engine", "rewriter", "proxy") for path in sorted((ROOT / folder).rglob("*.py"))]
+SQL = re.compile(
+    r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE (TABLE|INDEX)|ALTER TABLE|DROP|TRUNCATE|FROM|WHERE|SET|"
+    r"COMMENT ?=|VALUES|LIMIT|PRAGMA|KILL|USE|SHOW|AS)\b"
+)
+FRAGMENT = re.compile(r"(?:[=<>(,|]|\b(?:LIKE|IN|BY|AND|OR|BETWEEN|REGEXP|THEN|ELSE))\s*['`]$", re.IGNORECASE)
+"""What stands before a value in a piece of SQL that has no verb of its own."""
+
+MAKERS = {
+    "engine/model.py": {"quoted"},
+    "engine/backend/mysql.py": {"_literal", "_setting_value"},  # the second takes letters, digits and a few signs
+    "rewriter/literals.py": {"string_literal", "hex_literal", "plain_literal"},
+    "rewriter/schema_ddl.py": {"comment_literal"},
+    "rewriter/sqlite/compilation.py": {"quote", "sql_literal"},
+    "rewriter/sqlite/types.py": {"_arguments"},
+}
+"""The functions that make a quoted piece; what they do is tested by the hostile names."""
+
+REVIEWED = {
+    ("rewriter/condition.py", "text"): "the text of an error",
+    ("rewriter/verb_passes.py", "spec.name.table"): "the text of a warning",
+    ("rewriter/sqlite/virtual.py", "position"): "a number",
+    ("rewriter/system_tables.py", "short.value"): "a name of the product's own",
+    ("rewriter/system_tables.py", "table.value"): "a name of the product's own",
+    ("proxy/system_information.py", "table.value"): "a name of the product's own",
+    ("proxy/system_shows.py", "table.value"): "a name of the product's own",
+    ("proxy/system_values.py", "field.name"): "a name of the product's own",
+    ("proxy/system_values.py", "value"): "letters, digits and signs that end no string, by the pattern before it",
+    ("rewriter/server_socket.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",
+    ("rewriter/sqlite/commands.py", "_level(tokens)"): "an isolation level, of a fixed list",
+    ("rewriter/sqlite/ddl_alter.py", "old"): "a name that is looked for in a text",
+    ("rewriter/sqlite/literals.py", "slot"): "a number",
+    ("rewriter/sqlite/literals.py", """text[1:-1].replace('""', '"').replace('`', '``')"""): "quotes doubled there",
+    ("rewriter/sqlite/calls.py", "side"): "ltrim, rtrim or trim",
+    ("rewriter/sqlite/dates.py", "unit"): "a unit of a fixed list",
+    ("rewriter/sqlite/ddl_emit.py", "'0' * (decimals - 3)"): "zeros",
+    ("rewriter/sqlite/decimals.py", "how"): "a word of the product's own",
+    ("rewriter/sqlite/errors.py", "clause"): "the text of an error",
+    ("rewriter/sqlite/operators.py", "operator"): "a sign of a fixed list",
+    ("rewriter/sqlite/typed.py", "point"): "a point, or nothing",
+    ("rewriter/sqlite/typed.py", "'0' * missing"): "zeros",
+    ("rewriter/sqlite/typed.py", "encode(Decimal())"): "a number",
+    ("rewriter/sqlite/runtime/text.py", "text"): "the value of QUOTE(), no statement",
+    ("rewriter/sqlite/show_create.py", "escaped"): "escaped one line before, and shown, not run",
+    ("proxy/guard.py", "modes_without_reading_otherwise(text)"): "names of modes, as the server gives them",
+}
+"""What is between quotes all the same, and why it can be nobody's text."""
+
+
+def hazards(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Places where something is filled in between quotes in a text that is SQL: line, and what."""
+    spared = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Raise) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in spared:
+            continue
+        parts = _parts(node)
+        if parts is None:
+            continue
+        text = "".join(part for part in parts if isinstance(part, str))
+        is_sql = bool(SQL.search(text)) or text in ("''", "``")
+        before = ""
+        for part in parts:
+            if isinstance(part, str):
+                before += part
+            elif _open_quote(before) and not _constant(part) and (is_sql or FRAGMENT.search(before)):
+                yield node.lineno, ast.unparse(part)
+
+
+def _parts(node: ast.AST) -> list[str | ast.expr] | None:
+    """The text and what is filled in, in order; None where nothing is."""
+    match node:
+        case ast.JoinedStr(values=values):
+            return [v.value for v in values]  # type: ignore[attr-defined]
+        case ast.BinOp(left=ast.Constant(value=str() as text), op=ast.Mod(), right=right):
+            pieces: list[str | ast.expr] = []
+            for piece in re.split(r"%[sdr]", text):
+                pieces += [piece, right]
+            return pieces[:-1]
+        case ast.BinOp(op=ast.Add()):
+            return _sum(node)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="replace"), args=[what, by]):
+            pieces = []
+            for piece in text.split(str(what.value)) if isinstance(what, ast.Constant) else [text, ""]:
+                pieces += [piece, by]
+            return pieces[:-1]
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format"), args=args):
+            filled: list[str | ast.expr] = []
+            for piece in re.split(r"\{[^}]*\}", text):
+                filled += [piece, args[0] if args else ast.Name("keyword")]
+            return filled[:-1]
+    return None
+
+
+def _sum(node: ast.expr) -> list[str | ast.expr]:
+    """The parts of `a + b + c`, from left to right."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return [*_sum(left), *_sum(right)]
+        case ast.Constant(value=str() as text):
+            return [text]
+        case ast.JoinedStr():
+            return _parts(node) or []
+    return [node]
+
+
+def _open_quote(text: str) -> bool:
+    quote = ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'`":
+            quote = character
+    return bool(quote)
+
+
+def _constant(part: ast.expr) -> bool:
+    return isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part).rpartition(".")[2].isupper()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("f\"SELECT 1 FROM t WHERE a = '{x}'\"", ["x"]),
+        ("f\"CREATE TABLE {quoted(n)} () COMMENT='{c}'\"", ["c"]),
+        ('f"SELECT * FROM `{name}`"', ["name"]),
+        ("\"SELECT '%s'\" % x", ["x"]),
+        ('"DELETE FROM t WHERE a = \'" + x', ["x"]),
+        ("\"SHOW TABLES LIKE '{}'\".format(x)", ["x"]),
+        ('sql + " WHERE a = \'" + x + "\'"', ["x"]),
+        ("head + f\" AND name = '{x}'\"", ["x"]),
+        ("f\" and name = '{x}'\"", ["x"]),
+        ("f\"('{x}', '{y}')\"", ["x", "y"]),
+        ('"SELECT \'%" + x', ["x"]),
+        ("\"SELECT 'NAME' FROM t\".replace('NAME', x)", ["x"]),
+        ('f"SELECT {quoted(x)} FROM {queue.sql} WHERE a = {hex_literal(y)}"', []),
+        ("raise E(f\"SELECT '{x}' is wrong\")", []),
+        ("f\"SELECT '{CONSTANT}'\"", []),
+    ],
+)
+def test_the_check_sees_what_it_is_for(source, found):
+    assert sorted({what for _, what in hazards(ast.parse(source))}) == found  # parts of a sum are seen twice
+
+
+def test_no_module_quotes_by_hand():
+    found = []
+    for path in SOURCES:
+        name = path.relative_to(ROOT).as_posix()
+        tree = ast.parse(path.read_text())
+        own = MAKERS.get(name, set())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name in own:
+                node.body = [ast.Pass()]
+        found += [f"{name}:{line}: {what}" for line, what in hazards(tree) if (name, what) not in REVIEWED]
+    assert not found, "\n".join(found)

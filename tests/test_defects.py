@@ -1,0 +1,29 @@
+"""docs/defects.md is complete: every row says what was wrong, and names tests that exist, or a reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from over import over
+from test_promises import functions_of, rows_of
+
+TEXT = (Path(__file__).resolve().parent.parent / "docs" / "defects.md").read_text()
+NODE = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+WITHOUT_A_TEST = ("Refused: ", "Kept: ", "Open: ")
+ROWS = [row for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:] for row in rows_of(part)]
+
+
+@over(ROWS, lambda row: row[0])
+def test_a_defect_names_its_tests_or_a_reason(row):
+    assert len(row) == 3 and all(row), row
+    named = NODE.findall(row[2])
+    assert named or (row[2].startswith(WITHOUT_A_TEST) and len(row[2]) > 40), "neither a test nor a reason"
+    assert row[2].count("::") == len(named), "a test is not written as `tests/file.py::name`"
+    for path, name in named:
+        assert name.startswith("test_") and name in functions_of(path), f"there is no {path}::{name}"
+
+
+def test_each_defect_has_one_row():
+    numbers = [row[0] for row in ROWS]
+    assert len(numbers) == len(set(numbers)) > 50
