@@ -191,6 +191,9 @@ def test_a_pool_outlives_restarts_of_the_proxy_and_of_the_database(gate: Gate, o
             assert pool.run(ID).startswith("error ")  # some say that they have no connection, and no more
         finally:
             own.start()
+        wait_until(
+            lambda: pool.run(ID).startswith("= "), what="the pool to connect again"
+        )  # some wait longer each time
         assert kept(pool) != then
 
 

@@ -156,9 +156,19 @@ def test_failed_logins_count_for_all_workers(workers, mariadb):
         around("DROP USER IF EXISTS app@'127.0.0.1'")
         around("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
     gate = workers(2, limits={"login_failures": 6})
-    errors = [login_errno(gate, user="app", password="wrong") for _ in range(8)]
-    assert errors == [1045] * 6 + [1129] * 2
-    assert login_errno(gate, user="app", password="secret", database=None) == 1129
+    started = time.monotonic()
+    errors = [login_errno(gate, user="app", password="wrong") for _ in range(20)]
+    regained = (time.monotonic() - started) // 10  # one attempt in ten seconds
+    assert errors[:6] == [1045] * 6
+    assert set(errors) == {1045, 1129}
+    assert errors.count(1045) <= 6 + 2 + regained  # two before the other worker hears; alone each gives 6
+    wait_until(
+        lambda: (
+            login_errno(gate, user="app", password="wrong") == 1129
+            and login_errno(gate, user="app", password="secret", database=None) == 1129
+        ),
+        what="the right password to be refused, too",
+    )
 
 
 # --- queues
