@@ -55,7 +55,7 @@ def select_items(shape: str) -> list[ItemText]:
         if start < 0:
             if depth == 0 and upper == "SELECT":
                 start, first_slot = position + len(token), slots
-        elif depth == 0 and (token == "," or upper in _END_OF_LIST):
+        elif depth < 0 or (depth == 0 and (token == "," or upper in _END_OF_LIST)):
             items.append(ItemText(shape[start:position].strip(), first_slot))
             start, first_slot = position + 1, slots
             if token != ",":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
@@ -280,27 +281,24 @@ class Queries:
         return order + self.limit(node)
 
     def _set_operation(self, node: exp.Expression, scope: Scope | None, items: Sequence[ItemText]) -> Selected:
-        refuse_parts(node, _SET_PARTS)
-        left = self.query(node.this, scope, items)
-        right = self.query(node.args["expression"], scope)
-        if len(left.columns) != len(right.columns):
+        """A chain of set operations: a column has one type in all of it, which all of them compare by."""
+        members = _members(node)
+        queries = [self.query(members[0], scope, items), *(self.query(one, scope) for one in members[1:])]
+        if any(len(one.columns) != len(queries[0].columns) for one in queries):
             raise SqlError(1222, "The used SELECT statements have a different number of columns")
-        pairs = zip(left.columns, right.columns, strict=True)
-        types = [_common(one.type, other.type) for (_, one), (_, other) in pairs]
-        columns = [
-            (name, Typed(quote(name), wanted, one.nullable or other.nullable, collated=False))
-            for (name, one), (_, other), wanted in zip(left.columns, right.columns, types, strict=True)
-        ]
-        word = _OPERATORS[type(node)] + ("" if node.args.get("distinct", True) else " ALL")
-        if word in ("INTERSECT ALL", "EXCEPT ALL"):
-            raise unsupported(word)
-        first = self._branch(left, columns, node.this, first=True)
-        second = self._branch(right, columns, node.args["expression"])
-        if self.recursive and isinstance(node.args["expression"], exp.Select) and second != right.sql:
-            # SQLite finds a table that is being defined only in FROM itself, not in a table made of it.
-            second = self._select(node.args["expression"], scope, (), types).sql
-        body = f"{first} {word} {second}"
-        return Selected(body + self._tail(node, Scope(scope), columns), columns)
+        columns = []
+        for column in zip(*(one.columns for one in queries), strict=True):
+            wanted = reduce(_common, (value.type for _, value in column))
+            nullable = any(value.nullable for _, value in column)
+            columns.append((column[0][0], Typed(quote(column[0][0]), wanted, nullable, collated=False)))
+        parts = [self._branch(queries[0], columns, members[0], first=True)]
+        for selected, member in zip(queries[1:], members[1:], strict=True):
+            branch = self._branch(selected, columns, member)
+            if self.recursive and isinstance(member, exp.Select) and branch != selected.sql:
+                # SQLite finds a table that is being defined only in FROM itself, not in a table made of it.
+                branch = self._select(member, scope, (), [value.type for _, value in columns]).sql
+            parts += [_operator(member.parent), branch]
+        return Selected(" ".join(parts) + self._tail(node, Scope(scope), columns), columns)
 
     def _branch(
         self, selected: Selected, columns: Sequence[tuple[str, Typed]], node: exp.Expression, first: bool = False
@@ -323,8 +321,7 @@ class Queries:
             sort_collation(wanted) and not one.collated
             for (_, one), (_, wanted) in zip(selected.columns, columns, strict=True)
         )
-        plain = _is_plain(node) and not folded and (first or not _is_distinct(node))
-        if same and (plain or (first and _is_bare_chain(node))):
+        if same and _is_plain(node) and not folded and (first or not _is_distinct(node)):
             return selected.sql
         alias = self.compilation.alias()
         outputs = []
@@ -368,9 +365,22 @@ def _is_distinct(node: exp.Expression) -> bool:
     return isinstance(node, exp.Select) and node.args.get("distinct") is not None
 
 
-def _is_bare_chain(node: exp.Expression) -> bool:
-    """A set operation without parentheses on the left, which SQLite carries out first, as MySQL does."""
-    return isinstance(node, exp.SetOperation) and not _own_tail(node)
+def _members(node: exp.Expression) -> list[exp.Expression]:
+    """The queries of a chain from left to right: what stands on the left without parentheses belongs to it."""
+    members: list[exp.Expression] = []
+    while isinstance(node, exp.SetOperation) and (not members or not _own_tail(node)):
+        refuse_parts(node, _SET_PARTS)
+        members.append(node.args["expression"])
+        node = node.this
+    return [node, *reversed(members)]
+
+
+def _operator(node: object) -> str:
+    assert isinstance(node, exp.SetOperation)
+    word = _OPERATORS[type(node)] + ("" if node.args.get("distinct", True) else " ALL")
+    if word in ("INTERSECT ALL", "EXCEPT ALL"):
+        raise unsupported(word)
+    return word
 
 
 def _common(left: SqlType, right: SqlType) -> SqlType:

@@ -50,3 +50,13 @@ select id from sd where 'X' in (s, b) order by id
 select group_concat(b order by b separator ';'), group_concat(s order by s, id), group_concat(distinct upper(b) order by b desc) from sd
 select id, group_concat(upper(b)) g from sd group by id union select 9, 'b' order by g, id
 drop table sd
+# a column has one type in the whole chain; a chain in parentheses is one of its own
+(select 'a') except select 'A' except select 'x' collate utf8mb4_bin
+select 'a' intersect select 'A' union select 'x' collate utf8mb4_bin
+select 'x' collate utf8mb4_bin union select 'a' intersect select 'A' order by 1
+select 1 except select 1.0 except select 'x'
+select * from (select 1 a union select 1.0 union select 'x') t order by a
+select * from ((select 1 a union select 1.0) union select 'x') t order by a
+select 1 intersect select 1.0 union select 'x'
+(select 1, 'b') union all (select 2, 'c') limit 1
+select 1 union select 2 union select 2, 3
