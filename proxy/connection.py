@@ -367,7 +367,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
     async def _run_each(self, text: bytes) -> None:
         if b";" in text:
             await self.executor.settle(text)
-        statements = self.executor.split(text)
+        statements = await self.executor.split(text)
         for number, statement in enumerate(statements, 1):
             if not await self.executor.run(statement, more=number < len(statements)):
                 return
@@ -438,7 +438,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
     async def _prepare(self, payload: bytes) -> None:
         self._last_prepared = None
         text = payload[1:]
-        glance = self.executor.planning.scanner.glance(text, self.session.database)
+        glance = await self._glance(text)
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
             await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
             return

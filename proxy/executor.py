@@ -7,6 +7,7 @@ module of its own, which is handed the executor (receiving, killing, looking).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,6 +47,7 @@ from proxy.system_database import database_told, enter, is_system
 from proxy.upstream import Collected, Outcome, collected, encoded
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.lexical import defines_queue, leading_verb
+from rewriter.long_text import LONG_TEXT
 from rewriter.names import UNKNOWN_DATABASE
 from rewriter.plan import (
     NO_EFFECTS,
@@ -135,6 +137,10 @@ class Executor:
         planner = self.planning.planner_for(self.session.rights)
         return planner.plan(sql, PlanContext(self.session.database, sql_modes=self.sql_modes()))
 
+    async def _plan(self, text: bytes) -> Plan:
+        """As `plan`; a long text is planned in a thread, so that others have their turn meanwhile."""
+        return self.plan(text) if len(text) <= LONG_TEXT else await asyncio.to_thread(self.plan, text)
+
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
         alias, a queue that another proxy has just made, or a table that is no queue. And only what the session may."""
@@ -145,7 +151,7 @@ class Executor:
                 return replace(plan, warnings=())  # those make it a statement of ours, which is not judged
         elif isinstance(plan, Passthrough) and plan.effects.removes and not self.allow_drop_table:
             await self.engine.refresh_catalog()  # what was a queue may be an ordinary table by now
-            plan = self.plan(text)
+            plan = await self._plan(text)
             await check_removal(self.session, plan)
         return plan
 
@@ -168,7 +174,7 @@ class Executor:
                 raise
         await self.engine.refresh_on_miss(patient=True)
         try:
-            return self.plan(text)
+            return await self._plan(text)
         except UnknownQueue:
             raise NotAQueue(f"'{queue.table}' is not a queue") from None
 
@@ -176,7 +182,7 @@ class Executor:
         """The plan. What is wrong with a statement on a queue is told to none who may not know of that queue: to them
         it is a queue that does not exist, or whatever the database says of a table that they have no right to."""
         try:
-            return self.plan(text)
+            return await self._plan(text)
         except UnknownQueue as error:
             if self.session.rights is None and self.traits.accounts:
                 await self._check_denied(error.queue)
@@ -219,11 +225,15 @@ class Executor:
         """Whether the bytes of a text tell where its statements end."""
         return self.session.identity.codec not in BACKSLASH_IN_CHARACTERS
 
-    def split(self, text: bytes) -> list[bytes]:
-        """The statements of a text, where the client may send several; a text that cannot be split safely is one."""
+    async def split(self, text: bytes) -> list[bytes]:
+        """The statements of a text, where the client may send several; a text that cannot be split safely is one. A
+        long text is split in a thread."""
         if not self.several or not self.splittable:
             return [text]
-        return split_statements(text, backslash_escapes=not self.session.no_backslash_escapes) or [text]
+        escapes = not self.session.no_backslash_escapes
+        if len(text) <= LONG_TEXT:
+            return split_statements(text, backslash_escapes=escapes) or [text]
+        return await asyncio.to_thread(split_statements, text, backslash_escapes=escapes) or [text]
 
     def decode(self, text: bytes) -> str:
         """A client's text. Bytes that are not valid in its charset are carried through: the database judges them."""

@@ -34,6 +34,7 @@ WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slo
 FAST_BYTES_MAX = 16 * 1024  # a fragment is only joined and offered again below this: joining copies
 STALL_SECONDS = 30.0  # MySQL's net_read_timeout: how long a begun packet may make no progress
 LINGER_SECONDS = 2.0  # time for an error message to arrive before the socket is torn down
+QUIET_SECONDS = 0.1  # silence by which a client on TLS has read it; half a TLS line cannot be closed
 CLOSE_SECONDS = 10.0  # time for the last bytes to leave; a client that reads nothing must not hold a socket for ever
 
 FastPath = Callable[[bytes], bool]
@@ -483,14 +484,22 @@ class PacketStream(PacketWriter):
         self._forget_unread()
         self._mark_closed()
         if self._lingering:
-            if transport.can_write_eof():  # TLS has no such thing
+            if transport.can_write_eof():
                 transport.write_eof()
+            else:
+                self._loop.call_later(QUIET_SECONDS, self._close_when_quiet, transport, self._received)
             self._resume_reading()
         else:
             transport.close()
         patience = LINGER_SECONDS if self._lingering else CLOSE_SECONDS
         self._close_timer = self._loop.call_later(patience, transport.abort)
         self._wake_reader()
+
+    def _close_when_quiet(self, transport: asyncio.Transport, received: int) -> None:
+        if self._received != received and not self._lost:
+            self._loop.call_later(QUIET_SECONDS, self._close_when_quiet, transport, self._received)
+        else:
+            transport.close()
 
     def abort(self) -> None:
         """Close at once; nothing more is sent or read."""

@@ -75,6 +75,19 @@ def test_pymysql(offering: Gate, authority: Authority, tmp_path: Path) -> None:
     wait_until(lambda: "no TLS with a client" in offering.log[logged:], what="the line in the log")
 
 
+def test_the_end_after_an_error_of_the_protocol(offering: Gate, authority: Authority) -> None:
+    """The client reads the error and then an orderly end; it is not cut off after a while."""
+    connection = offering.connect(**verified(authority))
+    line: ssl.SSLSocket = connection._sock
+    line.suppress_ragged_eofs = False  # else a cut line looks like an end
+    line.sendall(b"\x01\x00\x00\x07\x0e")  # the eighth packet of a command that has had none
+    told = b""
+    while part := line.recv(1000):
+        told += part
+    assert told[4:7] == b"\xff" + struct.pack("<H", 1156)
+    line.close()
+
+
 def test_required(requiring: Gate, authority: Authority) -> None:
     with pytest.raises(pymysql.OperationalError) as caught:
         requiring.connect(ssl_disabled=True)

@@ -18,10 +18,10 @@ from proxy.framing import PAYLOAD_MAX, frame
 from proxy.stream import PENDING_BYTES_MAX, PacketStream
 
 
-def connect(max_packet_bytes: int = 1 << 20) -> tuple[PacketStream, RecordingTransport]:
+def connect(max_packet_bytes: int = 1 << 20, *, tls: bool = False) -> tuple[PacketStream, RecordingTransport]:
     met: list[PacketStream] = []
     stream = PacketStream(met.append, max_packet_bytes=max_packet_bytes)
-    transport = RecordingTransport(stream)
+    transport = RecordingTransport(stream, tls=tls)
     stream.connection_made(transport)
     assert met == [stream]
     return stream, transport
@@ -114,6 +114,21 @@ async def test_wrong_sequence_id_is_1156_and_the_end() -> None:
     stream.eof_received()
     await settle()
     assert transport.closing
+
+
+async def test_on_tls_the_end_comes_once_the_client_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a TLS line cannot be closed, and a client must not take a line for open on which nobody answers."""
+    monkeypatch.setattr(stream_module, "QUIET_SECONDS", 0.01)
+    stream, transport = connect(tls=True)
+    stream.data_received(packet(b"\x03SELECT 1", 7))
+    with pytest.raises(PacketsOutOfOrder):
+        await stream.read_command()
+    stream.close()
+    stream.data_received(b"more and more")
+    assert not transport.closing
+    while not transport.closing:
+        await asyncio.sleep(0.01)
+    assert not transport.eof_written and not transport.aborted
 
 
 async def test_too_large_a_packet_is_refused_at_its_header() -> None:

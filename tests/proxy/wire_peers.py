@@ -56,8 +56,9 @@ class Ear:
 class RecordingTransport(asyncio.Transport):
     """Keeps what is written and whether reading is paused; closing calls the protocol back as a loop would."""
 
-    def __init__(self, protocol: asyncio.Protocol) -> None:
+    def __init__(self, protocol: asyncio.Protocol, *, tls: bool = False) -> None:
         super().__init__({"peername": ("192.0.2.1", 4000)})
+        self.tls = tls
         self.written = bytearray()
         self.reading = True
         self.closing = False
@@ -78,7 +79,7 @@ class RecordingTransport(asyncio.Transport):
         return self.closing
 
     def can_write_eof(self) -> bool:
-        return True
+        return not self.tls
 
     def write_eof(self) -> None:
         self.eof_written = True
