@@ -23,9 +23,11 @@ import pytest
 import scratch
 from galera_cluster import Cluster, GatePair
 from mysql_server import MySql
+from preloaded import Preloaded
 from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary
 
 scratch.use()
+Gate.launch = staticmethod(Preloaded().start)
 # The same examples in every run, without a time limit on one. HYPOTHESIS_PROFILE=default draws others.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

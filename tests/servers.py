@@ -15,7 +15,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import preloaded
 import pymysql
 import scratch
 import yaml
@@ -200,6 +200,9 @@ class MariaDb:
 class Gate:
     """A queuegate process. Configured by a file, observed by its log, its port and the kernel."""
 
+    launch = staticmethod(preloaded.start)
+    """How a process is started; pytest has them forked from one that has loaded everything."""
+
     def __init__(self, backend: str, directory: Path, *, database: str = DATABASE, **config: Any) -> None:
         self.backend = backend
         self.database = database
@@ -209,8 +212,7 @@ class Gate:
         if not self.embedded:
             config.setdefault("workers", int(os.environ.get("QUEUEGATE_TEST_WORKERS", "1")))
         self.log_file = directory / "log"
-        self.program = [sys.executable, "-m", "proxy"]
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: preloaded.Process | None = None
 
     @property
     def embedded(self) -> bool:
@@ -222,10 +224,7 @@ class Gate:
         file.write_text(yaml.safe_dump({"listen": f"127.0.0.1:{self.port}", "backend": self.backend, **self.config}))
         logged = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self.program, "serve", "--config", str(file)],
-                cwd=ROOT, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})},
-            )  # fmt: skip
+            self.process = self.launch(["serve", "--config", str(file)], log, {**os.environ, **(environment or {})})
         self.port = int(wait_until(lambda: self._listening(logged), 60, "queuegate to listen"))
         return self
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mysql.connector
+import preloaded
 import pymysql
 import pytest
 from servers import Gate, Sql
@@ -28,7 +29,9 @@ WIDE_COLUMNS = 200
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[Gate]:
-    gate = Gate(f"sqlite:///{tmp_path / 'memory.db'}", tmp_path).start()
+    gate = Gate(f"sqlite:///{tmp_path / 'memory.db'}", tmp_path)
+    gate.launch = preloaded.start  # as users start it, so that nothing else is in its memory
+    gate.start()
     try:
         yield gate
     finally:
