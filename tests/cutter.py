@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 
 class Moment(Enum):
@@ -54,7 +55,13 @@ class Cutter:
         self._left = 0
         self._lock = threading.Lock()
         self.fell = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._run(self._accept)
+
+    def _run(self, *target: Any) -> None:
+        thread = threading.Thread(target=target[0], args=target[1:], daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def arm(self, moment: Moment, text: bytes, *, without: bytes = b"\0\0\0", times: int = 1) -> None:
         """The next `times` requests that contain one text and not the other meet that moment."""
@@ -74,23 +81,32 @@ class Cutter:
             line.end()
 
     def close(self) -> None:
-        self._listener.close()
+        """End all lines, and leave neither a thread nor a socket behind."""
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept()
+        self._threads[0].join(20)
         self.cut()
+        for thread in self._threads[1:]:
+            thread.join(20)
+        for line in self._lines:
+            line.client.close()
+            line.server.close()
+        self._listener.close()
 
     def _accept(self) -> None:
         while True:
             try:
                 client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
                 server = socket.create_connection(("127.0.0.1", self._to))
             except OSError:
-                if self._listener.fileno() < 0:
-                    return
                 client.close()
                 continue
             line = _Line(client, server)
             self._lines.append(line)
-            threading.Thread(target=self._pump, args=(line, client, server, True), daemon=True).start()
-            threading.Thread(target=self._pump, args=(line, server, client, False), daemon=True).start()
+            self._run(self._pump, line, client, server, True)
+            self._run(self._pump, line, server, client, False)
 
     def _falls(self, data: bytes) -> Moment | None:
         with self._lock:

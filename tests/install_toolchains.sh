@@ -15,6 +15,7 @@ command -v npm >/dev/null || packages+=(npm)
 command -v php >/dev/null || packages+=(php-cli)
 php -m 2>/dev/null | grep -qx mysqli || packages+=(php-mysql)
 ls /usr/lib/*/odbc/libmaodbc.so >/dev/null 2>&1 || packages+=(odbc-mariadb)
+ls /usr/lib/*/libodbc.so.2 >/dev/null 2>&1 || packages+=(libodbc2) # pyodbc loads it; nothing else asks for it
 if [ -n "$python" ] && ! "$python" -c 'import MySQLdb' 2>/dev/null; then
   command -v gcc >/dev/null || packages+=(gcc libc6-dev)
   command -v pkg-config >/dev/null || packages+=(pkg-config)

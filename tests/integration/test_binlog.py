@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import struct
 import subprocess
 import threading
@@ -163,13 +164,16 @@ def test_acknowledgements_of_a_semi_synchronous_replica(source: MariaDb, proxied
             [file, position] = sql.row("SHOW MASTER STATUS")[:2]
             dump(client, file, position, flags=0)
             wait_until(lambda: sql.row("SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'")[1] == "1", what="the replica")
-            threading.Thread(target=acknowledge, args=(client, file), daemon=True).start()
+            acknowledging = threading.Thread(target=acknowledge, args=(client, file), daemon=True)
+            acknowledging.start()
             for thread in [connection_in_thread(source, n) for n in range(3)]:
                 thread.join(20)
                 assert not thread.is_alive()
             acknowledged = int(sql.row("SHOW STATUS LIKE 'Rpl_semi_sync_master_yes_tx'")[1])
             assert acknowledged >= 3  # the proxy may have written rows of its own
             assert sql.row("SHOW STATUS LIKE 'Rpl_semi_sync_master_no_tx'")[1] == "0"
+            client.socket.shutdown(socket.SHUT_RDWR)
+            acknowledging.join(20)
         finally:
             sql("SET GLOBAL rpl_semi_sync_master_enabled = OFF")
 
