@@ -72,6 +72,7 @@ class PacketStream(PacketWriter):
         self._received = 0  # counts chunks, to tell progress from a stall
         self._lingering = False
         self._close_timer: asyncio.TimerHandle | None = None
+        self._quiet_timer: asyncio.TimerHandle | None = None
         self._close_waiters: list[asyncio.Future[None]] = []
         self._goodbye_waiters: list[asyncio.Future[None]] = []
 
@@ -126,8 +127,9 @@ class PacketStream(PacketWriter):
         if self._reader is None:
             self._forget_unread()  # commands sent ahead: nobody is left to be answered, and a reset had lost them
         self._cancel_stall()
-        if self._close_timer is not None:
-            self._close_timer.cancel()
+        for timer in (self._close_timer, self._quiet_timer):
+            if timer is not None:
+                timer.cancel()
         self._wake_reader()
         wake_all(self._drainers)
         if self.on_lost is not None:
@@ -487,7 +489,7 @@ class PacketStream(PacketWriter):
             if transport.can_write_eof():
                 transport.write_eof()
             else:
-                self._loop.call_later(QUIET_SECONDS, self._close_when_quiet, transport, self._received)
+                self._await_quiet(transport)
             self._resume_reading()
         else:
             transport.close()
@@ -495,11 +497,16 @@ class PacketStream(PacketWriter):
         self._close_timer = self._loop.call_later(patience, transport.abort)
         self._wake_reader()
 
-    def _close_when_quiet(self, transport: asyncio.Transport, received: int) -> None:
-        if self._received != received and not self._lost:
-            self._loop.call_later(QUIET_SECONDS, self._close_when_quiet, transport, self._received)
-        else:
-            transport.close()
+    def _await_quiet(self, transport: asyncio.Transport) -> None:
+        received = self._received
+
+        def look() -> None:
+            if self._received != received:
+                self._await_quiet(transport)
+            else:
+                transport.close()
+
+        self._quiet_timer = self._loop.call_later(QUIET_SECONDS, look)
 
     def abort(self) -> None:
         """Close at once; nothing more is sent or read."""
