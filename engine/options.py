@@ -215,9 +215,10 @@ def _digit(value: object) -> str:
 def _rate(name: str, value: OptionValue) -> Decimal:
     match = _RATE.fullmatch(str(value))
     rate = Decimal(match[1]) if match else Decimal(0)
+    rate = rate.quantize(_RATE_STEP) if rate < _RATE_LIMIT else rate
     if not _RATE_STEP <= rate < _RATE_LIMIT:
         raise InvalidOption(f"{name}: '{value}' is not a number of deliveries per second above 0, up to 999999999")
-    return Decimal(format(rate.quantize(_RATE_STEP).normalize(), "f"))
+    return Decimal(format(rate.normalize(), "f"))
 
 
 def _choice(*allowed: str) -> Callable[[str, OptionValue], str]:

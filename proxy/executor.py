@@ -131,15 +131,14 @@ class Executor:
 
     # --- statements
 
-    def plan(self, text: bytes) -> Plan:
-        """The plan for one statement; raises ClientFault kinds."""
-        sql = self.decode(text)
-        planner = self.planning.planner_for(self.session.rights)
-        return planner.plan(sql, PlanContext(self.session.database, sql_modes=self.sql_modes()))
-
-    async def _plan(self, text: bytes) -> Plan:
-        """As `plan`; a long text is planned in a thread, so that others have their turn meanwhile."""
-        return self.plan(text) if len(text) <= LONG_TEXT else await asyncio.to_thread(self.plan, text)
+    async def plan(self, text: bytes) -> Plan:
+        """The plan for one statement; raises ClientFault kinds. A long one is planned in a thread, so that others have
+        their turn meanwhile."""
+        planner = self.planning.planner_for(self.session.rights)  # here: a thread must not build one
+        context = PlanContext(self.session.database, sql_modes=self.sql_modes())
+        if len(text) <= LONG_TEXT:
+            return planner.plan(self.decode(text), context)
+        return await asyncio.to_thread(planner.plan, self.decode(text), context)
 
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
@@ -151,7 +150,7 @@ class Executor:
                 return replace(plan, warnings=())  # those make it a statement of ours, which is not judged
         elif isinstance(plan, Passthrough) and plan.effects.removes and not self.allow_drop_table:
             await self.engine.refresh_catalog()  # what was a queue may be an ordinary table by now
-            plan = await self._plan(text)
+            plan = await self.plan(text)
             await check_removal(self.session, plan)
         return plan
 
@@ -174,7 +173,7 @@ class Executor:
                 raise
         await self.engine.refresh_on_miss(patient=True)
         try:
-            return await self._plan(text)
+            return await self.plan(text)
         except UnknownQueue:
             raise NotAQueue(f"'{queue.table}' is not a queue") from None
 
@@ -182,7 +181,7 @@ class Executor:
         """The plan. What is wrong with a statement on a queue is told to none who may not know of that queue: to them
         it is a queue that does not exist, or whatever the database says of a table that they have no right to."""
         try:
-            return await self._plan(text)
+            return await self.plan(text)
         except UnknownQueue as error:
             if self.session.rights is None and self.traits.accounts:
                 await self._check_denied(error.queue)

@@ -39,6 +39,7 @@ class _Taken:
     count: int
     bytes: int  # where they are counted
     more: bool  # more may be due
+    rejected: int = 0  # had no attempt left
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,8 @@ class Consumer:
             taken = claim(seq + 1, replace(room, messages=min(CLAIM_MAX, room.messages), first=seq == after))
             more = taken.more
             if not taken.count:
+                if taken.rejected:  # what is behind them is due, too
+                    continue
                 break
             seq += 1
             self._sizes[seq] = taken.count
@@ -247,7 +250,7 @@ class Consumer:
             fresh = [(id_, epoch + 1, made) for id_, epoch, made in found if not attempts or epoch < attempts]
             count, size = self._fitting(client, fresh, room)
             self._write_down(client, seq, fresh[:count], seen, leasing=True)
-            return _Taken(count, size, len(found) == room.messages or count < len(fresh))
+            return _Taken(count, size, len(found) == room.messages or count < len(fresh), len(spent))
 
         return client.transaction(work)
 

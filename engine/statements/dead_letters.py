@@ -16,7 +16,8 @@ from engine.states import REJECTED_NS
 _INTEGER_BITS = {1: 8, 2: 16, 9: 24, 3: 32, 8: 64}
 _TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))
 _UNSIGNED = 0x20
-_BYTES_OF_A_CHARACTER = 4  # a length is told in bytes of utf8mb4
+_BINARY = 63  # the character set of bytes
+_BYTES_OF_A_CHARACTER = 4  # a text's length is told in bytes of utf8mb4
 
 
 def _fits(own: ColumnMeta, kept: ColumnMeta) -> str | None:
@@ -33,7 +34,7 @@ def _fits(own: ColumnMeta, kept: ColumnMeta) -> str | None:
         low, high = (0, 2 ** min(bits, 63) - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         return f"typeof({value}) = 'integer' AND {value} BETWEEN {low} AND {high}"
     if own.type in _TEXT_TYPES and kept.type in _TEXT_TYPES and own.charset == kept.charset:
-        return f"length({value}) <= {kept.length // _BYTES_OF_A_CHARACTER}"
+        return f"length({value}) <= {kept.length // (1 if kept.charset == _BINARY else _BYTES_OF_A_CHARACTER)}"
     return "0"
 
 

@@ -291,6 +291,19 @@ def test_an_id_that_is_there_already_holds_up_that_message_only(sql, dead):
     assert sql.value(f"SELECT n FROM {q}_dead WHERE id = 1") == 1
 
 
+@pytest.mark.parametrize(("wide", "narrow"), [("VARBINARY(100)", "VARBINARY(20)"), ("VARCHAR(100)", "VARCHAR(20)")])
+def test_a_value_that_the_dead_letter_queue_can_hold_is_moved(sql, queue, wide, narrow):
+    """A length is bytes where the column is binary, and characters where it is text."""
+    name = queue(f"v {wide}", dead_letter="'held_apart'")
+    sql("DROP QUEUE IF EXISTS held_apart")
+    sql(f"CREATE QUEUE held_apart (v {narrow})")
+    sql(f"INSERT INTO {name} (v) VALUES (%s), (%s)", "x" * 21, "y" * 20)
+    sql(f"REJECT {name} (1, 2)")
+    assert wait_until(lambda: sql.column("SELECT LENGTH(v) FROM held_apart"), what="the one that fits") == [20]
+    assert sql.column(f"SELECT id FROM {name}") == [1]
+    sql("DROP QUEUE held_apart")
+
+
 def test_an_acked_dead_letter_gives_way_to_another_of_its_id(sql, dead):
     q = dead
     assert sql(f"ACK {q}_dead 1") == 1

@@ -76,6 +76,8 @@ def test_an_unknown_option_is_refused_with_the_list_of_allowed_ones() -> None:
         ("max_attempts", "often"),
         ("max_rate", 0),
         ("max_rate", "fast"),
+        ("max_rate", "999999999.9999999"),
+        ("max_rate", "9" * 40),
         ("max_concurrency", 0),
         ("order_key", "a" * 65),
         ("group_key", "a\0b"),

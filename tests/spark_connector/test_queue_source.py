@@ -218,6 +218,16 @@ def test_what_was_delivered_too_often_is_not_claimed(begin, sql, queue):
     assert sorted(sql.column(f"SELECT payload FROM {name}_dead")) == ["m0", "m2"]
 
 
+def test_what_was_delivered_too_often_does_not_end_a_query_that_takes_what_is_there(begin, sql, queue):
+    """Trigger.AvailableNow ends at the first plan without anything new, so a plan looks behind what it rejects."""
+    name = queue(max_attempts=2)
+    fill(sql, name, 6)
+    sql(f"UPDATE {name} SET epoch = 2 WHERE payload IN ('m0', 'm1', 'm2')")
+    query = begin(name, limit=2)
+    query.source.prepare_available_now()
+    assert sorted(payload for _, payload in query.drain()) == ["m3", "m4", "m5"]
+
+
 def test_a_message_that_is_rejected_or_deleted_is_left_out_of_a_repeated_batch(begin, sql, queue):
     name = queue()
     fill(sql, name, 5)
