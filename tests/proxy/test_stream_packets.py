@@ -126,9 +126,10 @@ async def test_on_tls_the_end_comes_once_the_client_is_quiet(monkeypatch: pytest
     stream.close()
     stream.data_received(b"more and more")
     assert not transport.closing
-    while not transport.closing:
-        await asyncio.sleep(0.01)
-    assert not transport.eof_written and not transport.aborted
+    lost = asyncio.Event()
+    stream.on_lost = lost.set
+    await asyncio.wait_for(lost.wait(), 20)
+    assert transport.closing and not transport.eof_written and not transport.aborted
 
 
 async def test_too_large_a_packet_is_refused_at_its_header() -> None:
