@@ -66,7 +66,7 @@ schema-tools: $(STAMP) mariadb ## Flyway with a baseline and Hibernate over a ma
 superset: $(STAMP) mariadb ## Apache Superset on a queue and on the counters, on both backends: installs it in .superset/, 1 GB
 	$(BIN)/python tests/tools/superset_run.py
 
-bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about eight minutes
+bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about a quarter of an hour
 	$(BIN)/python -m benchmarks
 
 INPUTS ?= 1000000

@@ -1,7 +1,7 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
-The subjects latency, schedule, throughput, drain and spark are about the queue, on each backend; passthrough has rivals
-instead (benchmarks/passthrough.py), and a report of its own.
+The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
+has rivals instead (benchmarks/passthrough.py), and a report of its own.
 """
 
 from __future__ import annotations

@@ -39,13 +39,19 @@ def spread(samples: Sequence[float], unit: str, scale: float = 1000) -> dict[str
     }
 
 
+def system() -> str:
+    """The kernel's name and version, without what a builder added to it: that says nothing to a reader."""
+    version = re.match(r"\d+(\.\d+)?", platform.release())
+    return f"{platform.system()} {version[0] if version else platform.release()}"
+
+
 def machine() -> dict[str, str]:
     """What the numbers depend on besides the code."""
     info = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
     return {
         "cpu": f"{model[1] if model else platform.processor()}, {os.cpu_count()} cores",
-        "system": f"{platform.system()} {platform.release()}",
+        "system": system(),
         "python": platform.python_version(),
     }
 

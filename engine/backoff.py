@@ -1,4 +1,4 @@
-"""How long to wait: the retry delay of a lease (SQL.md 7) and the doubling pauses after trouble.
+"""How long to wait: the retry delay of a lease and the doubling pauses after trouble.
 
 Current layout: ack_wait + clamp(min_backoff * 2^epoch * jitter, min_backoff, max_backoff). Legacy layout:
 ack_wait * 2^epoch. All in whole nanoseconds; nothing here overflows a BIGINT column, whatever the epoch. Pure.

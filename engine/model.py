@@ -114,7 +114,7 @@ class ColumnMeta:
 
 
 class Layout(Enum):
-    """Which generation of queue table this is; decides the retry delay (SQL.md 7)."""
+    """Which generation of queue table this is; decides the retry delay."""
 
     CURRENT = "current"
     LEGACY = "legacy"

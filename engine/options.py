@@ -1,4 +1,4 @@
-"""Queue options: their names, bounds, and the table COMMENT that keeps them (SQL.md 1).
+"""Queue options: their names, bounds, and the table COMMENT that keeps them.
 
 The COMMENT is `vitess_message,key=value,...` with Vitess's own keys and units (seconds) where Vitess has the
 option, so the table alone is the whole truth about a queue. Reading is the exact inverse of writing.

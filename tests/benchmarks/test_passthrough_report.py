@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import sysbench
 from benchmarks.harness import Outcome, Sample, Series, turned
+from benchmarks.measure import machine
 from benchmarks.processes import cpu_seconds, family, peak_bytes, reset_peak, resident_bytes, settled
 from benchmarks.report import BEGIN, END, Report
 from benchmarks.rivals import DIRECT, HAPROXY, QUEUEGATE
@@ -48,6 +49,16 @@ def test_ratios_are_those_within_a_repeat() -> None:
     assert measured.ratio(QUEUEGATE, DIRECT) is None
     assert measured.series[0].median("queries/s") == 1000
     assert measured.series[0].spread("queries/s") == (1000, 4000)
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [("6.18.44-of-a-builder", "6.18"), ("24.5.0", "24.5"), ("11", "11"), ("rolling", "rolling")],
+)
+def test_a_kernel_is_told_by_its_numbers(monkeypatch: pytest.MonkeyPatch, release: str, told: str) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("platform.release", lambda: release)
+    assert machine()["system"] == f"Linux {told}"
 
 
 def test_everybody_begins_once() -> None:

@@ -1,4 +1,4 @@
-"""Tables that say of themselves that they are queues: Vitess's layouts, incomplete ones, changed options (SQL.md 7)."""
+"""Tables that say of themselves that they are queues: Vitess's layouts, incomplete ones, changed options."""
 
 from __future__ import annotations
 

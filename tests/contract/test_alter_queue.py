@@ -1,4 +1,4 @@
-"""ALTER QUEUE, and what else changes a queue's table under open streams (SQL.md 1)."""
+"""ALTER QUEUE, and what else changes a queue's table under open streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CREATE, DROP, TRUNCATE, SHOW and DESCRIBE of queues (SQL.md 1)."""
+"""CREATE, DROP, TRUNCATE, SHOW and DESCRIBE of queues."""
 
 from __future__ import annotations
 

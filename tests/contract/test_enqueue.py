@@ -1,4 +1,4 @@
-"""Every form of INSERT, with true counts, ids and warnings (SQL.md 2)."""
+"""Every form of INSERT, with true counts, ids and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SHOW QUEUE STATUS, SHOW SUBSCRIPTIONS and EXPLAIN DELIVERY, over real sockets (SQL.md 5)."""
+"""SHOW QUEUE STATUS, SHOW SUBSCRIPTIONS and EXPLAIN DELIVERY, over real sockets."""
 
 from __future__ import annotations
 

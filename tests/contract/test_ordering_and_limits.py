@@ -1,4 +1,4 @@
-"""max_concurrency, max_rate, order_key and on_failure: what receivers see of them (SQL.md 1)."""
+"""max_concurrency, max_rate, order_key and on_failure: what receivers see of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several receivers of one queue: each message to one of them, nobody held up by another (SQL.md 3)."""
+"""Several receivers of one queue: each message to one of them, nobody held up by another."""
 
 from __future__ import annotations
 

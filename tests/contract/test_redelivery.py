@@ -1,4 +1,4 @@
-"""Leases, retries and schedules: when a message comes, and when it comes again (SQL.md 3 and 7)."""
+"""Leases, retries and schedules: when a message comes, and when it comes again."""
 
 from __future__ import annotations
 

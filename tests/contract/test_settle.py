@@ -1,4 +1,4 @@
-"""ACK in all spellings, what it counts, and that an acked message is never sent again (SQL.md 4)."""
+"""ACK in all spellings, what it counts, and that an acked message is never sent again."""
 
 from __future__ import annotations
 

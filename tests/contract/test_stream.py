@@ -1,4 +1,4 @@
-"""SELECT ... FROM STREAM: columns, order, LIMIT, WAIT, NOWAIT, prefetch, and how it ends (SQL.md 3)."""
+"""SELECT ... FROM STREAM: columns, order, LIMIT, WAIT, NOWAIT, prefetch, and how it ends."""
 
 from __future__ import annotations
 
