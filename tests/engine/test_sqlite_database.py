@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -130,6 +131,26 @@ async def test_one_that_takes_the_transaction_with_it_is_run_around(database):
     assert results[1].errno == 1317
     assert len(runs) == 2
     assert await numbers(database) == [1, 3]
+
+
+async def test_a_write_killed_many_times_is_interrupted_by_one_timer(database, monkeypatch):
+    """Who kills repeats itself, as the time limit of a statement does."""
+    begun, go_on = threading.Event(), threading.Event()
+    interrupts = []
+
+    def slow(connection):
+        begun.set()
+        assert go_on.wait(30)
+
+    job = database.job(slow)
+    writing = asyncio.create_task(database.submit(job))
+    assert await asyncio.to_thread(begun.wait, 30)
+    monkeypatch.setattr(database._writer.worker, "interrupt", lambda: interrupts.append(1))
+    for _ in range(100):
+        database.kill(job, BackendError("over", 1317, "70100"))
+    go_on.set()
+    await writing
+    assert len(interrupts) < 50, "now and every 50 ms, not for each call"
 
 
 async def test_a_wait_that_is_too_long_ends_in_1205(database):
