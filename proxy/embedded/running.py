@@ -6,7 +6,7 @@ joins the shared commit. Inside one, both use the transaction's own connection o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from engine.errors import BackendError
 from proxy.embedded.binding import bind
 from proxy.embedded.changes import Report, RowPlan, Runner, atomically
 from proxy.embedded.definitions import Defined, Definer
-from proxy.embedded.results import OkResult, Row, RowsResult, row_decoder
+from proxy.embedded.results import ClosingRows, OkResult, Row, RowsResult, row_decoder
 from proxy.embedded.shared import read_tables
 from proxy.embedded.state import State
 from proxy.embedded.streams import Stream
@@ -71,7 +71,8 @@ class Runs:
             state.diagnostics.last_insert_id = context.last_insert_id
         await self._count_found(plan, values, stream)
         columns = tuple(column.meta for column in plan.columns)
-        return RowsResult(columns, self._read(stream, plan, limit), state.diagnostics.warning_count)
+        rows = ClosingRows(self._read(stream, plan, limit), stream.close)
+        return RowsResult(columns, rows, state.diagnostics.warning_count, stream.kill)
 
     async def change(self, rows: Sequence[RowPlan] | None, plan: Modify | None, values: Sequence[Any]) -> OkResult:
         """An INSERT of these rows, or an UPDATE or DELETE."""
@@ -167,7 +168,7 @@ class Runs:
         elif stream.finished:
             diagnostics.found_rows = stream.total
 
-    async def _read(self, stream: Stream, plan: Query, limit: int | None) -> AsyncIterator[list[Row]]:
+    async def _read(self, stream: Stream, plan: Query, limit: int | None) -> AsyncGenerator[list[Row], None]:
         batches = stream.batches()
         sent = 0
         try:
@@ -180,7 +181,7 @@ class Runs:
             if plan.count_rows is None:
                 self.state.diagnostics.found_rows = sent
         finally:
-            await batches.aclose()  # type: ignore[attr-defined]
+            await batches.aclose()
             if self.stream is stream:
                 self.stream = None
 

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from engine.errors import LockWaitTimeout
+from engine.errors import BackendError, LockWaitTimeout
 
 IN_TRANSACTION, AUTOCOMMIT = 1, 2
+NUMBERS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c"
 
 
 @pytest.fixture
@@ -448,13 +449,51 @@ async def test_a_long_result_outlives_other_statements_of_its_transaction(client
 
 async def test_a_result_given_up_gives_its_connection_back(database, client, table):
     for _ in range(30):
-        result = await client.result(
-            "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c"
-        )
+        result = await client.result(NUMBERS)
         await anext(result.batches)
         await result.batches.aclose()
     assert len(database._busy) == 0
     assert len(database._idle) <= 16
+
+
+async def test_a_result_nobody_read_gives_its_connection_back(database, client, table):
+    """As a cursor does that is closed before its first row is fetched."""
+    for _ in range(3):
+        result = await client.result(NUMBERS)
+        await result.close()
+    assert len(database._busy) == 0
+
+
+async def test_the_time_of_an_unread_result_ends_nothing_else(client, table):
+    await client("SET max_execution_time = 3600000")
+    unread = await client.result(NUMBERS)
+    await client("SET max_execution_time = 0")
+    limit = unread.batches.limit
+    timer = limit._timer
+    later = asyncio.create_task(client.value("SELECT SLEEP(1)"))
+    await until(lambda: client.session._runs.context.wake is not None)
+    limit._fire()
+    assert await later == 0, "it was another statement's time"
+    assert limit._timer is timer, "nothing repeats"
+    with pytest.raises(BackendError) as over:
+        await anext(unread.batches)
+    assert over.value.errno == 3024
+    await unread.close()
+
+
+async def test_closing_an_unread_result_ends_its_time(client, table):
+    await client("SET max_execution_time = 3600000")
+    result = await client.result(NUMBERS)
+    await result.close()
+    assert result.batches.limit._timer.cancelled()
+
+
+async def test_the_time_of_a_result_ends_the_wait_for_its_rows(client, table):
+    """Some rows are found, and one more is never found."""
+    await client("SET max_execution_time = 1000")
+    endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c WHERE n <= 1000"
+    assert await asyncio.wait_for(client.errno(endless), 30) == 3024
+    assert await client.value("SELECT 1") == 1
 
 
 async def test_a_change_gets_its_turn_where_definitions_follow_each_other(client, connect, table):
