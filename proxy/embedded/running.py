@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from engine.backend.sqlite_connection import SqliteConnection, SqliteWorker
 from engine.backend.sqlite_gate import Job
-from engine.errors import BackendError
+from engine.errors import BackendError, LockWaitTimeout
 from proxy.embedded.binding import bind
 from proxy.embedded.changes import Report, RowPlan, Runner, atomically
 from proxy.embedded.definitions import Defined, Definer
@@ -26,6 +26,8 @@ from rewriter.sqlite.runtime.context import CallContext
 from rewriter.sqlite.schema import Schema, Table
 
 T = TypeVar("T")
+
+_BATCH_WAIT = 1.0  # seconds that NOWAIT waits for autocommit writes, which are no locks and soon over
 
 
 class StalePlan(Exception):
@@ -145,11 +147,17 @@ class Runs:
     async def _lock_rows(self, lock: RowLock) -> None:
         """FOR UPDATE and its kin: in a transaction all of them take the writer. Outside, nothing would stay locked."""
         transaction = self.state.transaction
-        if lock.seconds == 0 and self.state.database.gate.taken and not transaction.holds_writer:
-            text = "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."
-            raise BackendError(text, 3572, "HY000")
+        if lock.seconds != 0 or transaction.holds_writer:
+            if transaction.active:
+                await transaction.begin_write(lock.seconds)
+            return
+        if self.state.database.gate.taken:
+            raise _not_locked()
         if transaction.active:
-            await transaction.begin_write(lock.seconds)
+            try:
+                await transaction.begin_write(_BATCH_WAIT)
+            except LockWaitTimeout:
+                raise _not_locked() from None
 
     async def _count_found(self, plan: Query, values: Sequence[Any], stream: Stream) -> None:
         diagnostics = self.state.diagnostics
@@ -298,6 +306,11 @@ class Runs:
             return defined
 
         return await state.database.run(worker, work)
+
+
+def _not_locked() -> BackendError:
+    text = "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."
+    return BackendError(text, 3572, "HY000")
 
 
 def _binds(plan: Insert) -> list[Bind]:

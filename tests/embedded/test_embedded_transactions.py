@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -298,6 +299,31 @@ async def test_nowait_fails_at_once_also_outside_a_transaction(client, connect, 
     await client("LOCK TABLES t WRITE")
     assert await client.rows("SELECT n FROM t FOR UPDATE NOWAIT") == [(12,)]
     assert await other.errno("SELECT n FROM t FOR UPDATE NOWAIT") == 3572
+
+
+async def test_nowait_waits_for_the_end_of_an_autocommit_write(database, client, table, monkeypatch):
+    """Such a write is no lock; 3572, not 1205, where it takes longer than one should."""
+    begun, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(connection):
+        loop.call_soon_threadsafe(begun.set)
+        assert go_on.wait(60)
+        connection.execute("INSERT INTO t (n) VALUES (1)").close()
+
+    writing = asyncio.create_task(database.write(slow))
+    await asyncio.wait_for(begun.wait(), 30)
+    await client("BEGIN")
+    assert await client.errno("SELECT n FROM t FOR UPDATE NOWAIT") == 3572
+    assert await client.errno("SELECT n FROM t FOR UPDATE WAIT 0") == 3572
+    monkeypatch.setattr("proxy.embedded.running._BATCH_WAIT", 60.0)
+    reading = asyncio.create_task(client.rows("SELECT n FROM t FOR UPDATE NOWAIT"))
+    await until(lambda: waits_for_gate(client) or reading.done())
+    go_on.set()
+    await writing
+    assert await reading == [(1,)]
+    assert client.session._state.transaction.holds_writer
+    await client("COMMIT")
 
 
 async def test_skip_locked_waits_for_the_one_lock_that_there_is(client, connect, table):
