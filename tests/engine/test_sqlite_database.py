@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from engine.backend import sqlite_switch
 from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_connection import SqlFunctions
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -292,3 +294,38 @@ async def test_what_was_answered_survives_a_kill(tmp_path):
     kept = set(await numbers(database))
     await database.close()
     assert set(answered) <= kept
+
+
+@pytest.fixture
+def through_ctypes(monkeypatch):
+    """As on Python 3.11, on any."""
+    like = SimpleNamespace(version_info=(3, 11), implementation=sys.implementation, platform="linux")
+    monkeypatch.setattr(sqlite_switch, "sys", like)
+    raw = sqlite3.connect(":memory:", isolation_level=None)
+    raw.execute("PRAGMA foreign_keys = ON").close()
+    yield raw
+    raw.close()
+
+
+def test_a_library_that_is_not_found_leaves_foreign_keys_as_they_are(through_ctypes, monkeypatch):
+    for module, library in (
+        (SimpleNamespace(__file__="/no/such/library.so"), sqlite_switch.ctypes.CDLL),
+        (SimpleNamespace(), lambda name: object()),
+    ):
+        monkeypatch.setattr(sqlite_switch, "_sqlite3", module)
+        monkeypatch.setattr(sqlite_switch.ctypes, "CDLL", library)
+        assert not sqlite_switch.switch_foreign_keys(through_ctypes, False)
+        assert sqlite_switch.switch_foreign_keys(through_ctypes, True)
+
+
+def test_a_module_that_is_built_in_has_its_library_in_the_process(through_ctypes, monkeypatch):
+    asked = []
+
+    def library(name):
+        asked.append(name)
+        raise OSError("not here")
+
+    monkeypatch.setattr(sqlite_switch, "_sqlite3", SimpleNamespace())
+    monkeypatch.setattr(sqlite_switch.ctypes, "CDLL", library)
+    assert not sqlite_switch.switch_foreign_keys(through_ctypes, False)
+    assert asked == [None]
