@@ -79,7 +79,8 @@ async def serve(
     ready: Callable[[Serving], None] | None = None,
     ending: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `Serving.stop`; without a `place`, alone. `ending` is called when the end begins.
+    """Serve until SIGTERM, SIGINT, `Serving.stop` or the end of the supervisor; without a `place`, alone. `ending` is
+    called when the end begins.
 
     Raises:
         EngineError: the backend cannot be opened.
@@ -114,7 +115,7 @@ async def serve(
         )
         await engine.open()
         try:
-            await _accept(config, place, engine, gateway, directory, peers, stopping, ready)
+            await _accept(config, place, engine, gateway, directory, peers, stopping, stop, ready)
         finally:
             await engine.close(grace_seconds=0)
             await peers.close()
@@ -145,9 +146,10 @@ async def _accept(
     directory: ProxyDirectory | None,
     peers: Peers,
     stopping: asyncio.Event,
+    stop: Callable[[], None],
     ready: Callable[[Serving], None] | None,
 ) -> None:
-    """Clients, until `stopping`; then their orderly end."""
+    """Clients, until `stopping`, which `stop` sets; then their orderly end."""
     limits = config.limits
     admission = Admission(
         AdmissionLimits(
@@ -162,7 +164,7 @@ async def _accept(
         asyncio.get_running_loop().time,
         peers.login,
     )
-    await peers.join(place, engine, admission, stopping)
+    await peers.join(place, engine, admission, stop)
     if directory is not None:
         await peers.find_others(directory, await asyncio.to_thread(_mesh_place, config, place))
     server = GateServer(
@@ -181,7 +183,7 @@ async def _accept(
     async with _admin(place, engine, peers, stopping):
         peers.ready()
         if ready is not None:
-            ready(Serving(address_of(place.sockets, config), engine, peers.registry, stopping.set))
+            ready(Serving(address_of(place.sockets, config), engine, peers.registry, stop))
         await stopping.wait()
         log.info("stopping", extra={"connections": len(peers.registry)})
         await _end(config, place, engine, server)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from mysql_mimic.types import Commands
@@ -41,8 +41,7 @@ AnswerError = (EngineError, RewriteError, ProxyError)
 class _Rows:
     """An open result behind a cursor: rows fetched from the database but not yet asked for."""
 
-    columns: tuple[ColumnMeta, ...]
-    batches: AsyncIterator[list[Values]]
+    result: RowsResult
     waiting: deque[Values] = field(default_factory=deque)
     ended: bool = False
 
@@ -50,15 +49,10 @@ class _Rows:
         """Up to `count` rows; fewer only at the end, which is known only by looking one row further."""
         while len(self.waiting) <= count and not self.ended:
             try:
-                self.waiting.extend(await anext(self.batches))
+                self.waiting.extend(await anext(self.result.batches))
             except StopAsyncIteration:
                 self.ended = True
         return [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
-
-    async def close(self) -> None:
-        closer = getattr(self.batches, "aclose", None)
-        if closer is not None:
-            await closer()
 
 
 @dataclass(slots=True)
@@ -237,18 +231,21 @@ class EmbeddedUpstream:
             return wire.text_row([wire.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)])
 
         self._header(columns)
-        async for batch in result.batches:
-            portion: list[bytes] = []
-            size = 0
-            for row in batch:
-                portion.append(encode(row))
-                size += len(portion[-1])
-                if size >= FLUSH_BYTES:  # a batch of large rows is not encoded ahead of what the client takes
-                    self._writer.rows(portion)
-                    await self._writer.flush()
-                    portion, size = [], 0
-            self._writer.rows(portion)
-            await self._writer.flush()
+        try:
+            async for batch in result.batches:
+                portion: list[bytes] = []
+                size = 0
+                for row in batch:
+                    portion.append(encode(row))
+                    size += len(portion[-1])
+                    if size >= FLUSH_BYTES:  # a batch of large rows is not encoded ahead of what the client takes
+                        self._writer.rows(portion)
+                        await self._writer.flush()
+                        portion, size = [], 0
+                self._writer.rows(portion)
+                await self._writer.flush()
+        finally:
+            await result.close()  # also where the client is gone in the middle
         self._writer.status = self.session.status
         await self._writer.end_of_rows(warnings=result.warnings)
 
@@ -357,7 +354,7 @@ class EmbeddedUpstream:
                 await self._write_ok(result)
             return Outcome(status=self.status, affected_rows=result.affected_rows)
         if request.cursor:
-            statement.cursor = _Rows(result.columns, result.batches)
+            statement.cursor = _Rows(result)
             self._header(result.columns, flags=CURSOR_EXISTS)
             await self._writer.flush()
         else:
@@ -372,7 +369,7 @@ class EmbeddedUpstream:
         cursor = statement.cursor
         rows = await cursor.take(count)
         codec = self.session.text.writes
-        self._writer.rows([wire.binary_row_from_values(row, cursor.columns, codec) for row in rows])
+        self._writer.rows([wire.binary_row_from_values(row, cursor.result.columns, codec) for row in rows])
         last = cursor.ended and not cursor.waiting
         await self._writer.end_of_rows(flags=LAST_ROW_SENT if last else CURSOR_EXISTS)
         if last:
@@ -414,7 +411,7 @@ class EmbeddedUpstream:
     async def _close_cursor(self, statement: _Statement) -> None:
         cursor, statement.cursor = statement.cursor, None
         if cursor is not None:
-            await cursor.close()
+            await cursor.result.close()
 
     async def _close_statements(self) -> None:
         for statement in self._statements.values():

@@ -57,15 +57,15 @@ class Peers:
         self._engine: Engine | None = None
         self._worker = 0
 
-    async def join(self, place: Place, engine: Engine, admission: Admission, stop: asyncio.Event) -> None:
-        """Take our place beside the other workers. `stop` is set when the supervisor is gone."""
+    async def join(self, place: Place, engine: Engine, admission: Admission, stop: Callable[[], None]) -> None:
+        """Take our place beside the other workers. `stop` is called when the supervisor is gone."""
         self._engine, self._worker = engine, place.worker
         if place.line is None:
             return
 
         def closed() -> None:
             log.error("the supervisor is gone; stopping")
-            stop.set()
+            stop()
 
         handlers = Handlers(
             commits=engine.heard,

@@ -43,6 +43,8 @@ class SqliteDatabase:
         self.lock_wait_seconds = lock_wait_seconds
         self.shared: dict[str, Any] = {}
         """State that belongs to the database as a whole but is none of this module's business (catalog, plans)."""
+        self.at_close: list[Callable[[], None]] = []
+        """What is to be done for that state when the database closes."""
         self._lock = lock
         self._temporary = temporary
         self._functions = SqlFunctions()
@@ -150,6 +152,8 @@ class SqliteDatabase:
         if self._closed:
             return
         self._closed = True
+        for close in self.at_close:
+            close()
         await self.gate.close()
         for worker in [*self._idle, *self._busy]:
             worker.interrupt()

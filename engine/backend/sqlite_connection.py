@@ -150,7 +150,8 @@ class SqliteConnection:
             self.raw.create_function(name, arity, self._guarded(call), deterministic=deterministic)
         for name, arity, make in functions.aggregates:
             if hasattr(make, "inverse"):
-                self.raw.create_window_function(name, arity, make)
+                window: Callable[[], Any] = partial(_WindowAggregate, make, self._fault)
+                self.raw.create_window_function(name, arity, window)
             else:
                 self.raw.create_aggregate(name, arity, partial(_Aggregate, make, self._fault))
         self.installed = functions
@@ -195,18 +196,29 @@ class _Aggregate:
         self._made, self._fault = make(), fault
 
     def step(self, *args: Any) -> None:
+        self._call(self._made.step, *args)
+
+    def finalize(self) -> Any:
+        return self._call(self._made.finalize)
+
+    def _call(self, method: Callable[..., Any], *args: Any) -> Any:
         try:
-            self._made.step(*args)
+            return method(*args)
         except Exception as error:
             self._fault.append(error)
             raise
 
-    def finalize(self) -> Any:
-        try:
-            return self._made.finalize()
-        except Exception as error:
-            self._fault.append(error)
-            raise
+
+class _WindowAggregate(_Aggregate):
+    """One that rows can leave again, which a window function asks for."""
+
+    __slots__ = ()
+
+    def inverse(self, *args: Any) -> None:
+        self._call(self._made.inverse, *args)
+
+    def value(self) -> Any:
+        return self._call(self._made.value)
 
 
 def _function_error(error: Exception) -> BackendError:

@@ -8,6 +8,7 @@ it is reached through ctypes.
 from __future__ import annotations
 
 import _sqlite3
+import contextlib
 import ctypes
 import sqlite3
 import sys
@@ -26,8 +27,10 @@ def switch_foreign_keys(raw: sqlite3.Connection, on: bool) -> bool:
 
 
 def _config(raw: sqlite3.Connection, on: bool) -> None:
-    """`sqlite3_db_config` of the very library that Python's module uses."""
+    """`sqlite3_db_config` of the very library that Python's module uses; nothing is done where that has none."""
     # In CPython 3.11 the handle is the first field of the connection object, behind the object's own head.
     handle = ctypes.c_void_p.from_address(id(raw) + object.__basicsize__)
-    call = ctypes.CDLL(_sqlite3.__file__).sqlite3_db_config
-    call(handle, ctypes.c_int(ENABLE_FKEY), ctypes.c_int(on), ctypes.c_void_p(None))
+    # A module that is built in has no file: its library is in the process itself, or cannot be reached.
+    with contextlib.suppress(AttributeError, OSError):
+        call = ctypes.CDLL(getattr(_sqlite3, "__file__", None)).sqlite3_db_config
+        call(handle, ctypes.c_int(ENABLE_FKEY), ctypes.c_int(on), ctypes.c_void_p(None))

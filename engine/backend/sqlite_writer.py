@@ -47,6 +47,8 @@ class BatchWriter:
 
     def kill(self, job: Job) -> None:
         """Make the job fail with 1317 if it is running or has yet to run. To be called on the event loop."""
+        if job.killed:
+            return  # the timer that repeats the interrupt is there
         job.killed = True
         self._interrupt(job)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -45,14 +45,17 @@ def hinted_milliseconds(sql: str) -> int | None:
 
 @dataclass(eq=False, slots=True)
 class TimeLimit:
-    """The time of one statement, rows included. A context around its start; `over_rows` holds it over the rows."""
+    """The time of one statement, rows included. A context around its start; `over_rows` holds it over the rows.
+
+    `stop` ends whatever the session runs, which is this statement until its rows are read.
+    """
 
     seconds: float
     stop: Callable[[], None]
     errno: int = 0
     message: str = ""
     expired: bool = False
-    _rows: bool = False
+    _rows: _TimedRows | None = None
     _timer: asyncio.TimerHandle | None = field(default=None)
 
     @classmethod
@@ -78,7 +81,7 @@ class TimeLimit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._rows:
+        if self._rows is None:
             self.cancel()
         if self.expired and isinstance(error, SqliteInterrupted):
             raise self.error from None
@@ -91,22 +94,8 @@ class TimeLimit:
         """The result, whose rows are to come in the same time."""
         if not self.seconds or not isinstance(result, RowsResult):
             return result
-        self._rows = True
-        return replace(result, batches=self._timed(result.batches))
-
-    async def _timed(self, batches: AsyncIterator[list[Row]]) -> AsyncIterator[list[Row]]:
-        try:
-            async for batch in batches:
-                yield batch
-        except SqliteInterrupted:
-            if self.expired:
-                raise self.error from None
-            raise
-        finally:
-            self.cancel()
-            closer = getattr(batches, "aclose", None)
-            if closer is not None:
-                await closer()
+        self._rows = _TimedRows(self, result)
+        return replace(result, batches=self._rows)
 
     def cancel(self) -> None:
         if self._timer is not None:
@@ -114,5 +103,42 @@ class TimeLimit:
 
     def _fire(self) -> None:
         self.expired = True
-        self.stop()
+        if self._rows is None:
+            self.stop()
+        elif self._rows.reading:
+            self._rows.result.stop()
+        else:
+            return  # nothing of it runs: who reads on, if anybody does, finds the time over
         self._timer = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._fire)
+
+
+@dataclass(eq=False, slots=True)
+class _TimedRows:
+    """Rows that come within the limit, or end in its error. Between two reads the session may run other statements,
+    which the limit does not concern."""
+
+    limit: TimeLimit
+    result: RowsResult
+    reading: bool = False
+
+    def __aiter__(self) -> _TimedRows:
+        return self
+
+    async def __anext__(self) -> list[Row]:
+        if self.limit.expired:
+            self.result.stop()
+        self.reading = True
+        try:
+            return await anext(self.result.batches)
+        except BaseException as error:
+            self.limit.cancel()
+            if self.limit.expired and isinstance(error, SqliteInterrupted):
+                raise self.limit.error from None
+            raise
+        finally:
+            self.reading = False
+
+    async def aclose(self) -> None:
+        """Also where nothing has been read."""
+        self.limit.cancel()
+        await self.result.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -37,11 +37,40 @@ class OkResult:
 
 @dataclass(frozen=True, slots=True)
 class RowsResult:
-    """The answer of a query. `batches` yields lists of rows and must be read to its end or closed."""
+    """The answer of a query. `batches` yields lists of rows and must be read to its end or closed. `stop` makes the
+    reading of these rows, and nothing else of the session, end in 1317."""
 
     columns: tuple[ColumnMeta, ...]
     batches: AsyncIterator[list[Row]]
     warnings: int = 0
+    stop: Callable[[], None] = lambda: None
+
+    async def close(self) -> None:
+        """Give up what the rows hold, also where none has been read. May be called twice."""
+        closer = getattr(self.batches, "aclose", None)
+        if closer is not None:
+            await closer()
+
+
+@dataclass(eq=False, slots=True)
+class ClosingRows:
+    """Rows of a generator whose `end` runs at `aclose` in any case: the `finally` of one never begun does not."""
+
+    rows: AsyncGenerator[list[Row], None]
+    end: Callable[[], Awaitable[None]]
+
+    def __aiter__(self) -> ClosingRows:
+        return self
+
+    async def __anext__(self) -> list[Row]:
+        return await anext(self.rows)
+
+    async def aclose(self) -> None:
+        """Close the generator, then what it reads from."""
+        try:
+            await self.rows.aclose()
+        finally:
+            await self.end()
 
 
 @dataclass(frozen=True, slots=True)

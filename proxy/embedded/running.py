@@ -6,17 +6,17 @@ joins the shared commit. Inside one, both use the transaction's own connection o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from engine.backend.sqlite_connection import SqliteConnection, SqliteWorker
 from engine.backend.sqlite_gate import Job
-from engine.errors import BackendError
+from engine.errors import BackendError, LockWaitTimeout
 from proxy.embedded.binding import bind
 from proxy.embedded.changes import Report, RowPlan, Runner, atomically
 from proxy.embedded.definitions import Defined, Definer
-from proxy.embedded.results import OkResult, Row, RowsResult, row_decoder
+from proxy.embedded.results import ClosingRows, OkResult, Row, RowsResult, row_decoder
 from proxy.embedded.shared import read_tables
 from proxy.embedded.state import State
 from proxy.embedded.streams import Stream
@@ -26,6 +26,8 @@ from rewriter.sqlite.runtime.context import CallContext
 from rewriter.sqlite.schema import Schema, Table
 
 T = TypeVar("T")
+
+_BATCH_WAIT = 1.0  # seconds that NOWAIT waits for autocommit writes, which are no locks and soon over
 
 
 class StalePlan(Exception):
@@ -71,7 +73,8 @@ class Runs:
             state.diagnostics.last_insert_id = context.last_insert_id
         await self._count_found(plan, values, stream)
         columns = tuple(column.meta for column in plan.columns)
-        return RowsResult(columns, self._read(stream, plan, limit), state.diagnostics.warning_count)
+        rows = ClosingRows(self._read(stream, plan, limit), stream.close)
+        return RowsResult(columns, rows, state.diagnostics.warning_count, stream.kill)
 
     async def change(self, rows: Sequence[RowPlan] | None, plan: Modify | None, values: Sequence[Any]) -> OkResult:
         """An INSERT of these rows, or an UPDATE or DELETE."""
@@ -144,11 +147,17 @@ class Runs:
     async def _lock_rows(self, lock: RowLock) -> None:
         """FOR UPDATE and its kin: in a transaction all of them take the writer. Outside, nothing would stay locked."""
         transaction = self.state.transaction
-        if lock.seconds == 0 and self.state.database.gate.taken and not transaction.holds_writer:
-            text = "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."
-            raise BackendError(text, 3572, "HY000")
+        if lock.seconds != 0 or transaction.holds_writer:
+            if transaction.active:
+                await transaction.begin_write(lock.seconds)
+            return
+        if self.state.database.gate.taken:
+            raise _not_locked()
         if transaction.active:
-            await transaction.begin_write(lock.seconds)
+            try:
+                await transaction.begin_write(_BATCH_WAIT)
+            except LockWaitTimeout:
+                raise _not_locked() from None
 
     async def _count_found(self, plan: Query, values: Sequence[Any], stream: Stream) -> None:
         diagnostics = self.state.diagnostics
@@ -167,7 +176,7 @@ class Runs:
         elif stream.finished:
             diagnostics.found_rows = stream.total
 
-    async def _read(self, stream: Stream, plan: Query, limit: int | None) -> AsyncIterator[list[Row]]:
+    async def _read(self, stream: Stream, plan: Query, limit: int | None) -> AsyncGenerator[list[Row], None]:
         batches = stream.batches()
         sent = 0
         try:
@@ -180,7 +189,7 @@ class Runs:
             if plan.count_rows is None:
                 self.state.diagnostics.found_rows = sent
         finally:
-            await batches.aclose()  # type: ignore[attr-defined]
+            await batches.aclose()
             if self.stream is stream:
                 self.stream = None
 
@@ -297,6 +306,11 @@ class Runs:
             return defined
 
         return await state.database.run(worker, work)
+
+
+def _not_locked() -> BackendError:
+    text = "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."
+    return BackendError(text, 3572, "HY000")
 
 
 def _binds(plan: Insert) -> list[Bind]:

@@ -44,6 +44,7 @@ class Shared:
         if not isinstance(shared, Shared):
             database.install(FUNCTIONS, _context)
             shared = database.shared[_KEY] = cls(database)
+            database.at_close.append(shared.readers.close)
         return shared
 
     async def load(self) -> None:

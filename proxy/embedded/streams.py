@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,7 @@ class Stream:
             raise
         await self._received(rows, last)
 
-    async def batches(self) -> AsyncIterator[list[Row]]:
+    async def batches(self) -> AsyncGenerator[list[Row], None]:
         """The rows, batch by batch."""
         try:
             while True:

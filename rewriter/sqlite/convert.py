@@ -17,6 +17,7 @@ from typing import Any
 from rewriter.sqlite.errors import ValueRefused
 from rewriter.sqlite.exact import encode
 from rewriter.sqlite.numbers import float_text, full_number, numeric_prefix, round_half_away
+from rewriter.sqlite.runtime.json_values import finite, no_constant
 from rewriter.sqlite.schema import Column
 from rewriter.sqlite.temporal import (
     date_text,
@@ -244,14 +245,10 @@ def _store_year(target: StoreAs, value: Any) -> int:
 def _store_json(target: StoreAs, value: Any) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else plain_text(value)
     try:
-        json.loads(text, parse_constant=_refuse_constant)
+        json.loads(text, parse_float=finite, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise ValueRefused(3140, f"Invalid JSON text: \"{error}\" in value for column '{target.column}'") from None
     return text
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _store_bit(target: StoreAs, value: Any) -> int:

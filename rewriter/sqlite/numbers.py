@@ -9,6 +9,7 @@ from typing import Any
 _PREFIX = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _FULL = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*", re.ASCII)
+_POWER_DIGITS = 9  # of an exponent; Decimal refuses those of twenty
 
 
 def full_number(text: str) -> int | Decimal | None:
@@ -28,9 +29,15 @@ def numeric_prefix(text: str) -> int | float:
 
 
 def decimal_prefix(text: str) -> Decimal:
-    """The exact number that a text begins with, else 0."""
+    """The exact number that a text begins with, else 0. Its exponent is at most one of nine digits."""
     match = _PREFIX.match(text)
-    return Decimal(0 if match is None else match[1])
+    if match is None:
+        return Decimal(0)
+    mantissa, _, exponent = match[1].lower().partition("e")
+    power = exponent.lstrip("+-0") or "0"
+    if len(power) > _POWER_DIGITS:
+        power = "9" * _POWER_DIGITS
+    return Decimal(f"{mantissa}e{'-' * exponent.startswith('-')}{power}")
 
 
 def is_number(text: str) -> bool:

@@ -29,7 +29,7 @@ def order(one: Any, other: Any) -> int:
 
 
 def value(random: Random, depth: int = 2) -> Any:
-    """A JSON value without objects, whose order is nobody's promise."""
+    """A JSON value without objects, whose order is not defined."""
     return random.choice(
         (
             lambda: None,
@@ -113,3 +113,28 @@ async def test_json_groups_by_value(client):
 async def test_what_json_is_not_compared_with_is_refused(client):
     assert await client.errno("SELECT JSON_EXTRACT('1', '$') = DATE '2026-01-01'") == 1235
     assert await client.errno("SELECT JSON_EXTRACT('1', '$') UNION SELECT JSON_EXTRACT('2', '$') ORDER BY 1") == 1235
+
+
+async def test_a_number_too_big_for_a_double_is_no_json(client):
+    """Python reads such a number as infinity, and writes that as a word that is not JSON."""
+    reason = "Number too big to be stored in double."
+    for document in ("1e999", "[-1e999]", '{"a": [1e400]}', f"[1e999{', 1' * 100_000}]"):
+        number, text = await client.error("SELECT CAST(? AS JSON)", document)
+        assert (number, reason in text) == (3141, True)
+        assert await client.value("SELECT JSON_VALID(?)", document) == 0
+    assert await client.errno("SELECT CAST('1e999' AS JSON) > 1") == 3141
+    assert await client.errno("SELECT JSON_EXTRACT('[1e999]', '$[0]') > 1") == 3141
+    for word in ("Infinity", "-Infinity", "NaN"):
+        assert await client.errno("SELECT CAST(? AS JSON)", word) == 3141
+        assert await client.value("SELECT JSON_VALID(?)", word) == 0
+    await client("CREATE TABLE j (doc JSON)")
+    number, text = await client.error("INSERT INTO j VALUES ('[1e999]')")
+    assert (number, reason in text) == (3140, True)
+    assert await client.errno("SELECT JSON_ARRAY('1e999' + 0)") == 1690
+    assert await client.value("SELECT CAST('1e308' AS JSON) > 1") == 1
+
+
+async def test_json_beside_an_infinite_number(client):
+    largest = "CAST('1.7e308' AS JSON)"
+    asked = f"SELECT {largest} < '1e999' + 0, {largest} > '-1e999' + 0, CAST('-1.7e308' AS JSON) > '-1e999' + 0"
+    assert await client.rows(asked) == [(1, 1, 1)]

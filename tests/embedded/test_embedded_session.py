@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from engine.errors import BackendUnavailable
 from engine.model import ColumnMeta
 
 QUEUE = """CREATE TABLE `main`.`q` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50,
@@ -562,3 +563,18 @@ async def test_zero_has_no_sign_and_enum_beside_null_sorts_by_its_members(client
     union = "SELECT e FROM z UNION SELECT NULL"
     assert await client.rows(f"SELECT * FROM ({union}) u ORDER BY e DESC") == [("blue",), ("red",), (None,)]
     assert (await client.error(f"{union} ORDER BY e"))[0] == 1235
+
+
+async def test_threads_that_read_long_statements_end_with_the_database(client, database):
+    readers = client.session._state.shared.readers
+    assert await client.value(f"SELECT LENGTH('{'x' * 100_000}')") == 100_000
+    assert await client.value(f"SELECT LENGTH('{'x' * 100_000}')") == 100_000
+    threads = list(readers._threads)
+    assert len(threads) == 2
+    await client.session.close()
+    await database.close()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 30)
+    assert not any(thread.is_alive() for thread in threads)
+    with pytest.raises(BackendUnavailable):
+        await readers.run(int)

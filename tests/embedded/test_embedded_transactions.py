@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from engine.errors import LockWaitTimeout
+from engine.errors import BackendError, LockWaitTimeout
 
 IN_TRANSACTION, AUTOCOMMIT = 1, 2
+NUMBERS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c"
 
 
 @pytest.fixture
@@ -299,6 +301,31 @@ async def test_nowait_fails_at_once_also_outside_a_transaction(client, connect, 
     assert await other.errno("SELECT n FROM t FOR UPDATE NOWAIT") == 3572
 
 
+async def test_nowait_waits_for_the_end_of_an_autocommit_write(database, client, table, monkeypatch):
+    """Such a write is no lock; 3572, not 1205, where it takes longer than one should."""
+    begun, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(connection):
+        loop.call_soon_threadsafe(begun.set)
+        assert go_on.wait(60)
+        connection.execute("INSERT INTO t (n) VALUES (1)").close()
+
+    writing = asyncio.create_task(database.write(slow))
+    await asyncio.wait_for(begun.wait(), 30)
+    await client("BEGIN")
+    assert await client.errno("SELECT n FROM t FOR UPDATE NOWAIT") == 3572
+    assert await client.errno("SELECT n FROM t FOR UPDATE WAIT 0") == 3572
+    monkeypatch.setattr("proxy.embedded.running._BATCH_WAIT", 60.0)
+    reading = asyncio.create_task(client.rows("SELECT n FROM t FOR UPDATE NOWAIT"))
+    await until(lambda: waits_for_gate(client) or reading.done())
+    go_on.set()
+    await writing
+    assert await reading == [(1,)]
+    assert client.session._state.transaction.holds_writer
+    await client("COMMIT")
+
+
 async def test_skip_locked_waits_for_the_one_lock_that_there_is(client, connect, table):
     """See docs/embedded.md: the writer is one lock on all rows, so there are none that could be skipped."""
     other = connect()
@@ -448,13 +475,51 @@ async def test_a_long_result_outlives_other_statements_of_its_transaction(client
 
 async def test_a_result_given_up_gives_its_connection_back(database, client, table):
     for _ in range(30):
-        result = await client.result(
-            "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c"
-        )
+        result = await client.result(NUMBERS)
         await anext(result.batches)
         await result.batches.aclose()
     assert len(database._busy) == 0
     assert len(database._idle) <= 16
+
+
+async def test_a_result_nobody_read_gives_its_connection_back(database, client, table):
+    """As a cursor does that is closed before its first row is fetched."""
+    for _ in range(3):
+        result = await client.result(NUMBERS)
+        await result.close()
+    assert len(database._busy) == 0
+
+
+async def test_the_time_of_an_unread_result_ends_nothing_else(client, table):
+    await client("SET max_execution_time = 3600000")
+    unread = await client.result(NUMBERS)
+    await client("SET max_execution_time = 0")
+    limit = unread.batches.limit
+    timer = limit._timer
+    later = asyncio.create_task(client.value("SELECT SLEEP(1)"))
+    await until(lambda: client.session._runs.context.wake is not None)
+    limit._fire()
+    assert await later == 0, "it was another statement's time"
+    assert limit._timer is timer, "nothing repeats"
+    with pytest.raises(BackendError) as over:
+        await anext(unread.batches)
+    assert over.value.errno == 3024
+    await unread.close()
+
+
+async def test_closing_an_unread_result_ends_its_time(client, table):
+    await client("SET max_execution_time = 3600000")
+    result = await client.result(NUMBERS)
+    await result.close()
+    assert result.batches.limit._timer.cancelled()
+
+
+async def test_the_time_of_a_result_ends_the_wait_for_its_rows(client, table):
+    """Some rows are found, and one more is never found."""
+    await client("SET max_execution_time = 1000")
+    endless = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c WHERE n <= 1000"
+    assert await asyncio.wait_for(client.errno(endless), 30) == 3024
+    assert await client.value("SELECT 1") == 1
 
 
 async def test_a_change_gets_its_turn_where_definitions_follow_each_other(client, connect, table):

@@ -38,3 +38,21 @@ async def test_a_frame_with_its_own_row_has_every_digit(wide):
     asked = "SELECT SUM(n) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM w ORDER BY id"
     first = Decimal("12345678901234567890.5000")
     assert await wide.rows(asked) == [(first,), (first + Decimal("0.2500"),), (Decimal("0.2500"),)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "SUM(n)",
+        "AVG(n)",
+        "SUM(n) OVER ()",
+        "SUM(n) OVER (ORDER BY id)",
+        "SUM(n) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)",
+        "AVG(n) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+    ],
+)
+async def test_a_sum_too_large_says_so(client, call):
+    await client("CREATE TABLE large (id INT PRIMARY KEY, n DECIMAL(65,0))")
+    await client(f"INSERT INTO large VALUES (1, {'9' * 65}), (2, {'9' * 65}), (3, 1)")
+    assert await client.error(f"SELECT {call} FROM large") == (1690, "DECIMAL value is out of range")
+    assert await client.value("SELECT SUM(n) FROM large WHERE id = 1") == Decimal("9" * 65)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from engine.backend import sqlite_switch
 from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_connection import SqlFunctions
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -130,6 +133,26 @@ async def test_one_that_takes_the_transaction_with_it_is_run_around(database):
     assert results[1].errno == 1317
     assert len(runs) == 2
     assert await numbers(database) == [1, 3]
+
+
+async def test_a_write_killed_many_times_is_interrupted_by_one_timer(database, monkeypatch):
+    """Who kills repeats itself, as the time limit of a statement does."""
+    begun, go_on = threading.Event(), threading.Event()
+    interrupts = []
+
+    def slow(connection):
+        begun.set()
+        assert go_on.wait(30)
+
+    job = database.job(slow)
+    writing = asyncio.create_task(database.submit(job))
+    assert await asyncio.to_thread(begun.wait, 30)
+    monkeypatch.setattr(database._writer.worker, "interrupt", lambda: interrupts.append(1))
+    for _ in range(100):
+        database.kill(job, BackendError("over", 1317, "70100"))
+    go_on.set()
+    await writing
+    assert len(interrupts) < 50, "now and every 50 ms, not for each call"
 
 
 async def test_a_wait_that_is_too_long_ends_in_1205(database):
@@ -271,3 +294,38 @@ async def test_what_was_answered_survives_a_kill(tmp_path):
     kept = set(await numbers(database))
     await database.close()
     assert set(answered) <= kept
+
+
+@pytest.fixture
+def through_ctypes(monkeypatch):
+    """As on Python 3.11, on any."""
+    like = SimpleNamespace(version_info=(3, 11), implementation=sys.implementation, platform="linux")
+    monkeypatch.setattr(sqlite_switch, "sys", like)
+    raw = sqlite3.connect(":memory:", isolation_level=None)
+    raw.execute("PRAGMA foreign_keys = ON").close()
+    yield raw
+    raw.close()
+
+
+def test_a_library_that_is_not_found_leaves_foreign_keys_as_they_are(through_ctypes, monkeypatch):
+    for module, library in (
+        (SimpleNamespace(__file__="/no/such/library.so"), sqlite_switch.ctypes.CDLL),
+        (SimpleNamespace(), lambda name: object()),
+    ):
+        monkeypatch.setattr(sqlite_switch, "_sqlite3", module)
+        monkeypatch.setattr(sqlite_switch.ctypes, "CDLL", library)
+        assert not sqlite_switch.switch_foreign_keys(through_ctypes, False)
+        assert sqlite_switch.switch_foreign_keys(through_ctypes, True)
+
+
+def test_a_module_that_is_built_in_has_its_library_in_the_process(through_ctypes, monkeypatch):
+    asked = []
+
+    def library(name):
+        asked.append(name)
+        raise OSError("not here")
+
+    monkeypatch.setattr(sqlite_switch, "_sqlite3", SimpleNamespace())
+    monkeypatch.setattr(sqlite_switch.ctypes, "CDLL", library)
+    assert not sqlite_switch.switch_foreign_keys(through_ctypes, False)
+    assert asked == [None]

@@ -195,7 +195,7 @@ class World:
         with patch.object(
             app, "GateServer", lambda *args, **options: made.append(GateServer(*args, **options)) or made[0]
         ):
-            accepting = app._accept(config, place, self.engine, gateway, None, peers, stopping, None)
+            accepting = app._accept(config, place, self.engine, gateway, None, peers, stopping, stopping.set, None)
             serving = self.loop.create_task(accepting)
             while not made:
                 await asyncio.sleep(0)

@@ -27,6 +27,7 @@ Operand = int | float | str
 _WIDE = Context(prec=200)  # two numbers of 65 digits multiplied, and room
 _WORD = 9  # digits that MySQL keeps in a word; a quotient ends with a whole one
 _LARGEST = Decimal(10) ** 65 - 1
+_BEYOND = 90  # digits before the point, or zeros behind it, at which a text is no longer told from larger, or from 0
 _INT64 = 1 << 63
 _MODES = {
     "round": ROUND_HALF_UP,
@@ -97,8 +98,8 @@ def rounded(context: CallContext, value: Operand, how: str, places: int) -> str:
     """ROUND, TRUNCATE, FLOOR and CEIL."""
     try:
         number = number_of(value).quantize(Decimal(1).scaleb(-places), _MODES[how], _WIDE)
-    except InvalidOperation:
-        return encode(number_of(value))
+    except InvalidOperation:  # more digits than there is room for: of decimals, or of a number that is refused
+        return _result(number_of(value))
     return _result(number)
 
 
@@ -109,9 +110,11 @@ def whole(context: CallContext, value: Operand, how: str) -> int:
 
 def cast(context: CallContext, value: Operand, size: int, scale: int) -> str:
     """CAST(value AS DECIMAL(size, scale)): a value too large becomes the largest there is."""
-    number = number_of(value).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE)
-    limit = _WIDE.scaleb(Decimal(10) ** size - 1, -scale)
-    return encode(max(limit.copy_negate(), min(limit, number)))
+    number = number_of(value)
+    limit = _WIDE.scaleb(Decimal("9" * size), -scale)
+    if number.copy_abs() >= limit:  # first of all: infinity cannot be rounded, nor what has more digits than room
+        return encode(limit.copy_sign(number))
+    return encode(number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE))
 
 
 def scaled(context: CallContext, total: int, scale: int) -> str:
@@ -125,8 +128,13 @@ def average(context: CallContext, total: Operand, scale: int, count: int, decima
 
 
 def from_text(context: CallContext, text: str) -> str:
-    """Text as the DECIMAL that it begins with."""
-    return encode(decimal_prefix(text))
+    """Text as the DECIMAL that it begins with; one far beyond any DECIMAL as one that is beyond them, too."""
+    number = decimal_prefix(text)
+    if not number or number.adjusted() < -_BEYOND:
+        return encode(Decimal())
+    if number.adjusted() >= _BEYOND:
+        return encode(Decimal(1).scaleb(_BEYOND).copy_sign(number))
+    return encode(number)
 
 
 def floating(context: CallContext, value: Operand) -> float:
@@ -147,17 +155,20 @@ def _result(number: Decimal) -> str:
 
 def signed(context: CallContext, value: Operand, how: str) -> int:
     """CAST(number AS SIGNED): rounded; the nearest number of 64 bits where there is none."""
-    return max(-_INT64, min(_INT64 - 1, _rounded(value, how)))
+    return _rounded(value, how, -_INT64, _INT64 - 1)
 
 
 def unsigned(context: CallContext, value: Operand, how: str) -> int:
     """CAST(number AS UNSIGNED): the same between 0 and 2^64 - 1, as 64 bits."""
-    bits = max(0, min(2 * _INT64 - 1, _rounded(value, how)))
+    bits = _rounded(value, how, 0, 2 * _INT64 - 1)
     return bits if bits < _INT64 else bits - 2 * _INT64
 
 
-def _rounded(value: Operand, how: str) -> int:
-    return int(number_of(value).to_integral_value(_MODES[how]))
+def _rounded(value: Operand, how: str, least: int, most: int) -> int:
+    number = number_of(value)
+    if least < number < most:
+        return int(number.to_integral_value(_MODES[how]))
+    return least if number <= least else most
 
 
 def _int64(number: Decimal) -> int:

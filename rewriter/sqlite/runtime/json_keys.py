@@ -1,7 +1,8 @@
 """JSON values as bytes that sort as MySQL compares JSON, so that SQLite compares, sorts and groups them without help.
 
 By type first: NULL, numbers, strings, objects, arrays, booleans. Numbers by value, strings by their characters' codes,
-arrays element by element. Two objects are equal if they have the same members; which one is less is nobody's promise.
+arrays element by element. Two objects are equal if they have the same members; which of two objects is less
+is not defined.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Any
 
 from rewriter.sqlite.exact import decode
 from rewriter.sqlite.runtime.context import CallContext
-from rewriter.sqlite.runtime.json_values import loads, parsed
+from rewriter.sqlite.runtime.json_values import loads
 
 _NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BOOLEAN = (bytes((code,)) for code in range(1, 7))
 _END = b"\0"  # less than any type
 _BIAS = 50_000  # makes every exponent a number of five digits
+_INFINITE = 99_999  # more than any exponent; no document has such a number, but a DOUBLE beside one may
 _COMPLEMENT = bytes.maketrans(b"0123456789", b"9876543210")
 
 
@@ -65,7 +67,8 @@ def _number(number: Decimal) -> bytes:
     if not number:
         return _NUMBER + b"1" + _END
     digits = "".join(map(str, number.as_tuple().digits)).lstrip("0").rstrip("0")
-    body = f"{number.adjusted() + _BIAS:05}{digits}".encode()
+    exponent = _INFINITE if number.is_infinite() else number.adjusted() + _BIAS
+    body = f"{exponent:05}{digits}".encode()
     if number < 0:
         return _NUMBER + b"0" + body.translate(_COMPLEMENT) + b"~" + _END
     return _NUMBER + b"2" + body + _END
@@ -82,7 +85,7 @@ class _Extreme:
     def step(self, document: Any) -> None:
         if document is None:
             return
-        key = _key(parsed(document))
+        key = _key(loads(document))
         if self.best is None or (key < self.best[0] if self.sign < 0 else key > self.best[0]):
             self.best = key, document
 

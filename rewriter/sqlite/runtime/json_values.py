@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from json import decoder, scanner
+from math import isinf
 from typing import Any, cast
 
 from rewriter.sqlite.errors import SqlError, unsupported
@@ -23,20 +24,38 @@ def parsed(text: str) -> Any:
     """The document. A large one is read by Python's own reader, which lets other threads run meanwhile, where the one
     in C would hold the interpreter for all of it. Raises ValueError, RecursionError."""
     if len(text) <= _AT_ONCE:
-        return json.loads(text)
+        return _WHOLE.decode(text)
     if len(text) > DOCUMENT_MAX:
         raise unsupported(f"a JSON document of more than {DOCUMENT_MAX} characters", "keep it in a LONGTEXT column")
     return _PIECEWISE.decode(text)
 
 
+class NumberTooBig(ValueError):
+    """A JSON number that no DOUBLE is."""
+
+
+def finite(number: str) -> float:
+    """A number with a point or an exponent; MySQL refuses what it would have to keep as infinity."""
+    value = float(number)
+    if isinf(value):
+        raise NumberTooBig("Number too big to be stored in double.")
+    return value
+
+
+def no_constant(name: str) -> None:
+    """NaN and Infinity, which Python takes and JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
+
 def _piecewise_decoder() -> json.JSONDecoder:
     """As the standard library's own, which takes its readers in C where there are any."""
-    made: Any = json.JSONDecoder()
+    made: Any = json.JSONDecoder(parse_float=finite, parse_constant=no_constant)
     made.parse_object, made.parse_array = getattr(decoder, "JSONObject"), getattr(decoder, "JSONArray")  # noqa: B009
     made.scan_once = getattr(scanner, "py_make_scanner")(made)  # noqa: B009
     return cast(json.JSONDecoder, made)
 
 
+_WHOLE = json.JSONDecoder(parse_float=finite, parse_constant=no_constant)
 _PIECEWISE = _piecewise_decoder()
 
 
@@ -44,8 +63,9 @@ def loads(text: Any, argument: int = 1, function: str = "json") -> Any:
     """The document, or error 3141."""
     try:
         return parsed(text if isinstance(text, str) else _as_text(text))
-    except (ValueError, RecursionError):
-        message = f'Invalid JSON text in argument {argument} to function {function}: "Invalid value." at position 0.'
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, NumberTooBig) else "Invalid value."
+        message = f'Invalid JSON text in argument {argument} to function {function}: "{reason}" at position 0.'
         raise SqlError(3141, message) from None
 
 
@@ -141,7 +161,7 @@ def json_extract(context: CallContext, document: str, *paths: str) -> str | None
 
 def json_scalar(context: CallContext, document: str) -> Any:
     """The SQL value that a JSON scalar is compared as."""
-    value = parsed(document)
+    value = loads(document)
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, (dict, list)):
@@ -173,6 +193,8 @@ def json_quote_value(context: CallContext, value: Any) -> str:
 
 def json_double(context: CallContext, value: float) -> str:
     """A floating-point number in JSON: it is one there, too."""
+    if isinf(value):
+        raise SqlError(1690, "DOUBLE value is out of range")
     return json.dumps(float(value))
 
 
@@ -186,7 +208,7 @@ def to_json(context: CallContext, text: str) -> str:
 
 
 def json_array(context: CallContext, *items: str) -> str:
-    return dumps([parsed(item) for item in items])
+    return dumps([loads(item, number, "json_array") for number, item in enumerate(items, 1)])
 
 
 def json_object(context: CallContext, *items: str | None) -> str:
@@ -194,7 +216,7 @@ def json_object(context: CallContext, *items: str | None) -> str:
     for key, value in zip(items[::2], items[1::2], strict=True):
         if key is None:
             raise SqlError(3158, "JSON documents may not contain NULL member names.")
-        pairs[key] = parsed(value) if value is not None else None
+        pairs[key] = loads(value, 1, "json_object") if value is not None else None
     return dumps(pairs)
 
 
@@ -213,7 +235,7 @@ def json_replace(context: CallContext, document: str, *changes: str) -> str:
 def _edited(document: str, changes: tuple[str, ...], *, replace: bool, insert: bool) -> str:
     root = {"": loads(document, 1, "json_set")}
     for path, value in zip(changes[::2], changes[1::2], strict=True):
-        _edit(root, [".", *steps(path)], parsed(value), replace, insert)
+        _edit(root, [".", *steps(path)], loads(value, 1, "json_set"), replace, insert)
     return dumps(root[""])
 
 
@@ -350,7 +372,11 @@ def json_array_append(context: CallContext, document: str, *changes: str) -> str
         parents = find(root, way[:-1])
         found = _step(parents[0], way[-1]) if parents else []
         if found:
-            _put(parents[0], way[-1], [*(found[0] if isinstance(found[0], list) else [found[0]]), parsed(value)])
+            _put(
+                parents[0],
+                way[-1],
+                [*(found[0] if isinstance(found[0], list) else [found[0]]), loads(value, 1, "json_array_append")],
+            )
     return dumps(root[""])
 
 

@@ -62,9 +62,10 @@ def _quantized(value: Number, places: int, rounding: str) -> Number:
 
 def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exact: int) -> Number:
     """CAST(value AS DECIMAL(size, scale)): a value too large becomes the largest there is."""
-    number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+    number = Decimal(repr(value))
     limit = (Decimal(10) ** size - 1).scaleb(-scale)
-    number = max(-limit, min(limit, number))
+    too_large = number.copy_abs() >= limit  # infinity, too, which cannot be rounded
+    number = limit.copy_sign(number) if too_large else number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
     if abs(number.scaleb(scale)) > _EXACT:
         raise SqlError(1264, "Out of range value: the embedded backend keeps 15 digits of a DECIMAL")
     return int(number) if scale == 0 else float(number)

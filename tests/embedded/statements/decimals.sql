@@ -32,3 +32,13 @@ select x + 1 from (select sum(p) x from wide) t
 select * from wide where a * 2 > p order by id
 select id from wide order by a * -1, id
 drop table wide
+# what is larger than any DECIMAL, or than any number
+select cast('1e400' as decimal(30,2)), cast('-1e400' as decimal(30,2)), cast('1e90' as decimal(65,0))
+select cast('1e99999999999' as decimal(30,2)), cast('1e99999999999999999999' as decimal(30,2))
+select cast('1e-400' as decimal(30,2)), cast('-1e-99999999999999999999' as decimal(5,2)), cast('0e99999999999999999999' as decimal(30,2))
+select cast(1e300 as decimal(20,0)), cast(-1e300 as decimal(10,2)), cast(1e300 as decimal(40,10))
+select cast(99.995 as decimal(4,2)), cast(-99.995 as decimal(4,2)), cast(99.994 as decimal(4,2)), cast(0.999 as decimal(2,2))
+select cast(12345678901234567890123456789012345678901234567890 as decimal(40,5)), cast('99.999999999999999999999999999995' as decimal(31,29))
+select cast('1e999' + 0 as decimal(10,2)), cast('-1e999' + 0 as decimal(30,2))
+select cast('1e999' + 0 as signed), cast('-1e999' + 0 as signed), cast('1e999' + 0 as unsigned), cast('-1e999' + 0 as unsigned)
+select cast(1e300 as signed), cast(-1e300 as signed), cast(1e300 as unsigned), cast(-9223372036854775808.4 as signed)
