@@ -58,9 +58,12 @@ def _insert_m(random: Random) -> str:
     return _insert(random, "m", M)
 
 
-def _literal(r: Random, column: Column, auto: bool) -> str:
+def _literal(r: Random, column: Column, auto: bool, apart: int = 0) -> str:
+    """`apart`: added to numbers that are given where others are generated (docs/testing.md, multi-row REPLACE)."""
+    if column.name == "id" and auto:
+        return r.choice(("NULL", "0", "DEFAULT", str(50 + apart), f"{r.randint(8, 90)}+{9 + apart}"))
     if column.name == "id":
-        return r.choice(("NULL", "0", "DEFAULT", "50", f"{r.randint(8, 90)}+9")) if auto else str(r.randint(1, 12))
+        return str(r.randint(1, 12))
     if column.name == "k":
         return r.choice(("NULL", str(r.randint(1, 9) * 10), str(r.randint(61, 99))))
     if r.random() < 0.08:
@@ -89,7 +92,8 @@ def _insert(r: Random, table: str, columns: tuple[Column, ...]) -> str:
         return f"{verb} INTO {table} SET {pairs}{tail}"
     # How many numbers several rows use up that are updated instead is told in docs/embedded.md.
     count = 1 if auto and how in ("UPSERT", "INSERT IGNORE") else r.choice((1, 1, 2, 3))
-    listed = (f"({', '.join(_literal(r, one, auto) for one in chosen)})" for _ in range(count))
+    step = 100 if how == "REPLACE" else 0
+    listed = (f"({', '.join(_literal(r, one, auto, step * row) for one in chosen)})" for row in range(count))
     return f"{verb} INTO {table} ({names}) VALUES {', '.join(listed)}{tail}"
 
 
