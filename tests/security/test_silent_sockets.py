@@ -38,10 +38,10 @@ def test_more_silent_sockets_than_there_are_places_keep_nobody_out(new_gate, add
 
 
 def test_another_address_does_not_even_wait_for_the_silent_ones(new_gate):
-    """They hold no more than their address's share of the turns. If they held all, one would have to lose its own first.
+    """They hold no more than their address's share of the turns: if they held all, one would have to lose its own.
 
-    After a second they lose them to others of their own address, which on a busy machine may be too soon to see that
-    nobody had to: then that round shows nothing.
+    After a second they lose them to others of their own address. On a busy machine that may be too soon to see that
+    none had to: then that round shows nothing.
     """
     gate = new_gate(limits={**LIMITS, **PATIENCE, "max_connections": 1000, "connection_errors": 0}).start()
     assert any(all_log_in_before_a_silent_one_goes(gate) for _ in range(20))
