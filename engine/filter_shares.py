@@ -5,7 +5,7 @@ statements of all others dearer. Rules:
 - A look that finds messages to deliver is free. One that finds none is charged, with the time that it took, to the
   accounts whose streams asked for it: to each an equal part.
 - Each account earns SHARE of the time. In debt it waits; then all its conditions have their turn together, so that none
-  of them starves. A condition of several accounts waits until the last of them is in debt.
+  of them starves. A condition of several accounts waits only while all of them are in debt.
 - The first page of a scan (what follows a commit) and further pages (what leads through a backlog) are counted apart:
   the latter may save up more, so that a new receiver finds its message behind many others.
 - Nobody waits while no client of another account is connected: then there is nobody to be fair to.
@@ -29,7 +29,9 @@ PAGES_SECONDS = 8.0
 
 _CHARGE_MAX_SECONDS = 1.0  # one page that takes longer waits for something
 _ALONE_SECONDS = 1.0  # how long it is believed that nobody else is connected, or that somebody is
-_ACCOUNTS_MAX = 1000  # with a balance; then those that owe nothing are forgotten
+
+ACCOUNTS_MAX = 1000
+"""With a balance; then those that have saved up most are forgotten."""
 
 
 class _Balance:
@@ -44,8 +46,9 @@ class _Balance:
         return min(self._most, self._seconds + (self._clock.monotonic() - self._at) * SHARE)
 
     @property
-    def full(self) -> bool:
-        return self.seconds >= self._most
+    def fullness(self) -> float:
+        """1 where nothing more can be saved up, negative in debt."""
+        return self.seconds / self._most
 
     @property
     def debt_ends_at(self) -> float:
@@ -60,6 +63,10 @@ class _Balance:
 class _Account:
     def __init__(self, clock: Clock) -> None:
         self.looks, self.pages = _Balance(clock, LOOKS_SECONDS), _Balance(clock, PAGES_SECONDS)
+
+    @property
+    def fullness(self) -> float:
+        return min(self.looks.fullness, self.pages.fullness)
 
     def of(self, under_way: bool) -> _Balance:
         return self.pages if under_way else self.looks
@@ -84,7 +91,7 @@ class FilterShares:
         if self._is_alone(user):
             return
         if user not in self._accounts:
-            if len(self._accounts) >= _ACCOUNTS_MAX:
+            if len(self._accounts) >= ACCOUNTS_MAX:
                 self._forget()
             self._accounts[user] = _Account(self._clock)
         self._accounts[user].of(under_way).charge(min(seconds, _CHARGE_MAX_SECONDS))
@@ -93,15 +100,20 @@ class FilterShares:
         now = self._clock.monotonic()
         asked_at, alone = self._alone.get(user, (float("-inf"), True))
         if now - asked_at >= _ALONE_SECONDS:
-            if len(self._alone) >= _ACCOUNTS_MAX:
+            if len(self._alone) >= ACCOUNTS_MAX:
                 self._alone.clear()
             alone = self._ask_alone(user)
             self._alone[user] = (now, alone)
         return alone
 
     def _forget(self) -> None:
-        owing = {user: one for user, one in self._accounts.items() if not (one.looks.full and one.pages.full)}
-        self._accounts = owing
+        """Make room for one more: of full accounts there is nothing to remember; else the fullest goes. One in debt
+        goes only where all are, and then it is the one that owes least."""
+        fullness = {user: account.fullness for user, account in self._accounts.items()}
+        kept = {user: account for user, account in self._accounts.items() if fullness[user] < 1}
+        if len(kept) >= ACCOUNTS_MAX:
+            del kept[max(kept, key=fullness.__getitem__)]
+        self._accounts = kept
 
 
 class LaneShare:

@@ -43,7 +43,7 @@ LOGIN_FAILURES = frozenset((1045, 1698, 3118, 3955, 4151))
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """As in the configuration's `limits`. 0 but for the first two: not limited."""
+    """As in the configuration's `limits`. In all but the first two, 0 means: not limited."""
 
     connections: int
     unauthenticated: int

@@ -395,7 +395,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             return
         outcome = await self.executor.forward(payload)
         if outcome.ok:
-            self.session.database = database
+            self.session.entered(database)
 
     async def _set_option(self, payload: bytes) -> None:
         """Switches multi-statements on (0) or off (1)."""
@@ -485,7 +485,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if not outcome.ok or payload[0] not in _EXECUTIONS:
             return
         if number in self._uses:
-            self.session.database = self._uses[number]
+            self.session.entered(self._uses[number])
         elif number in self._settings:
             self.executor.learn(self._settings[number])
 

@@ -39,7 +39,6 @@ from proxy.session import ClientSession
 from proxy.stream import PacketStream
 from proxy.system_database import STANDS_IN, is_system
 from rewriter.errors import RewriteError
-from rewriter.names import SYSTEM_DATABASE
 
 EMBEDDED_VERSION = "8.0.40-queuegate"
 """What the embedded backend calls itself: the MySQL version whose dialect and answers it follows."""
@@ -106,7 +105,7 @@ async def _enter(session: ClientSession, embedded: EmbeddedSession, login: Login
     """A client may begin in the database of the system tables."""
     if is_system(login.database):
         await embedded.use(STANDS_IN)
-        session.database, session.stands_in = SYSTEM_DATABASE, True
+        session.stand_in()
 
 
 class EmbeddedGateway:

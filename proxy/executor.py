@@ -43,7 +43,7 @@ from proxy.show import (
     queue_rows,
     text_column,
 )
-from proxy.system_database import database_told, enter, is_system
+from proxy.system_database import enter, is_system, take_told
 from proxy.upstream import Collected, Outcome, collected, encoded
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.lexical import defines_queue, leading_verb
@@ -477,7 +477,7 @@ class Executor:
             return entered
         outcome = await self.forward(self.query(text), more=more)
         if outcome.ok:
-            self.session.database = database
+            self.session.entered(database)
         return outcome
 
     async def real_system_database(self) -> bool:
@@ -495,7 +495,8 @@ class Executor:
         elif verb == b"SET" and (named := _SET_NAMES.fullmatch(text)) is not None:
             self._recode(named[1].decode().lower())
         elif verb == b"USE":
-            session.database, session.unsettled = UNKNOWN_DATABASE, True  # in a form that only the server reads
+            session.entered(UNKNOWN_DATABASE)  # in a form that only the server reads
+            session.unsettled = True
         elif verb == b"SET":
             session.unsettled = True
 
@@ -516,7 +517,8 @@ class Executor:
         charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
         self._recode(charset)
         session.sql_modes = frozenset(modes.split(","))
-        session.database, session.unsettled = database_told(session, database), False
+        take_told(session, database)
+        session.unsettled = False
 
     async def told_notes(self, text: bytes) -> bool:
         """Answer SHOW WARNINGS after a statement of our own; any other statement forgets its notes."""

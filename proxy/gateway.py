@@ -96,13 +96,13 @@ class RelayGateway:
             raise
         writer = AnswerWriter(stream, login.capabilities)
         session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, login.database)
-        session.admin, session.stands_in = login.user == "root", login.stands_in
+        _begin(session, login)
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
             login = await upstream.change_user(payload, login, admit)
             session.became(identity_of(login, stream), login.database)
-            session.admin, session.stands_in = login.user == "root", login.stands_in
+            _begin(session, login)
 
         def attach(connection: ClientConnection) -> None:
             def lost(outcome: Outcome) -> None:
@@ -115,3 +115,9 @@ class RelayGateway:
             stream.fast_path = upstream.try_fast
 
         return Opened(session, change_user, attach)
+
+
+def _begin(session: ClientSession, login: LoginResult) -> None:
+    session.admin = login.user == "root"
+    if login.stands_in:
+        session.stand_in()

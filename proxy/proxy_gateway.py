@@ -8,7 +8,7 @@ account may.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from mysql_mimic.charset import CharacterSet
 
@@ -45,6 +45,17 @@ _CALLED_OLD = "5.5.5-"
 read what caching_sha2_password says; so there the older plugin is offered first, as MariaDB does."""
 
 
+class _Check:
+    """What one login asks for besides, judged. `stands_in` is the answer, once there is one."""
+
+    def __init__(self, judge: Callable[[Credentials], Awaitable[bool]]) -> None:
+        self._judge = judge
+        self.stands_in = False
+
+    async def __call__(self, credentials: Credentials) -> None:
+        self.stands_in = await self._judge(credentials)
+
+
 class ProxyAccountsGateway:
     """See the module."""
 
@@ -68,7 +79,6 @@ class ProxyAccountsGateway:
         self._registry = registry
         self._login_timeout = config.limits.login_timeout
         self._client_tls = client_tls
-        self._stands_in = True  # the server has no database called as that of the system tables
         self._killing: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -87,7 +97,7 @@ class ProxyAccountsGateway:
 
     async def login(self, stream: PacketStream, admit: Admit) -> Opened:
         """See Gateway."""
-        profile = self._lines.profile
+        profile, check = self._lines.profile, _Check(self._judge)
         login = await authenticate_embedded(
             stream,
             self._identities,
@@ -97,30 +107,29 @@ class ProxyAccountsGateway:
             charset=profile.charset,
             status=profile.greeting_status,
             plugin=NATIVE if profile.server_version.startswith(_CALLED_OLD) else None,
-            check=self._check,
+            check=check,
             tls=self._client_tls.offered,
             login_timeout=self._login_timeout,
             admit=admit,
         )
-        return self._open(stream, login, admit)
+        return self._open(stream, login, admit, stands_in=check.stands_in)
 
-    async def _check(self, credentials: Credentials) -> None:
-        """What a client asks for besides: its database, and a character set in which its statements can be judged."""
+    async def _judge(self, credentials: Credentials) -> bool:
+        """What a client asks for besides: its database, and a character set in which its statements can be judged.
+        Returns whether that database is the one of the system tables, and the server has none of that name."""
         user, database = user_of(credentials), database_of(credentials)
         queues = self._rights[user].queues
         if queues is not None:
             check_charset(self._lines.profile.charset_of(credentials.charset))
             if database is not None and not queues.enters(database):
                 raise ProxyError(1044, f"Access denied for user '{user}' to database '{database}'")
-        if database is None or database in self._known_databases:
-            return
-        known = await self._lines.has_database(database)
+        if database is None or database in self._known_databases or await self._lines.has_database(database):
+            return False
         if is_system(database) and queues is None:
-            self._stands_in = not known
-        elif not known:
-            raise ProxyError(1049, f"Unknown database '{database}'")
+            return True
+        raise ProxyError(1049, f"Unknown database '{database}'")
 
-    def _open(self, stream: PacketStream, login: LoginResult, admit: Admit) -> Opened:
+    def _open(self, stream: PacketStream, login: LoginResult, admit: Admit, *, stands_in: bool) -> Opened:
         writer = AnswerWriter(stream, login.capabilities)
         account = self._rights[login.user]
         session: ClientSession
@@ -131,27 +140,30 @@ class ProxyAccountsGateway:
 
         lazy = LazyUpstream(stream, writer, opener(login, account), self._memory(login, account))
         session = ClientSession(identity_of(login, stream), lazy, writer, self._clock, login.database)
-        session.stands_in = self._stands_in
+        if stands_in:
+            session.stand_in()
         session.line_id = lambda: lazy.line_id
         engine: Engine | None = None
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
             assert engine is not None
+            check = _Check(self._judge)
             login = await change_user_embedded(
                 stream,
                 self._identities,
                 payload,
                 login,
                 status=self._lines.profile.greeting_status,
-                check=self._check,
+                check=check,
                 login_timeout=self._login_timeout,
                 admit=admit,
             )
             account = self._rights[login.user]
             lazy.restart(opener(login, account), self._memory(login, account))
             session.became(identity_of(login, stream), login.database)
-            session.stands_in = self._stands_in
+            if check.stands_in:
+                session.stand_in()
             limit(session, lazy, account, engine)
 
         def attach(connection: ClientConnection) -> None:

@@ -17,6 +17,7 @@ from proxy.registry import ProcessInfo
 from proxy.rights import QueueRights
 from proxy.transactions import TransactionScope
 from proxy.upstream import Upstream
+from rewriter.names import SYSTEM_DATABASE
 
 IN_TRANSACTION = 1  # SERVER_STATUS_IN_TRANS
 NO_BACKSLASH_ESCAPES = 0x200  # SERVER_STATUS_NO_BACKSLASH_ESCAPES
@@ -92,8 +93,17 @@ class ClientSession:
     def became(self, identity: Identity, database: str | None) -> None:
         """COM_CHANGE_USER: another account on the same connection."""
         self.renewed()
-        self.identity, self.database, self.unsettled = identity, database, False
+        self.entered(database)
+        self.identity, self.unsettled = identity, False
         self.writer.capabilities = identity.capabilities
+
+    def entered(self, database: str | None) -> None:
+        """The current database is one of the server's own, whatever its name."""
+        self.database, self.stands_in = database, False
+
+    def stand_in(self) -> None:
+        """The current database is `queuegate`, and the server has none of that name."""
+        self.database, self.stands_in = SYSTEM_DATABASE, True
 
     def renewed(self) -> None:
         """COM_RESET_CONNECTION: as after the login, but for the default database, which stays."""

@@ -56,14 +56,13 @@ async def enter(executor: Executor) -> Outcome | None:
     """USE queuegate, answered; None where the server has such a database, or the account is limited to its queues."""
     session = executor.session
     if session.rights is not None or await executor.real_system_database():
-        session.stands_in = False
         return None
     outcome = await session.upstream.collect(f"USE {STANDS_IN}")
     assert isinstance(outcome, Outcome)
     if not outcome.ok:
         raise outcome.failure()
     executor.note(outcome)
-    session.database, session.stands_in = SYSTEM_DATABASE, True
+    session.stand_in()
     await session.writer.ok()
     return outcome
 
@@ -73,6 +72,9 @@ def database_at_server(session: ClientSession) -> str | None:
     return STANDS_IN if session.stands_in and session.database == SYSTEM_DATABASE else session.database
 
 
-def database_told(session: ClientSession, told: str) -> str | None:
-    """The session's current database, by what the server says of it."""
-    return SYSTEM_DATABASE if session.stands_in and told == STANDS_IN else told or None
+def take_told(session: ClientSession, told: str) -> None:
+    """The session's current database is what the server says of it."""
+    if session.stands_in and told == STANDS_IN:
+        session.stand_in()
+    else:
+        session.entered(told or None)

@@ -83,10 +83,6 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
     return handler(cursor)
 
 
-def _not_yet(what: str, instead: str) -> UnsupportedSql:
-    return UnsupportedSql(f"{what} is not supported by this version; {instead}")
-
-
 def _create(cursor: TokenCursor) -> Statement | None:
     cursor.take_words("CREATE")
     return parse_create_queue(cursor) if cursor.accept_words("QUEUE") else None

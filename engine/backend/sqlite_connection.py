@@ -79,12 +79,6 @@ class SqliteConnection:
         return self.raw.in_transaction
 
     @property
-    def last_row_id(self) -> int:
-        """The rowid of the last insert on this connection."""
-        (row_id,) = self.raw.execute("SELECT last_insert_rowid()").fetchone()
-        return int(row_id)
-
-    @property
     def is_heavy(self) -> bool:
         """Whether its prepared statements take much memory. sqlite3 bounds their number only, and cannot forget one:
         such a connection is closed when nobody uses it.

@@ -14,9 +14,9 @@ M = TypeVar("M", bound=Hashable)
 
 
 class Crowd(Generic[M]):
-    """See the module. `rank`: 0 for those who have said nothing; higher ranks go later, None never."""
+    """See the module. `rank`: 0 for those who have said nothing; higher ranks go later."""
 
-    def __init__(self, most: int, most_of_source: int, rank: Callable[[M], int | None] = lambda member: 0) -> None:
+    def __init__(self, most: int, most_of_source: int, rank: Callable[[M], int] = lambda member: 0) -> None:
         self._most, self._most_of_source, self._rank = most, most_of_source, rank
         self._members: dict[M, str] = {}
         self._of: dict[str, dict[M, None]] = {}
@@ -47,9 +47,5 @@ class Crowd(Generic[M]):
                 del self._of[source]
 
     def _first(self, source: str) -> M:
-        """Who of that address goes first; the last that came where all others stay."""
-        ranks = ((self._rank(one), number, one) for number, one in enumerate(self._of[source]))
-        going = [(rank, number, one) for rank, number, one in ranks if rank is not None]
-        if not going:
-            return next(reversed(self._of[source]))
-        return min(going, key=lambda entry: entry[:2])[2]
+        """Who of that address goes first: of one rank the oldest, for they are in the order in which they came."""
+        return min(self._of[source], key=self._rank)

@@ -58,11 +58,6 @@ class Turns(Generic[N]):
     def __repr__(self) -> str:
         return f"<Turns held={_counts(self._holders)} waiting={_counts(self._line)}>"
 
-    @property
-    def waiting(self) -> bool:
-        """Whether anybody waits in line."""
-        return bool(self._line)
-
     def ask(self, newcomer: N) -> asyncio.Future[None]:
         """Done once it has a turn. Whoever gives up waiting has to `leave`."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -20,8 +20,6 @@ from rewriter.sqlite.types import (
     varchar,
 )
 
-_DIGEST = {"md5": 32, "sha1": 40, "sha": 40}
-
 
 def _lower(x: Expressions, values: list[Typed]) -> Typed:
     return Typed(x.compilation.function(f"qg_lower({to_text(x.compilation, values[0])})"), like_text(values))

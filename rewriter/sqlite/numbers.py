@@ -40,10 +40,6 @@ def decimal_prefix(text: str) -> Decimal:
     return Decimal(f"{mantissa}e{'-' * exponent.startswith('-')}{power}")
 
 
-def is_number(text: str) -> bool:
-    return _FULL.fullmatch(text) is not None
-
-
 def float_text(value: float, single: bool = False) -> str:
     """A floating-point number as MySQL prints it."""
     if value == int(value) and abs(value) < 1e15:

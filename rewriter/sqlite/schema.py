@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rewriter.sqlite.types import (
@@ -189,10 +188,6 @@ class Schema:
 
     def table(self, name: str) -> Table | None:
         return self.tables.get(name)
-
-    def with_tables(self, tables: Mapping[str, Table]) -> Schema:
-        """These tables on top: temporary tables hide others of their name."""
-        return replace(self, tables=MappingProxyType({**self.tables, **tables}))
 
 
 def decimals_suffix(decimals: int) -> str:

@@ -10,8 +10,6 @@ from rewriter.sqlite.schema import Table
 from rewriter.sqlite.typed import Origin, Typed
 from rewriter.sqlite.types import Kind, datetime_type
 
-INVISIBLE_ALIAS = ""
-
 
 @dataclass(frozen=True, slots=True)
 class Source:

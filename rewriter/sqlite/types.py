@@ -182,7 +182,6 @@ def collation_name(collation: str | None) -> str:
 
 NULL_TYPE = SqlType(Kind.NULL, "null")
 UNKNOWN_TYPE = SqlType(Kind.UNKNOWN, "unknown")
-INT_TYPE = SqlType(Kind.INT, "int")
 BIGINT = SqlType(Kind.INT, "bigint")
 BOOLEAN = SqlType(Kind.INT, "int", size=1)
 UNSIGNED_BIGINT = SqlType(Kind.INT, "bigint", unsigned=True)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pymysql
 import pytest
 import sqlalchemy
-from servers import Sql
+from servers import Gate, Sql
+
+ROOT = {"name": "root", "password": ""}
+COM_RESET_CONNECTION = 0x1F
+READ_BY_MODE = 'SHOW QUEUES LIKE "nothing"'
+"""What sql_mode says decides what the double quotes are: where it may have changed, the proxy asks, and for the current
+database with it."""
 
 
 @pytest.fixture
@@ -162,6 +168,118 @@ def test_a_real_database_of_that_name_is_left_alone(mariadb, new_gate, place):
                 assert client.column(f"{columns}'queuegate'") == client.column(f"{columns}DATABASE()") == ["mine"]
         finally:
             server("DROP DATABASE queuegate")
+
+
+@pytest.fixture
+def real(mariadb, place):
+    """The URL of a server's own database of that name, which is empty."""
+    if place != "proxy_accounts":
+        pytest.skip("elsewhere the server itself says at the login whether it has one")
+    yield mariadb.fresh_database("queuegate")
+    with mariadb.connect() as connection:
+        Sql(connection)("DROP DATABASE queuegate")
+
+
+def test_who_logs_in_at_the_proxy_enters_a_real_one_that_is_the_backends(real, tmp_path):
+    gate = Gate(real, tmp_path, database="queuegate", auth="proxy", users=[ROOT])
+    try:
+        with gate.start().connect() as connection:
+            client = Sql(connection)
+            client("CREATE TABLE mine (n INT)")
+            assert client.column("DESCRIBE mine") == ["n"]
+            assert client.value("SELECT DATABASE()") == "queuegate"
+    finally:
+        gate.stop()
+
+
+def test_a_limited_account_enters_a_real_one(real, new_gate):
+    few = {"name": "few", "password": "", "queues": {"queuegate.q": ["enqueue", "receive", "settle"]}}
+    gate = new_gate(users=[ROOT, few]).start()
+    with gate.connect() as root:
+        Sql(root)("CREATE QUEUE queuegate.q (n INT)")
+    with gate.connect(user="few", database="queuegate") as connection:
+        client = Sql(connection)
+        assert client("INSERT INTO q (n) VALUES (7)") == 1
+        assert client.column("SELECT n FROM STREAM q LIMIT 1 WAIT 10") == [7]
+
+
+def test_each_login_finds_out_for_itself_whether_there_is_a_real_one(real, mariadb, new_gate):
+    gate = new_gate().start()
+    with mariadb.connect() as connection:
+        server = Sql(connection)
+        for there in (True, False, True):
+            server("DROP DATABASE IF EXISTS queuegate")
+            if there:
+                server("CREATE DATABASE queuegate")
+                server("CREATE TABLE queuegate.mine (n INT)")
+            with gate.connect(database="queuegate") as inside:
+                tables = Sql(inside).column("SHOW TABLES")
+                assert tables == (["mine"] if there else ["in_flight", "queues", "subscriptions"])
+
+
+def change_by_command(client: Sql, database: str) -> None:
+    client.connection.select_db(database)
+
+
+def change_by_statement(client: Sql, database: str) -> None:
+    client(f"USE `{database}`")
+
+
+def change_in_another_form(client: Sql, database: str) -> None:
+    client(f"USE /*! {database} */")
+
+
+@pytest.mark.parametrize("change", [change_by_command, change_by_statement, change_in_another_form])
+@pytest.mark.parametrize("unsettled_by", ["SET sql_mode = @@sql_mode", "COM_RESET_CONNECTION"])
+def test_who_goes_on_to_information_schema_is_there(inside, place, change, unsettled_by):
+    if place == "embedded" and change is change_in_another_form:
+        pytest.skip("the embedded backend has no comments that are run")
+    for _ in range(2):
+        change(inside, "information_schema")
+        unsettle(inside, unsettled_by)
+        assert inside.rows(READ_BY_MODE) == []
+        assert "queues" not in inside.column("SHOW TABLES")
+        assert inside.error("SELECT * FROM queues")[0] in (1109, 1146)
+        change_by_statement(inside, "queuegate")
+        unsettle(inside, unsettled_by)
+        assert inside.rows(READ_BY_MODE) == []
+        assert inside.column("SHOW TABLES") == ["in_flight", "queues", "subscriptions"]
+
+
+def unsettle(client: Sql, how: str) -> None:
+    """Something that may have changed how the statements to come are read."""
+    if how != "COM_RESET_CONNECTION":
+        client(how)
+        return
+    client.connection._execute_command(COM_RESET_CONNECTION, b"")
+    client.connection._read_ok_packet()
+
+
+def test_who_goes_on_by_a_prepared_use_is_there(gate, on_mysql):
+    if on_mysql or gate.embedded:
+        pytest.skip("only MariaDB prepares USE")
+    connector = pytest.importorskip("mysql.connector")
+    client = connector.connect(host="127.0.0.1", port=gate.port, user="root", database="queuegate", use_pure=True)
+    prepared = client.cursor(prepared=True)
+    prepared.execute("USE information_schema")
+    cursor = client.cursor()
+    for statement in ("SET sql_mode = @@sql_mode", READ_BY_MODE, "SHOW TABLES"):
+        cursor.execute(statement)
+        rows = cursor.fetchall() if cursor.with_rows else []
+    assert rows and ("queues",) not in rows
+    client.close()
+
+
+def test_another_user_does_not_inherit_it(gate):
+    connector = pytest.importorskip("mysql.connector")
+    client = connector.connect(host="127.0.0.1", port=gate.port, user="root", database="queuegate", use_pure=True)
+    client.cmd_change_user("root", "", gate.database)
+    cursor = client.cursor()
+    for statement in ("USE information_schema", "SET sql_mode = @@sql_mode", READ_BY_MODE, "SHOW TABLES"):
+        cursor.execute(statement)
+        rows = cursor.fetchall() if cursor.with_rows else []
+    assert rows and ("queues",) not in rows
+    client.close()
 
 
 def test_the_port_is_the_one_that_clients_use(gate, sql):

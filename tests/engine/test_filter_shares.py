@@ -7,7 +7,7 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import World, world
 
 from engine.clock import NS_PER_SECOND
-from engine.filter_shares import LOOKS_SECONDS, SHARE, FilterShares
+from engine.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
 from engine.model import Condition
 
 LOOK_SECONDS = 0.001
@@ -97,3 +97,25 @@ async def test_a_condition_of_two_accounts_waits_for_neither_alone():
     assert shares.ready_at("attacker", True) == 0, "what leads through a backlog is counted apart"
     await pass_time(1.0 / SHARE)
     assert shares.ready_at("attacker", False) == 0
+
+
+@in_virtual_time
+async def test_no_more_accounts_are_kept_than_the_bound_and_no_debt_is_forgotten():
+    shares = FilterShares(VirtualClock(), lambda user: False)
+    shares.charge("attacker", False, 1.0)
+    shares.charge("fullest", False, LOOKS_SECONDS / 8)
+    for number in range(ACCOUNTS_MAX + 20):
+        shares.charge(f"user {number}", False, LOOKS_SECONDS / 2)
+        assert len(shares._accounts) <= ACCOUNTS_MAX
+    assert shares.ready_at("attacker", False) > 0
+    assert "fullest" not in shares._accounts
+
+
+@in_virtual_time
+async def test_of_accounts_that_are_all_in_debt_the_one_that_owes_least_is_forgotten():
+    shares = FilterShares(VirtualClock(), lambda user: False)
+    shares.charge("least", False, LOOKS_SECONDS * 1.5)
+    for number in range(ACCOUNTS_MAX):
+        shares.charge(f"user {number}", False, LOOKS_SECONDS * 2)
+    assert len(shares._accounts) == ACCOUNTS_MAX
+    assert "least" not in shares._accounts

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
+import urllib.request
 
 import pymysql
 import pytest
-from servers import Gate, Sql, Stream, wait_until
+from servers import Gate, Sql, Stream, free_port, wait_until
 
 
 @pytest.fixture
@@ -94,17 +96,36 @@ def listed(connection) -> list[int]:
         return [row[0] for row in cursor.fetchall()]
 
 
+FAILURES = re.compile(r'^queuegate_queue_backend_errors_total\{(?=[^}]*queue="(q\d)")[^}]*\} (\S+)$', re.MULTILINE)
+
+
+def failures(port: int) -> dict[str, float]:
+    """By queue: how often its services have found the database failing."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as response:
+        found = FAILURES.findall(response.read().decode())
+    return {queue: sum(float(number) for one, number in found if one == queue) for queue, _ in found}
+
+
+def tried_again(now: dict[str, float], known: dict[str, float]) -> bool:
+    """A queue has three services: one that delivers, one that purges, one that moves dead letters."""
+    return all(now[queue] - number >= 8 for queue, number in known.items())
+
+
 def test_an_outage_makes_two_lines_in_the_log(own_mariadb, own_gate):
-    client = Sql(own_gate.connect())
+    own_gate.stop()
+    admin = free_port()
+    own_gate.config["admin"] = {"listen": f"127.0.0.1:{admin}"}
+    client = Sql(own_gate.start().connect())
     for number in range(4):
         options = f"max_attempts = 3, dead_letter = 'dead_{number}', poll_interval = '1s', purge_after = '1s'"
         client(f"CREATE QUEUE q{number} (payload TEXT) WITH ({options})")
     receiver = Stream(own_gate, "SELECT payload FROM STREAM q0")
     client("INSERT INTO q0 (payload) VALUES ('before')")
     receiver.wait(1)
-    before = len(own_gate.log)
+    before, known = len(own_gate.log), failures(admin)
+    assert len(known) == 4
     own_mariadb.kill()
-    time.sleep(4)  # every service of every queue has looked at least twice
+    wait_until(lambda: tried_again(failures(admin), known), 60, "every queue's services to have looked again")
     own_mariadb.start()
     wait_until(lambda: "the database works again after" in own_gate.log, what="the end of the outage in the log")
     told = own_gate.log[before:].splitlines()

@@ -38,14 +38,25 @@ def test_more_silent_sockets_than_there_are_places_keep_nobody_out(new_gate, add
 
 
 def test_another_address_does_not_even_wait_for_the_silent_ones(new_gate):
-    """They hold no more than their address's share of the turns."""
-    gate = new_gate(limits={**LIMITS, **PATIENCE, "max_connections": 1000}).start()
+    """They hold no more than their address's share of the turns: if they held all, one would have to lose its own.
+
+    After a second they lose them to others of their own address. On a busy machine that may be too soon to see that
+    none had to: then that round shows nothing.
+    """
+    gate = new_gate(limits={**LIMITS, **PATIENCE, "max_connections": 1000, "connection_errors": 0}).start()
+    assert any(all_log_in_before_a_silent_one_goes(gate) for _ in range(20))
+
+
+def all_log_in_before_a_silent_one_goes(gate: Gate) -> bool:
     with ExitStack() as stack:
-        silent_sockets(gate, 40, "127.0.0.2", stack)
-        clients = [Sql(gate.connect()) for _ in range(20)]
-        for client in clients:
+        silent = silent_sockets(gate, 40, "127.0.0.2", stack)
+        for sock in silent:
+            sock.setblocking(False)
+        for _ in range(5):
+            client = Sql(gate.connect())
             assert client.value("SELECT 1") == 1
             client.close()
+        return not any(hung_up_on(sock) for sock in silent)
 
 
 def test_the_dropped_one_is_told_why(new_gate):

@@ -12,7 +12,6 @@ from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.runtime.context import CallContext
 
 _STEP = re.compile(r'\.\s*([A-Za-z_$][\w$]*|"(?:[^"\\]|\\.)*"|\*)|\[\s*(\d+|\*|last(?:\s*-\s*\d+)?)\s*\]|(\*\*)')
-_MISSING = object()
 _AT_ONCE = 262_144  # characters of a document; reading so many in one call takes about ten milliseconds
 _NODES_AT_ONCE = 20_000  # values in a document; writing so many in one call takes some milliseconds
 
