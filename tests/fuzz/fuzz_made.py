@@ -84,6 +84,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"stream.*where", rb"SELECT 1 FROM " + _TABLE + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own
     # what looks
     (rb"queuegate", rb"USE information_schema"),  # where a session in that database is at the server
+    (rb"queuegate.*(?:databases|schemas)", rb"SHOW DATABASES"),  # there it lists that database, too
     (rb"information_schema|queuegate", rb"SELECT COLUMN_NAME FROM information_schema\.COLUMNS WHERE TABLE_SCHEMA ="
      rb" 'information_schema' AND TABLE_NAME = '(?:TABLES|COLUMNS|SCHEMATA)' ORDER BY ORDINAL_POSITION"),
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
