@@ -24,7 +24,7 @@ import scratch
 from galera_cluster import Cluster, GatePair
 from mysql_server import MySql
 from preloaded import Preloaded
-from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary
+from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
 
 scratch.use()
 Gate.launch = staticmethod(Preloaded().start)
@@ -61,22 +61,10 @@ def _names(folder: Path, config: pytest.Config) -> bool:
     return any(path.is_relative_to(folder) for path in paths)
 
 
-@contextlib.contextmanager
-def _private(kind: Callable[[], MariaDb]) -> Iterator[MariaDb]:
-    server = kind()
-    try:
-        server.install()
-        server.start()
-        server.prepare()
-        yield server
-    finally:
-        server.remove()
-
-
 @pytest.fixture(scope="session")
 def mysql() -> Iterator[MariaDb]:
     """A private MySQL. Missing: a skip at a desk, a failure in CI."""
-    with _private(MySql) as server:
+    with private(MySql()) as server:
         yield server
 
 
@@ -107,14 +95,14 @@ def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDb]:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    with _private(MariaDb) as server:
+    with private(MariaDb()) as server:
         yield server
 
 
 @pytest.fixture
 def own_mariadb(mariadb: MariaDb) -> Iterator[MariaDb]:
     """A MariaDB of this test alone, to be killed, or to be counted on: the shared one hears from other tests' gates."""
-    with _private(type(mariadb)) as server:
+    with private(type(mariadb)()) as server:
         yield server
 
 

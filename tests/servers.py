@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,7 @@ import yaml
 from pymysql.cursors import SSCursor
 
 T = TypeVar("T")
+Server = TypeVar("Server", bound="MariaDb")
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = os.environ.get("QUEUEGATE_TEST_SERVER", "mariadb")
 """What stands where else MariaDB does: `mysql` in `make test-mysql`, `galera` in `make test-galera`."""
@@ -195,6 +196,18 @@ class MariaDb:
         assert self._process.poll() is None, f"the server ended; see {self.directory / 'log'}"
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.socket)) == 0
+
+
+@contextlib.contextmanager
+def private(server: Server) -> Iterator[Server]:
+    """A server that is made for this, with its account and database, and removed in the end."""
+    try:
+        server.install()
+        server.start()
+        server.prepare()
+        yield server
+    finally:
+        server.remove()
 
 
 class Gate:

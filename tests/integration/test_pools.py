@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import toolchains
 from pools import CommandLine, InLanguage, OfConnector, OfSqlalchemy, Pool
-from servers import Gate, MariaDb, wait_until
+from servers import Gate, MariaDb, private, wait_until
 from toolchains import Program
 
 pytestmark = pytest.mark.timeout(600)  # the first test of a client fetches its driver and compiles it
@@ -76,14 +76,8 @@ def client(request: pytest.FixtureRequest, built: Callable[[str], Program]) -> A
 @pytest.fixture(scope="module")
 def own() -> Iterator[MariaDb]:
     """A server that is killed and started again."""
-    server = MariaDb()
-    try:
-        server.install()
-        server.start()
-        server.prepare()
+    with private(MariaDb()) as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture(scope="module")

@@ -7,20 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from servers import ROOT, MariaDb
+from servers import ROOT, MariaDb, private
 
 
 @pytest.fixture
 def old_server(mariadb):
     """A server that says it is MySQL 5.7, which is all that the proxy goes by."""
-    server = MariaDb(["--version=5.7.22-log"])
-    try:
-        server.install()
-        server.start()
-        server.prepare()
+    with private(MariaDb(["--version=5.7.22-log"])) as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.mark.parametrize("auth", ["backend", "proxy"])
