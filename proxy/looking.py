@@ -181,7 +181,8 @@ class Looking:
                 return f"information_schema.`{piece.value}`"
             case InformationTable():
                 found = await self._collect(columns_of(piece))
-                return with_system_tables(piece, [self._text(name) for (name,) in found.each(1)])
+                columns = [(self._text(name), self._text(sql_type)) for name, sql_type in found.each(2)]
+                return with_system_tables(piece, columns)
             case str():
                 return piece
 

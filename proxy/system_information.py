@@ -18,17 +18,19 @@ Cells = Mapping[str, Value]
 
 
 def columns_of(table: InformationTable) -> str:
-    """A SELECT of the names of the columns that the database's own table has."""
+    """A SELECT of the names and types of the columns that the database's own table has."""
     return (
-        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'information_schema'"
+        "SELECT COLUMN_NAME, COLUMN_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'information_schema'"
         f" AND TABLE_NAME = '{table.value}' ORDER BY ORDINAL_POSITION"
     )
 
 
-def with_system_tables(table: InformationTable, columns: Sequence[str]) -> str:
-    """The database's own table and our rows, in parentheses. `columns`: those of the database's own."""
-    rows = [tuple(row.get(name.upper()) for name in columns) for row in _ROWS[table]]
-    return f"({' UNION ALL '.join((f'SELECT * FROM information_schema.{table.value}', *unions(rows)))})"
+def with_system_tables(table: InformationTable, columns: Sequence[tuple[str, str]]) -> str:
+    """The database's own table and our rows, in parentheses. `columns`: names and types of the database's own."""
+    rows = [tuple(row.get(name.upper()) for name, _ in columns) for row in _ROWS[table]]
+    unsigned = {place for place, (_, sql_type) in enumerate(columns) if "unsigned" in sql_type.lower()}
+    own = f"SELECT * FROM information_schema.{table.value}"
+    return f"({' UNION ALL '.join((own, *unions(f'{own} WHERE 1 = 0', rows, unsigned)))})"
 
 
 def _schema() -> Cells:

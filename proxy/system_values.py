@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from proxy.status_tables import IN_FLIGHT, QUEUES, SUBSCRIPTIONS, Field, Kind, Value, Values
 from rewriter.plan import SystemTable
@@ -21,19 +21,20 @@ _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*", re.ASCII)  # needs no escape in whateve
 
 def derived_table(table: SystemTable, rows: Sequence[Values]) -> str:
     """The rows in parentheses, with names and types that hold for no rows at all."""
-    return f"({' UNION ALL '.join((_header(FIELDS[table]), *unions(rows)))})"
+    header = _header(FIELDS[table])
+    return f"({' UNION ALL '.join((header, *unions(header, rows)))})"
 
 
-def unions(rows: Sequence[Values]) -> list[str]:
-    """SELECTs of the rows, to be joined by UNION ALL."""
-    selects = [f"SELECT {_cells(row, named=number % _GROUP == 0)}" for number, row in enumerate(rows)]
-    groups = [" UNION ALL ".join(selects[start : start + _GROUP]) for start in range(0, len(selects), _GROUP)]
-    return [f"SELECT * FROM ({group}) AS qg_{n}" for n, group in enumerate(groups)]
+def unions(header: str, rows: Sequence[Values], unsigned: Container[int] = ()) -> list[str]:
+    """SELECTs of the rows, to be joined by UNION ALL. `header`: a SELECT of no rows, with their names and types.
 
-
-def _cells(row: Values, *, named: bool) -> str:
-    """A row's values; `named`: the first of a subquery names its columns, which must differ."""
-    return ", ".join(f"{_literal(value)} AS qg_{n}" if named else _literal(value) for n, value in enumerate(row))
+    Each group begins with the header: a column that is NULL in all of a group's rows would be a text otherwise, and
+    with it the same column of the whole. `unsigned`: the places of the columns whose numbers have no sign; together
+    with a number that has one, or with NULL, they would be decimal.
+    """
+    selects = [f"SELECT {', '.join(_cell(value, n in unsigned) for n, value in enumerate(row))}" for row in rows]
+    groups = [selects[start : start + _GROUP] for start in range(0, len(selects), _GROUP)]
+    return [f"SELECT * FROM ({' UNION ALL '.join((header, *group))}) AS qg_{n}" for n, group in enumerate(groups)]
 
 
 def _header(fields: Sequence[Field]) -> str:
@@ -45,6 +46,10 @@ def _typed(field: Field) -> str:
     if field.kind is Kind.TEXT:
         return f"CAST('' AS CHAR({field.length}))"
     return "CAST(0 AS SIGNED)" if field.kind is Kind.NUMBER else "CAST(0 AS DECIMAL(20,3))"
+
+
+def _cell(value: Value, unsigned: bool) -> str:
+    return f"CAST({_literal(value)} AS UNSIGNED)" if unsigned else _literal(value)
 
 
 def _literal(value: Value) -> str:

@@ -146,3 +146,13 @@ def test_a_real_database_of_that_name_wins(gate, sql, connect):
         before("DROP DATABASE queuegate")
         before.close()
     assert "in_flight" in sql.column("SHOW TABLES FROM queuegate")
+
+
+def test_a_column_keeps_its_type_whatever_other_rows_hold(sql, queue):
+    """The rows go to the database in groups of 20; those of one group may all lack a value."""
+    messages = queue()
+    sql(f"INSERT INTO {messages} (payload) VALUES ('x')")
+    for _ in range(41):
+        queue()
+    ages = sql.column(f"SELECT oldest_ready_age FROM queuegate.queues WHERE queue = '{messages}'")
+    assert [type(age) for age in ages] == [Decimal]

@@ -82,4 +82,4 @@ def test_values_are_written_so_that_no_mode_reads_them_otherwise() -> None:
     assert "'it" not in sql and "\\" not in sql and sql.isascii()
     assert "CONVERT(X'69742773' USING utf8mb4)" in sql
     assert "'plain text'" in sql
-    assert "NULL" in sql and " 7 " in sql
+    assert ", NULL, " in sql and ", 7, " in sql
