@@ -6,7 +6,7 @@ rejected with a reason that names what is missing, and is not served.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import InvalidQueueTable
@@ -34,7 +34,8 @@ _NUMBERS = ("priority", "epoch", "time_next", "time_acked")
 @dataclass(frozen=True, slots=True)
 class TableInfo:
     """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself.
-    `unreadable`: nothing more, and this is the error."""
+    `unreadable`: nothing more, and this is the error. `definition`: the text that all of it follows from, in which a
+    later reading sees that nothing has changed; None where it is not known."""
 
     name: QueueName
     comment: str
@@ -44,6 +45,7 @@ class TableInfo:
     locked: bool = False
     unreadable: str | None = None
     narrow: frozenset[tuple[str, str]] = frozenset()
+    definition: str | None = None
 
 
 def queue_spec(table: TableInfo) -> QueueSpec:
@@ -131,13 +133,15 @@ def _options_or_default(table: TableInfo) -> QueueOptions:
         return QueueOptions()
 
 
-def next_catalog(previous: QueueCatalog, tables: Sequence[TableInfo]) -> QueueCatalog:
+def next_catalog(
+    previous: QueueCatalog, tables: Sequence[TableInfo], unchanged: Container[QueueName] = ()
+) -> QueueCatalog:
     """The catalog of these tables; `previous` itself when nothing has changed. A table that cannot be read now is taken
-    as it was."""
+    as it was, and so are those that are known to be `unchanged`."""
     queues: dict[QueueName, QueueSpec] = {}
     rejected: dict[QueueName, str] = {}
     for table in tables:
-        if table.locked or table.unreadable is not None:
+        if table.locked or table.unreadable is not None or table.name in unchanged:
             if table.name in previous.queues:
                 queues[table.name] = previous.queues[table.name]
             elif table.name in previous.rejected:

@@ -93,6 +93,7 @@ class SqlMessageStore:
         self._logger = logger or logging.getLogger("queuegate.store")
         self._texts: dict[QueueName, _Texts] = {}
         self._warned: set[tuple[QueueName, str]] = set()
+        self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
 
     @classmethod
@@ -117,11 +118,15 @@ class SqlMessageStore:
         await self._pool.close()
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
-        tables = await self._pool.read(self._dialect.list_tables)
-        catalog = next_catalog(previous, tables)
+        last, known = self._read
+        tables = await self._pool.read(lambda connection: self._dialect.list_tables(connection, known))
+        changed = [table for table in tables if known.get(table.name) is not table]
+        unchanged = known.keys() - {table.name for table in changed} if previous is last else ()
+        catalog = next_catalog(previous, tables, unchanged)
+        self._read = (catalog, {table.name: table for table in tables})
         if catalog is not previous:
             self._texts = {name: entry for name, entry in self._texts.items() if name in catalog.queues}
-        self._warn(tables, catalog)
+        self._warn(changed, catalog)
         return catalog
 
     async def look(self, queue: QueueSpec, limit: int) -> Look:

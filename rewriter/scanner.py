@@ -137,6 +137,10 @@ _TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET",
 Handler = Callable[[bytes, int, str | None], Glance]
 
 
+def _changing(queue: QueueName) -> Effects:
+    return Effects(touched=frozenset((queue,)), uncertain=frozenset((queue,)))
+
+
 class StatementScanner:
     """Glances at statements for one catalog."""
 
@@ -144,17 +148,7 @@ class StatementScanner:
         self._catalog = catalog
         self._names = QueueNames(catalog)
         self._all = Glance(Concern.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues))
-        self._inserts = {
-            spec.name: Glance(
-                # Vitess's first layout: what an INSERT leaves out is to be filled in.
-                Concern.PLAN if spec.layout is Layout.LEGACY else Concern.TOUCHES,
-                Effects(touched=frozenset((spec.name,)), tally=(spec.name, "enqueued")),
-            )
-            for spec in catalog
-        }
-        self._changes = {
-            name: Effects(touched=frozenset((name,)), uncertain=frozenset((name,))) for name in catalog.queues
-        }
+        self._inserts: dict[QueueName, Glance] = {}  # made at first need: there may be thousands of queues
         self._handlers: dict[bytes, Handler] = {
             b"SELECT": self._select,
             b"WITH": self._with,
@@ -186,6 +180,15 @@ class StatementScanner:
         # Comments are not looked through here but taken for a hit: many of them unclosed would cost a scan each.
         verbs = b"|".join((*self._handlers, *_TRANSACTION_VERBS))
         self._another = _pattern(rb";\s*+(?:" + verbs + rb"|\(|#|--|/\*)")
+
+    def _inserting(self, queue: QueueName) -> Glance:
+        """An INSERT into it. What one into Vitess's first layout leaves out is to be filled in."""
+        glance = self._inserts.get(queue)
+        if glance is None:
+            legacy = self._catalog.queues[queue].layout is Layout.LEGACY
+            effects = Effects(touched=frozenset((queue,)), tally=(queue, "enqueued"))
+            glance = self._inserts[queue] = Glance(Concern.PLAN if legacy else Concern.TOUCHES, effects)
+        return glance
 
     def glance(self, sql: bytes, database: str | None) -> Glance:
         """What the text, of one or of several statements, means for queues."""
@@ -277,11 +280,11 @@ class StatementScanner:
             return _NOTHING
         lowered = sql[-_SEARCH_MAX:].lower()
         if b"after" in lowered and _AFTER_GROUP.search(lowered):
-            return Glance(Concern.PLAN, self._inserts[queue].effects)
+            return Glance(Concern.PLAN, self._inserting(queue).effects)
         glance = (
-            Glance(self._inserts[queue].concern, self._changes[queue])
+            Glance(self._inserting(queue).concern, _changing(queue))
             if b"duplicate" in lowered
-            else self._inserts[queue]
+            else self._inserting(queue)
         )
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
             return replace(glance, concern=Concern.PLAN)
@@ -295,13 +298,13 @@ class StatementScanner:
             return _NOTHING
         lowered = sql[-_SEARCH_MAX:].lower()
         grouped = b"after" in lowered and _AFTER_GROUP.search(lowered)
-        return Glance(Concern.PLAN if grouped else self._inserts[queue].concern, self._changes[queue])
+        return Glance(Concern.PLAN if grouped else self._inserting(queue).concern, _changing(queue))
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
         if queue is None or b"replace" in sql[: end + _SEARCH_MAX].lower():
             return self._changed(queue)
-        return Glance(Concern.TOUCHES, replace(self._changes[queue], tally=(queue, "enqueued")))
+        return Glance(Concern.TOUCHES, replace(_changing(queue), tally=(queue, "enqueued")))
 
     def _update(self, sql: bytes, end: int, database: str | None) -> Glance:
         match = _UPDATE.match(sql, end)
@@ -312,7 +315,7 @@ class StatementScanner:
             return _NOTHING
         lowered = sql.lower()
         ours = b"state" in lowered or b"time_acked" in lowered
-        return Glance(Concern.PLAN if ours else Concern.TOUCHES, self._changes[queue])
+        return Glance(Concern.PLAN if ours else Concern.TOUCHES, _changing(queue))
 
     def _delete(self, sql: bytes, end: int, database: str | None) -> Glance:
         match = _DELETE.match(sql, end)
@@ -327,7 +330,7 @@ class StatementScanner:
         return Glance(concern, replace(ending(queue, ids), tally=(queue, "deleted")))
 
     def _changed(self, queue: QueueName | None) -> Glance:
-        return _NOTHING if queue is None else Glance(Concern.TOUCHES, self._changes[queue])
+        return _NOTHING if queue is None else Glance(Concern.TOUCHES, _changing(queue))
 
     def _anywhere(self, sql: bytes) -> Glance:
         """A write to several tables: any queue that is named may be changed."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.backend.base import StoreConnection
 from engine.catalog import TableInfo
+from engine.model import QueueName
 
 
 class ListTables(Protocol):
-    """Reads every table that carries the queue mark."""
+    """Reads every table that carries the queue mark. `known`: what was read before; a table whose definition is the
+    same as then is not read again."""
 
-    def __call__(self, connection: StoreConnection) -> list[TableInfo]: ...
+    def __call__(self, connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]: ...
 
 
 @dataclass(frozen=True, slots=True)

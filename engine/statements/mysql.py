@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from engine.backend.base import StoreConnection
+import re
+from collections.abc import Mapping, Sequence
+
+from engine.backend.base import Answer, Statement, StoreConnection
 from engine.catalog import TableInfo
 from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model import QUEUE_MARK, IndexInfo, QueueName
 from engine.statements.dialect import Dialect
 
 _NO_SUCH_TABLE = 1146
+_TOGETHER = 100  # statements in one packet
+_NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")  # changes with every row
 
 MARKED_TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES"
@@ -42,19 +47,51 @@ PECULIAR_COLUMNS = (
 """A table's columns that are computed, and those for reasons that do not hold all of Unicode."""
 
 
-def list_tables(connection: StoreConnection) -> list[TableInfo]:
+def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]:
     """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
     connection.execute(WITHOUT_WAITING)
     try:
         marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%",))
         # LIKE compares without case and takes '_' for any character.
-        read = [_read(connection, QueueName(*name), comment) for *name, comment in marked if QUEUE_MARK in comment]
+        tables = [(QueueName(*name), comment) for *name, comment in marked if QUEUE_MARK in comment]
+        definitions = _definitions(connection, [name for name, _ in tables])
+        read = [_read(connection, *table, text, known) for table, text in zip(tables, definitions, strict=True)]
     finally:
         connection.execute(AS_BEFORE)
     return [table for table in read if table is not None]
 
 
-def _read(connection: StoreConnection, name: QueueName, comment: str) -> TableInfo | None:
+def _definitions(connection: StoreConnection, names: Sequence[QueueName]) -> list[str | None]:
+    """The text of each table, which is read before all else: what changes after it is found by the next reading. None
+    where it is not known because this table, or another beside it, cannot be read now."""
+    texts: list[str | None] = []
+    for start in range(0, len(names), _TOGETHER):
+        asked = [Statement(f"SHOW CREATE TABLE {name.sql}") for name in names[start : start + _TOGETHER]]
+        try:
+            texts += [_definition(answer) for answer in connection.run(asked)]
+        except BackendUnavailable:
+            raise
+        except BackendError:
+            texts += [None] * len(asked)
+    return texts
+
+
+def _definition(answer: Answer) -> str:
+    ((_, text),) = answer.rows
+    assert text is not None
+    return _NEXT_ID.sub("", text.decode("utf-8", "replace"))
+
+
+def _read(
+    connection: StoreConnection,
+    name: QueueName,
+    comment: str,
+    definition: str | None,
+    known: Mapping[QueueName, TableInfo],
+) -> TableInfo | None:
+    before = known.get(name)
+    if definition is not None and before is not None and (before.definition, before.comment) == (definition, comment):
+        return before
     try:
         columns = connection.describe(name.database, name.table)
         peculiar = connection.query(PECULIAR_COLUMNS, (name.database, name.table))
@@ -69,7 +106,7 @@ def _read(connection: StoreConnection, name: QueueName, comment: str) -> TableIn
         return TableInfo(name, comment, unreadable=f"{error.message} (error {error.errno})")
     generated = frozenset(str(column) for column, computed, *_ in peculiar if int(computed))
     narrow = frozenset((str(name), str(charset)) for name, computed, charset in peculiar if not int(computed))
-    return TableInfo(name, comment, columns, indexes, generated, narrow=narrow)
+    return TableInfo(name, comment, columns, indexes, generated, narrow=narrow, definition=definition)
 
 
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:

@@ -1,10 +1,12 @@
 """SQLite: the words of the dialect, and how marked tables are listed.
 
 SQLite keeps no table comments, so the embedded backend keeps them in a table of its own, queuegate_meta_tables (name,
-comment). Its only database is called `main`. Times have milliseconds: SQLite 3.40 offers no finer clock.
+comment, definition). Its only database is called `main`. Times have milliseconds: SQLite 3.40 offers no finer clock.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from engine.backend.base import StoreConnection
 from engine.catalog import TableInfo
@@ -17,10 +19,12 @@ META_EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queu
 """Whether any table ever had a comment."""
 
 MARKED_TABLES = (
-    "SELECT m.name, m.comment FROM queuegate_meta_tables AS m"
-    " JOIN sqlite_master AS s ON s.type = 'table' AND s.name = m.name WHERE instr(m.comment, ?) > 0 ORDER BY m.name"
+    "SELECT m.name, m.comment, m.definition || s.texts FROM queuegate_meta_tables AS m"
+    " JOIN (SELECT tbl_name, group_concat(sql) AS texts FROM sqlite_master"
+    " GROUP BY tbl_name HAVING max(type = 'table')) AS s ON s.tbl_name = m.name"
+    " WHERE instr(m.comment, ?) > 0 ORDER BY m.name"
 )
-"""Every table that exists and whose comment carries the mark."""
+"""Every table that exists and whose comment carries the mark, with all that it and its indexes are made of."""
 
 KEY_COLUMNS = "SELECT lower(name) FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
 """The primary key, which is no index where it is the rowid."""
@@ -35,20 +39,28 @@ GENERATED_COLUMNS = "SELECT lower(name) FROM pragma_table_xinfo(?) WHERE hidden 
 """A table's columns that are computed."""
 
 
-def list_tables(connection: StoreConnection) -> list[TableInfo]:
+def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]:
     """Every marked table."""
     if not connection.query(META_EXISTS):
         return []
-    return [
-        TableInfo(
-            QueueName(DATABASE, name),
-            comment,
-            connection.describe(DATABASE, name),
-            _indexes(connection, name),
-            frozenset(str(row[0]) for row in connection.query(GENERATED_COLUMNS, (name,))),
-        )
-        for name, comment in connection.query(MARKED_TABLES, (QUEUE_MARK,))
-    ]
+    read = []
+    for table, comment, definition in connection.query(MARKED_TABLES, (QUEUE_MARK,)):
+        name = QueueName(DATABASE, table)
+        before = known.get(name)
+        same = before is not None and (before.definition, before.comment) == (definition, comment)
+        read.append(before if before is not None and same else _read(connection, name, comment, definition))
+    return read
+
+
+def _read(connection: StoreConnection, name: QueueName, comment: str, definition: str) -> TableInfo:
+    return TableInfo(
+        name,
+        comment,
+        connection.describe(DATABASE, name.table),
+        _indexes(connection, name.table),
+        frozenset(str(row[0]) for row in connection.query(GENERATED_COLUMNS, (name.table,))),
+        definition=definition,
+    )
 
 
 def _indexes(connection: StoreConnection, table: str) -> tuple[IndexInfo, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC
+from functools import lru_cache
 from typing import Any
 
 from engine.backend.base import Settings
@@ -68,5 +69,11 @@ def _context(settings: Settings) -> CallContext:
 
 def read_tables(connection: SqliteConnection) -> dict[str, Table]:
     """Every table in the data dictionary. The comment is kept beside the definition, where the engine looks for it."""
-    tables = (replace(from_json(text), comment=comment) for comment, text in connection.fetch_all(_TABLES))
+    tables = (_table(comment, text) for comment, text in connection.fetch_all(_TABLES))
     return {table.name: table for table in tables}
+
+
+@lru_cache(maxsize=10_000)
+def _table(comment: str, text: str) -> Table:
+    """Of one definition; a change to one table must not read all others anew."""
+    return replace(from_json(text), comment=comment)

@@ -355,6 +355,7 @@ async def test_a_table_that_cannot_be_described_stops_no_other(bench, mariadb, c
     readable = await store.load_catalog(catalog)
     assert bad in readable.queues
     await bench.run(f"REVOKE SELECT ON {bench.url.database}.bad FROM {account}@'127.0.0.1'")
+    await bench.run("ALTER TABLE bad ADD more INT")
     await store.load_catalog(readable)
     warned = [record.getMessage() for record in caplog.records if f"{bad}" in record.getMessage()]
     assert len(warned) == 2 and "served as before" in warned[1]
@@ -378,3 +379,30 @@ async def test_an_error_amid_statements_sent_together_undoes_them_and_keeps_the_
     await counted.pool.write(lambda connection: connection.run([lease], last=True))
     assert (await bench.row(1)).epoch == 7
     await counted.pool.close()
+
+
+async def test_only_tables_that_changed_are_read_again(bench, monkeypatch):
+    for number in range(3):
+        await bench.create(f"more_{number}")
+    catalog = await bench.store.load_catalog(QueueCatalog())
+    described = []
+    describe = MySQLStoreConnection.describe
+
+    def noticed(connection, database, table):
+        described.append(table)
+        return describe(connection, database, table)
+
+    monkeypatch.setattr(MySQLStoreConnection, "describe", noticed)
+    await bench.run("INSERT INTO more_1 (id, payload) VALUES (1, 'x')")
+    assert await bench.store.load_catalog(catalog) is catalog
+    assert described == []
+    await bench.run("ALTER TABLE more_1 ADD n INT")
+    changed = await bench.store.load_catalog(catalog)
+    assert described == ["more_1"]
+    names = {queue.name.table: [column.name for column in queue.columns] for queue in changed}
+    assert "n" in names["more_1"] and "n" not in names["more_2"]
+    await bench.run("DROP TABLE more_2")
+    for previous in (changed, QueueCatalog()):
+        tables = {queue.name.table for queue in await bench.store.load_catalog(previous)}
+        assert {"more_0", "more_1"} <= tables and "more_2" not in tables
+    assert described == ["more_1"]
