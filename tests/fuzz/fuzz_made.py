@@ -85,8 +85,9 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # what looks
     (rb"queuegate", rb"USE information_schema"),  # where a session in that database is at the server
     (rb"queuegate.*(?:databases|schemas)", rb"SHOW DATABASES"),  # there it lists that database, too
-    (rb"information_schema|queuegate", rb"SELECT COLUMN_NAME FROM information_schema\.COLUMNS WHERE TABLE_SCHEMA ="
-     rb" 'information_schema' AND TABLE_NAME = '(?:TABLES|COLUMNS|SCHEMATA)' ORDER BY ORDINAL_POSITION"),
+    (rb"information_schema|queuegate", rb"SELECT COLUMN_NAME, COLUMN_TYPE FROM information_schema\.COLUMNS"
+     rb" WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = '(?:TABLES|COLUMNS|SCHEMATA)'"
+     rb" ORDER BY ORDINAL_POSITION"),
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
     (_EXPLAINS, rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS qg_epoch,"
      rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
@@ -129,13 +130,14 @@ _FILLED = re.compile(
 """What an INSERT into a queue is given besides: columns, and their values in every row."""
 
 _FIELD = rb"CAST\((?:''|0) AS (?:CHAR\(\d+\)|SIGNED|DECIMAL\(20,3\))\) AS `\w+`"
-_CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\))(?: AS qg_\d+)?"
-_ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
-_ROWS = rb"SELECT \* FROM \(" + _ROW + rb"(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
+_HEADER = rb"SELECT " + _FIELD + rb"(?:, " + _FIELD + rb")* FROM \(SELECT 1 AS qg_one\) AS qg_none WHERE 1 = 0"
 _LISTING = rb"(?:TABLES|COLUMNS|SCHEMATA)"
+_NO_LISTING = rb"SELECT \* FROM information_schema\." + _LISTING + rb" WHERE 1 = 0"
+_CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\)|CAST\((?:NULL|\d+) AS UNSIGNED\))"
+_ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
+_ROWS = rb"SELECT \* FROM \((?:" + _HEADER + rb"|" + _NO_LISTING + rb")(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
 _SYSTEM = re.compile(
-    rb"(?:`queuegate`\.`(?:queues|subscriptions|in_flight)`|\(SELECT " + _FIELD + rb"(?:, " + _FIELD + rb")*"
-    rb" FROM \(SELECT 1 AS qg_one\) AS qg_none WHERE 1 = 0(?: UNION ALL " + _ROWS + rb")*\))"
+    rb"(?:`queuegate`\.`(?:queues|subscriptions|in_flight)`|\(" + _HEADER + rb"(?: UNION ALL " + _ROWS + rb")*\))"
     rb"(?: AS `(?i:queues|subscriptions|in_flight)`)?|`(?i:queues|subscriptions|in_flight)`(?=[^`\w])|'queuegate'"
 )
 """What stands in place of a system table, of its name before a column's, and of DATABASE() in its database."""

@@ -14,10 +14,8 @@ _VISIBLE = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     " WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"
 )
-_SUBSCRIPTIONS = (
-    "(SELECT CAST('' AS CHAR(64)) AS `queue` FROM (SELECT 1 AS qg_one) AS qg_none WHERE 1 = 0"
-    " UNION ALL SELECT * FROM (SELECT 'fq' AS qg_0 UNION ALL SELECT 'fq2') AS qg_0)"
-)
+_HEADER = "SELECT CAST('' AS CHAR(64)) AS `queue` FROM (SELECT 1 AS qg_one) AS qg_none WHERE 1 = 0"
+_SUBSCRIPTIONS = f"({_HEADER} UNION ALL SELECT * FROM ({_HEADER} UNION ALL SELECT 'fq' UNION ALL SELECT 'fq2') AS qg_0)"
 
 MADE = [
     ("ACK fq 1, 2", f"{_ACKED} (id IN (1, 2)) AND time_acked IS NULL"),
@@ -98,8 +96,9 @@ MADE = [
     ("SELECT 1 FROM queues WHERE db = DATABASE()  -- queuegate", "SELECT 1 FROM queues WHERE db = 'queuegate'"),
     (
         "SELECT * FROM information_schema.tables t WHERE table_schema = 'queuegate'",
-        "SELECT * FROM (SELECT * FROM information_schema.TABLES UNION ALL SELECT * FROM (SELECT 'def' AS qg_0,"
-        " 'queuegate' AS qg_1) AS qg_0) t WHERE table_schema = 'queuegate'",
+        "SELECT * FROM (SELECT * FROM information_schema.TABLES UNION ALL SELECT * FROM (SELECT * FROM"
+        " information_schema.TABLES WHERE 1 = 0 UNION ALL SELECT 'def', CAST(10 AS UNSIGNED), CAST(NULL AS UNSIGNED),"
+        " NULL) AS qg_0) t WHERE table_schema = 'queuegate'",
     ),
     (
         "SELECT tables.table_name FROM information_schema.tables WHERE table_schema = 'queuegate'",
