@@ -88,6 +88,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"information_schema|queuegate", rb"SELECT COLUMN_NAME, COLUMN_TYPE FROM information_schema\.COLUMNS"
      rb" WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = '(?:TABLES|COLUMNS|SCHEMATA)'"
      rb" ORDER BY ORDINAL_POSITION"),
+    (rb"show.*variables", rb"SHOW (?:GLOBAL|SESSION|LOCAL) VARIABLES WHERE Variable_name IN \((?:'\w+'(?:, )?)+\)"
+     rb"(?: AND \((?:Variable_name LIKE )?(?P<condition>.*)\n\))?"),  # a limited account sees those it may ask for
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
     (_EXPLAINS, rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS qg_epoch,"
      rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
@@ -164,6 +166,10 @@ _SOCKET = re.compile(rb"''(?: AS `@@(?:global\.)?socket`|(?= AS\s))", re.IGNOREC
 _ASKS_SOCKET = re.compile(rb"@@(?:global\.)?socket\b", re.IGNORECASE)
 """What stands in a question for variables where `@@socket` was asked for."""
 
+_TOLD = re.compile(rb"(?:'[\w.%:-]+@[\w.%:-]+'|'')(?: AS `[^`]*`)? ?")
+_ASKS_WHO = re.compile(rb"user\s*\(|@@", re.IGNORECASE)
+"""What a limited account is told in place of USER() and its like, and of variables that are not for it."""
+
 _SEARCHED_MAX = 1 << 20  # bytes, for what a client's statement is; what is larger is one large comment
 _LITERAL = re.compile(
     rb"_utf8mb4 X'[0-9a-f]*'|(?:DATE |TIME |TIMESTAMP |[bBnNxX])?'(?:[^'\\]|\\.|'')*'|-?\b\d[\d.eE+-]*|NULL", re.DOTALL
@@ -185,6 +191,8 @@ def is_made(text: bytes, sent: bytes) -> bool:
     if verb in (b"UPDATE", b"DELETE") and _is_evenly(text, sent):
         return True
     if verb == b"SELECT" and _ASKS_SOCKET.search(searched) and _is_cut(text, _SOCKET, sent):
+        return True
+    if verb == b"SELECT" and _ASKS_WHO.search(searched) and _is_cut(text, _TOLD, sent):
         return True
     if verb in (b"INSERT", b"REPLAC"):
         named = _NAMES_STATE.search(searched) is not None

@@ -19,7 +19,9 @@ _CODECS = (
 FORBIDDEN = {b"ft", b"fg", b"fo", b"fl", b"fq2", b"fq_dead", b"nowhere", b"t1", b"tmp"}
 """Tables to which the limited account of the fuzzer's gate has no right, as its statements call them."""
 
-_TABLE = re.compile(rb"\b(?:from|join|into|update|table|describe|ignore|\.)[\s(`]+([\w$\x80-\xff]+)")
+_TABLE = re.compile(
+    rb"(?:(?<![\w$\x80-\xff])(?:from|join|into|update|table|describe|ignore)|\b\.)[\s(`]+([\w$\x80-\xff]+)"
+)
 _QUIET = re.compile(
     rb"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|/\*(?!M?!)(?:[^*]|\*(?!/))*\*/"
     rb"|(?:#|--(?=[\x00-\x20]|\Z))[^\n]*",
