@@ -136,7 +136,7 @@ class Simulation:
             self.world.engine.committed(CommitReport(uncertain=frozenset((NAME,))))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 @in_virtual_time
 async def test_simulation(seed):
     simulation = Simulation(seed)
