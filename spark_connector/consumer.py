@@ -57,10 +57,12 @@ class _Room:
 
 @dataclass(frozen=True)
 class _Seen:
-    """A look at what is due, and when it was, on the own clock: what is written later counts its time from there."""
+    """A look at what is due, and between which times it was, on the own clock: what is written later counts its time
+    from there."""
 
     sight: Sight
     began: float
+    ended: float
 
 
 class Consumer:
@@ -205,7 +207,7 @@ class Consumer:
             self._newest = self.claims.last(client, after) or after
             if self._newest > after:
                 return self._newest
-        began, sight = self._clock(), self._due.look(client, until)
+        began, sight, looked = self._clock(), self._due.look(client, until), self._clock()
         self._nothing_due = not sight.stretches and until is None
         if not sight.stretches:
             return after
@@ -214,7 +216,7 @@ class Consumer:
             return after
         limited = any(name in options for name in _BY_THE_PROXY)
         claim = self._claim_by_stream if limited else self._claim_directly
-        seen = _Seen(sight, began)
+        seen = _Seen(sight, began, looked)
         self._newest = None
         last, more = self._claims_of(client, after, most, lambda seq, room: claim(client, seq, room, seen, options))
         self._newest, self._nothing_due = last, until is None and not more and not limited
@@ -285,9 +287,11 @@ class Consumer:
         if not found:
             return
         began = self._clock()
-        now = seen.sight.now + int((began - seen.began) * NS)  # the database's, without asking again
-        self.claims.record(client, seq, found, now)
-        if leasing and (leased := self.claims.lease(client, seq, now + self._lease)) != len(found):
+        # The database's time without asking again: what is made from here on is later than the earliest that it may
+        # be, and a lease that counts from the latest does not end before the connector expects it.
+        earliest, latest = (seen.sight.now + int((began - at) * NS) for at in (seen.ended, seen.began))
+        self.claims.record(client, seq, found, earliest)
+        if leasing and (leased := self.claims.lease(client, seq, latest + self._lease)) != len(found):
             raise ConnectorError(f"queue {self._queue.name}: {leased} of {len(found)} locked messages were leased")
         self._leased_at = max(self._leased_at, began)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import uuid
 
 import pytest
@@ -10,6 +11,7 @@ from servers import Sql, Stream, wait_until
 from spark_stand_in import Checkpoint
 
 from spark_connector.claims import table_name
+from spark_connector.due import Due
 from spark_connector.errors import LeaseLostError, QueueError, SchemaError
 
 LATER_NS = 3_600_000_000_000
@@ -277,6 +279,25 @@ def test_a_micro_batch_is_repeated_without_the_messages_that_have_its_ids_now(be
     restarted = begin(name, checkpoint)
     assert restarted.batch() == []
     assert [payload for _, payload in restarted.drain()] == ["m100", "m101", "m102"]
+
+
+def test_a_slow_look_does_not_make_new_messages_of_the_same_ids_part_of_a_claim(begin, sql, queue, monkeypatch):
+    name = queue()
+    fill(sql, name, 5)
+    checkpoint = Checkpoint()
+    query = begin(name, checkpoint)
+    look = Due.look
+
+    def slow(due, client, until=None):
+        time.sleep(1)  # the statement travels: the database's clock is read after it
+        return look(due, client, until)
+
+    monkeypatch.setattr(Due, "look", slow)
+    assert query.plan()
+    query.kill()
+    sql(f"TRUNCATE QUEUE {name}")
+    fill(sql, name, 3, first=100)
+    assert begin(name, checkpoint).batch() == []
 
 
 def test_a_message_that_says_it_was_made_in_the_future_is_received_and_acked(begin, sql, queue):
