@@ -202,7 +202,8 @@ class Played:
         world = self.world
         logins = w.packets_of(self.sent)[0][: 1 if self.tls is None else 2]
         compressed = verdict.compressed or any(int.from_bytes(p.payload[:4], "little") & w.COMPRESS for p in logins)
-        if verdict.corrupt or (compressed and self.given.spoils):
+        unread = self.tls is not None and not verdict.plain  # its answers, by which it is known where that began
+        if verdict.corrupt or (compressed and (self.given.spoils or unread)):
             return  # what was sent cannot be told, nor, from what a broken server said, where compression began
         provenance = Provenance(verdict.plain or self.sent)
         if world.kind != "relay":

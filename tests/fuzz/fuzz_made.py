@@ -8,6 +8,8 @@ was sent.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 
 NOW = re.escape(rb"(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)")
 _NAME = rb"`(?:[^`]|``)*`"
@@ -171,6 +173,7 @@ _ASKS_WHO = re.compile(rb"user\s*\(|@@", re.IGNORECASE)
 """What a limited account is told in place of USER() and its like, and of variables that are not for it."""
 
 _SEARCHED_MAX = 1 << 20  # bytes, for what a client's statement is; what is larger is one large comment
+_HEAD, _PARTS_MAX, _SPARE = 4, 100, 1000
 _LITERAL = re.compile(
     rb"_utf8mb4 X'[0-9a-f]*'|(?:DATE |TIME |TIMESTAMP |[bBnNxX])?'(?:[^'\\]|\\.|'')*'|-?\b\d[\d.eE+-]*|NULL", re.DOTALL
 )
@@ -204,6 +207,18 @@ def is_made(text: bytes, sent: bytes) -> bool:
 
 def _is_evenly(text: bytes, sent: bytes) -> bool:
     """Whether it was sent like that, but for space and comments between its clauses, and for values in place of `?`."""
+    return _is_evenly_in(text, sent) or any(_is_evenly_in(text, part) for part in _parts(text, sent))
+
+
+def _parts(text: bytes, sent: bytes) -> Iterator[bytes]:
+    """What was sent from each place on where the text may begin: quotes and comments that an earlier statement left
+    open are not there."""
+    begins = re.compile(re.escape(text.strip()[:_HEAD]), re.IGNORECASE)
+    for found in islice(begins.finditer(sent), _PARTS_MAX):
+        yield sent[found.start() : found.start() + 4 * len(text) + _SPARE]
+
+
+def _is_evenly_in(text: bytes, sent: bytes) -> bool:
     for said, made in ((sent, text), (_APART.sub(b" ", sent), text), (_APART.sub(b" ", sent), _APART.sub(b" ", text))):
         if _evenly(made) in _evenly(said):
             return True
