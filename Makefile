@@ -24,11 +24,11 @@ demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) mariadb toolchains mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration
 test-mysql: $(STAMP) mariadb toolchains mysql ## the suites that need a server, on MySQL 8 in place of MariaDB (MYSQL_TESTS=tests/contract)
-	QUEUEGATE_TEST_SERVER=mysql $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(MYSQL_TESTS)
+	QUEUEGATE_TEST_SERVER=mysql $(BIN)/python -m pytest -n $(JOBS) $(MYSQL_TESTS)
 
 TIMES ?= 1
 test-galera: $(STAMP) mariadb galera ## a Galera cluster of three: a ledger under kills, and the contract through two proxies (TIMES=3)
