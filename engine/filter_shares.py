@@ -35,11 +35,13 @@ ACCOUNTS_MAX = 1000
 
 
 class _Balance:
-    """Seconds saved up, or owed. Full at the start."""
+    """Seconds saved up, or owed. Full at the start. `debt_ends_at`: when nothing is owed any more; 0 where nothing ever
+    was. It changes with a charge only, for each condition asks for it in each pass."""
 
     def __init__(self, clock: Clock, most: float) -> None:
         self._clock, self._most = clock, most
         self._seconds, self._at = most, clock.monotonic()
+        self.debt_ends_at = 0.0
 
     @property
     def seconds(self) -> float:
@@ -50,14 +52,9 @@ class _Balance:
         """1 where nothing more can be saved up, negative in debt."""
         return self.seconds / self._most
 
-    @property
-    def debt_ends_at(self) -> float:
-        """0 without a debt."""
-        seconds = self.seconds
-        return 0.0 if seconds >= 0 else self._clock.monotonic() - seconds / SHARE
-
     def charge(self, seconds: float) -> None:
         self._seconds, self._at = self.seconds - seconds, self._clock.monotonic()
+        self.debt_ends_at = 0.0 if self._seconds >= 0 else self._at - self._seconds / SHARE
 
 
 class _Account:
@@ -80,15 +77,15 @@ class FilterShares:
         self._accounts: dict[str, _Account] = {}
         self._alone: dict[str, tuple[float, bool]] = {}  # when that was asked
 
-    def ready_at(self, user: str, under_way: bool) -> float:
+    def ready_at(self, user: str, under_way: bool, now: float) -> float:
         """When a condition of that account may be looked for next; in the past when at once."""
         account = self._accounts.get(user)
         ends_at = 0.0 if account is None else account.of(under_way).debt_ends_at
-        return 0.0 if ends_at and self._is_alone(user) else ends_at
+        return 0.0 if ends_at <= now or self._is_alone(user, now) else ends_at
 
     def charge(self, user: str, under_way: bool, seconds: float) -> None:
         """A page for that account has found nothing."""
-        if self._is_alone(user):
+        if self._is_alone(user, self._clock.monotonic()):
             return
         if user not in self._accounts:
             if len(self._accounts) >= ACCOUNTS_MAX:
@@ -96,8 +93,7 @@ class FilterShares:
             self._accounts[user] = _Account(self._clock)
         self._accounts[user].of(under_way).charge(min(seconds, _CHARGE_MAX_SECONDS))
 
-    def _is_alone(self, user: str) -> bool:
-        now = self._clock.monotonic()
+    def _is_alone(self, user: str, now: float) -> bool:
         asked_at, alone = self._alone.get(user, (float("-inf"), True))
         if now - asked_at >= _ALONE_SECONDS:
             if len(self._alone) >= ACCOUNTS_MAX:
@@ -134,19 +130,20 @@ class LaneShare:
 
     def begin_turn(self, under_way: bool) -> None:
         """A pass begins: what may be looked for now may be so until its end, whatever it costs."""
-        self._turn = self._earliest(under_way) <= self._clock.monotonic()
+        now = self._clock.monotonic()
+        self._turn = self._earliest(under_way, now) <= now
 
     def end_turn(self) -> None:
         self._turn = False
 
-    def ready_at(self, under_way: bool) -> float:
+    def ready_at(self, under_way: bool, now: float) -> float:
         """When the next page may be examined; in the past when at once."""
-        return 0.0 if self._turn else self._earliest(under_way)
+        return 0.0 if self._turn else self._earliest(under_way, now)
 
     def charge(self, under_way: bool, seconds: float) -> None:
         """A page has found nothing."""
         for user in self._streams:
             self._shares.charge(user, under_way, seconds / len(self._streams))
 
-    def _earliest(self, under_way: bool) -> float:
-        return min((self._shares.ready_at(user, under_way) for user in self._streams), default=0.0)
+    def _earliest(self, under_way: bool, now: float) -> float:
+        return min((self._shares.ready_at(user, under_way, now) for user in self._streams), default=0.0)

@@ -302,6 +302,16 @@ class Lane:
 
     # --- a step
 
+    def resting(self, now: float) -> bool:
+        """Whether there is nothing to do in a pass but to wait until its accounts may be looked for again. To find
+        this out has to cost little: one account may have many lanes, and each commit leads to a pass."""
+        return self._rests_until(now) > now
+
+    def _rests_until(self, now: float) -> float:
+        if self._cache or not isinstance(self._poller, Scanner):
+            return 0.0
+        return self._poller.share.ready_at(self._poller.under_way, now)
+
     def begin_pass(self) -> None:
         """All lanes that may be looked for now may be so in this pass."""
         if isinstance(self._poller, Scanner):
@@ -421,6 +431,8 @@ class Lane:
 
     def end_drained(self) -> None:
         """End the bounded results for which nothing is left."""
+        if not self._bounded:
+            return
         for subscription in [s for s in self._bounded if s.draining and s.waiting and self._nothing_for(s)]:
             subscription.finish()
 
@@ -455,11 +467,15 @@ class Lane:
     @property
     def messages_may_wait(self) -> bool:
         """Whether there is, or may be, something to hand out."""
-        overdue = self._poller.next_look(self.queue) <= self._clock.monotonic()
-        return bool(self._cache) or self.mode is Mode.PENDING or overdue
+        if self._cache or self.mode is Mode.PENDING:
+            return True
+        return self._poller.next_look(self.queue) <= self._clock.monotonic()
 
-    def next_time(self) -> float | None:
+    def next_time(self, now: float) -> float | None:
         """When there is something to do without being woken; None: nothing."""
+        rests_until = self._rests_until(now)
+        if rests_until > now:
+            return rests_until
         room = self._room()
         if self.queue.options.paused or not room:
             return None
@@ -477,7 +493,7 @@ class Lane:
         """Whether receivers wait and there is something to do for them right now."""
         if any(s.waiting and s.capacity() and s not in self._waiting for s in self._subscriptions):
             return not self.queue.options.paused
-        at = self.next_time()
+        at = self.next_time(now)
         if at is None or at <= now:
             return at is not None
         if self.condition is not None:

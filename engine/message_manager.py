@@ -409,9 +409,10 @@ class MessageManager(Service):
         await self._return_leases(result)
         if self._subscriptions:
             await self._recheck(result)  # before leases run out here that were renewed
-        self.metrics.expired += self._in_flight.expire(self._clock.monotonic())
+        now = self._clock.monotonic()
+        self.metrics.expired += self._in_flight.expire(now)
         if self._subscriptions:
-            turns = self._turns()
+            turns = [lane for lane in self._turns() if not lane.resting(now)]
             for lane in turns:
                 lane.begin_pass()
             try:
@@ -501,7 +502,8 @@ class MessageManager(Service):
         times = [self._give_backs.next_try(), self._in_flight.next_deadline()]
         if self._subscriptions:
             times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
-        times += [lane.next_time() for lane in self._lanes()]
+        now = self._clock.monotonic()
+        times += [lane.next_time(now) for lane in self._lanes()]
         wanted = min((time for time in times if time is not None), default=None)
         return None if wanted is None else max(wanted, self._outage.retry_at)
 

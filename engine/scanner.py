@@ -97,7 +97,7 @@ class Scanner:
 
     def next_look(self, queue: QueueSpec) -> float:
         """When the next scan is due by itself; in the past when at once."""
-        rest_until = max(self._rest_until, self.share.ready_at(self.under_way))
+        rest_until = max(self._rest_until, self.share.ready_at(self.under_way, self._clock.monotonic()))
         if self._wanted or self._looked_at is None:
             return rest_until
         times = [self._due_at, self._conflicts.next_retry(), self._looked_at + queue.options.poll_interval_ns / 1e9]
@@ -109,7 +109,7 @@ class Scanner:
         """When to look; `hungry`: receivers could take more than the cache holds, and more may be due."""
         if not self.under_way:
             return self.next_look(queue)
-        rest_until = max(self._rest_until, self.share.ready_at(self.under_way))
+        rest_until = max(self._rest_until, self.share.ready_at(self.under_way, self._clock.monotonic()))
         return rest_until if hungry and not self._cache.full else float("inf")
 
     def look_due(self, queue: QueueSpec, *, hungry: bool) -> bool:

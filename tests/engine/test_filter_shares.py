@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from memory_store import MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import World, world
 
 from engine.clock import NS_PER_SECOND
 from engine.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
+from engine.lane import Lane, Pass
 from engine.model import Condition
 
 LOOK_SECONDS = 0.001
@@ -64,6 +67,29 @@ async def test_conditions_in_vain_take_a_bounded_part_of_the_time_and_all_have_t
 
 
 @in_virtual_time
+async def test_a_pass_does_nothing_for_conditions_in_debt(monkeypatch):
+    """Each commit leads to passes, and a lane that had its step in each cost more than the looks that it waits for."""
+    store, steps = Busy(VirtualClock()), Counter[str]()
+    step = Lane.step
+
+    async def counted(lane: Lane, result: Pass) -> None:
+        steps["" if lane.condition is None else lane.condition.text] += 1
+        await step(lane, result)
+
+    monkeypatch.setattr(Lane, "step", counted)
+    async with world(make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, alone=lambda user: False) as w:
+        await w.receive(user="victim")
+        for number in range(CONDITIONS):
+            await w.receive(user="attacker", condition=vain(number))
+        sent = await commits(w, SECONDS)  # what has been saved up is spent
+        steps.clear(), store.scans.clear()
+        await commits(w, SECONDS, sent)
+        assert steps.pop("") >= sent - 1
+        assert sum(store.scans.values()) > 0
+        assert sum(steps.values()) <= 4 * sum(store.scans.values())
+
+
+@in_virtual_time
 async def test_nobody_waits_while_no_other_account_is_connected():
     store = Busy(VirtualClock())
     async with world(make_spec(), store=store) as w:
@@ -90,24 +116,26 @@ async def test_an_honest_condition_is_served_soon_beside_an_attacker():
 
 @in_virtual_time
 async def test_a_condition_of_two_accounts_waits_for_neither_alone():
-    shares = FilterShares(VirtualClock(), lambda user: False)
+    clock = VirtualClock()
+    shares = FilterShares(clock, lambda user: False)
     shares.charge("attacker", False, 1.0)
-    assert shares.ready_at("attacker", False) > 0
-    assert shares.ready_at("honest", False) == 0
-    assert shares.ready_at("attacker", True) == 0, "what leads through a backlog is counted apart"
+    assert shares.ready_at("attacker", False, clock.monotonic()) > 0
+    assert shares.ready_at("honest", False, clock.monotonic()) == 0
+    assert shares.ready_at("attacker", True, clock.monotonic()) == 0, "what leads through a backlog is counted apart"
     await pass_time(1.0 / SHARE)
-    assert shares.ready_at("attacker", False) == 0
+    assert shares.ready_at("attacker", False, clock.monotonic()) == 0
 
 
 @in_virtual_time
 async def test_no_more_accounts_are_kept_than_the_bound_and_no_debt_is_forgotten():
-    shares = FilterShares(VirtualClock(), lambda user: False)
+    clock = VirtualClock()
+    shares = FilterShares(clock, lambda user: False)
     shares.charge("attacker", False, 1.0)
     shares.charge("fullest", False, LOOKS_SECONDS / 8)
     for number in range(ACCOUNTS_MAX + 20):
         shares.charge(f"user {number}", False, LOOKS_SECONDS / 2)
         assert len(shares._accounts) <= ACCOUNTS_MAX
-    assert shares.ready_at("attacker", False) > 0
+    assert shares.ready_at("attacker", False, clock.monotonic()) > 0
     assert "fullest" not in shares._accounts
 
 
