@@ -7,6 +7,9 @@ from collections.abc import Collection, Sequence
 from rewriter.lexical import leading_verb
 from rewriter.tokens import Kind, tokenize
 
+_APART = frozenset(("", *" \t\r\n(),;=<>+*/%|&^!"))
+"""What can stand beside a literal and make no other token with it."""
+
 
 def parameter_places(sql: str, sql_modes: Collection[str] = ()) -> list[int]:
     """Where the `?` of a text are. Raises RewriteError: the text cannot be read."""
@@ -19,6 +22,9 @@ def parameter_places(sql: str, sql_modes: Collection[str] = ()) -> list[int]:
 def bound_text(sql: str, literals: Sequence[str], sql_modes: Collection[str] = ()) -> str:
     """The text with its `?`, in order, replaced by SQL literals, as many as there are.
 
+    A `?` is a token of its own, whatever stands beside it, and so stays the literal: `id=?OR n=1` does not become a
+    name that begins with digits.
+
     Raises:
         RewriteError: the text cannot be read.
     """
@@ -26,6 +32,8 @@ def bound_text(sql: str, literals: Sequence[str], sql_modes: Collection[str] = (
     pieces: list[str] = []
     last = 0
     for place, literal in zip(places, literals, strict=True):
-        pieces += [sql[last:place], literal]
+        before = "" if sql[max(place - 1, 0)] in _APART else " "
+        after = "" if sql[place + 1 : place + 2] in _APART else " "
+        pieces += [sql[last:place], before, literal, after]
         last = place + 1
     return "".join([*pieces, sql[last:]])

@@ -301,6 +301,16 @@ def test_a_bound_id_and_a_bound_text(gate, sql, queue):
     assert sql.rows(f"SELECT id, n FROM STREAM {done} LIMIT 3 NOWAIT") == [("it's", 1)]
 
 
+def test_a_placeholder_beside_a_word(gate, sql, order):
+    parts, done = order
+    options = {"host": "127.0.0.1", "port": gate.port, "user": "root", "password": "", "database": gate.database}
+    with mysql.connector.connect(**options, use_pure=True, autocommit=True) as connection:
+        cursor = connection.cursor(prepared=True)
+        cursor.execute(f"ACK {parts} WHERE id=%sOR id=%sOR(id=%s)", (1, 2, 3))
+        assert cursor.rowcount == 3
+    assert sent(sql, done) == [42]
+
+
 def test_functions_end_messages_of_groups_too(sql, order):
     parts, done = order
     assert sql.value(f"SELECT queue_ack('{parts}', 1, 2, 99)") == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import uuid
 
 import pytest
@@ -289,7 +288,7 @@ def test_a_slow_look_does_not_make_new_messages_of_the_same_ids_part_of_a_claim(
     look = Due.look
 
     def slow(due, client, until=None):
-        time.sleep(1)  # the statement travels: the database's clock is read after it
+        client.rows("SELECT SLEEP(1)")  # before the statement that reads the database's clock
         return look(due, client, until)
 
     monkeypatch.setattr(Due, "look", slow)
