@@ -56,6 +56,8 @@ MADE = [
     ("DROP QUEUE IF EXISTS fq", "DROP TABLE IF EXISTS `main`.`fq`"),
     ("ACK fq WHERE", "UPDATE `main`.`fq` SET time_next = 0 WHERE 1 = 0"),
     ("SELECT @@socket, @@wait_timeout", "SELECT '' AS `@@socket`, @@wait_timeout"),
+    ("SELECT 'open; DELETE FROM fg WHERE at = '2026-01-01' + INTERVAL ? SECOND",
+     "DELETE FROM fg WHERE at = '2026-01-01' + INTERVAL 1 SECOND"),
     ("select DATABASE(), USER() limit 1", "select DATABASE(), 'app@192.0.2.1' AS `USER()` limit 1"),
     ("SHOW VARIABLES LIKE 'a%'",
      "SHOW SESSION VARIABLES WHERE Variable_name IN ('autocommit', 'port') AND (Variable_name LIKE 'a%'\n)"),
