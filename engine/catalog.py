@@ -47,6 +47,10 @@ class TableInfo:
     narrow: frozenset[tuple[str, str]] = frozenset()
     definition: str | None = None
 
+    def still_is(self, comment: str, definition: str | None) -> bool:
+        """Whether it was read from this very definition: then it need not be read again."""
+        return definition is not None and (self.definition, self.comment) == (definition, comment)
+
 
 def queue_spec(table: TableInfo) -> QueueSpec:
     """The queue that a table is. Raises InvalidQueueTable where it cannot be one."""

@@ -431,8 +431,6 @@ class Lane:
 
     def end_drained(self) -> None:
         """End the bounded results for which nothing is left."""
-        if not self._bounded:
-            return
         for subscription in [s for s in self._bounded if s.draining and s.waiting and self._nothing_for(s)]:
             subscription.finish()
 

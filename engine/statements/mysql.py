@@ -90,7 +90,7 @@ def _read(
     known: Mapping[QueueName, TableInfo],
 ) -> TableInfo | None:
     before = known.get(name)
-    if definition is not None and before is not None and (before.definition, before.comment) == (definition, comment):
+    if before is not None and before.still_is(comment, definition):
         return before
     try:
         columns = connection.describe(name.database, name.table)

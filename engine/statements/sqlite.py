@@ -47,8 +47,9 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     for table, comment, definition in connection.query(MARKED_TABLES, (QUEUE_MARK,)):
         name = QueueName(DATABASE, table)
         before = known.get(name)
-        same = before is not None and (before.definition, before.comment) == (definition, comment)
-        read.append(before if before is not None and same else _read(connection, name, comment, definition))
+        if before is None or not before.still_is(comment, definition):
+            before = _read(connection, name, comment, definition)
+        read.append(before)
     return read
 
 

@@ -30,7 +30,7 @@ def test_a_login_may_name_it(inside, gate, queue):
     assert inside.rows(f"SELECT queues.ready FROM queues, subscriptions s WHERE queues.queue = '{q}'") == []
     assert inside.column("SHOW TABLES") == ["in_flight", "queues", "subscriptions"]
     assert "queuegate" in inside.column("SHOW DATABASES")
-    assert "queuegate" in inside.column("SHOW SCHEMAS LIKE 'queueg%%'")
+    assert inside.column("SHOW SCHEMAS LIKE 'queuegat_'") == ["queuegate"]
     assert inside.rows("DESCRIBE queues") == inside.rows("DESCRIBE queuegate.queues")
     assert inside.value(f"SELECT COUNT(*) FROM `{gate.database}`.`{q}`") == 0
 
