@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from proxy.embedded.variables import Variables
@@ -24,6 +25,22 @@ _CHARSETS = {
 }
 
 
+@dataclass(eq=False, slots=True)
+class ColumnTexts:
+    """The rows of COLUMNS as text, which a table keeps until it is changed: a client may ask for them at each read."""
+
+    _texts: dict[str, tuple[Table, str]] = field(default_factory=dict)
+
+    def of(self, tables: Iterator[Table]) -> Iterator[str]:
+        """The rows of each table that has any, with commas between them."""
+        seen = {}
+        for table in tables:
+            known = self._texts.get(table.name)
+            seen[table.name] = known if known is not None and known[0] is table else (table, _columns_text(table))
+        self._texts = seen
+        return (text for _, text in seen.values() if text)
+
+
 @dataclass(frozen=True, slots=True)
 class Information:
     """What the rows are made from. `numbers` tells a table's next AUTO_INCREMENT value and its row count."""
@@ -33,14 +50,21 @@ class Information:
     processes: Sequence[Any]
     account: str
     status: dict[str, Any]
+    column_texts: ColumnTexts
     named: str | None = None  # the table that is asked for by its name, which may be a temporary one
 
     def rows(self, table: str) -> str:
         """A table's rows as JSON, its columns in their order."""
-        columns = [column.name for column in virtual_tables()[table]]
+        if table == "COLUMNS":
+            return f"[{','.join([_own_columns(), *self.column_texts.of(_visible(self))])}]"
         make = _ROWS.get(table)
-        rows = make(self) if make is not None else iter(())
-        return json.dumps([[row.get(column) for column in columns] for row in rows], ensure_ascii=False)
+        return f"[{_text(table, make(self) if make is not None else iter(()))}]"
+
+
+def _text(table: str, rows: Rows) -> str:
+    """Rows as JSON, with commas between them and no brackets around them."""
+    columns = [column.name for column in virtual_tables()[table]]
+    return json.dumps([[row.get(column) for column in columns] for row in rows], ensure_ascii=False)[1:-1]
 
 
 def _schemata(info: Information) -> Rows:
@@ -88,14 +112,17 @@ def _tables(info: Information) -> Rows:
         }
 
 
-def _columns(info: Information) -> Rows:
-    for name, columns in virtual_tables().items():
-        table = Table(name, columns)
-        for position, column in enumerate(columns, 1):
-            yield {**_column(table, column, position), "TABLE_SCHEMA": INFORMATION_SCHEMA}
-    for table in _visible(info):
-        for position, column in enumerate(table.columns, 1):
-            yield {**_column(table, column, position), "TABLE_SCHEMA": DATABASE}
+@cache
+def _own_columns() -> str:
+    """The rows of COLUMNS about information_schema itself."""
+    return ",".join(
+        _columns_text(Table(name, columns), INFORMATION_SCHEMA) for name, columns in virtual_tables().items()
+    )
+
+
+def _columns_text(table: Table, schema: str = DATABASE) -> str:
+    rows = (_column(table, column, position) for position, column in enumerate(table.columns, 1))
+    return _text("COLUMNS", ({**row, "TABLE_SCHEMA": schema} for row in rows))
 
 
 def _column(table: Table, column: Column, position: int) -> dict[str, Any]:
@@ -350,7 +377,6 @@ def _status(info: Information) -> Rows:
 _ROWS: dict[str, Callable[[Information], Rows]] = {
     "SCHEMATA": _schemata,
     "TABLES": _tables,
-    "COLUMNS": _columns,
     "STATISTICS": _statistics,
     "KEY_COLUMN_USAGE": _key_column_usage,
     "TABLE_CONSTRAINTS": _table_constraints,

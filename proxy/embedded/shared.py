@@ -11,6 +11,7 @@ from typing import Any
 from engine.backend.base import Settings
 from engine.backend.sqlite import SqliteDatabase
 from engine.backend.sqlite_connection import SqlFunctions, SqliteConnection
+from proxy.embedded.information import ColumnTexts
 from proxy.embedded.readers import Readers
 from rewriter.sqlite.compile import PlanCache
 from rewriter.sqlite.runtime.aggregates import AGGREGATES
@@ -35,6 +36,7 @@ class Shared:
     global_variables: dict[str, Any] = field(default_factory=dict)
     locks: NamedLocks = field(default_factory=NamedLocks)
     readers: Readers = field(default_factory=Readers)
+    column_texts: ColumnTexts = field(default_factory=ColumnTexts)
     loaded: bool = False
     started: float = field(default_factory=time.monotonic)
 

@@ -228,7 +228,8 @@ class State:
             "Threads_running": sum(process.command != "Sleep" for process in processes),
             **status,
         }
-        return Information(self.schema, self.variables, processes, f"`{user}`@`{host}`", counters, self.named_table)
+        account, texts = f"`{user}`@`{host}`", self.shared.column_texts
+        return Information(self.schema, self.variables, processes, account, counters, texts, self.named_table)
 
     def begin(self) -> None:
         """A session keeps what held when it began: its sql_mode, by which its client escapes, and its idle timeout,

@@ -5,6 +5,9 @@ The rows come from the session as JSON when a statement runs, so they are ordina
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+
 from rewriter.sqlite.compilation import Compilation, quote
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.schema import Column
@@ -84,7 +87,8 @@ _GRANTS = {
 _TYPES: dict[str, SqlType] = {"s": varchar(512), "l": TEXT, "i": UNSIGNED_BIGINT, "d": datetime_type(0)}
 
 
-def virtual_tables() -> dict[str, tuple[Column, ...]]:
+@cache
+def virtual_tables() -> Mapping[str, tuple[Column, ...]]:
     """Every table with its columns."""
     return {name: _columns(text) for name, text in _TABLES.items()}
 
