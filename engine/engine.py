@@ -13,14 +13,19 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 from engine.clock import NS_PER_SECOND, Clock, Jitter
-from engine.dead_letter import DeadLetterMover, MakeTable, Moves
-from engine.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
-from engine.filter_shares import FilterShares
-from engine.group_scan import GroupScan
-from engine.groups import group_key
-from engine.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX, MessageManager
-from engine.metrics import QueueMetrics
-from engine.model import (
+from engine.database_work import DatabaseWork
+from engine.delivery.filter_shares import FilterShares
+from engine.delivery.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX, MessageManager
+from engine.delivery.metrics import QueueMetrics
+from engine.delivery.subscription import Subscription
+from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
+from engine.duties.group_scan import GroupScan
+from engine.duties.purger import Purger
+from engine.duties.surveyor import Surveyor
+from engine.duties.watchdog import Watchdog
+from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
+from engine.model.groups import group_key
+from engine.model.queue import (
     CommitReport,
     MessageId,
     QueueCatalog,
@@ -31,13 +36,8 @@ from engine.model import (
     SubscriptionStatus,
     Unmatched,
 )
-from engine.purger import Purger
 from engine.service import Service
-from engine.store import MessageStore
-from engine.subscription import Subscription
-from engine.surveyor import Surveyor
-from engine.watchdog import Watchdog
-from engine.work import DatabaseWork
+from engine.store.base import MessageStore
 
 __all__ = ["CatalogWatcher", "Engine", "Neighbours", "Subscription"]
 

@@ -20,14 +20,16 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import EngineError
-from proxy import accounts, allocator, logs
+from engine.model.errors import EngineError
+from proxy import logs
+from proxy import memory as allocator
 from proxy.config import Address, Config, ConfigError, LogFormat, LogLevel, load
+from proxy.login import accounts
+from proxy.login.sha256_crypt import sha256_crypt
 from proxy.release import release
-from proxy.sha256_crypt import sha256_crypt
 
 if TYPE_CHECKING:
-    from proxy.listening import Place
+    from proxy.listen.listener import Place
 
 logger = logging.getLogger("queuegate")
 
@@ -164,8 +166,8 @@ def _end_in_time(config: Config) -> None:
 def _supervise(config: Config) -> int:
     """Serve with several processes."""
     from proxy import app
-    from proxy.listening import bind
-    from proxy.supervisor import Supervisor
+    from proxy.cluster.supervisor import Supervisor
+    from proxy.listen.listener import bind
 
     sockets, admin = bind(config.listen), app.bind_admin(config)
     address = app.address_of(sockets, config)

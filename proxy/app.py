@@ -17,23 +17,23 @@ from dataclasses import dataclass
 from engine.backend.mysql import MySQLPool
 from engine.clock import Clock, SystemClock, system_jitter
 from engine.engine import Engine
-from engine.proxies import ProxyDirectory
-from engine.sql_store import SqlMessageStore
-from proxy.admission import Admission, AdmissionLimits
-from proxy.client_tls import ClientTls
+from engine.store.proxy_directory import ProxyDirectory
+from engine.store.sql_store import SqlMessageStore
+from proxy.cluster.mesh import Place as MeshPlace
+from proxy.cluster.peers import Peers
+from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.config import Address, Auth, Config
-from proxy.dead_letters import DeadLetterTables
-from proxy.gateway import Gateway, RelayGateway
-from proxy.listening import Place, bind
-from proxy.mesh import Place as MeshPlace
-from proxy.peers import Peers
-from proxy.planning import Planning
-from proxy.proxy_gateway import ProxyAccountsGateway
-from proxy.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
+from proxy.gateways.database_accounts import Gateway, RelayGateway
+from proxy.gateways.proxy_accounts import ProxyAccountsGateway
+from proxy.listen.admission import Admission, AdmissionLimits
+from proxy.listen.listener import Place, bind
+from proxy.listen.shared_counts import Tallies
+from proxy.login.client_tls import ClientTls
 from proxy.release import release
 from proxy.server import GateServer
-from proxy.sockets import own_address
-from proxy.tallies import Tallies
+from proxy.statements.dead_letters import DeadLetterTables
+from proxy.statements.planning import Planning
+from proxy.transport.tcp import own_address
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ async def _admin(place: Place, engine: Engine, peers: Peers, stopping: asyncio.E
         yield
         return
     # Loaded only where it serves: no worker holds its libraries in vain.
-    from proxy.admin import AdminServer
+    from proxy.admin.server import AdminServer
 
     admin = AdminServer(engine, peers, release(), stopping.is_set)
     await admin.open(place.admin)
@@ -241,7 +241,7 @@ async def _backend(
             await store.close()
         return
     # Loaded only where it serves: its SQL compiler is a third of the program.
-    from proxy.embedded_gateway import embedded_backend
+    from proxy.gateways.embedded import embedded_backend
 
     async with embedded_backend(config, clock, registry, tls) as opened:
         yield *opened, None

@@ -20,14 +20,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 
 from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.clock import NS_PER_SECOND
-from engine.errors import EngineError
-from engine.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
-from engine.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
-from proxy.accounts import Account, InvalidPasswordHash
-from proxy.backend_tls import backend_tls_mistake
-from proxy.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
+from engine.delivery.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
+from engine.model.errors import EngineError
+from engine.model.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
 from proxy.config_words import mistake
-from proxy.rights import InvalidPattern, Right, queue_rights
+from proxy.login.accounts import Account, InvalidPasswordHash
+from proxy.login.backend_tls import backend_tls_mistake
+from proxy.login.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
+from proxy.login.rights import InvalidPattern, Right, queue_rights
 
 DEFAULT_FILE = Path("config.yaml")
 DEFAULT_LISTEN = "127.0.0.1:3307"

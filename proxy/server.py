@@ -14,19 +14,19 @@ from collections.abc import Sequence
 from mysql_mimic.server import MysqlServer
 
 from engine.engine import Engine
-from engine.errors import BackendUnavailable
-from proxy.admission import Admission, Visit
-from proxy.connection import ClientConnection
+from engine.model.errors import BackendUnavailable
+from proxy.cluster.peers import Peers
+from proxy.commands.connection import ClientConnection
 from proxy.errors import LoginFailed, ProxyError, ReadTimeout, StreamClosed
-from proxy.executor import Executor
-from proxy.gateway import Gateway, Opened
-from proxy.handshake import refusal
-from proxy.listening import Acceptor
-from proxy.peers import Peers
-from proxy.planning import Planning
-from proxy.shares.transactions import OpenTransactions
-from proxy.stream import PacketStream
-from proxy.sweeper import Sweeper
+from proxy.gateways.database_accounts import Gateway, Opened
+from proxy.listen.admission import Admission, Visit
+from proxy.listen.listener import Acceptor
+from proxy.listen.sweeper import Sweeper
+from proxy.login.carried import refusal
+from proxy.session.open_transactions import OpenTransactions
+from proxy.statements.executor import Executor
+from proxy.statements.planning import Planning
+from proxy.transport.client_socket import PacketStream
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.model import QueueName
-from engine.options import NAME_CHARACTERS
+from engine.model.options import NAME_CHARACTERS
+from engine.model.queue import QueueName
 
 
 class RewriteError(Exception):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from engine.groups import GroupKey
-from engine.model import MessageId, QueueName, SubscribeRequest
+from engine.model.groups import GroupKey
+from engine.model.queue import MessageId, QueueName, SubscribeRequest
 
 
 class TransactionVerb(Enum):
@@ -44,7 +44,8 @@ class Effects:
     transaction: TransactionVerb | None = None
     several: bool = False
     tally: tuple[QueueName, str] | None = field(default=None, compare=False)
-    """What the affected rows are counted as, once they are committed: a counter of engine.metrics, of that queue."""
+    """What the affected rows are counted as, once they are committed: a counter of engine.delivery.metrics, of that
+    queue."""
 
     @property
     def empty(self) -> bool:
@@ -189,8 +190,8 @@ class ShowSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainDelivery:
-    """EXPLAIN DELIVERY: why these messages are not out. `sql` reads the rows (rewriter.delivery); `ids` are those that
-    the condition names, if it names any: what is not among the rows is unknown."""
+    """EXPLAIN DELIVERY: why these messages are not out. `sql` reads the rows (rewriter.plans.explain_delivery); `ids`
+    are those that the condition names, if it names any: what is not among the rows is unknown."""
 
     queue: QueueName
     sql: str
@@ -198,7 +199,7 @@ class ExplainDelivery:
 
 
 class SystemTable(Enum):
-    """The tables that the proxy itself makes up (rewriter.system_tables)."""
+    """The tables that the proxy itself makes up (rewriter.grammar.system_tables)."""
 
     QUEUES = "queues"
     SUBSCRIPTIONS = "subscriptions"

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.model import QueueCatalog
-from engine.options import QueueOptions
-from rewriter.grammar import parse
-from rewriter.names import QueueNames
-from rewriter.passes import Passes
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueCatalog
+from rewriter.grammar.parse import parse
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
 from rewriter.plan_cache import PlanCache
-from rewriter.scanner import Concern, StatementScanner
-from rewriter.server_socket import without_socket
-from rewriter.transaction_verbs import transaction_verb
+from rewriter.plans.plan_statement import Passes
+from rewriter.scan.scanner import Concern, StatementScanner
+from rewriter.scan.server_socket import without_socket
+from rewriter.text.queue_names import QueueNames
+from rewriter.text.transaction_verbs import transaction_verb
 
 
 class Planner:

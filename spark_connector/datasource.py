@@ -22,17 +22,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from spark_connector.columns import Field
+from spark_connector.client.columns import Field
 from spark_connector.errors import ConnectorError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
-    from spark_connector.batch_read import BatchRead
-    from spark_connector.batch_write import BatchWrite
-    from spark_connector.stream_source import StreamSource
-    from spark_connector.stream_write import StreamWrite
+    from spark_connector.batch.read import BatchRead
+    from spark_connector.streaming.source import StreamSource
+    from spark_connector.writing.batch_write import BatchWrite
+    from spark_connector.writing.stream_write import StreamWrite
 
 FORMAT = "queuegate"
 _QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives to the tasks of a streaming query
@@ -51,12 +51,12 @@ class QueuegateDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the queue's table."""
-        from spark_connector.schema import of_queue
+        from spark_connector.batch.schema import of_queue
 
         return of_queue(self._given)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_connector.batch_read import BatchRead
+        from spark_connector.batch.read import BatchRead
         from spark_connector.options import batch_read
 
         options = batch_read(self._given)
@@ -65,19 +65,19 @@ class QueuegateDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_connector.options import stream_read
-        from spark_connector.stream_source import source
+        from spark_connector.streaming.source import source
 
         return _StreamReader(source(stream_read(self._given), _fields(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from spark_connector.batch_write import BatchWrite
         from spark_connector.options import Use, write
+        from spark_connector.writing.batch_write import BatchWrite
 
         return _Writer(BatchWrite(write(self._given, Use.BATCH_WRITE), _fields(schema), overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from spark_connector.options import Use, write
-        from spark_connector.stream_write import StreamWrite
+        from spark_connector.writing.stream_write import StreamWrite
 
         return _StreamWriter(StreamWrite(write(self._given, Use.STREAM_WRITE), _fields(schema), overwrite))
 

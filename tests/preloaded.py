@@ -119,10 +119,11 @@ class Preloaded:
 
 def _serve(line: socket.socket) -> int:
     """Answer requests until there is nobody to ask; in a child, its exit code."""
-    from proxy import __main__, allocator
+    from proxy import __main__
+    from proxy import memory as allocator
 
     allocator.keep_large_blocks_apart()  # as the command line does it, before much is loaded
-    from proxy import app, embedded_gateway  # noqa: F401
+    from proxy.gateways import embedded as embedded_gateway  # noqa: F401
 
     allocator.spare_what_exists()
     while True:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from proxy.accounts import Account
+from proxy.login.accounts import Account
 
 ROOT = Path(__file__).resolve().parent.parent
 

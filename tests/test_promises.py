@@ -9,8 +9,8 @@ from pathlib import Path
 
 from over import over
 
-from engine.options import OPTIONS
-from rewriter.grammar import _HANDLERS
+from engine.model.options import OPTIONS
+from rewriter.grammar.parse import _HANDLERS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "promises.md").read_text()

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from engine.model import ColumnMeta, TextValue
+from engine.model.queue import ColumnMeta, TextValue
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Answer:
 
 
 class StoreConnection(Protocol):
-    """One blocking connection in a worker thread. Errors are engine.errors.BackendError and its kinds."""
+    """One blocking connection in a worker thread. Errors are engine.model.errors.BackendError and its kinds."""
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         """Rows as Python values."""

@@ -30,8 +30,8 @@ from engine.backend.mysql_rows import RowConnection
 from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.servers import SERVER_VARIABLES, unsupported
 from engine.backend.url import BackendUrl, SslMode
-from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
-from engine.model import ColumnMeta, QueueName, TextValue
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.queue import ColumnMeta, QueueName, TextValue
 
 _CONNECT_TIMEOUT_SECONDS = 5  # a database that takes longer is as good as down, and trying again is cheap
 _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0

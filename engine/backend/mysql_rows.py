@@ -14,7 +14,7 @@ from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 from pymysql.protocol import MysqlPacket
 
-from engine.model import TextValue
+from engine.model.queue import TextValue
 
 _HEADER_BYTES = 4
 _FULL_PACKET = 0xFFFFFF  # a packet of this length goes on in the next one

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from engine.backend.base import StoreConnection
-from engine.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, CommitUnknown
+from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, CommitUnknown
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 from examples.pipeline.flow import Flow
 from examples.pipeline.orders import Order, made, sums
 from examples.pipeline.shop import AGAIN, BIG, ORDERS, REVENUE, Server, Shop
-from spark_connector.jobs.archive import archive
+from spark_connector.jobs.archive.job import archive
 from spark_connector.jobs.console import Console
-from spark_connector.jobs.dead_letters import dead_letters
-from spark_connector.jobs.dead_letters_values import text as dead_letters_text
+from spark_connector.jobs.dead_letters.analysis import text as dead_letters_text
+from spark_connector.jobs.dead_letters.job import dead_letters
 from spark_connector.jobs.replay import Chosen, preview, replay
-from spark_connector.jobs.report import report
-from spark_connector.jobs.report_page import page
-from spark_connector.jobs.report_text import text
+from spark_connector.jobs.report.job import report
+from spark_connector.jobs.report.page import page
+from spark_connector.jobs.report.text import text
 from spark_connector.jobs.sessions import session
 
 if TYPE_CHECKING:

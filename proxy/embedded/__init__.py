@@ -1,1 +1,8 @@
-"""What a MySQL server would answer, given by the embedded SQLite backend."""
+"""A MySQL session on the embedded SQLite database.
+
+`upstream` takes a client's commands, as proxy.upstream does for a server. `session` has each statement compiled by
+rewriter.sqlite and runs the plan (`running`, `changes`, `definitions`); `state`, `variables` and `transaction` hold
+what the session remembers. `dictionary` and `information_schema` know of tables what MySQL knows and SQLite does not.
+
+Long statements run in threads (`reader_threads`), and each has a time limit (`statement_limits`).
+"""

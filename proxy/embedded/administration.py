@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.backend.sqlite_connection import SqliteConnection
+from engine.backend.sqlite.connection import SqliteConnection
+from proxy.embedded.alter_table import next_number
 from proxy.embedded.diagnostics import WARNING_COLUMNS, count_column
 from proxy.embedded.explain import explain
-from proxy.embedded.rebuild import next_number
 from proxy.embedded.results import OkResult, RowsResult, fixed_rows
 from proxy.embedded.state import State
 from proxy.embedded.variables import status_of
-from rewriter.sqlite import commands
-from rewriter.sqlite.compiled import ResultColumn
+from rewriter.sqlite.definitions.show_create import create_table_text
 from rewriter.sqlite.errors import SqlError, unknown_table, unsupported
-from rewriter.sqlite.literals import lift
+from rewriter.sqlite.plan import ResultColumn
 from rewriter.sqlite.schema import DATABASE
-from rewriter.sqlite.show import Explain, Show, ShowCreate, ShowQuery, ShowWarnings
-from rewriter.sqlite.show_create import create_table_text
-from rewriter.sqlite.types import SqlType, meta, text_type, varchar
+from rewriter.sqlite.session import commands
+from rewriter.sqlite.session.show import Explain, Show, ShowCreate, ShowQuery, ShowWarnings
+from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.values.types import SqlType, meta, text_type, varchar
 
 Result = OkResult | RowsResult
 _WORD = re.compile(r"[A-Za-z_][\w-]*")

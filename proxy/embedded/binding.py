@@ -7,8 +7,8 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from rewriter.sqlite.compilation import negated
-from rewriter.sqlite.compiled import Bind
-from rewriter.sqlite.temporal import MICROSECONDS, date_text, datetime_text
+from rewriter.sqlite.plan import Bind
+from rewriter.sqlite.values.temporal import MICROSECONDS, date_text, datetime_text
 
 DynamicKey = tuple[str, tuple[Any, ...]]
 Dynamics = Mapping[DynamicKey, Any]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeVar
 
-from engine.backend.sqlite_connection import SqliteConnection
-from engine.errors import BackendError
+from engine.backend.sqlite.connection import SqliteConnection
+from engine.model.errors import BackendError
 from proxy.embedded.binding import Dynamics, bind
-from proxy.embedded.faults import Culprit, refine
-from rewriter.sqlite.compiled import COMPUTED, GENERATED, Insert, InsertMode, Modify, Statement
+from proxy.embedded.constraint_errors import Culprit, refine
 from rewriter.sqlite.errors import SqlError, ValueRefused
-from rewriter.sqlite.runtime.context import CallContext, RowNumbers
+from rewriter.sqlite.functions.context import CallContext, RowNumbers
+from rewriter.sqlite.plan import COMPUTED, GENERATED, Insert, InsertMode, Modify, Statement
+from rewriter.sqlite.queries.sources import table_name
 from rewriter.sqlite.schema import Schema
-from rewriter.sqlite.sources import table_name
 
 T = TypeVar("T")
 _IGNORED = frozenset((1062, 1452, 3819))

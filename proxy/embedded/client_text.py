@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from mysql_mimic.charset import CharacterSet, Collation
 
-from engine.model import ColumnMeta
-from proxy.rows import is_text
+from engine.model.queue import ColumnMeta
+from proxy.wire.row_form import is_text
 
 DEFAULT_CHARSET = "utf8mb4"
 _AS_STORED = frozenset((DEFAULT_CHARSET, "binary"))  # text columns keep their own collation

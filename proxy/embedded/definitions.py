@@ -10,15 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from engine.backend.sqlite_connection import SqliteConnection
-from engine.backend.sqlite_errors import SqliteFault
+from engine.backend.sqlite.connection import SqliteConnection
+from engine.backend.sqlite.errors import SqliteFault
+from proxy.embedded.alter_table import Rebuild, set_next_number
 from proxy.embedded.binding import bind
 from proxy.embedded.dictionary import forget, keep
-from proxy.embedded.rebuild import Rebuild, set_next_number
 from rewriter.sqlite.compilation import quote
 from rewriter.sqlite.compile import compile_statement
-from rewriter.sqlite.compiled import Insert, Modes, Query
-from rewriter.sqlite.ddl import (
+from rewriter.sqlite.definitions.alter_table import Alteration
+from rewriter.sqlite.definitions.create_table import complete
+from rewriter.sqlite.definitions.emit import (
+    check_definition,
+    create_index,
+    create_statements,
+    drop_triggers,
+    index_name,
+    separate_indexes,
+    triggers,
+)
+from rewriter.sqlite.definitions.statements import (
     AddKey,
     AlterTable,
     CreateTable,
@@ -29,23 +39,13 @@ from rewriter.sqlite.ddl import (
     RenameTables,
     TruncateTable,
 )
-from rewriter.sqlite.ddl_alter import Alteration
-from rewriter.sqlite.ddl_emit import (
-    check_definition,
-    create_index,
-    create_statements,
-    drop_triggers,
-    index_name,
-    separate_indexes,
-    triggers,
-)
-from rewriter.sqlite.ddl_table import complete
 from rewriter.sqlite.errors import SqlError, unknown_table, unsupported
-from rewriter.sqlite.literals import lift
-from rewriter.sqlite.runtime.context import CallContext
+from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.plan import Insert, Modes, Query
+from rewriter.sqlite.queries.sources import table_name
 from rewriter.sqlite.schema import DATABASE, Column, Schema, Table
-from rewriter.sqlite.sources import table_name
-from rewriter.sqlite.types import Kind, collation_name, text_type, text_width
+from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.values.types import Kind, collation_name, text_type, text_width
 
 Lookup = Callable[[str, tuple[object, ...]], object]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rewriter.sqlite.compiled import ResultColumn
-from rewriter.sqlite.types import BIGINT, UNSIGNED_BIGINT, meta, varchar
+from rewriter.sqlite.plan import ResultColumn
+from rewriter.sqlite.values.types import BIGINT, UNSIGNED_BIGINT, meta, varchar
 
 WARNING_COLUMNS = tuple(
     ResultColumn(meta(sql_type, name, 1), sql_type)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.backend.sqlite_connection import SqliteConnection
+from engine.backend.sqlite.connection import SqliteConnection
 from rewriter.sqlite.schema import Table, to_json
-from rewriter.sqlite.types import meta
+from rewriter.sqlite.values.types import meta
 
 
 def keep(connection: SqliteConnection, table: Table, old_name: str | None = None) -> None:

@@ -9,9 +9,9 @@ from proxy.embedded.binding import bind
 from proxy.embedded.results import RowsResult, fixed_rows
 from proxy.embedded.state import State
 from rewriter.sqlite.compile import compile_statement
-from rewriter.sqlite.compiled import Insert, Query, ResultColumn, Statement
-from rewriter.sqlite.literals import lift
-from rewriter.sqlite.types import DOUBLE, UNSIGNED_BIGINT, meta, varchar
+from rewriter.sqlite.plan import Insert, Query, ResultColumn, Statement
+from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.values.types import DOUBLE, UNSIGNED_BIGINT, meta, varchar
 
 _STEP = re.compile(r"(?P<how>SCAN|SEARCH) (?P<table>\S+)(?: .*?USING (?:COVERING )?INDEX (?P<index>\S+))?")
 _COLUMNS = tuple(

@@ -9,12 +9,12 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from engine.model import ColumnMeta
-from rewriter.sqlite.compiled import ResultColumn
+from engine.model.queue import ColumnMeta
 from rewriter.sqlite.errors import SqlError
-from rewriter.sqlite.exact import decode
-from rewriter.sqlite.numbers import to_text
-from rewriter.sqlite.types import Kind, SqlType
+from rewriter.sqlite.plan import ResultColumn
+from rewriter.sqlite.values.numbers import to_text
+from rewriter.sqlite.values.types import Kind, SqlType
+from rewriter.sqlite.values.wide_decimal import decode
 
 _EXACT = 1 << 53  # whole numbers up to here survive SQLite's 8-byte numbers
 _WIDE = Context(prec=130)  # twice MySQL's 65 digits

@@ -10,19 +10,19 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from engine.backend.sqlite_connection import SqliteConnection, SqliteWorker
-from engine.backend.sqlite_gate import Job
-from engine.errors import BackendError, LockWaitTimeout
+from engine.backend.sqlite.connection import SqliteConnection, SqliteWorker
+from engine.backend.sqlite.writer_gate import Job
+from engine.model.errors import BackendError, LockWaitTimeout
 from proxy.embedded.binding import bind
 from proxy.embedded.changes import Report, RowPlan, Runner, atomically
 from proxy.embedded.definitions import Defined, Definer
+from proxy.embedded.result_reader import Stream
 from proxy.embedded.results import ClosingRows, OkResult, Row, RowsResult, row_decoder
 from proxy.embedded.shared import read_tables
 from proxy.embedded.state import State
-from proxy.embedded.streams import Stream
-from rewriter.sqlite.compiled import Bind, Insert, Modify, Query, RowLock
-from rewriter.sqlite.ddl import CreateTable, Definition, DropTables
-from rewriter.sqlite.runtime.context import CallContext
+from rewriter.sqlite.definitions.statements import CreateTable, Definition, DropTables
+from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.plan import Bind, Insert, Modify, Query, RowLock
 from rewriter.sqlite.schema import Schema, Table
 
 T = TypeVar("T")

@@ -12,31 +12,31 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from engine.backend.sqlite import SqliteDatabase
-from engine.backend.sqlite_errors import SqliteInterrupted
-from engine.errors import BackendError, BackendUnavailable
-from engine.model import ColumnMeta
+from engine.backend.sqlite.database import SqliteDatabase
+from engine.backend.sqlite.errors import SqliteInterrupted
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.queue import ColumnMeta
 from proxy.embedded.administration import Administration
-from proxy.embedded.bounds import UNBOUNDED, Bounds, TimeLimit
 from proxy.embedded.changes import RowPlan
 from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText
 from proxy.embedded.results import OkResult, PreparedInfo, RowsResult
 from proxy.embedded.running import Runs, StalePlan
 from proxy.embedded.state import Identity, State
+from proxy.embedded.statement_limits import UNBOUNDED, Bounds, TimeLimit
 from rewriter.errors import RewriteError
-from rewriter.sqlite.commands import read_command
 from rewriter.sqlite.compile import first_word, is_planned, query_columns
-from rewriter.sqlite.compiled import Insert, Modify, Query
-from rewriter.sqlite.condition import compile_condition
-from rewriter.sqlite.ddl import CreateDatabase, DropDatabase, DropRoutine
-from rewriter.sqlite.ddl_read import read_definition
+from rewriter.sqlite.definitions.read import read_definition
+from rewriter.sqlite.definitions.statements import CreateDatabase, DropDatabase, DropRoutine
 from rewriter.sqlite.errors import SqlError, unsupported
-from rewriter.sqlite.literals import Lifted, lift, slot_kinds, syntax_error
-from rewriter.sqlite.pipes import check_modes
-from rewriter.sqlite.rows import split_rows
+from rewriter.sqlite.plan import Insert, Modify, Query
+from rewriter.sqlite.queries.stream_condition import compile_condition
 from rewriter.sqlite.schema import DATABASE
-from rewriter.sqlite.show import ShowQuery, read_show
-from rewriter.sqlite.tokens import Tokens
+from rewriter.sqlite.session.commands import read_command
+from rewriter.sqlite.session.show import ShowQuery, read_show
+from rewriter.sqlite.text.lift import Lifted, lift, slot_kinds, syntax_error
+from rewriter.sqlite.text.pipes import check_modes
+from rewriter.sqlite.text.rows import split_rows
+from rewriter.sqlite.text.tokens import Tokens
 
 __all__ = ["EmbeddedSession", "OkResult", "PreparedInfo", "RowsResult"]
 

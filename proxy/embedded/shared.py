@@ -9,16 +9,16 @@ from functools import lru_cache
 from typing import Any
 
 from engine.backend.base import Settings
-from engine.backend.sqlite import SqliteDatabase
-from engine.backend.sqlite_connection import SqlFunctions, SqliteConnection
-from proxy.embedded.information import ColumnTexts
-from proxy.embedded.readers import Readers
+from engine.backend.sqlite.connection import SqlFunctions, SqliteConnection
+from engine.backend.sqlite.database import SqliteDatabase
+from proxy.embedded.information_schema import ColumnTexts
+from proxy.embedded.reader_threads import Readers
 from rewriter.sqlite.compile import PlanCache
-from rewriter.sqlite.runtime.aggregates import AGGREGATES
-from rewriter.sqlite.runtime.context import CallContext
-from rewriter.sqlite.runtime.locks import NamedLocks
-from rewriter.sqlite.runtime.moments import time_zone
-from rewriter.sqlite.runtime.registry import scalars
+from rewriter.sqlite.functions.aggregates import AGGREGATES
+from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.dates import time_zone
+from rewriter.sqlite.functions.locks import NamedLocks
+from rewriter.sqlite.functions.registry import scalars
 from rewriter.sqlite.schema import Schema, Table, from_json
 
 _KEY = "embedded"

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
 
-from engine.backend.sqlite import SqliteDatabase
-from engine.backend.sqlite_connection import SqliteConnection
+from engine.backend.sqlite.connection import SqliteConnection
+from engine.backend.sqlite.database import SqliteDatabase
 from proxy.embedded.binding import MOMENTS, Dynamics, dynamic_values, moment_value, utc_now
 from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText, client_text
 from proxy.embedded.diagnostics import Diagnostics
-from proxy.embedded.information import Information
+from proxy.embedded.information_schema import Information
 from proxy.embedded.shared import Shared
 from proxy.embedded.transaction import Transaction
 from proxy.embedded.variables import Variables
-from rewriter.sqlite.compiled import Bind, Modes
 from rewriter.sqlite.errors import SqlError
-from rewriter.sqlite.runtime.context import CallContext
-from rewriter.sqlite.runtime.moments import time_zone
+from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.dates import time_zone
+from rewriter.sqlite.plan import Bind, Modes
+from rewriter.sqlite.queries.information_schema import INFORMATION_SCHEMA
 from rewriter.sqlite.schema import DATABASE, Schema, Table
-from rewriter.sqlite.virtual import INFORMATION_SCHEMA
 
 _NUMBERS = "SELECT name, seq + 1 FROM main.sqlite_sequence"
 _CHARSETS = ("character_set_client", "character_set_connection", "character_set_results")

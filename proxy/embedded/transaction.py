@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from engine.backend.sqlite import SqliteDatabase
-from engine.backend.sqlite_connection import SqliteConnection, SqliteWorker
+from engine.backend.sqlite.connection import SqliteConnection, SqliteWorker
+from engine.backend.sqlite.database import SqliteDatabase
 from rewriter.sqlite.compilation import quote
 from rewriter.sqlite.errors import SqlError
 

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError, unsupported
-from rewriter.sqlite.keywords import keywords
-from rewriter.sqlite.literals import LexicalModes
-from rewriter.sqlite.runtime.moments import time_zone
-from rewriter.sqlite.types import DEFAULT_COLLATION
+from rewriter.sqlite.functions.dates import time_zone
+from rewriter.sqlite.text.keywords import keywords
+from rewriter.sqlite.text.lift import LexicalModes
+from rewriter.sqlite.values.types import DEFAULT_COLLATION
 
 DEFAULT_SQL_MODE = (
     "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from rewriter.sqlite.compiled import Bind, Modes, Statement
 from rewriter.sqlite.errors import SqlError
-from rewriter.sqlite.literals import slot_of
+from rewriter.sqlite.plan import Bind, Modes, Statement
 from rewriter.sqlite.schema import Schema
+from rewriter.sqlite.text.lift import slot_of
 
 _PLACE = re.compile("\x01(\\d+)\x02")
 

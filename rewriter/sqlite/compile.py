@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rewriter.sqlite.calls import known
+from rewriter.sqlite.changes.insert import compile_insert
+from rewriter.sqlite.changes.update_delete import compile_delete, compile_update
 from rewriter.sqlite.compilation import Compilation
-from rewriter.sqlite.compiled import Compiled, Insert, Modes, Modify, Query
 from rewriter.sqlite.errors import unsupported
-from rewriter.sqlite.insert import compile_insert
-from rewriter.sqlite.literals import LexicalModes, Lifted, slot_kinds
-from rewriter.sqlite.modify import compile_delete, compile_update
-from rewriter.sqlite.parse import parse
-from rewriter.sqlite.pipes import joining
+from rewriter.sqlite.expressions.calls import known
+from rewriter.sqlite.plan import Compiled, Insert, Modes, Modify, Query
+from rewriter.sqlite.queries.select import compile_select
 from rewriter.sqlite.schema import Schema
-from rewriter.sqlite.select import compile_select
+from rewriter.sqlite.text.lift import LexicalModes, Lifted, slot_kinds
+from rewriter.sqlite.text.parse import parse
+from rewriter.sqlite.text.pipes import joining
 
 Plan = Query | Insert | Modify
 PLANS_MAX = 2000  # plans kept; an application has some hundred shapes of statement

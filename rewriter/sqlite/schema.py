@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rewriter.sqlite.types import (
+from rewriter.sqlite.values.types import (
     AUTO_INCREMENT_FLAG,
     DEFAULT_COLLATION,
     MULTIPLE_FLAG,

@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from spark_connector.jobs.archive import MARGIN_SECONDS, ROWS_PER_FILE, WAIT_SECONDS
+from spark_connector.jobs.archive.job import MARGIN_SECONDS, ROWS_PER_FILE, WAIT_SECONDS
 
 PROGRAM = "python -m spark_connector.jobs"
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}

@@ -16,22 +16,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_connector import options
-from spark_connector.client import Client
-from spark_connector.jobs import dead_letters_values, report_values
-from spark_connector.jobs.archive import Archived, archive
+from spark_connector.client.connection import Client
+from spark_connector.client.queue import describe
+from spark_connector.jobs.archive.job import Archived, archive
 from spark_connector.jobs.arguments import connection, parse
 from spark_connector.jobs.console import Console
-from spark_connector.jobs.dead_letters import dead_letters
+from spark_connector.jobs.dead_letters import analysis as dead_letters_values
+from spark_connector.jobs.dead_letters.job import dead_letters
 from spark_connector.jobs.enqueue import enqueue, read
 from spark_connector.jobs.failures import JobError, one_line
 from spark_connector.jobs.publishing import Enqueued
 from spark_connector.jobs.replay import Chosen, Preview, preview, replay
-from spark_connector.jobs.report import report
-from spark_connector.jobs.report_page import page
-from spark_connector.jobs.report_text import moment, text
-from spark_connector.jobs.report_values import Measure, Report, measures
+from spark_connector.jobs.report import values as report_values
+from spark_connector.jobs.report.job import report
+from spark_connector.jobs.report.page import page
+from spark_connector.jobs.report.text import moment, text
+from spark_connector.jobs.report.values import Measure, Report, measures
 from spark_connector.jobs.sessions import session
-from spark_connector.queue import describe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from spark_connector import publish_log
-from spark_connector.client import NO_TABLE, Client, number, quoted
+from spark_connector.client.connection import NO_TABLE, Client, number, quoted
 from spark_connector.jobs.console import Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.sessions import watched
 from spark_connector.options import place
+from spark_connector.writing import publish_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

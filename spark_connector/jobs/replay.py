@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from spark_connector.client import Client, quoted
-from spark_connector.columns import spark_type
-from spark_connector.jobs.archive_folder import DAY, ArchiveFolder
+from spark_connector.client.columns import spark_type
+from spark_connector.client.connection import Client, quoted
+from spark_connector.client.queue import Queue, describe
+from spark_connector.jobs.archive.folder import DAY, ArchiveFolder
+from spark_connector.jobs.archive.own_columns import content
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
-from spark_connector.jobs.own_columns import content
 from spark_connector.jobs.publishing import Enqueued, publish
 from spark_connector.options import place
-from spark_connector.queue import Queue, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ import mysql.connector
 import pytest
 from servers import NS, wait_until
 
-from engine.states import PARKED_NS, REJECTED_NS
+from engine.model.states import PARKED_NS, REJECTED_NS
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pymysql
 from dq_changes import LAST_ID, SEED
 from dq_grammar import Case
 
-from engine.backend.sqlite import SqliteDatabase
-from engine.errors import EngineError
+from engine.backend.sqlite.database import SqliteDatabase
+from engine.model.errors import EngineError
 from proxy.embedded.results import RowsResult
 from proxy.embedded.session import EmbeddedSession
 from rewriter.errors import RewriteError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.backend.sqlite import SqliteDatabase
+from engine.backend.sqlite.database import SqliteDatabase
 from proxy.embedded.results import OkResult, RowsResult
 from proxy.embedded.session import EmbeddedSession
 

@@ -10,7 +10,7 @@ import pymysql
 import pytest
 from servers import MariaDb
 
-from engine.errors import EngineError
+from engine.model.errors import EngineError
 from proxy.embedded.results import RowsResult
 from rewriter.errors import RewriteError
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 
 import pytest
 
-from engine.errors import BackendUnavailable
-from engine.model import ColumnMeta
+from engine.model.errors import BackendUnavailable
+from engine.model.queue import ColumnMeta
 
 QUEUE = """CREATE TABLE `main`.`q` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50,
  time_scheduled BIGINT NOT NULL DEFAULT (TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000),
@@ -483,7 +483,7 @@ async def test_the_backends_own_tables_are_invisible(client):
 
 
 async def test_everything_is_there_after_reopening(tmp_path, client, database, connect):
-    from engine.backend.sqlite import SqliteDatabase
+    from engine.backend.sqlite.database import SqliteDatabase
     from proxy.embedded.session import EmbeddedSession
 
     await client(QUEUE)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from engine.errors import BackendError, LockWaitTimeout
+from engine.model.errors import BackendError, LockWaitTimeout
 
 IN_TRANSACTION, AUTOCOMMIT = 1, 2
 NUMBERS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c"

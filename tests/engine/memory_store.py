@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 
 from virtual_time import pass_time
 
-from engine.census import Census
 from engine.clock import Clock
-from engine.errors import BackendError, BackendUnavailable
-from engine.limits import Rate
-from engine.model import (
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.options import QueueOptions
+from engine.model.queue import (
     ColumnMeta,
     Condition,
     Message,
@@ -29,9 +28,8 @@ from engine.model import (
     QueueSpec,
     TextValue,
 )
-from engine.options import QueueOptions
-from engine.states import REJECTED_NS, is_lease_end, lease_end
-from engine.store import (
+from engine.model.states import REJECTED_NS, is_lease_end, lease_end
+from engine.store.base import (
     Claim,
     Held,
     Hold,
@@ -46,6 +44,8 @@ from engine.store import (
     Standing,
     first_free,
 )
+from engine.store.census import Census
+from engine.store.limits import Rate
 
 T = TypeVar("T")
 

@@ -13,13 +13,13 @@ import pymysql
 from memory_store import COLUMNS, NAME, MemoryStore, Row, make_spec
 
 from engine.backend.mysql import MySQLPool
-from engine.backend.sqlite import SqliteDatabase
+from engine.backend.sqlite.database import SqliteDatabase
 from engine.backend.url import BackendUrl
 from engine.clock import SystemClock
-from engine.model import MessageId, QueueCatalog, QueueName, QueueSpec
-from engine.options import QueueOptions, to_comment
-from engine.sql_store import SqlMessageStore
-from engine.store import MessageStore
+from engine.model.options import QueueOptions, to_comment
+from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.store.base import MessageStore
+from engine.store.sql_store import SqlMessageStore
 
 _SEQUENCE = re.compile(r"\bseq_(\d+)_to_(\d+)\b")  # MariaDB has such tables
 _NUMBERS = (

@@ -8,7 +8,7 @@ from memory_store import Row, make_spec
 from virtual_time import in_virtual_time, pass_time
 from world import world
 
-from engine.model import Condition
+from engine.model.queue import Condition
 
 EVEN = Condition("id % 2 == 0")
 

@@ -9,13 +9,13 @@ import pytest
 from memory_store import NAME, MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
-from engine.dead_letter import DeadLetterMover, Moves
-from engine.errors import BackendError, BackendUnavailable, EngineError
-from engine.metrics import QueueMetrics
-from engine.model import QueueName
-from engine.options import QueueOptions
-from engine.states import PARKED_NS, REJECTED_NS
-from engine.work import DatabaseWork
+from engine.database_work import DatabaseWork
+from engine.delivery.metrics import QueueMetrics
+from engine.duties.dead_letter_mover import DeadLetterMover, Moves
+from engine.model.errors import BackendError, BackendUnavailable, EngineError
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueName
+from engine.model.states import PARKED_NS, REJECTED_NS
 
 DEAD = QueueName("main", "q_dead")
 LOGGER = logging.getLogger("test")

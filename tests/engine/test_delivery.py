@@ -10,8 +10,8 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.model import CommitReport, QueueName
-from engine.states import lease_end
+from engine.model.queue import CommitReport, QueueName
+from engine.model.states import lease_end
 
 
 @in_virtual_time

@@ -13,9 +13,9 @@ from store_benches import MySQLBench, SqliteBench
 from engine.backend.mysql import MySQLPool
 from engine.clock import SystemClock, system_jitter
 from engine.engine import Engine
-from engine.errors import ShuttingDown
-from engine.model import CommitReport, SubscribeRequest
-from engine.sql_store import SqlMessageStore
+from engine.model.errors import ShuttingDown
+from engine.model.queue import CommitReport, SubscribeRequest
+from engine.store.sql_store import SqlMessageStore
 
 MESSAGES = 2000
 DEADLINE = 60

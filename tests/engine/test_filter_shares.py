@@ -9,9 +9,9 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import World, world
 
 from engine.clock import NS_PER_SECOND
-from engine.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
-from engine.lane import Lane, Pass
-from engine.model import Condition
+from engine.delivery.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
+from engine.delivery.receivers import Lane, Pass
+from engine.model.queue import Condition
 
 LOOK_SECONDS = 0.001
 CONDITIONS = 20

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 from store_benches import COMMENT, MySQLBench
 
-from engine.group_scan import GroupScan
-from engine.groups import GroupKey, group_key
-from engine.model import CommitReport, QueueCatalog, QueueName
-from engine.sql_groups import GROUPS_PAGE
-from engine.states import PARKED_NS
-from engine.work import DatabaseWork
+from engine.database_work import DatabaseWork
+from engine.duties.group_scan import GroupScan
+from engine.model.groups import GroupKey, group_key
+from engine.model.queue import CommitReport, QueueCatalog, QueueName
+from engine.model.states import PARKED_NS
+from engine.store.operations.groups import GROUPS_PAGE
 
 GROUPS = 2 * GROUPS_PAGE + 7
 

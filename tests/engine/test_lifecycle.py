@@ -13,7 +13,8 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import World, world
 
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.errors import (
+from engine.delivery.receivers import TRANSITIONS, Event, Mode
+from engine.model.errors import (
     BackendError,
     BackendUnavailable,
     LockWaitTimeout,
@@ -21,9 +22,8 @@ from engine.errors import (
     ShuttingDown,
     UnknownColumn,
 )
-from engine.lane import TRANSITIONS, Event, Mode
-from engine.model import CommitReport, QueueName, SubscribeRequest
-from engine.states import lease_end
+from engine.model.queue import CommitReport, QueueName, SubscribeRequest
+from engine.model.states import lease_end
 
 GONE = BackendUnavailable("server has gone away", 2006)
 

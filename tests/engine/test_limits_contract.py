@@ -12,9 +12,9 @@ from store_benches import MemoryBench, MySQLBench
 
 from engine.backend.mysql import MySQLPool
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.sql_store import SqlMessageStore
-from engine.states import PARKED_NS
-from engine.store import Release
+from engine.model.states import PARKED_NS
+from engine.store.base import Release
+from engine.store.sql_store import SqlMessageStore
 
 DELAYS = {0: 10 * SECOND}
 HOUR = 3600 * SECOND

@@ -17,10 +17,10 @@ from engine.backend.mysql import MySQLPool, MySQLStoreConnection, _translated
 from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
-from engine.model import Layout, QueueCatalog, QueueName
-from engine.sql_store import SqlMessageStore
-from engine.store import release_of
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.queue import Layout, QueueCatalog, QueueName
+from engine.store.base import release_of
+from engine.store.sql_store import SqlMessageStore
 
 DELAYS = {0: 10 * SECOND}
 
@@ -94,8 +94,8 @@ async def test_vitess_first_layout(bench):
 
 async def test_the_look_reads_only_what_it_returns(bench):
     """Each of its statements must be answered from the index, without sorting: else postponed rows would cost."""
-    from engine.statements.mysql import MYSQL
-    from engine.statements.queue import QueueStatements
+    from engine.store.statements.mysql import MYSQL
+    from engine.store.statements.queue import QueueStatements
 
     await bench.run("INSERT INTO q (id, time_next) SELECT seq, 3000000000000000000 + seq FROM seq_1_to_5000")
     await bench.run("INSERT INTO q (id, time_next) SELECT seq, seq FROM seq_10001_to_10500")

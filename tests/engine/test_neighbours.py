@@ -11,8 +11,8 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
 from engine.engine import Engine
-from engine.errors import BackendError, QueueNotFound
-from engine.model import CommitReport, QueueName
+from engine.model.errors import BackendError, QueueNotFound
+from engine.model.queue import CommitReport, QueueName
 
 
 class Wire:

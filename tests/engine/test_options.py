@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import InvalidOption, InvalidQueueTable
-from engine.options import (
+from engine.model.errors import InvalidOption, InvalidQueueTable
+from engine.model.options import (
     OF_ONE_QUEUE,
     QueueOptions,
     check_dead_letter,

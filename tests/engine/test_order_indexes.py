@@ -12,14 +12,14 @@ import pytest
 from store_benches import INDEX, SYSTEM, MySQLBench, SqliteBench
 
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.model import QueueCatalog, QueueName
-from engine.options import QueueOptions, to_comment
-from engine.sql_look import LevelGuess
-from engine.sql_order import KeyOrder, OrderMemory, look
-from engine.statements.mysql import MYSQL
-from engine.statements.order import OrderStatements
-from engine.statements.queue import QueueStatements
-from engine.statements.sqlite import SQLITE
+from engine.model.options import QueueOptions, to_comment
+from engine.model.queue import QueueCatalog, QueueName
+from engine.store.operations.look import LevelGuess
+from engine.store.operations.order import KeyOrder, OrderMemory, look
+from engine.store.statements.mysql import MYSQL
+from engine.store.statements.order import OrderStatements
+from engine.store.statements.queue import QueueStatements
+from engine.store.statements.sqlite import SQLITE
 
 DELAYS = {0: 3600 * SECOND}
 MANY = 100_000

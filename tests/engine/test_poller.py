@@ -5,13 +5,13 @@ from __future__ import annotations
 from memory_store import MemoryStore, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
-from engine.cache import MessageCache
-from engine.conflicts import FIRST_PAUSE_SECONDS, Conflicts
-from engine.metrics import QueueMetrics
-from engine.model import MessageKey
-from engine.poller import Poller
-from engine.store import Look
-from engine.work import DatabaseWork
+from engine.database_work import DatabaseWork
+from engine.delivery.cache import MessageCache
+from engine.delivery.conflicts import FIRST_PAUSE_SECONDS, Conflicts
+from engine.delivery.metrics import QueueMetrics
+from engine.delivery.poller import Poller
+from engine.model.queue import MessageKey
+from engine.store.base import Look
 
 
 @in_virtual_time

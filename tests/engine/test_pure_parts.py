@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_store import make_spec
 
-from engine.backoff import DELAY_MAX_NS, Doubling, lease_delay_ns, lease_delays_ns
-from engine.cache import MessageCache, delivery_order
 from engine.clock import NS_PER_SECOND as SECOND
 from engine.clock import system_jitter
-from engine.conflicts import CONFLICTS_MAX, Conflicts
-from engine.identity import IdKind, can_identify, from_text, id_kind, normalise
-from engine.in_flight import InFlight
-from engine.model import ColumnMeta, Layout, Message, MessageKey
-from engine.sender import fair_shares
-from engine.store import Standing
+from engine.delivery.backoff import DELAY_MAX_NS, Doubling, lease_delay_ns, lease_delays_ns
+from engine.delivery.cache import MessageCache, delivery_order
+from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
+from engine.delivery.in_flight import InFlight
+from engine.delivery.sender import fair_shares
+from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
+from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
+from engine.store.base import Standing
 
 durations = st.integers(min_value=10_000_000, max_value=3650 * 86400 * SECOND)
 jitters = st.floats(min_value=2 / 3, max_value=4 / 3, exclude_max=True)

@@ -13,10 +13,10 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.gate import COMMIT_SECONDS, PLACES_SECONDS, Gate
-from engine.limits import Rate
-from engine.model import CommitReport, Condition
-from engine.store import Hold
+from engine.delivery.claim_pause import COMMIT_SECONDS, PLACES_SECONDS, Gate
+from engine.model.queue import CommitReport, Condition
+from engine.store.base import Hold
+from engine.store.limits import Rate
 
 NOW = VirtualClock.START_NS
 

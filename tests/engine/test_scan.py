@@ -12,15 +12,15 @@ from memory_store import NAME, MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
-from engine.cache import MessageCache
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.conflicts import Conflicts
-from engine.errors import BackendError, BackendUnavailable, TooManyFilters
-from engine.metrics import QueueMetrics
-from engine.model import CommitReport, Condition, Unmatched, WaitMode
-from engine.scanner import REST, SPAN_MAX, SPAN_MIN, Scanner
-from engine.store import Page
-from engine.work import DatabaseWork
+from engine.database_work import DatabaseWork
+from engine.delivery.cache import MessageCache
+from engine.delivery.conflicts import Conflicts
+from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, Scanner
+from engine.delivery.metrics import QueueMetrics
+from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
+from engine.model.queue import CommitReport, Condition, Unmatched, WaitMode
+from engine.store.base import Page
 
 ODD, EVEN, NOTHING, ALL = Condition("id % 2"), Condition("id % 2 < 1"), Condition("id < 0"), Condition("1")
 DELAYS = {0: 10 * SECOND}

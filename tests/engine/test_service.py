@@ -10,12 +10,12 @@ import pytest
 from memory_store import MemoryStore, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
+from engine.database_work import DatabaseWork
+from engine.delivery.message_manager import MessageManager
+from engine.delivery.metrics import QueueMetrics
+from engine.duties.purger import Purger
 from engine.engine import CatalogWatcher, Engine
-from engine.message_manager import MessageManager
-from engine.metrics import QueueMetrics
-from engine.purger import Purger
 from engine.service import Service
-from engine.work import DatabaseWork
 
 LOGGER = logging.getLogger("queuegate.test")
 

@@ -15,8 +15,8 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.errors import BackendError, BackendUnavailable, EngineError
-from engine.model import CommitReport, SubscribeRequest, WaitMode
+from engine.model.errors import BackendError, BackendUnavailable, EngineError
+from engine.model.queue import CommitReport, SubscribeRequest, WaitMode
 
 MESSAGES = 300
 DURATION = 120.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from memory_store import Row
 
-from engine.store import Release
+from engine.store.base import Release
 
 IDS = {
     "integer": [1, -(2**63), 2**63 - 1],

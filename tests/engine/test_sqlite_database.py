@@ -15,10 +15,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.backend import sqlite_switch
-from engine.backend.sqlite import SqliteDatabase
-from engine.backend.sqlite_connection import SqlFunctions
-from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.backend.sqlite import foreign_keys as sqlite_switch
+from engine.backend.sqlite.connection import SqlFunctions
+from engine.backend.sqlite.database import SqliteDatabase
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from store_benches import SqliteBench
 
-from engine.model import QueueCatalog, QueueName
-from engine.statements.queue import QueueStatements
-from engine.statements.sqlite import SQLITE
+from engine.model.queue import QueueCatalog, QueueName
+from engine.store.statements.queue import QueueStatements
+from engine.store.statements.sqlite import SQLITE
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from memory_store import Row
 
-from engine import states
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.statements.mysql import MYSQL
-from engine.statements.sqlite import SQLITE
-from engine.states import PARKED_NS, REJECTED_NS, is_lease_end, lease_end
+from engine.model import states
+from engine.model.states import PARKED_NS, REJECTED_NS, is_lease_end, lease_end
+from engine.store.statements.mysql import MYSQL
+from engine.store.statements.sqlite import SQLITE
 
 
 @pytest.mark.parametrize("until", [0, 1, 999, 1000, 1_770_000_000_123_456_789])

@@ -8,13 +8,13 @@ import pytest
 from memory_store import Row
 from store_benches import MemoryBench, SqliteBench
 
-from engine.census import Census
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.errors import BackendError
-from engine.model import MessageKey, QueueCatalog
-from engine.statements.archive import make_table
-from engine.states import PARKED_NS, REJECTED_NS, lease_end
-from engine.store import Release
+from engine.model.errors import BackendError
+from engine.model.queue import MessageKey, QueueCatalog
+from engine.model.states import PARKED_NS, REJECTED_NS, lease_end
+from engine.store.base import Release
+from engine.store.census import Census
+from engine.store.statements.archive import make_table
 
 DELAYS = {0: 10 * SECOND, 1: 20 * SECOND, 2: 40 * SECOND}
 CLOCK_SLACK = 5 * SECOND  # between the test's clock and the database's

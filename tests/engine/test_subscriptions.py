@@ -10,7 +10,7 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
 from engine.clock import NS_PER_SECOND as SECOND
-from engine.errors import (
+from engine.model.errors import (
     BackendUnavailable,
     InvalidOption,
     InvalidQueueTable,
@@ -18,7 +18,7 @@ from engine.errors import (
     StreamKilled,
     UnknownColumn,
 )
-from engine.model import QueueCatalog, QueueName, SubscribeRequest, WaitMode
+from engine.model.queue import QueueCatalog, QueueName, SubscribeRequest, WaitMode
 
 # --- how a result ends by itself
 
@@ -205,7 +205,7 @@ async def test_who_stops_waiting_goes_to_the_end_of_the_line():
 
 
 def _touched():
-    from engine.model import CommitReport
+    from engine.model.queue import CommitReport
 
     return CommitReport(touched=frozenset((NAME,)))
 

@@ -8,9 +8,9 @@ from memory_store import Row, make_spec
 from virtual_time import in_virtual_time, pass_time
 from world import world
 
-from engine.errors import BackendError
-from engine.model import QueueName
-from engine.surveyor import FRESH_SECONDS, SURVEY_SECONDS, SURVEYS_AT_ONCE
+from engine.duties.surveyor import FRESH_SECONDS, SURVEY_SECONDS, SURVEYS_AT_ONCE
+from engine.model.errors import BackendError
+from engine.model.queue import QueueName
 
 
 @in_virtual_time

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from engine.backend.pool import IDLE_SECONDS_UNTRIED, TRIES_MAX, ThreadPool
-from engine.errors import BackendError, BackendUnavailable
+from engine.model.errors import BackendError, BackendUnavailable
 
 
 class FakeConnection:

@@ -10,9 +10,9 @@ from memory_store import Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
-from engine.errors import BackendError
-from engine.model import Condition
-from engine.watchdog import LOOK_SECONDS, STAND_SECONDS, STAND_SECONDS_IN_TROUBLE
+from engine.duties.watchdog import LOOK_SECONDS, STAND_SECONDS, STAND_SECONDS_IN_TROUBLE
+from engine.model.errors import BackendError
+from engine.model.queue import Condition
 
 SOON = STAND_SECONDS + 3 * LOOK_SECONDS
 

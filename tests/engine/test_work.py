@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
-from engine.errors import BackendError, BackendUnavailable
-from engine.work import DatabaseWork
+from engine.database_work import DatabaseWork
+from engine.model.errors import BackendError, BackendUnavailable
 
 
 async def failing(error: Exception) -> None:

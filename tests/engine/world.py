@@ -10,11 +10,11 @@ from typing import Any
 from memory_store import NAME, MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, settle
 
+from engine.delivery.message_manager import MessageManager
+from engine.delivery.subscription import Subscription
 from engine.engine import Engine
-from engine.errors import EngineError
-from engine.message_manager import MessageManager
-from engine.model import Batch, CommitReport, QueueName, QueueSpec, SubscribeRequest, WaitMode
-from engine.subscription import Subscription
+from engine.model.errors import EngineError
+from engine.model.queue import Batch, CommitReport, QueueName, QueueSpec, SubscribeRequest, WaitMode
 
 
 class Receiver:

@@ -24,7 +24,7 @@ from fuzz_server import ACCOUNTS, StandIn
 from fuzz_spoil import spoiler
 from fuzz_tls import TlsClient
 
-from proxy.stream import PacketStream
+from proxy.transport.client_socket import PacketStream
 
 PATIENCE = 60.0  # virtual seconds until an answer is overdue: more than a login, a lock or a stalled packet may take
 LOGIN_SECONDS = 15.0  # the limit is ten; then the last words have two more to arrive

@@ -33,25 +33,25 @@ from fuzz_server import GREETING, Spoiler, StandIn
 from login_clients import certificate
 from memory_store import MemoryStore, Row, make_spec
 
-import engine.backend.sqlite as sqlite_module
-import proxy.auth
-import proxy.auth_plugins
-from engine.backend.sqlite_connection import SqliteConnection
+import engine.backend.sqlite.database as sqlite_module
+import proxy.login.own_accounts
+import proxy.login.plugins
+from engine.backend.sqlite.connection import SqliteConnection
 from engine.engine import Engine
-from engine.errors import BackendError
-from engine.groups import GroupKey, GroupPage
-from engine.model import Condition, Layout, QueueName
+from engine.model.errors import BackendError
+from engine.model.groups import GroupKey, GroupPage
+from engine.model.queue import Condition, Layout, QueueName
 from proxy import app
+from proxy.cluster.peers import Peers
+from proxy.cluster.registry import ConnectionRegistry
 from proxy.config import Config
-from proxy.dead_letters import DeadLetterTables
-from proxy.embedded.readers import Readers
+from proxy.embedded.reader_threads import Readers
 from proxy.embedded.session import EmbeddedSession
-from proxy.listening import Place
-from proxy.peers import Peers
-from proxy.registry import ConnectionRegistry
+from proxy.listen.listener import Place
+from proxy.listen.shared_counts import Count, Tallies
 from proxy.server import GateServer
-from proxy.stream import PacketStream
-from proxy.tallies import Count, Tallies
+from proxy.statements.dead_letters import DeadLetterTables
+from proxy.transport.client_socket import PacketStream
 
 MAX_PACKET = 17 << 20  # one more than a physical packet holds, so that both edges are near
 LEFT_OUT = w.CONNECT_WITH_DB | w.CONNECT_ATTRS | w.SSL | w.COMPRESS | w.QUERY_ATTRIBUTES
@@ -173,8 +173,8 @@ class World:
             return self.nonces.pop(0) if self.nonces else bytes(33 + (7 * n) % 90 for n in range(size))
 
         for target, name, value in (
-            (proxy.auth, "new_nonce", nonce),
-            (proxy.auth_plugins, "new_nonce", nonce),
+            (proxy.login.own_accounts, "new_nonce", nonce),
+            (proxy.login.plugins, "new_nonce", nonce),
             (__import__("mysql_mimic.utils").utils, "nonce", nonce),
         ):
             self._patches.enter_context(patch.object(target, name, value))

@@ -14,10 +14,10 @@ from fuzz_sql import statement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.answer import SHAPES, AnswerError, AnswerWalker, Shape
-from proxy.reframe import Reframer
-from proxy.upstream import Outcome
-from proxy.whole_answer import WholeAnswers
+from proxy.upstream.base import Outcome
+from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape
+from proxy.wire.reframer import Reframer
+from proxy.wire.whole_answer import WholeAnswers
 
 RECORDED = sorted(recorded(load_all("mariadb")).items())
 SEEDS = st.integers(0, 1 << 48)

@@ -15,13 +15,13 @@ from fuzz_input import Input, dump, parse
 from fuzz_run import Fuzzer
 from fuzz_small import smallest
 
-import proxy.auth
-from proxy import wire
-from proxy.auth_exchange import AuthExchange
-from proxy.connection import ClientConnection
-from proxy.embedded_upstream import EmbeddedUpstream
-from proxy.relay import RelayUpstream
-from proxy.stream import PacketStream
+import proxy.login.own_accounts
+from proxy.commands.connection import ClientConnection
+from proxy.embedded.upstream import EmbeddedUpstream
+from proxy.login.exchange import AuthExchange
+from proxy.transport.client_socket import PacketStream
+from proxy.upstream.relay import RelayUpstream
+from proxy.wire import replies as wire
 
 EMBEDDED = {one.name: one for one in load_all("embedded")}
 MARIADB = {one.name: one for one in load_all("mariadb")}
@@ -82,7 +82,7 @@ def test_a_password_that_is_not_asked_for(open_world: Any, monkeypatch: pytest.M
     async def lenient(stream: Any, state: Any, decision: Any, info: Any) -> bool:
         return True
 
-    monkeypatch.setattr(proxy.auth, "_converse", lenient)
+    monkeypatch.setattr(proxy.login.own_accounts, "_converse", lenient)
     assert "without the right proof" in complaints(open_world(EmbeddedWorld), EMBEDDED["embedded-pymysql-2"])
 
 

@@ -17,13 +17,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from wire_peers import RecordingTransport
 
-from engine.model import ColumnMeta
-from proxy import params
-from proxy.binary_values import binary_row_from_values
-from proxy.collecting import decode_column, decode_result, decode_row, payloads
+from engine.model.queue import ColumnMeta
 from proxy.errors import FatalProtocolError, MalformedPacket, ProxyError
-from proxy.framing import PAYLOAD_MAX, frame, frame_into, pieces
-from proxy.login_packets import (
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import requests as params
+from proxy.wire.binary_values import binary_row_from_values
+from proxy.wire.collected import decode_column, decode_result, decode_row, payloads
+from proxy.wire.login import (
     encode_change_user,
     encode_response,
     masked_greeting,
@@ -32,9 +32,9 @@ from proxy.login_packets import (
     parse_response,
     wants_tls,
 )
-from proxy.params import parse_execute, parse_fetch, parse_field_list, parse_long_data, parse_query
-from proxy.reader import PayloadReader
-from proxy.stream import PacketStream
+from proxy.wire.packet_reader import PayloadReader
+from proxy.wire.packets import PAYLOAD_MAX, frame, frame_into, pieces
+from proxy.wire.requests import parse_execute, parse_fetch, parse_field_list, parse_long_data, parse_query
 
 FLAGS = st.integers(0, (1 << 38) - 1)
 RESPONSES = [one.turns()[0][0][0].payload for one in load_all() if one.turns()]

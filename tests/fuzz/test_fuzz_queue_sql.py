@@ -8,10 +8,10 @@ from random import Random
 import fuzz_queue_sql
 from fuzz_run import Fuzzer
 
-import rewriter.statements
-from engine.errors import EngineError
+import rewriter.grammar.statements
+from engine.model.errors import EngineError
 from rewriter.errors import RewriteError
-from rewriter.grammar import parse
+from rewriter.grammar.parse import parse
 
 _MARK = re.compile(r"\{(\w+)\}")
 _OF_QUEUES = re.compile(
@@ -36,12 +36,16 @@ def test_every_kind_of_statement_is_made_as_the_language_has_it() -> None:
         except (RewriteError, EngineError):
             continue
     parts = {"ColumnItem", "KeyItem", "AfterGroup", "StreamColumn", "StreamClauses", "Assignment"}
-    nodes = {name for name, value in vars(rewriter.statements).items() if _is_statement(value)} - parts
+    nodes = {name for name, value in vars(rewriter.grammar.statements).items() if _is_statement(value)} - parts
     assert nodes <= seen, nodes - seen
 
 
 def _is_statement(value: object) -> bool:
-    return isinstance(value, type) and value.__module__ == "rewriter.statements" and hasattr(value, "__match_args__")
+    return (
+        isinstance(value, type)
+        and value.__module__ == "rewriter.grammar.statements"
+        and hasattr(value, "__match_args__")
+    )
 
 
 def test_most_inputs_are_about_queues() -> None:

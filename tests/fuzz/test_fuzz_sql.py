@@ -14,18 +14,18 @@ from fuzz_gate import make_spec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import EngineError
-from engine.model import QueueCatalog, QueueName
-from engine.options import QueueOptions
+from engine.model.errors import EngineError
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueCatalog, QueueName
 from rewriter.errors import RewriteError
-from rewriter.grammar import parse
-from rewriter.lexical import is_empty, leading_verb, split_statements
-from rewriter.names import QueueNames
-from rewriter.passes import Passes
+from rewriter.grammar.parse import parse
 from rewriter.plan import Effects, Passthrough, PlanContext
 from rewriter.planner import Planner
-from rewriter.scanner import Concern, Glance, StatementScanner
-from rewriter.transaction_verbs import transaction_verb
+from rewriter.plans.plan_statement import Passes
+from rewriter.scan.scanner import Concern, Glance, StatementScanner
+from rewriter.text.lexis import is_empty, leading_verb, split_statements
+from rewriter.text.queue_names import QueueNames
+from rewriter.text.transaction_verbs import transaction_verb
 
 FQ, FQ2 = QueueName("main", "fq"), QueueName("main", "fq2")
 CATALOG = QueueCatalog(1, {name: make_spec(name) for name in (FQ, FQ2, QueueName("other", "fq"))})

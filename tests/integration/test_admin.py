@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from servers import Sql, Stream, wait_until
 
-from proxy.admin_http import CONNECTIONS_MAX, HEAD_MAX_BYTES
+from proxy.admin.http import CONNECTIONS_MAX, HEAD_MAX_BYTES
 
 
 @pytest.fixture

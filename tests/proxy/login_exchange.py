@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from wire_peers import RecordingTransport, packet, packets_of, settle
 
-from proxy.capabilities import CARRIED, COMPRESS
 from proxy.errors import LoginFailed
-from proxy.handshake import LoginResult, carry_authentication
-from proxy.link import BackendLink
-from proxy.login_packets import Credentials, encode_response
-from proxy.stream import PacketStream
+from proxy.login.carried import LoginResult, carry_authentication
+from proxy.transport.backend_socket import BackendLink
+from proxy.transport.client_socket import PacketStream
+from proxy.wire.flags import CARRIED, COMPRESS
+from proxy.wire.login import Credentials, encode_response
 
 OFFERED = 0x0FFFFFFF & CARRIED & ~COMPRESS  # what is written here is not compressed
 

@@ -6,13 +6,13 @@ from ssl import SSLContext
 
 from wire_server import WireServer
 
-from proxy import wire
-from proxy.accounts import Account, Accounts
-from proxy.auth import EmbeddedIdentities, authenticate_embedded, change_user_embedded
-from proxy.client_tls import OfferedTls
 from proxy.errors import FatalProtocolError, LoginFailed, StreamClosed
-from proxy.handshake import LoginResult
-from proxy.stream import PacketStream
+from proxy.login.accounts import Account, Accounts
+from proxy.login.carried import LoginResult
+from proxy.login.client_tls import OfferedTls
+from proxy.login.own_accounts import EmbeddedIdentities, authenticate_embedded, change_user_embedded
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import replies as wire
 
 
 class LoginServer(WireServer):

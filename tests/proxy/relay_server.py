@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from wire_server import WireServer
 
-from proxy import wire
-from proxy.client_tls import OfferedTls
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
-from proxy.handshake import BackendTls, LoginResult, carry_authentication
-from proxy.relay import NO, TELL, BackendLink, RelayUpstream
-from proxy.stream import PacketStream
-from proxy.upstream import Collected, Outcome
+from proxy.login.carried import BackendTls, LoginResult, carry_authentication
+from proxy.login.client_tls import OfferedTls
+from proxy.transport.client_socket import PacketStream
+from proxy.upstream.base import Collected, Outcome
+from proxy.upstream.relay import NO, TELL, BackendLink, RelayUpstream
+from proxy.wire import replies as wire
 
 MAX_PACKET_BYTES = 64 << 20
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from proxy import addresses
-from proxy.addresses import Addresses
 from proxy.errors import BackendLost
-from proxy.link import BackendLink
+from proxy.transport import addresses
+from proxy.transport.addresses import Addresses
+from proxy.transport.backend_socket import BackendLink
 
 
 class NameServer:
@@ -90,7 +90,7 @@ async def test_a_line_takes_the_address_that_answers(monkeypatch: pytest.MonkeyP
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     names = NameServer(["127.0.0.2"], ["127.0.0.2", "127.0.0.1"])
-    monkeypatch.setattr("proxy.link._addresses", Addresses(names))
+    monkeypatch.setattr("proxy.transport.backend_socket._addresses", Addresses(names))
     with pytest.raises(BackendLost, match=r"db\.example"):
         await BackendLink.connect("db.example", port)
     link = await BackendLink.connect("db.example", port)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy import admission
-from proxy.admission import Admission, AdmissionLimits, FailedLogins, source_of
 from proxy.errors import ProxyError
-from proxy.tallies import Count, Tallies
+from proxy.listen import admission
+from proxy.listen.admission import Admission, AdmissionLimits, FailedLogins, source_of
+from proxy.listen.shared_counts import Count, Tallies
 
 
 class Clock:

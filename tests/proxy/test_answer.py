@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from mysql_mimic.types import Commands
 from wire_peers import packet
 
-from engine.model import ColumnMeta
-from proxy import wire
-from proxy.answer import CURSOR_EXISTS, MORE_RESULTS, SHAPES, AnswerError, AnswerWalker, Shape
-from proxy.capabilities import CACHE_METADATA, OPTIONAL_METADATA, PROGRESS
-from proxy.framing import PAYLOAD_MAX, frame
-from proxy.upstream import Outcome
+from engine.model.queue import ColumnMeta
+from proxy.upstream.base import Outcome
+from proxy.wire import replies as wire
+from proxy.wire.answer_walker import CURSOR_EXISTS, MORE_RESULTS, SHAPES, AnswerError, AnswerWalker, Shape
+from proxy.wire.flags import CACHE_METADATA, OPTIONAL_METADATA, PROGRESS
+from proxy.wire.packets import PAYLOAD_MAX, frame
 
 QUERY, EXECUTE = Commands.COM_QUERY, Commands.COM_STMT_EXECUTE
 COLUMN = ColumnMeta("c", 0xFD)

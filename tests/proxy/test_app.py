@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from proxy import app
-from proxy.bus import Bus, Handlers
+from proxy.cluster.bus import Bus, Handlers
 from proxy.config import Config
-from proxy.listening import Place, bind
+from proxy.listen.listener import Place, bind
 
 
 @pytest.fixture

@@ -23,13 +23,13 @@ from login_server import LoginServer
 from servers import find_binary
 from wire_peers import LOOPS, RecordingTransport, packet
 
-from proxy.accounts import CACHING_SHA2, NATIVE, Account, Accounts, InvalidPasswordHash
-from proxy.auth import EmbeddedIdentities, authenticate_embedded
-from proxy.auth_plugins import CachingSha2PasswordAuthPlugin, EmbeddedUser, LoginInfo, proves
 from proxy.errors import LoginFailed
-from proxy.login_packets import Credentials, encode_change_user, encode_response, encode_tls_request, parse_greeting
-from proxy.sha256_crypt import sha256_crypt
-from proxy.stream import PacketStream
+from proxy.login.accounts import CACHING_SHA2, NATIVE, Account, Accounts, InvalidPasswordHash
+from proxy.login.own_accounts import EmbeddedIdentities, authenticate_embedded
+from proxy.login.plugins import CachingSha2PasswordAuthPlugin, EmbeddedUser, LoginInfo, proves
+from proxy.login.sha256_crypt import sha256_crypt
+from proxy.transport.client_socket import PacketStream
+from proxy.wire.login import Credentials, encode_change_user, encode_response, encode_tls_request, parse_greeting
 
 Login = Callable[..., None]
 

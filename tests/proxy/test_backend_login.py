@@ -17,13 +17,13 @@ from login_server import LoginServer
 from servers import MariaDb, Sql
 
 from engine.backend.url import BackendUrl
-from proxy.backend_login import LineLogin, LineWish, log_in
-from proxy.backend_tls import BackendTls
-from proxy.capabilities import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41
 from proxy.errors import BackendLost, BackendRefused
-from proxy.framing import frame
-from proxy.link import BackendLink
-from proxy.login_packets import Credentials, Greeting, encode_greeting, greeting_plugin, parse_greeting, parse_response
+from proxy.login.as_client import LineLogin, LineWish, log_in
+from proxy.login.backend_tls import BackendTls
+from proxy.transport.backend_socket import BackendLink
+from proxy.wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41
+from proxy.wire.login import Credentials, Greeting, encode_greeting, greeting_plugin, parse_greeting, parse_response
+from proxy.wire.packets import frame
 
 WISH = LineWish(DEPRECATE_EOF, 45)
 OK = b"\x00\x00\x00\x02\x00\x00\x00"

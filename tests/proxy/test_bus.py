@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator
 import pytest
 from wire_peers import Ear
 
-from engine.model import CommitReport, QueueName
-from proxy import hub as hub_module
-from proxy import questions as questions_module
-from proxy import saying
-from proxy.bus import Bus, Handlers
-from proxy.hub import Hub, Line
-from proxy.words import EVERYBODY, Framer, Kind, encode
+from engine.model.queue import CommitReport, QueueName
+from proxy.cluster import frame_writer as saying
+from proxy.cluster import hub as hub_module
+from proxy.cluster import questions as questions_module
+from proxy.cluster.bus import Bus, Handlers
+from proxy.cluster.hub import Hub, Line
+from proxy.cluster.messages import EVERYBODY, Framer, Kind, encode
 
 Q = QueueName("d", "q")
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from certificates import Authority
 
-from proxy.backend_tls import backend_tls_mistake
-from proxy.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate, untimely
 from proxy.config import Config, ConfigError, load
+from proxy.login.backend_tls import backend_tls_mistake
+from proxy.login.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate, untimely
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import asyncio
 import zlib
 from typing import Any
 
-from proxy.compressed_line import CompressedLine
-from proxy.compression import PORTION_BYTES
+from proxy.transport.compressed import CompressedLine
+from proxy.wire.compression import PORTION_BYTES
 
 
 class Below(asyncio.Transport):

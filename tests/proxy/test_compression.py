@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.compression import (
+from proxy.wire.compression import (
     PACKET_HEADER_BYTES,
     PLAIN_MAX,
     PORTION_BYTES,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.concealing import concealed, concealed_packet, concealed_text, concealed_warning
-from proxy.framing import frame
-from proxy.reframe import reworded
+from proxy.upstream.concealing import concealed, concealed_packet, concealed_text, concealed_warning
+from proxy.wire.packets import frame
+from proxy.wire.reframer import reworded
 
 TEXTS = {
     (1142, "INSERT command denied to user 'gate'@'10.0.0.1' for table 'orders'"): (

@@ -8,7 +8,7 @@ import pytest
 
 from engine.clock import NS_PER_SECOND
 from proxy.config import Address, Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
-from proxy.rights import Right
+from proxy.login.rights import Right
 
 ROOT = Path(__file__).resolve().parents[2]
 

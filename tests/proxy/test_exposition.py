@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine.census import Census
-from engine.delays import DELAY_BOUNDS, Delays
-from engine.model import Message, QueueCatalog, QueueName, QueueSpec, QueueStatus
-from engine.options import QueueOptions
-from engine.surveyor import Survey
-from proxy.exposition import Facts, page
-from proxy.reports import WorkerReport, report_items, reports_of, summed
-from proxy.system_values import FIELDS, derived_table
+from engine.delivery.delays import DELAY_BOUNDS, Delays
+from engine.duties.surveyor import Survey
+from engine.model.options import QueueOptions
+from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, QueueStatus
+from engine.store.census import Census
+from proxy.admin.metrics_page import Facts, page
+from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
+from proxy.show.system_tables import FIELDS, derived_table
 from rewriter.plan import SystemTable
 
 NAME, DEAD, ODD = QueueName("shop", "orders"), QueueName("shop", "orders_dead"), QueueName("shop", 'o"d\\d')

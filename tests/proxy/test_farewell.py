@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from wire_peers import packet
 
-from engine.errors import EngineError, StreamKilled
-from proxy import wire
-from proxy.connection import ClientConnection
+from engine.model.errors import EngineError, StreamKilled
+from proxy.commands.connection import ClientConnection
+from proxy.wire import replies as wire
 
 KILLED = packet(wire.err_packet(0, 1927, "70100", "Connection was killed"))
 TIMEOUT = packet(wire.err_packet(0, 4031, "HY000", "The client was disconnected by the server because of inactivity"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.framing import PAYLOAD_MAX, PIECE_BYTES, frame, pieces
+from proxy.wire.packets import PAYLOAD_MAX, PIECE_BYTES, frame, pieces
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,14 @@ from relay_server import RelayServer
 from wire_peers import LOOPS, packet, packets_of, settle
 
 from engine.backend.url import BackendUrl
-from proxy.accounts import CACHING_SHA2, Account
-from proxy.auth_exchange import AUTH_PACKETS_MAX
-from proxy.backend_tls import backend_tls
-from proxy.capabilities import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.errors import BackendLost, LoginFailed, MalformedPacket, StreamClosed
-from proxy.handshake import BackendTls
-from proxy.link import BackendLink
-from proxy.login_packets import (
+from proxy.login.accounts import CACHING_SHA2, Account
+from proxy.login.backend_tls import backend_tls
+from proxy.login.carried import BackendTls
+from proxy.login.exchange import AUTH_PACKETS_MAX
+from proxy.transport.backend_socket import BackendLink
+from proxy.wire.flags import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
+from proxy.wire.login import (
     Credentials,
     encode_change_user,
     encode_response,

@@ -8,10 +8,10 @@ import socket
 
 import pytest
 
-from proxy import listening
 from proxy.config import Address
-from proxy.listening import Acceptor, bind
-from proxy.tallies import Count, Tallies
+from proxy.listen import listener as listening
+from proxy.listen.listener import Acceptor, bind
+from proxy.listen.shared_counts import Count, Tallies
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from mysql_mimic.types import str_len
 
 from proxy.errors import MalformedPacket
-from proxy.login_packets import _read_attributes, _read_long_attributes
-from proxy.reader import PayloadReader
+from proxy.wire.login import _read_attributes, _read_long_attributes
+from proxy.wire.packet_reader import PayloadReader
 
 _STRING = st.one_of(st.binary(max_size=8), st.integers(240, 300).map(bytes))
 

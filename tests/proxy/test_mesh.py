@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from wire_peers import Ear
 
-from engine.errors import BackendError, BackendUnavailable
-from engine.model import CommitReport, QueueName
-from engine.proxies import ProxyEntry
-from proxy import mesh as mesh_module
-from proxy import peer_link, saying
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.queue import CommitReport, QueueName
+from engine.store.proxy_directory import ProxyEntry
+from proxy.cluster import frame_writer as saying
+from proxy.cluster import mesh as mesh_module
+from proxy.cluster import peer_link
+from proxy.cluster.mesh import Hearing, Mesh, Place
+from proxy.cluster.messages import EVERYBODY, Framer, Kind, encode, report_body
+from proxy.cluster.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
 from proxy.config import Address
-from proxy.mesh import Hearing, Mesh, Place
-from proxy.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
-from proxy.words import EVERYBODY, Framer, Kind, encode, report_body
 
 Q = QueueName("d", "q")
 SOME = CommitReport(touched=frozenset((Q,)))

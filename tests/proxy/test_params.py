@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mysql.connector.protocol import MySQLProtocol
 from mysql_mimic.types import ColumnType
 
-from proxy import params
 from proxy.errors import ProxyError
-from proxy.params import QUERY_ATTRIBUTES, ExecuteRequest, parse_execute
+from proxy.wire import requests as params
+from proxy.wire.requests import QUERY_ATTRIBUTES, ExecuteRequest, parse_execute
 
 
 def execute(*values: Any, attributes: list[tuple[str, Any]] | None = None, flags: int = 0) -> bytes:

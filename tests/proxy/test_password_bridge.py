@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from login_exchange import OFFERED, Exchange, greeting
 from wire_peers import packet, packets_of, run_on
 
-from proxy import password_bridge
 from proxy.errors import LoginFailed, ProxyError
-from proxy.handshake import carry_change_user
-from proxy.login_packets import Credentials, encode_change_user, encode_response, parse_change_user, parse_response
-from proxy.password_bridge import PasswordBridge, Privacy, Step
-from proxy.password_key import PasswordKey, UnusableKey, encrypt_password, password_key
+from proxy.login import password_bridge
+from proxy.login.carried import carry_change_user
+from proxy.login.password_bridge import PasswordBridge, Privacy, Step
+from proxy.login.password_key import PasswordKey, UnusableKey, encrypt_password, password_key
+from proxy.wire.login import Credentials, encode_change_user, encode_response, parse_change_user, parse_response
 
 NONCE = b"abcdefghijklmnopqrst"
 FRESH = b"ABCDEFGHIJKLMNOPQRST"

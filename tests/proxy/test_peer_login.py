@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.peer_login import (
+from proxy.cluster.peer_login import (
     HELLO_BYTES,
     PROOF_BYTES,
     REPLY_BYTES,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from proxy.backend_login import LineLogin
-from proxy.capabilities import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41, SSL
-from proxy.login_packets import Greeting
-from proxy.profile import AUTOCOMMIT, BackendProfile, Collation
+from proxy.login.as_client import LineLogin
+from proxy.upstream.server_profile import AUTOCOMMIT, BackendProfile, Collation
+from proxy.wire.flags import CONNECT_ATTRS, DEPRECATE_EOF, EXTENDED_METADATA, PLUGIN_AUTH, PROTOCOL_41, SSL
+from proxy.wire.login import Greeting
 
 GREETING = Greeting("8.0.40", 77, PROTOCOL_41 | DEPRECATE_EOF | SSL | EXTENDED_METADATA, 255, AUTOCOMMIT)
 COLLATIONS = {45: Collation("utf8mb4_general_ci", "utf8mb4"), 8: Collation("latin1_swedish_ci", "latin1")}

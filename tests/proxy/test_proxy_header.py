@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.proxy_header import proxy_header
+from proxy.transport.proxy_header import proxy_header
 
 UNKNOWN = b"PROXY UNKNOWN\r\n"
 

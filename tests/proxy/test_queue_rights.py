@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.model import QueueName
-from proxy.rights import InvalidPattern, QueueRights, Right, queue_rights
+from engine.model.queue import QueueName
+from proxy.login.rights import InvalidPattern, QueueRights, Right, queue_rights
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from mysql_mimic.types import ColumnType
 
-from engine.errors import BackendError
-from engine.model import ColumnMeta, QueueName, SubscribeRequest
+from engine.model.errors import BackendError
+from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
 from proxy.errors import ProxyError
-from proxy.receiving import Receiving
-from proxy.upstream import Collected, Outcome
+from proxy.statements.receive import Receiving
+from proxy.upstream.base import Collected, Outcome
 from rewriter.plan import Subscribe
 
 Q = QueueName("d", "q")

@@ -9,13 +9,13 @@ from mysql_mimic.types import Commands
 from relay_peers import BEGUN, QUERY, Relay, answer, err, mark, ok, result
 from wire_peers import packet, packets_of, settle
 
-from engine.model import ColumnMeta
-from proxy import relay as relay_module
-from proxy import wire
-from proxy.capabilities import DEPRECATE_EOF
+from engine.model.queue import ColumnMeta
 from proxy.errors import BackendLost, ProxyError, StreamClosed
-from proxy.framing import PAYLOAD_MAX, frame
-from proxy.upstream import Collected, Outcome
+from proxy.upstream import relay as relay_module
+from proxy.upstream.base import Collected, Outcome
+from proxy.wire import replies as wire
+from proxy.wire.flags import DEPRECATE_EOF
+from proxy.wire.packets import PAYLOAD_MAX, frame
 
 # --- commands
 

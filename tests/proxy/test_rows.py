@@ -7,10 +7,10 @@ import codecs
 import pytest
 from mysql_mimic.charset import CharacterSet
 
-from engine.model import ColumnMeta
-from proxy import wire
-from proxy.capabilities import encoding_named
-from proxy.rows import RowForm, is_text
+from engine.model.queue import ColumnMeta
+from proxy.wire import replies as wire
+from proxy.wire.flags import encoding_named
+from proxy.wire.row_form import RowForm, is_text
 
 NUMBER = ColumnMeta("n", 8, charset=63)
 TEXT = ColumnMeta("t", 253, charset=45)

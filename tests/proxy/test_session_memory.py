@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.profile import AUTOCOMMIT, NO_BACKSLASH_ESCAPES, BackendProfile, Collation
-from proxy.session_memory import SessionMemory, Unknown
-from rewriter.limited import read
+from proxy.upstream.server_profile import AUTOCOMMIT, NO_BACKSLASH_ESCAPES, BackendProfile, Collation
+from proxy.upstream.session_memory import SessionMemory, Unknown
+from rewriter.strict.statements import read
 
 COLLATIONS = {
     8: Collation("latin1_swedish_ci", "latin1"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.model import QueueCatalog, QueueName, QueueStatus
-from proxy.registry import ProcessInfo
-from proxy.show import (
+from engine.model.queue import QueueCatalog, QueueName, QueueStatus
+from proxy.cluster.registry import ProcessInfo
+from proxy.show.columns import (
     PROCESSES_COLUMNS,
     QUEUES_COLUMNS,
     like_pattern,
@@ -15,7 +15,7 @@ from proxy.show import (
     queue_rows,
     text_column,
 )
-from proxy.upstream import Collected
+from proxy.upstream.base import Collected
 
 ORDERS = QueueStatus(QueueName("shop", "orders"), 2, 5, 7, {"sent": 11, "redelivered": 1, "purged": 3})
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from mysql_mimic.stream import ConnectionClosed
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, run_on, settle
 
-from proxy import stream as stream_module
 from proxy.errors import PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
-from proxy.framing import PAYLOAD_MAX, frame
-from proxy.stream import PENDING_BYTES_MAX, PacketStream
+from proxy.transport import client_socket as stream_module
+from proxy.transport.client_socket import PENDING_BYTES_MAX, PacketStream
+from proxy.wire.packets import PAYLOAD_MAX, frame
 
 
 def connect(max_packet_bytes: int = 1 << 20, *, tls: bool = False) -> tuple[PacketStream, RecordingTransport]:

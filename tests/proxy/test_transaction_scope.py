@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.model import CommitReport, QueueName
-from proxy.transactions import TransactionScope
+from engine.model.queue import CommitReport, QueueName
+from proxy.session.transaction_scope import TransactionScope
 from rewriter.plan import Effects, TransactionVerb
 
 Q = QueueName("shop", "orders")

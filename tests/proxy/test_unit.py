@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import BackendError
+from engine.model.errors import BackendError
 from proxy.errors import BackendLost
-from proxy.unit import Unit
-from proxy.upstream import Outcome
+from proxy.statements.unit import Unit
+from proxy.upstream.base import Outcome
 
 COMMIT = "COMMIT AND NO CHAIN NO RELEASE"
 VITESS = Outcome(1105, "syntax error at position 11 near 'AND'", "HY000")

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from engine.errors import BackendError
-from engine.model import ColumnMeta, TextValue
-from proxy.upstream import Collected, Outcome, Upstream, collected, number, unhex
+from engine.model.errors import BackendError
+from engine.model.queue import ColumnMeta, TextValue
+from proxy.upstream.base import Collected, Outcome, Upstream, collected, number, unhex
 
 
 def table(*rows: tuple[TextValue, ...]) -> Collected:

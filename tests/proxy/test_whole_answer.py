@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from mysql_mimic.types import Commands
 from wire_peers import packet
 
-from engine.model import ColumnMeta
-from proxy import wire
-from proxy.answer import CURSOR_EXISTS, MORE_RESULTS, AnswerError, AnswerWalker
-from proxy.capabilities import CACHE_METADATA, DEPRECATE_EOF
-from proxy.upstream import Outcome
-from proxy.whole_answer import WholeAnswers
+from engine.model.queue import ColumnMeta
+from proxy.upstream.base import Outcome
+from proxy.wire import replies as wire
+from proxy.wire.answer_walker import CURSOR_EXISTS, MORE_RESULTS, AnswerError, AnswerWalker
+from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF
+from proxy.wire.whole_answer import WholeAnswers
 
 QUERY = int(Commands.COM_QUERY)
 

@@ -15,9 +15,9 @@ from pymysql import err as pymysql_err
 from pymysql.protocol import EOFPacketWrapper, FieldDescriptorPacket, MysqlPacket, OKPacketWrapper
 from wire_peers import packet
 
-from engine.model import ColumnMeta
-from proxy import wire
+from engine.model.queue import ColumnMeta
 from proxy.errors import SQLSTATES, ProxyError
+from proxy.wire import replies as wire
 
 DEPRECATE_EOF, SESSION_TRACK = wire.DEPRECATE_EOF, wire.SESSION_TRACK
 

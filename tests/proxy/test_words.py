@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model import CommitReport, QueueName
-from proxy import words
-from proxy.words import EVERYBODY, FrameError, Framer, Kind, encode, merged, portions, report_body, report_of
+from engine.model.queue import CommitReport, QueueName
+from proxy.cluster import messages as words
+from proxy.cluster.messages import EVERYBODY, FrameError, Framer, Kind, encode, merged, portions, report_body, report_of
 
 names = st.builds(QueueName, st.text(max_size=8), st.text(max_size=8))
 ids = st.one_of(st.integers(-(1 << 63), 1 << 64), st.text(max_size=20), st.binary(max_size=20))

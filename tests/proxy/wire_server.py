@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from wire_peers import LOOPS
 
-from proxy.stream import PacketStream
+from proxy.transport.client_socket import PacketStream
 
 
 class WireServer:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rewriter_catalog import CATALOG
 
-from engine.model import QueueCatalog
+from engine.model.queue import QueueCatalog
 from rewriter.planner import Planner
-from rewriter.scanner import StatementScanner
+from rewriter.scan.scanner import StatementScanner
 
 
 @pytest.fixture

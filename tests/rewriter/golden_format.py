@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.errors import EngineError
-from engine.model import WaitMode
+from engine.model.errors import EngineError
+from engine.model.queue import WaitMode
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,

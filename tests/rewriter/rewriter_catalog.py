@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.model import (
+from engine.model.options import QueueOptions, parse_options, to_comment
+from engine.model.queue import (
     ERROR_CHARACTERS,
     ERROR_COLUMNS,
     SYSTEM_COLUMNS,
@@ -15,7 +16,6 @@ from engine.model import (
     QueueName,
     QueueSpec,
 )
-from engine.options import QueueOptions, parse_options, to_comment
 
 BIGINT, VARCHAR, STRING = 8, 253, 254
 UTF8MB4, BINARY = 45, 63

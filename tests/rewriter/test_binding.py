@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.binding import bound_text
+from rewriter.text.binding import bound_text
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
-from engine.model import QueueName
-from rewriter.large_text import HEAD_BYTES, LargeText
-from rewriter.lexical import is_empty, split_statements
+from engine.model.queue import QueueName
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
-from rewriter.scanner import Concern, Glance, StatementScanner
+from rewriter.scan.large_text import HEAD_BYTES, LargeText
+from rewriter.scan.scanner import Concern, Glance, StatementScanner
+from rewriter.text.lexis import is_empty, split_statements
 
 SCANNER = StatementScanner(CATALOG)
 Q = QueueName("shop", "q")

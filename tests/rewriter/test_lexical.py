@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rewriter.lexical import SPACE, is_empty, leading_verb, split_statements, unquote
+from rewriter.text.lexis import SPACE, is_empty, leading_verb, split_statements, unquote
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.limited import (
+from rewriter.strict.statements import (
     Act,
     Question,
     QueueStatement,
@@ -18,8 +18,8 @@ from rewriter.limited import (
     Use,
     read,
 )
-from rewriter.session_variables import modes_without_reading_otherwise, reads_otherwise, switch_value
-from rewriter.tokens import Name
+from rewriter.strict.variables import modes_without_reading_otherwise, reads_otherwise, switch_value
+from rewriter.text.tokens import Name
 
 Q = Name(None, "q")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.limited import Question, Shown, read
-from rewriter.limited_questions import with_asked_variables, with_own_account
+from rewriter.strict.questions import with_asked_variables, with_own_account
+from rewriter.strict.statements import Question, Shown, read
 
 ME = "shop@10.0.0.1"
 ASKED = {

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from rewriter.errors import UnsupportedSql
-from rewriter.literals import hex_literal, plain_literal, string_literal, typed_literal
+from rewriter.text.literals import hex_literal, plain_literal, string_literal, typed_literal
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
-from engine.errors import EngineError
-from engine.model import QueueName
-from engine.options import QueueOptions
+from engine.model.errors import EngineError
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueName
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
 from rewriter.plan_cache import PlanCache
 from rewriter.planner import Planner
-from rewriter.scanner import Concern, StatementScanner
+from rewriter.scan.scanner import Concern, StatementScanner
 
 SHOP = PlanContext("shop")
 

@@ -13,13 +13,13 @@ from golden_format import Case, read_cases
 from rewriter_catalog import CATALOG, spec
 from test_golden import GOLDEN
 
-from engine.errors import EngineError
-from engine.model import QueueCatalog, QueueName
-from engine.options import from_comment
+from engine.model.errors import EngineError
+from engine.model.options import from_comment
+from engine.model.queue import QueueCatalog, QueueName
 from rewriter.errors import RewriteError
 from rewriter.plan import Execute, PlanContext
 from rewriter.planner import Planner
-from rewriter.schema_ddl import show_create_queue
+from rewriter.plans.queue_table import show_create_queue
 
 DATABASE = "rewriter"
 

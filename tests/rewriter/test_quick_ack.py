@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
-from engine.errors import EngineError
-from engine.options import QueueOptions
-from rewriter import grammar
+from engine.model.errors import EngineError
+from engine.model.options import QueueOptions
 from rewriter.errors import RewriteError
+from rewriter.grammar import parse as grammar
+from rewriter.grammar.quick_ack import quick_ack
+from rewriter.grammar.settle import parse_ack
 from rewriter.plan import PlanContext
 from rewriter.planner import Planner
-from rewriter.quick_ack import quick_ack
-from rewriter.settle_grammar import parse_ack
-from rewriter.tokens import TokenCursor
+from rewriter.text.tokens import TokenCursor
 
 PIECES = st.sampled_from(
     ["ACK", "ack ", " ", "\n", "orders", "`orders`", "shop.", "shop . ", "where", "5", " 12", ", ", ",", "(", ")", ";",

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
-from engine.model import QueueCatalog, QueueName
-from rewriter.names import UNKNOWN_DATABASE
+from engine.model.queue import QueueCatalog, QueueName
 from rewriter.plan import NO_EFFECTS, Effects
-from rewriter.scanner import Concern, Glance, StatementScanner, split_statements
-from rewriter.server_socket import without_socket
+from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
+from rewriter.scan.server_socket import without_socket
+from rewriter.text.queue_names import UNKNOWN_DATABASE
 
 SCANNER = StatementScanner(CATALOG)
 Q = QueueName("shop", "q")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from rewriter_catalog import spec
 
-from engine.options import QueueOptions
+from engine.model.options import QueueOptions
 from rewriter.plan import Execute, PlanContext
 from rewriter.planner import Planner
-from rewriter.schema_ddl import show_create_queue
+from rewriter.plans.queue_table import show_create_queue
 
 MYSQL_8 = """CREATE TABLE `orders` (
   `id` bigint NOT NULL AUTO_INCREMENT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.model import MessageId
-from rewriter.settled import KeyKind, settled_ids
+from engine.model.queue import MessageId
+from rewriter.scan.named_ids import KeyKind, settled_ids
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from rewriter_catalog import CATALOG
 
-from engine import errors as engine_errors
-from engine.options import OPTIONS
+from engine.model import errors as engine_errors
+from engine.model.options import OPTIONS
 from rewriter import errors as rewriter_errors
 from rewriter.plan import Plan, PlanContext
 from rewriter.planner import Planner
-from rewriter.scanner import split_statements
+from rewriter.scan.scanner import split_statements
 
 TEXT = (Path(__file__).resolve().parent.parent.parent / "docs" / "sql.md").read_text()
 STATEMENTS = [

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewriter.errors import SqlSyntaxError, UnsupportedSql
-from rewriter.grammar import parse
-from rewriter.tokens import Kind, TokenCursor, string_value, tokenize
+from rewriter.grammar.parse import parse
+from rewriter.text.tokens import Kind, TokenCursor, string_value, tokenize
 
 
 def test_tokens_are_slices_of_the_text() -> None:

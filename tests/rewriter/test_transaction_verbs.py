@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.plan import TransactionVerb
-from rewriter.scanner import transaction_verb
+from rewriter.scan.scanner import transaction_verb
 
 BEGIN, COMMIT, ROLLBACK, ROLLBACK_TO, OPAQUE = (
     TransactionVerb.BEGIN,

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from rewriter.errors import RewriteError
-from rewriter.lexical import split_statements
-from rewriter.long_text import LONG_TEXT, pieces
-from rewriter.sqlite import literals
-from rewriter.sqlite.literals import LexicalModes, lift
+from rewriter.sqlite.text import lift as literals
+from rewriter.sqlite.text.lift import LexicalModes, lift
+from rewriter.text.lexis import split_statements
+from rewriter.text.long_text import LONG_TEXT, pieces
 
 MODES = [LexicalModes(ansi, raw) for ansi in (False, True) for raw in (False, True)]
 PARTS = [
@@ -83,7 +83,7 @@ def test_statements_are_split_at_the_same_places(seed: int, monkeypatch: pytest.
     for escapes in (True, False):
         found = split_statements(text, backslash_escapes=escapes)
         with monkeypatch.context() as patched:
-            patched.setattr("rewriter.lexical.LONG_TEXT", 1 << 30)
+            patched.setattr("rewriter.text.lexis.LONG_TEXT", 1 << 30)
             assert found == split_statements(text, backslash_escapes=escapes)
 
 

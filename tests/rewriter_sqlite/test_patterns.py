@@ -8,8 +8,8 @@ import pytest
 
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.sqlite.errors import SqlError
-from rewriter.sqlite.runtime import patterns
-from rewriter.sqlite.runtime.context import CallContext
+from rewriter.sqlite.functions import patterns
+from rewriter.sqlite.functions.context import CallContext
 
 CONTEXT = CallContext()
 

@@ -6,13 +6,13 @@ import pytest
 
 from rewriter.errors import RewriteError
 from rewriter.sqlite.compile import PlanCache, compile_statement
-from rewriter.sqlite.compiled import Insert, InsertMode, Modes, Modify, Query, RowLock
-from rewriter.sqlite.ddl_read import read_definition
-from rewriter.sqlite.literals import lift
-from rewriter.sqlite.rows import split_rows
-from rewriter.sqlite.runtime import numbers
+from rewriter.sqlite.definitions.read import read_definition
+from rewriter.sqlite.functions import numbers
+from rewriter.sqlite.plan import Insert, InsertMode, Modes, Modify, Query, RowLock
 from rewriter.sqlite.schema import Schema, from_json, to_json
-from rewriter.sqlite.tokens import Tokens
+from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.rows import split_rows
+from rewriter.sqlite.text.tokens import Tokens
 
 TABLES = (
     "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), bin VARCHAR(9) COLLATE utf8mb4_bin,"

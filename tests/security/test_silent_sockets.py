@@ -10,7 +10,8 @@ import pymysql
 import pytest
 from servers import Gate, Sql, free_port, login_errno, wait_until
 
-from proxy import admin_http, mesh
+from proxy.admin import http as admin_http
+from proxy.cluster import mesh
 
 LIMITS = {"max_connections": 60, "unauthenticated_connections": 10, "unauthenticated_per_address": 5}
 PATIENCE = {"login_timeout": "60s"}  # none of them is ever dropped for being slow

@@ -9,7 +9,7 @@ import pymysql
 import pytest
 from servers import Sql, wait_until
 
-from engine.errors import BackendError
+from engine.model.errors import BackendError
 
 SECRET = "CARD-4111-SECRET' for key 'body"
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from sim_database import Row, Rows
 
 from engine.clock import NS_PER_SECOND
-from engine.model import Message
-from engine.options import QueueOptions
-from engine.states import REJECTED_NS, is_lease_end
+from engine.model.options import QueueOptions
+from engine.model.queue import Message
+from engine.model.states import REJECTED_NS, is_lease_end
 
 HISTORY_EVENTS = 400
 CALLS_PER_SECOND_MAX = 150  # of one engine towards the database, in a second in which nothing happens

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from sim_loop import passing
 from sim_proxy import Line, Session, SimProxy
 
-from engine.errors import BackendError, EngineError
-from engine.model import Batch, Message
+from engine.model.errors import BackendError, EngineError
+from engine.model.queue import Batch, Message
 
 if TYPE_CHECKING:
     from sim_world import World

@@ -23,13 +23,13 @@ from sim_loop import START, Timeline
 from sim_template import Definition
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
-from engine.backend.sqlite_connection import SqliteConnection
-from engine.backend.sqlite_store import SqliteStoreConnection
-from engine.errors import BackendUnavailable, CommitUnknown
-from engine.model import ColumnMeta, TextValue
-from engine.statements.dialect import Dialect
-from engine.statements.sqlite import SQLITE
-from engine.states import REJECTED_NS
+from engine.backend.sqlite.connection import SqliteConnection
+from engine.backend.sqlite.store_pool import SqliteStoreConnection
+from engine.model.errors import BackendUnavailable, CommitUnknown
+from engine.model.queue import ColumnMeta, TextValue
+from engine.model.states import REJECTED_NS
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.sqlite import SQLITE
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 
 STUCK_SECONDS_MAX = 20.0  # a request or a reply that is stuck on its way
 REFUSE_SECONDS = 0.002  # how soon a client hears that nobody listens

@@ -14,16 +14,19 @@ from unittest.mock import patch
 
 from sim_scenario import Scenario
 
-from engine import conflicts, sender, sql_lease, sql_limits, sql_order
-from engine.cache import MessageCache
+from engine.delivery import conflicts, sender
+from engine.delivery.cache import MessageCache
+from engine.delivery.in_flight import InFlight
+from engine.delivery.message_manager import MessageManager
+from engine.delivery.poller import Poller
+from engine.delivery.sender import Sender
 from engine.engine import Engine
-from engine.in_flight import InFlight
-from engine.message_manager import MessageManager
-from engine.poller import Poller
-from engine.sender import Sender
-from engine.sql_store import SqlMessageStore
-from engine.statements.queue import QueueStatements
-from engine.store import Claim
+from engine.store.base import Claim
+from engine.store.operations import lease as sql_lease
+from engine.store.operations import limits as sql_limits
+from engine.store.operations import order as sql_order
+from engine.store.sql_store import SqlMessageStore
+from engine.store.statements.queue import QueueStatements
 
 Plant = Callable[[], Any]
 

@@ -15,7 +15,7 @@ from sim_faults import REFUSE_SECONDS, Fate, Faults, Trouble
 from sim_loop import ProcessLoop, Timeline
 
 from engine.backend.base import StoreConnection
-from engine.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 
 R = TypeVar("R")
 T = TypeVar("T")

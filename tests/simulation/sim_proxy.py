@@ -1,7 +1,8 @@
 """A simulated proxy: the real engine on a process of its own, and the sessions of its clients.
 
-A session is what proxy/executor.py makes of a statement, without packets: the real planner's plan, run in the client's
-own transaction, the real TransactionScope, and the word to the engine. A stream is what proxy/streaming.py does.
+A session is what proxy/statements/executor.py makes of a statement, without packets: the real planner's plan, run in
+the client's own transaction, the real TransactionScope, and the word to the engine. A stream is what
+proxy/statements/streaming.py does.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from sim_loop import START, ProcessLoop, passing
 from sim_pool import GATE_SECONDS, SimPool
 
 from engine.engine import Engine, Subscription
-from engine.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
-from engine.model import Batch, CommitReport, Condition, Message, QueueName, QueueSpec
-from engine.sql_store import SqlMessageStore
-from engine.store import Claim, Look, LookAndClaim, Scanned
-from proxy.filters import filter_sql
-from proxy.transactions import TransactionScope
+from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
+from engine.model.queue import Batch, CommitReport, Condition, Message, QueueName, QueueSpec
+from engine.store.base import Claim, Look, LookAndClaim, Scanned
+from engine.store.sql_store import SqlMessageStore
+from proxy.session.transaction_scope import TransactionScope
+from proxy.statements.stream_condition import filter_sql
 from rewriter.plan import Effects, Execute, Passthrough, Plan, PlanContext, Subscribe
 from rewriter.planner import Planner
 
@@ -36,7 +37,7 @@ _CONTEXT = PlanContext(database="main", now_sql="sim_now()")
 
 
 class ClientGone(EngineError):
-    """As in proxy/streaming.py."""
+    """As in proxy/statements/streaming.py."""
 
 
 class SimClock:
@@ -323,7 +324,7 @@ class Session:
                 self.proxy.committed(report)
 
     async def stream(self, sql: str, line: Line) -> None:
-        """A stream until it ends; see proxy/streaming.py."""
+        """A stream until it ends; see proxy/statements/streaming.py."""
         plan = self.plan(sql)
         assert isinstance(plan, Subscribe), plan
         request = replace(plan.request, connection_id=1, user=self.name)

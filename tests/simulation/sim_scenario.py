@@ -12,7 +12,7 @@ from decimal import Decimal
 from random import Random
 
 from engine.clock import NS_PER_SECOND
-from engine.options import QueueOptions
+from engine.model.options import QueueOptions
 
 SHAPE = "CREATE QUEUE q (k VARCHAR(20), n INT)"
 EVENTS = ("kill", "shutdown", "outage", "retune", "pause")

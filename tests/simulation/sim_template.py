@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.backend.sqlite import SqliteDatabase
-from engine.model import QueueCatalog
+from engine.backend.sqlite.database import SqliteDatabase
+from engine.model.queue import QueueCatalog
 from proxy.embedded.results import RowsResult
 from proxy.embedded.session import EmbeddedSession
 from rewriter.plan import Execute, Passthrough, PlanContext

@@ -23,11 +23,11 @@ from sim_scenario import Scenario, retuned
 from sim_template import definition, table_definition, template
 
 from engine.clock import NS_PER_SECOND
-from engine.errors import BackendError, BackendUnavailable
-from engine.model import QUEUE_MARK, CommitReport, QueueName, QueueSpec
-from engine.options import QueueOptions, to_comment
-from engine.states import REJECTED_NS
-from rewriter.dead_letter_ddl import dead_letter_table
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.options import QueueOptions, to_comment
+from engine.model.queue import QUEUE_MARK, CommitReport, QueueName, QueueSpec
+from engine.model.states import REJECTED_NS
+from rewriter.plans.dead_letter_table import dead_letter_table
 
 RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
 PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
@@ -324,7 +324,8 @@ class World:
         self.database.define(definition(self.scenario.shape, sql))
 
     async def make_dead_letters(self, queue: QueueSpec, name: QueueName) -> None:
-        """The table of the dead-letter queue, as proxy/dead_letters.py makes it; its options are written by hand."""
+        """The table of the dead-letter queue, as proxy/statements/dead_letters.py makes it; its options are written
+        by hand."""
         await passing(self.scenario.latency)
         if not self.database_up:
             raise BackendUnavailable("the simulated database is down")

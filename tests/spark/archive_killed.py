@@ -19,9 +19,9 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_connector.jobs import archive as job
-from spark_connector.jobs.archive_folder import ArchiveFolder
-from spark_connector.jobs.archive_queue import ArchivedQueue
+from spark_connector.jobs.archive import job
+from spark_connector.jobs.archive.folder import ArchiveFolder
+from spark_connector.jobs.archive.queue import ArchivedQueue
 from spark_connector.jobs.files import Folder
 
 MOMENTS = (

@@ -8,10 +8,10 @@ import pytest
 from jobs_at_hand import ack, archived, days_ago, enqueue, now_ns, options, said
 from servers import Sql, wait_until
 
-from spark_connector.client import Client
+from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectorError
-from spark_connector.jobs import archive as job
-from spark_connector.jobs.archive import archive
+from spark_connector.jobs.archive import job
+from spark_connector.jobs.archive.job import archive
 from spark_connector.options import place
 
 PAYLOAD = "payload VARCHAR(40)"

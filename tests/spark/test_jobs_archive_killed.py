@@ -13,8 +13,8 @@ from archive_killed import MOMENTS
 from jobs_at_hand import ack, archived, days_ago, enqueue, options, said
 from servers import ROOT, wait_until
 
-from spark_connector.jobs.archive import archive
-from spark_connector.jobs.archive_queue import MAKE_TABLE
+from spark_connector.jobs.archive.job import archive
+from spark_connector.jobs.archive.queue import MAKE_TABLE
 
 SECONDS = 280
 SCRIPT = Path(__file__).parent / "archive_killed.py"

@@ -9,12 +9,12 @@ from jobs_at_hand import ack, enqueue, now_ns, options
 from servers import wait_until
 
 from spark_connector.errors import ConnectorError
-from spark_connector.jobs.archive import archive
-from spark_connector.jobs.dead_letters import dead_letters
-from spark_connector.jobs.dead_letters_values import text as dead_text
-from spark_connector.jobs.report import report
-from spark_connector.jobs.report_page import page
-from spark_connector.jobs.report_text import text
+from spark_connector.jobs.archive.job import archive
+from spark_connector.jobs.dead_letters.analysis import text as dead_text
+from spark_connector.jobs.dead_letters.job import dead_letters
+from spark_connector.jobs.report.job import report
+from spark_connector.jobs.report.page import page
+from spark_connector.jobs.report.text import text
 
 SECOND = 10**9
 

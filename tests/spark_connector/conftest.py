@@ -11,7 +11,7 @@ from pymysql.constants import COMMAND
 from servers import Gate
 from spark_stand_in import Checkpoint, Query, make_source
 
-from spark_connector import lines
+from spark_connector.client import pool as lines
 
 Begin = Callable[..., Query]
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from servers import Gate
 
 from spark_connector import options as checked
-from spark_connector.arrow import arrow_schema
-from spark_connector.batch_read import BatchRead
-from spark_connector.client import Client
-from spark_connector.columns import Field, fields
-from spark_connector.queue import Queue, describe
+from spark_connector.batch.read import BatchRead
+from spark_connector.client.columns import Field, fields
+from spark_connector.client.connection import Client
+from spark_connector.client.queue import Queue, describe
+from spark_connector.values.arrow import arrow_schema
 
 
 def options(gate: Gate, queue: str, **more: Any) -> dict[str, str]:

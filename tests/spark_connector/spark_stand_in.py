@@ -9,11 +9,11 @@ from typing import Any
 
 from servers import Gate
 
-from spark_connector.client import Client
-from spark_connector.columns import Field, fields
+from spark_connector.client.columns import Field, fields
+from spark_connector.client.connection import Client
+from spark_connector.client.queue import describe
 from spark_connector.options import stream_read
-from spark_connector.queue import describe
-from spark_connector.stream_source import StreamSource, source
+from spark_connector.streaming.source import StreamSource, source
 
 
 def options_of(gate: Gate, queue: str, **options: object) -> dict[str, str]:

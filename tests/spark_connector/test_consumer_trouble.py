@@ -10,10 +10,10 @@ import pytest
 from servers import Gate, Sql, Stream, wait_until
 from spark_stand_in import Checkpoint, Query, make_source
 
+from spark_connector.client.reconnecting import Line
 from spark_connector.errors import ConnectionFailed, ConnectorError
-from spark_connector.heartbeat import Heartbeat
-from spark_connector.line import Line
 from spark_connector.options import Address
+from spark_connector.streaming.heartbeat import Heartbeat
 
 
 @pytest.fixture

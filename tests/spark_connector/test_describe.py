@@ -11,11 +11,11 @@ from certificates import Authority
 from reading import described, options, own_fields, read, reader
 from servers import Gate, free_port
 
-from spark_connector.client import Client
-from spark_connector.columns import Field
+from spark_connector.batch.schema import of_queue
+from spark_connector.client.columns import Field
+from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectionFailed, OptionError, QueueError
 from spark_connector.options import place
-from spark_connector.schema import of_queue
 
 SYSTEM = [
     Field("id", "bigint", False), Field("priority", "tinyint", False), Field("time_scheduled", "bigint", False),
@@ -233,7 +233,7 @@ def test_tls(offering, authority, tmp_path):
 def reader_over(gate: Gate, **more: object):
     from reading import checked
 
-    from spark_connector.batch_read import BatchRead
+    from spark_connector.batch.read import BatchRead
 
     return BatchRead(checked.batch_read(options(gate, "q", **more)), [Field("payload", "int")])
 

@@ -6,10 +6,10 @@ import pyarrow as pa
 from reading import own_fields
 from servers import Gate, Sql
 
-from spark_connector.client import Client
-from spark_connector.jobs.archive_queue import ArchivedQueue
-from spark_connector.jobs.intervals import Interval
-from spark_connector.jobs.slice_read import reader
+from spark_connector.client.connection import Client
+from spark_connector.jobs.archive.intervals import Interval
+from spark_connector.jobs.archive.queue import ArchivedQueue
+from spark_connector.jobs.archive.slices import reader
 from spark_connector.options import place
 
 NAME = "100%s of `it"

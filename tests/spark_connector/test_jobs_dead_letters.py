@@ -8,12 +8,12 @@ import pytest
 from reading import options
 from servers import Gate, Sql, wait_until
 
-from engine.model import default_dead_letter
-from spark_connector.client import Client
-from spark_connector.dead_letter_name import dead_letter_name
-from spark_connector.jobs.dead_letters import _dead_letter_queue
-from spark_connector.jobs.dead_letters_values import DeadLetters, Values, shape_of, suggestions, text
-from spark_connector.jobs.report_values import Counted
+from engine.model.queue import default_dead_letter
+from spark_connector.client.connection import Client
+from spark_connector.client.dead_letter_name import dead_letter_name
+from spark_connector.jobs.dead_letters.analysis import DeadLetters, Values, shape_of, suggestions, text
+from spark_connector.jobs.dead_letters.job import _dead_letter_queue
+from spark_connector.jobs.report.values import Counted
 from spark_connector.options import place
 
 

@@ -8,9 +8,9 @@ import pytest
 from reading import described, options
 
 from spark_connector.errors import ConnectorError, QueueError
+from spark_connector.jobs.archive.intervals import Interval
+from spark_connector.jobs.archive.slices import reader
 from spark_connector.jobs.failures import JobError, one_line
-from spark_connector.jobs.intervals import Interval
-from spark_connector.jobs.slice_read import reader
 from spark_connector.options import place
 
 

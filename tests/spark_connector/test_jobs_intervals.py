@@ -7,8 +7,8 @@ import itertools
 import pytest
 from hypothesis import given, strategies
 
+from spark_connector.jobs.archive.intervals import BUCKET_NS, DAY_NS, Interval, Slice, grouped, named, slices, uncounted
 from spark_connector.jobs.failures import JobError
-from spark_connector.jobs.intervals import BUCKET_NS, DAY_NS, Interval, Slice, grouped, named, slices, uncounted
 
 
 def test_names_are_read_as_they_are_written():

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from spark_connector.jobs.report_page import page
-from spark_connector.jobs.report_text import duration, text
-from spark_connector.jobs.report_values import (
+from spark_connector.jobs.report.page import page
+from spark_connector.jobs.report.text import duration, text
+from spark_connector.jobs.report.values import (
     NS,
     Counted,
     Known,

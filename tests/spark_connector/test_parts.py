@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from reading import described, options, read, reader
 
-from spark_connector import parts
-from spark_connector.client import Client
+from spark_connector.batch import parts
+from spark_connector.batch.parts import Part
+from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectionFailed
 from spark_connector.options import place
-from spark_connector.parts import Part
 
 
 def plan(gate, name, count, include_acked=False):

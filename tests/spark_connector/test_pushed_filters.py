@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from reading import described, own_fields, read, reader
 
-from spark_connector import filters
-from spark_connector.columns import Field
+from spark_connector.batch import filters
+from spark_connector.client.columns import Field
 
 UTC = dt.UTC
 

@@ -9,9 +9,9 @@ import pytest
 from servers import Sql, Stream, wait_until
 from spark_stand_in import Checkpoint
 
-from spark_connector.claims import table_name
-from spark_connector.due import Due
 from spark_connector.errors import LeaseLostError, QueueError, SchemaError
+from spark_connector.streaming.claims import table_name
+from spark_connector.streaming.due import Due
 
 LATER_NS = 3_600_000_000_000
 
@@ -76,7 +76,7 @@ def test_a_batch_has_as_many_messages_as_the_limit_says(begin, sql, queue):
 
 
 def test_all_there_is_comes_as_several_claims_in_one_batch(begin, sql, queue, monkeypatch):
-    monkeypatch.setattr("spark_connector.consumer.CLAIM_MAX", 10)
+    monkeypatch.setattr("spark_connector.streaming.consumer.CLAIM_MAX", 10)
     name = queue()
     fill(sql, name, 25)
     query = begin(name, limit=None, numPartitions=2)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connector import rows
-from spark_connector.rows import BLOCK_BYTES, Block, blocks
+from spark_connector.client import row_blocks as rows
+from spark_connector.client.row_blocks import BLOCK_BYTES, Block, blocks
 
 EOF = b"\xfe\0\0\x02\0"
 ERROR = b"\xff" + struct.pack("<H", 1317) + b"#70100Query execution was interrupted"

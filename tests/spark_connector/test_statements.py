@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spark_connector.pace import PAUSE_MAX, Pace
+from spark_connector.streaming.pace import PAUSE_MAX, Pace
 
 MODES = [{"mode": "queue"}, {"mode": "tail", "startingOffsets": "earliest"}]
 MESSAGE_MAX = 15

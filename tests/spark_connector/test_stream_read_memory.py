@@ -10,7 +10,7 @@ import pyarrow as pa
 import pymysql
 import pytest
 
-from spark_connector import lines
+from spark_connector.client import pool as lines
 from spark_connector.errors import SchemaError
 
 MODES = [{"mode": "queue"}, {"mode": "tail", "startingOffsets": "earliest"}]

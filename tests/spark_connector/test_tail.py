@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from spark_connector.tail import GRACE_NS, Gap, Readable, Row, bounds, gaps, readable
+from spark_connector.streaming.tail import GRACE_NS, Gap, Readable, Row, bounds, gaps, readable
 
 NOW = 10_000_000_000_000
 OLD = NOW - 10 * GRACE_NS

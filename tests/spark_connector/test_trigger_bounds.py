@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from spark_stand_in import Checkpoint
 
-from spark_connector import sizes
 from spark_connector.errors import OptionError, QueueError
 from spark_connector.options import stream_read
+from spark_connector.streaming import sizes
 
 MODES = [{"mode": "queue"}, {"mode": "tail", "startingOffsets": "earliest"}]
 DAY_NS = 86_400_000_000_000
@@ -49,7 +49,7 @@ def test_all_there_is_has_no_bound(begin, sql, queue, options):
 
 
 def test_a_bound_in_bytes_reaches_over_several_claims(begin, sql, queue, monkeypatch):
-    monkeypatch.setattr("spark_connector.consumer.CLAIM_MAX", 2)
+    monkeypatch.setattr("spark_connector.streaming.consumer.CLAIM_MAX", 2)
     name = queue("payload MEDIUMTEXT")
     fill(sql, name, *[46] * 12)
     query = begin(name, maxBytesPerTrigger="500b")  # five messages of 100 bytes

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from reading import own_fields, read, reader, values
 
-from spark_connector.columns import Field
+from spark_connector.client.columns import Field
 from spark_connector.errors import SchemaError
 
 

@@ -11,10 +11,10 @@ from cutter import Cutter, Moment
 from servers import Sql
 from write_calls import append, batch, fields, messages, micro_batch, options, task
 
-from spark_connector.batch_write import BatchWrite
 from spark_connector.errors import ConnectionFailed, OptionError, QueueError, SchemaError, WriteError
 from spark_connector.options import Use
-from spark_connector.stream_write import StreamWrite
+from spark_connector.writing.batch_write import BatchWrite
+from spark_connector.writing.stream_write import StreamWrite
 
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
 KEYED = "n BIGINT UNIQUE, payload VARCHAR(20)"

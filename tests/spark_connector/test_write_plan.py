@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_connector.columns import Column, Field, fields
+from spark_connector.client.columns import Column, Field, fields
+from spark_connector.client.queue import Queue
 from spark_connector.errors import OptionError, SchemaError
-from spark_connector.fitting import Way
-from spark_connector.queue import Queue
-from spark_connector.write_plan import WritePlan, plan
+from spark_connector.values.fitting import Way
+from spark_connector.writing.plan import WritePlan, plan
 
 OWN = (
     Column("id", "bigint(20)", nullable=False, auto=True),

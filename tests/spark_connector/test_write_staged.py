@@ -13,11 +13,11 @@ from cutter import Cutter, Moment
 from servers import Gate, Sql, in_threads, wait_until
 from write_calls import QUERY, append, batch, messages, micro_batch, options, stage_micro_batch, streaming, task
 
-from spark_connector import stage
-from spark_connector.batch_write import BatchWrite
+from spark_connector.client.reconnecting import Line
 from spark_connector.errors import ConnectionFailed, WriteError
-from spark_connector.line import Line
-from spark_connector.publish_log import LOG
+from spark_connector.writing import stage
+from spark_connector.writing.batch_write import BatchWrite
+from spark_connector.writing.publish_log import LOG
 
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
 KEYED = "n BIGINT UNIQUE, payload VARCHAR(20)"
@@ -305,7 +305,7 @@ def test_a_connection_lost_while_publishing_loses_and_doubles_nothing(gate, sql,
 
 
 def test_who_cannot_publish_in_time_says_where_to_look(gate, sql, queue, cutter, monkeypatch):
-    monkeypatch.setattr("spark_connector.sinks.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("spark_connector.writing.sinks.PATIENCE_SECONDS", 0.3)
     name = queue(COLUMNS)
     core = batch(gate, name, messages(0, 0))
     staged = [task(core, messages(0, 10))]

@@ -8,7 +8,8 @@ from cutter import Cutter, Moment
 from servers import Gate, Sql
 from write_calls import append, batch, messages, task
 
-from spark_connector import lines, stage
+from spark_connector.client import pool as lines
+from spark_connector.writing import stage
 
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
 KEYED = "n BIGINT UNIQUE, payload VARCHAR(20)"

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from servers import Gate
 
-from spark_connector.batch_write import BatchWrite
-from spark_connector.columns import Field
+from spark_connector.client.columns import Field
 from spark_connector.options import Use, WriteOptions, write
-from spark_connector.stage import Staged
-from spark_connector.stream_write import StreamWrite
+from spark_connector.writing.batch_write import BatchWrite
+from spark_connector.writing.stage import Staged
+from spark_connector.writing.stream_write import StreamWrite
 
 T = TypeVar("T")
 QUERY = "11111111-2222-3333-4444-555555555555"

@@ -1,0 +1,93 @@
+"""MessageCache: the keys of messages that wait to be claimed, in delivery order, bounded. Pure; no await here.
+
+Rules
+- It holds keys, never bodies: memory does not grow with payloads, and a claim reads the row as it is by then.
+- What it holds is a guess; the table decides at the claim. So a stale key costs a wasted claim, never a wrong delivery.
+- A look is authoritative for its range: everything, or up to its last key when more was due. Keys beyond that range
+  stay as they are.
+- When a merge does not fit, the keys last in order are dropped, and the caller is told, so that it looks again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from engine.model.queue import MessageId, MessageKey
+
+
+def delivery_order(key: MessageKey) -> tuple[int, int, str, MessageId]:
+    """Priority, then due time, then id. The type's name keeps ids of two types (a column just altered) comparable."""
+    return (key.priority, key.due_ns, type(key.id).__name__, key.id)
+
+
+class MessageCache:
+    """See the module."""
+
+    def __init__(self, limit: int) -> None:
+        assert limit >= 1
+        self.limit = limit
+        self._keys: deque[MessageKey] = deque()
+        self._ids: set[MessageId] = set()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, id_: MessageId) -> bool:
+        return id_ in self._ids
+
+    def merge(self, keys: Sequence[MessageKey], *, more: bool) -> bool:
+        """Take in a look's due keys; `more` says that further ones are due. True when all of it fitted."""
+        fresh = sorted(keys, key=delivery_order)
+        if more and fresh:
+            fresh += self._beyond(fresh)
+        fits = len(fresh) <= self.limit
+        self._keys = deque(fresh[: self.limit])
+        self._ids = {key.id for key in self._keys}
+        assert len(self._ids) == len(self._keys), "an id is cached twice"
+        return fits
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for another key."""
+        return len(self._keys) >= self.limit
+
+    def drop_last(self) -> None:
+        """Forget the key that would be handed out last."""
+        self._ids.remove(self._keys.pop().id)
+
+    def add(self, keys: Sequence[MessageKey]) -> None:
+        """Take in further keys. There must be room for them."""
+        fresh = [key for key in keys if key.id not in self._ids]
+        self._keys = deque(sorted((*self._keys, *fresh), key=delivery_order))
+        self._ids.update(key.id for key in fresh)
+        assert len(self._ids) == len(self._keys) <= max(self.limit, 1), "more keys than the cache holds"
+
+    def _beyond(self, fresh: list[MessageKey]) -> list[MessageKey]:
+        last = delivery_order(fresh[-1])
+        ids = {key.id for key in fresh}
+        return [key for key in self._keys if key.id not in ids and delivery_order(key) > last]
+
+    def take(self, count: int) -> list[MessageKey]:
+        """Remove and return up to `count` keys, first in order first."""
+        taken = [self._keys.popleft() for _ in range(min(count, len(self._keys)))]
+        self._ids.difference_update(key.id for key in taken)
+        return taken
+
+    def put_back(self, keys: Iterable[MessageKey]) -> None:
+        """Keys that were taken and could not be claimed now; they wait again in their order."""
+        back = [key for key in keys if key.id not in self._ids]
+        if back:
+            self.merge([*back, *self._keys], more=False)
+
+    def discard(self, ids: Iterable[MessageId]) -> int:
+        """Forget these ids; returns how many were waiting here."""
+        gone = self._ids.intersection(ids)
+        if gone:
+            self._ids -= gone
+            self._keys = deque(key for key in self._keys if key.id not in gone)
+        return len(gone)
+
+    def clear(self) -> None:
+        self._keys.clear()
+        self._ids.clear()

@@ -1,0 +1,156 @@
+"""InFlight: the leases handed to receivers and not yet settled, by message and by holder. Pure; no await here.
+
+A lease leaves by being settled or given up, by running out, by being claimed anew (the table gave it to another
+receiver), or with its holder; it may be renewed. It only bounds how much a receiver may hold and knows what to give
+back; the table is the truth.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from engine.clock import NS_PER_SECOND
+from engine.model.queue import Message, MessageId
+from engine.model.states import is_lease_end
+from engine.store.base import Release, Standing
+
+H = TypeVar("H", bound=Hashable)
+
+_STALE_DEADLINES_MIN = 1000  # below this many the heap is not worth rebuilding
+
+
+class Lease(NamedTuple, Generic[H]):
+    """One delivery that waits for its ack. `deadline` is on the monotonic clock; `until_ns`: as the table last said."""
+
+    holder: H
+    release: Release
+    deadline: float
+    until_ns: int
+
+
+class InFlight(Generic[H]):
+    """See the module. A holder is anything hashable; in the engine, a Subscription."""
+
+    def __init__(self) -> None:
+        self._leases: dict[MessageId, Lease[H]] = {}
+        self._held: dict[H, set[MessageId]] = {}
+        self._deadlines: list[tuple[float, int, MessageId]] = []
+        self._order = 0  # ties in the heap must never compare ids of two types
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __contains__(self, id_: MessageId) -> bool:
+        return id_ in self._leases
+
+    def ids(self) -> list[MessageId]:
+        return list(self._leases)
+
+    def holders(self) -> list[H]:
+        """Everybody who holds a lease."""
+        return list(self._held)
+
+    def holder(self, id_: MessageId) -> H | None:
+        """Who holds that message."""
+        lease = self._leases.get(id_)
+        return None if lease is None else lease.holder
+
+    def count(self, holder: H) -> int:
+        """How many unacked messages the holder has."""
+        return len(self._held.get(holder, ()))
+
+    def add(self, holder: H, message: Message, deadline: float) -> None:
+        """The message was leased for this holder; an older lease of it ends here."""
+        self._remove(message.id)
+        release = Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
+        self._leases[message.id] = Lease(holder, release, deadline, message.lease_until_ns)
+        self._held.setdefault(holder, set()).add(message.id)
+        self._push(deadline, message.id)
+
+    def settle(self, ids: Iterable[MessageId]) -> int:
+        """These ended (acked, deleted, rejected); returns how many were in flight."""
+        return sum(self._remove(id_) is not None for id_ in ids)
+
+    def compare(
+        self,
+        asked: Iterable[MessageId],
+        found: Mapping[MessageId, Standing],
+        told: Mapping[MessageId, bool] | None = None,
+    ) -> tuple[int, int]:
+        """Take in how the table says that these stand: a lease renewed there goes on as long as it says, one that is
+        not there any more ends here. Returns how many messages are settled, and how many wait again.
+
+        A message that was released and leased again, to whomever, looks in the table as if it had been renewed. `told`
+        says which were renewed and which given up. Of what nothing was told of, the lease found counts towards the
+        window, and is not ours to give back.
+        """
+        settled = returned = 0
+        for id_ in asked:
+            lease, standing = self._leases.get(id_), found.get(id_)
+            if lease is None or standing == (lease.release.epoch, lease.until_ns):
+                continue
+            renewed = None if told is None else told.get(id_)
+            if standing is not None and renewed is not False and _is_renewed(lease.release, standing):
+                self._prolong(lease, standing.time_next_ns or 0, ours=bool(renewed))
+                continue
+            self._remove(id_)
+            settled += standing is None
+            returned += standing is not None
+        return settled, returned
+
+    def _prolong(self, lease: Lease[H], until_ns: int, *, ours: bool) -> None:
+        deadline = lease.deadline + (until_ns - lease.until_ns) / NS_PER_SECOND
+        release = lease.release._replace(lease_until_ns=until_ns) if ours else lease.release
+        self._leases[release.id] = Lease(lease.holder, release, deadline, until_ns)
+        self._push(deadline, release.id)
+
+    def expire(self, now: float) -> int:
+        """Drop the leases that have run out by `now`; returns how many."""
+        count = 0
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            self._remove(heapq.heappop(self._deadlines)[2])
+            count += 1
+        return count
+
+    def next_deadline(self) -> float | None:
+        """When the first lease runs out."""
+        while self._deadlines and not self._live(self._deadlines[0]):
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def drop_holder(self, holder: H) -> list[Release]:
+        """Forget the holder; its leases, to be given back or left to run out."""
+        leases = [self._leases.pop(id_) for id_ in self._held.pop(holder, set())]
+        return [lease.release for lease in leases]
+
+    def _live(self, entry: tuple[float, int, MessageId]) -> bool:
+        lease = self._leases.get(entry[2])
+        return lease is not None and lease.deadline == entry[0]
+
+    def _remove(self, id_: MessageId) -> Lease[H] | None:
+        lease = self._leases.pop(id_, None)
+        if lease is not None:
+            held = self._held[lease.holder]
+            held.discard(id_)
+            if not held:
+                del self._held[lease.holder]
+        return lease
+
+    def _push(self, deadline: float, id_: MessageId) -> None:
+        self._order += 1
+        heapq.heappush(self._deadlines, (deadline, self._order, id_))
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Settled messages leave their deadlines behind; rebuild before they outnumber the living."""
+        if len(self._deadlines) > 2 * len(self._leases) + _STALE_DEADLINES_MIN:
+            self._deadlines = [entry for entry in self._deadlines if self._live(entry)]
+            heapq.heapify(self._deadlines)
+
+
+def _is_renewed(release: Release, standing: Standing) -> bool:
+    """The same delivery with another end. A NACK leaves no lease's end, a RELEASE no such epoch."""
+    until_ns = standing.time_next_ns
+    return standing.epoch == release.epoch and until_ns is not None and is_lease_end(until_ns)

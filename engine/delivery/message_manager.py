@@ -1,0 +1,523 @@
+"""MessageManager: one queue's life in memory. Head of the engine's hot path, so its rules first.
+
+What lives here
+    The receivers of one queue, in lanes (engine.delivery.receivers: what waits for them, and when the table is looked
+    at), the leases in flight, and one owner task that does all database work for them, one call at a time. No locks:
+    state changes between awaits only, and only the owner awaits.
+
+Theory of operation
+    A pass (`run_once`) does what is needed, in this order: give back leases of receivers that are gone, drop leases
+    that ran out, ask the table about messages in flight, a step of each lane that has receivers (look, claim and hand
+    out), end bounded results for which nothing is left. A pass that did anything is followed by another at once;
+    otherwise the owner sleeps until it is woken (a commit, a receiver) or the next thing falls due. Without a receiver
+    that waits, nothing is looked for; without any receiver nothing is cached (the purger alone works on the queue).
+
+What must never be
+    - a message handed out that is not leased in the table;
+    - a message kept only here: whatever is in memory can be lost at any moment;
+    - a pass that repeats without pause while it achieves nothing: rows that cannot be claimed pause (conflicts), and
+      a database that fails pauses everything here (backoff), except that a commit heard of ends the pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.database_work import DatabaseWork
+from engine.delivery.claim_pause import Gate
+from engine.delivery.database_time import DatabaseTime
+from engine.delivery.filter_shares import FilterShares
+from engine.delivery.give_back import GiveBacks
+from engine.delivery.in_flight import InFlight
+from engine.delivery.metrics import QueueMetrics
+from engine.delivery.outage import Outage
+from engine.delivery.receivers import Lane, Mode, Pass, Surroundings
+from engine.delivery.rechecker import Rechecker
+from engine.delivery.subscription import Subscription
+from engine.model.errors import (
+    BackendError,
+    BackendUnavailable,
+    EngineError,
+    LockWaitTimeout,
+    ShuttingDown,
+    TooManyFilters,
+)
+from engine.model.identity import IdKind, id_kind, normalise
+from engine.model.queue import (
+    Condition,
+    Message,
+    MessageId,
+    QueueSpec,
+    QueueStatus,
+    SubscribeRequest,
+    SubscriptionStatus,
+    Unmatched,
+)
+from engine.service import Service
+from engine.store.base import LeaseUnknown, MessageStore, Release, release_of
+
+FILTERS_MAX = 32
+"""Different conditions of one queue's streams: each has looks of its own, and a cache."""
+
+FILTERS_PER_ACCOUNT_MAX = 24
+"""Of these, those that one account's streams may add: a quarter is left to others."""
+
+UNMATCHED_MAX = 1000
+"""Ready messages, the first in delivery order, that are looked at for what fits nobody."""
+
+_CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
+_USUAL_OVER = 16  # passes
+_NO_SUCH_INDEX = 1176  # a scan names its index, as the catalog had it
+_DOUBTFUL_ERRNOS = frozenset((1054, 1146, _NO_SUCH_INDEX))  # unknown column, table: the queue changed around the proxy
+
+
+class MessageManager(Service):
+    """See the module."""
+
+    def __init__(
+        self,
+        queue: QueueSpec,
+        store: MessageStore,
+        work: DatabaseWork,
+        clock: Clock,
+        jitter: Jitter,
+        metrics: QueueMetrics,
+        logger: logging.Logger,
+        doubt: Callable[[], None],
+        released: Callable[[], None] = lambda: None,
+        rejected: Callable[[], None] = lambda: None,
+        filters_max: int = FILTERS_MAX,
+        filters_per_account: int = FILTERS_PER_ACCOUNT_MAX,
+        shares: FilterShares | None = None,
+    ) -> None:
+        super().__init__(f"manager of {queue.name}", logger)
+        self.queue = queue
+        self.metrics = metrics
+        self._clock, self._doubt = clock, doubt
+        self._kind = id_kind(queue.columns[_id_position(queue)])
+        self._in_flight: InFlight[Subscription] = InFlight()
+        self._rechecker = Rechecker(store, work, clock, self._in_flight, metrics)
+        time = DatabaseTime(clock)
+        self._give_backs = GiveBacks(store, work, clock, metrics, logger, time, released)
+        self._subscriptions: dict[Subscription, Lane] = {}
+        self._wakeup = asyncio.Event()
+        shared = (store, work, clock, jitter, metrics, self._in_flight, Gate(clock), time)
+        told = (self._wake, self._orphaned, self._leased, self._note_due, self._unheard, rejected)
+        self._around = Surroundings(*shared, *told, shares or FilterShares(clock))
+        self._lane = Lane(queue, self._around)
+        self._filtered: dict[Condition, Lane] = {}  # those that have receivers
+        self._filters_max, self._filters_per_account = filters_max, filters_per_account
+        self._served = 0  # how often any lane was given messages
+        self._end_error: EngineError | None = None
+        self._pass_began: float | None = None
+        self.passes = 0
+        """How many have ended."""
+        self.usual_seconds = 0.0
+        """How long a pass takes, on average over the last of them."""
+        self._outage = Outage(queue.name, clock, logger)
+
+    def __repr__(self) -> str:
+        return (
+            f"<MessageManager {self.queue.name} {self.mode.value} subscribers={len(self._subscriptions)}"
+            f" cached={self._lane.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
+        )
+
+    @property
+    def subscriptions(self) -> Iterable[Subscription]:
+        """The open ones."""
+        return tuple(self._subscriptions)
+
+    def streams(self) -> list[SubscriptionStatus]:
+        """The open ones, as others are told of them."""
+        held_back = self._around.gate.held_back_seconds
+        return [replace(subscription.status(), held_back=held_back) for subscription in self._subscriptions]
+
+    def holder(self, id_: MessageId) -> Subscription | None:
+        """Who was sent that message by this engine and has not settled it."""
+        return self._in_flight.holder(id_)
+
+    def status(self) -> QueueStatus:
+        """One row of SHOW QUEUES."""
+        cached = sum(lane.cached for lane in self._lanes())
+        counts = (len(self._subscriptions), cached, len(self._in_flight))
+        delays = self.metrics.delays
+        waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
+        return QueueStatus(self.queue.name, *counts, self.metrics.snapshot(), *waited)
+
+    @property
+    def mode(self) -> Mode:
+        """What is known of the messages that wait."""
+        return self._lane.mode
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What the open streams with a WHERE ask for."""
+        return tuple(self._filtered)
+
+    @property
+    def unfiltered(self) -> bool:
+        """Whether there is a stream that takes every message."""
+        return self._lane.occupied
+
+    async def unmatched(self) -> Unmatched:
+        """How many ready messages fit no stream of this engine; none where nobody receives. Raises BackendError."""
+        if self.unfiltered or not self._filtered:
+            return Unmatched(0)
+        store, work = self._around.store, self._around.work
+        look = await work.run(store.look(self.queue, UNMATCHED_MAX))
+        ids = [key.id for key in look.keys]
+        left = set(ids)
+        for condition in self.conditions:
+            left -= await work.run(store.fitting(self.queue, condition, ids))
+        return Unmatched(len(left), bounded=look.more)
+
+    def _lanes(self) -> Sequence[Lane]:
+        return (self._lane, *self._filtered.values()) if self._filtered else (self._lane,)
+
+    def _turns(self) -> Sequence[Lane]:
+        """The lanes; the one that has waited longest since it was given messages is first. Where the queue's limits
+        let few go, the first takes them all, so it must not be the same one each time."""
+        return sorted(self._lanes(), key=lambda lane: lane.served)
+
+    def _lane_for(self, condition: Condition | None, user: str) -> Lane:
+        if condition is None:
+            return self._lane
+        lane = self._filtered.get(condition)
+        if lane is None:
+            if len(self._filtered) >= self._filters_max:
+                raise TooManyFilters(
+                    f"Queue '{self.queue.name}' has streams with {self._filters_max} different conditions already;"
+                    " limits.filters allows no more. Streams with the same condition count once"
+                )
+            of_user = {lane for one, lane in self._subscriptions.items() if one.request.user == user}
+            if len(of_user - {self._lane}) >= self._filters_per_account:
+                raise TooManyFilters(
+                    f"User '{user}' has streams with {self._filters_per_account} different conditions on queue"
+                    f" '{self.queue.name}' already; limits.filters_per_account allows no more. Close some, or use the"
+                    " same condition in several"
+                )
+            lane = Lane(self.queue, self._around, condition)
+            lane.served = self._served  # behind those that wait already
+        return lane
+
+    # --- asked by the watchdog
+
+    @property
+    def standing(self) -> bool:
+        """Whether there is something to do that only passes can do: one of them should end soon."""
+        if self._end_error is not None or not self._subscriptions:
+            return False
+        now = self._clock.monotonic()
+        return self._pass_began is not None or any(lane.starved(now) for lane in self._lanes())
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the database fails it, which is known and told already."""
+        return self._outage.error is not None
+
+    def describe(self) -> str:
+        """What it is doing and what it believes, for a log."""
+        now, began = self._clock.monotonic(), self._pass_began
+        doing = "asleep" if began is None else f"in a pass for {now - began:.1f} s"
+        if self.died:
+            doing = "its task has ended without being asked to"
+        held = f"{len(self._in_flight)} messages in flight"
+        return f"{doing}; {held}; " + "; ".join(lane.describe(now) for lane in self._lanes())
+
+    async def begin_anew(self) -> bool:
+        """Look at the table from scratch, with a new task. False where the old one cannot be ended."""
+        for lane in self._lanes():
+            lane.begin_anew()
+        self._outage.end_pause()
+        return await self.revive()
+
+    # --- heard from the engine
+
+    def subscribe(self, request: SubscribeRequest) -> Subscription:
+        """A new receiver; it takes part from the moment its consumer waits. Raises what ended this manager."""
+        if self._end_error is not None:
+            raise self._end_error
+        lane = self._lane_for(request.condition, request.user)
+        subscription = Subscription(self.queue, request, self)
+        if request.condition is not None:
+            self._filtered[request.condition] = lane
+        self._subscriptions[subscription] = lane
+        lane.join(subscription)
+        return subscription
+
+    def touched(self) -> None:
+        """A commit added or rescheduled messages."""
+        concerned = [lane.touched() for lane in self._lanes()]
+        if any(concerned):
+            self._outage.end_pause()
+            self._wake()
+
+    def settled(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
+        """A commit ended these messages; `here`: by a client of this engine, not of a neighbour's."""
+        known = []
+        unsure = False
+        for given in ids:
+            id_ = normalise(self._kind, given)
+            if id_ is None:
+                unsure = True
+            else:
+                known.append(id_)
+        hits = sum(lane.settled(known) for lane in self._lanes()) + self._in_flight.settle(known)
+        self.metrics.settled_seen += hits
+        if hits < len(known):
+            # 'A' may be the same message as 'a' by the column's collation: only the table knows.
+            unsure = unsure or self._kind is not IdKind.INTEGER
+        if unsure and here:
+            self.uncertain()
+        elif hits or self.queue.options.waits_for_settlement:
+            self._wake()
+
+    def changed(self, ids: Iterable[MessageId], *, renewed: bool, here: bool = True) -> None:
+        """A commit renewed the leases of these messages, or else perhaps gave them up; `here` as in `settled`."""
+        known = [normalise(self._kind, id_) for id_ in ids]
+        ours = [id_ for id_ in known if id_ is not None and id_ in self._in_flight]
+        self._rechecker.ask(ours, renewed=renewed)
+        if here and len(ours) < len(known) and self._kind is not IdKind.INTEGER:
+            self.uncertain()
+        self._wake()
+
+    def uncertain(self) -> None:
+        """A commit may have ended some messages."""
+        for lane in self._lanes():
+            lane.uncertain()
+        self._rechecker.uncertain()
+        self._wake()
+
+    def retune(self, queue: QueueSpec) -> None:
+        """The queue's options or columns changed; streams go on."""
+        self.queue = queue
+        self._kind = id_kind(queue.columns[_id_position(queue)])
+        for lane in self._lanes():
+            lane.retune(queue)
+        for subscription in list(self._subscriptions):
+            subscription.retune(queue)
+        self._wake()
+
+    async def open(self) -> None:
+        if not self.running:
+            self._end_error = None
+        await super().open()
+
+    async def close(self, *, grace_seconds: float = 5.0) -> None:
+        """Shut down: streams end, and what is unacked goes back uncounted."""
+        await self.end(ShuttingDown("Server shutdown in progress"), release=True, grace_seconds=grace_seconds)
+
+    async def end(self, error: EngineError, *, release: bool, grace_seconds: float = 5.0) -> None:
+        """No new claims; every stream ends with the error; leases go back uncounted if `release`."""
+        if self._end_error is not None:
+            return
+        self._end_error = error
+        deadline = self._clock.monotonic() + grace_seconds
+        holders = self._in_flight.holders()
+        held = [lease for holder in holders for lease in self._in_flight.drop_holder(holder)]
+        for subscription in list(self._subscriptions):
+            subscription.end(error)
+        await super().close(grace_seconds=grace_seconds)
+        if release:
+            self._give_backs.add(held, counted=False)
+            await self._release_all(max(deadline - self._clock.monotonic(), 0.1))
+        self._give_backs.abandon()
+
+    # --- heard from subscriptions
+
+    def unacked(self, subscription: Subscription) -> int:
+        return self._in_flight.count(subscription)
+
+    def wants(self, subscription: Subscription) -> None:
+        self._subscriptions[subscription].wants(subscription)
+
+    def ended(self, subscription: Subscription) -> None:
+        lane = self._subscriptions.pop(subscription)
+        lane.leave(subscription)
+        if lane.condition is not None and not lane.occupied:
+            del self._filtered[lane.condition]
+
+    async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
+        untaken = {message.id for message in subscription.take_untaken()}
+        leases = self._in_flight.drop_holder(subscription)
+        # What never reached the consumer is no attempt.
+        futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]
+        if give_back:
+            counted = not self.queue.options.fails_at_once  # a receiver that restarts must not empty the queue
+            futures.append(self._give_backs.add([x for x in leases if x.id not in untaken], counted=counted))
+        self._wake()
+        if self.running and self._outage.error is None:
+            await asyncio.wait(futures, timeout=_CLOSE_WAIT_SECONDS)
+
+    def _orphaned(self, messages: Sequence[Message]) -> None:
+        """Leased, but their receiver ended, or the table changed, meanwhile."""
+        self._give_backs.add([release_of(message) for message in messages], counted=False)
+
+    def _unheard(self, leases: Sequence[Release]) -> None:
+        """Perhaps leased, and whoever was to hand them out no longer listened."""
+        self._give_backs.add(leases, counted=False, doubtful=True)
+        self._wake()
+
+    def _leased(self, ids: Collection[MessageId]) -> None:
+        if self._filtered:
+            for lane in self._lanes():
+                lane.leased(ids)
+
+    def _note_due(self, monotonic: float) -> None:
+        for lane in self._lanes():
+            lane.note_due(monotonic)
+
+    # --- the owner task
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wakeup.clear()
+            if not (await self.run_once()).worked:
+                await self._sleep(self._next_time())
+
+    async def run_once(self) -> Pass:
+        """One pass; see the module. Never raises a BackendError: trouble only makes a pause."""
+        self._pass_began = began = self._clock.monotonic()
+        try:
+            return await self._pass()
+        finally:
+            self._pass_began = None
+            self.passes += 1
+            self.usual_seconds += (self._clock.monotonic() - began - self.usual_seconds) / _USUAL_OVER
+
+    async def _pass(self) -> Pass:
+        result = Pass()
+        if self._outage.pausing:
+            self._end_drained_by_outage()
+            return result
+        try:
+            await self._do(result)
+        except BackendError as error:
+            self._failed(error)
+            return Pass(failed=True)
+        if result.worked:
+            self._outage.worked()
+        for lane in self._lanes():
+            lane.end_drained()
+        return result
+
+    async def _do(self, result: Pass) -> None:
+        await self._return_leases(result)
+        if self._subscriptions:
+            await self._recheck(result)  # before leases run out here that were renewed
+        now = self._clock.monotonic()
+        self.metrics.expired += self._in_flight.expire(now)
+        if self._subscriptions:
+            turns = [lane for lane in self._turns() if not lane.resting(now)]
+            for lane in turns:
+                lane.begin_pass()
+            try:
+                for lane in turns:
+                    await self._step(lane, result)
+            finally:
+                for lane in turns:
+                    lane.end_pass()
+
+    async def _step(self, lane: Lane, result: Pass) -> None:
+        sent = result.sent
+        try:
+            await lane.step(result)
+        except BackendError as error:
+            if not await self._is_the_conditions(lane, error):
+                raise
+            self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
+            result.looked = True
+            lane.end(error)
+            if error.errno in _DOUBTFUL_ERRNOS:
+                self._doubt()
+        if result.sent > sent:
+            self._served += 1
+            lane.served = self._served
+
+    async def _is_the_conditions(self, lane: Lane, error: BackendError) -> bool:
+        """Whether the error is of this lane's condition: it comes again, and the same queue is looked at without.
+        Raises BackendError where that fails, too."""
+        transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno == _NO_SUCH_INDEX
+        if lane.condition is None or transient:
+            return False
+        await self._around.work.run(self._around.store.look(self.queue, 1))
+        try:
+            await lane.try_again()
+        except BackendError as again:
+            return again.errno == error.errno
+        return False
+
+    async def _return_leases(self, result: Pass) -> None:
+        due = self._give_backs.next_try()
+        if due is not None and due <= self._clock.monotonic():
+            result.released = await self._give_backs.run_once(self.queue)
+            if result.released:
+                for lane in self._lanes():
+                    lane.want_look()
+
+    async def _recheck(self, result: Pass) -> None:
+        due = self._rechecker.next_time(messages_wait=self._messages_may_wait())
+        if due is not None and due <= self._clock.monotonic():
+            result.rechecked = True
+            await self._rechecker.run_once(self.queue)
+
+    def _messages_may_wait(self) -> bool:
+        return any(lane.messages_may_wait for lane in self._lanes())
+
+    # --- trouble
+
+    def _failed(self, error: BackendError) -> None:
+        self.metrics.backend_errors += 1
+        for lane in self._lanes():
+            lane.failed()
+        if isinstance(error, LeaseUnknown):
+            self._unheard(error.leases)
+        self._outage.failed(error)
+        self._end_drained_by_outage()
+        if error.errno in _DOUBTFUL_ERRNOS:
+            self._doubt()
+
+    def _end_drained_by_outage(self) -> None:
+        assert self._outage.error is not None
+        for lane in self._lanes():
+            lane.end_drained_by(self._outage.error)
+
+    async def _release_all(self, grace_seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._give_backs.run_once(self.queue), grace_seconds)
+        except (BackendError, TimeoutError) as error:
+            self._logger.warning("%s: leases run out, not given back: %s", self.queue.name, error)
+
+    # --- time
+
+    def _wake(self) -> None:
+        self._wakeup.set()
+
+    def _next_time(self) -> float | None:
+        """When there is something to do without being woken; None: nothing."""
+        times = [self._give_backs.next_try(), self._in_flight.next_deadline()]
+        if self._subscriptions:
+            times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
+        now = self._clock.monotonic()
+        times += [lane.next_time(now) for lane in self._lanes()]
+        wanted = min((time for time in times if time is not None), default=None)
+        return None if wanted is None else max(wanted, self._outage.retry_at)
+
+    async def _sleep(self, until: float | None) -> None:
+        """Until woken or that time."""
+        if until is None:
+            await self._wakeup.wait()
+            return
+        timer = asyncio.get_running_loop().call_at(until, self._wakeup.set)
+        try:
+            await self._wakeup.wait()
+        finally:
+            timer.cancel()
+
+
+def _id_position(queue: QueueSpec) -> int:
+    return next(index for index, column in enumerate(queue.columns) if column.name.lower() == "id")

@@ -1,0 +1,511 @@
+"""Lane: the receivers of one queue that ask for the same messages, and what waits for them.
+
+What lives here
+    The receivers, the cache of keys that wait, and when the table must be looked at for them. Whose turn it is, the
+    leases in flight and all that concerns the queue as a whole are the manager's (engine.delivery.message_manager).
+
+Modes
+    idle      no receiver: nothing is cached, the table is not looked at
+    steady    the cache holds everything that was due at the last look
+    pending   the table holds, or may hold, due messages that the cache does not
+    What leads from one to another is the table TRANSITIONS; a (mode, event) that is not in it is a defect.
+
+A step looks, and claims and hands out. Where receivers wait and there is no backlog, the look and the claim are one
+call to the store. No locks: state changes between awaits only, and only the manager's owner task awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.clock import Clock, Jitter
+from engine.database_work import DatabaseWork
+from engine.delivery.cache import MessageCache
+from engine.delivery.claim_pause import Gate
+from engine.delivery.conflicts import Conflicts
+from engine.delivery.database_time import DatabaseTime
+from engine.delivery.filter_shares import FilterShares, LaneShare
+from engine.delivery.filtered_poller import Scanner
+from engine.delivery.in_flight import InFlight
+from engine.delivery.metrics import QueueMetrics
+from engine.delivery.poller import Looked, Poller
+from engine.delivery.sender import CLAIM_MAX, Sender, Sent, Taker
+from engine.delivery.subscription import Subscription
+from engine.model.errors import EngineError, LockWaitTimeout
+from engine.model.queue import Condition, Message, MessageId, QueueSpec, WaitMode
+from engine.store.base import MessageStore, Release
+
+_LATE_SECONDS = (
+    0.5  # beyond WAIT's time, for what is under way; then a result ends though the database has not answered
+)
+
+
+class Mode(Enum):
+    """See the module."""
+
+    IDLE = "idle"
+    STEADY = "steady"
+    PENDING = "pending"
+
+
+class Event(Enum):
+    """What moves a lane from mode to mode."""
+
+    SUBSCRIBED = "a receiver came"
+    LAST_LEFT = "the last receiver left"
+    TOUCHED = "a commit touched the queue"
+    LOOKED_ALL = "a look brought everything due"
+    LOOKED_PART = "a look brought less than is due"
+    LOST = "a claim failed or the cache was cut"
+
+
+TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {
+    (Mode.IDLE, Event.SUBSCRIBED): Mode.PENDING,
+    (Mode.IDLE, Event.TOUCHED): Mode.IDLE,
+    (Mode.IDLE, Event.LOOKED_ALL): Mode.IDLE,
+    (Mode.IDLE, Event.LOOKED_PART): Mode.IDLE,
+    (Mode.IDLE, Event.LOST): Mode.IDLE,
+    (Mode.STEADY, Event.SUBSCRIBED): Mode.STEADY,
+    (Mode.STEADY, Event.TOUCHED): Mode.PENDING,
+    (Mode.STEADY, Event.LOOKED_ALL): Mode.STEADY,
+    (Mode.STEADY, Event.LOOKED_PART): Mode.PENDING,
+    (Mode.STEADY, Event.LOST): Mode.PENDING,
+    (Mode.STEADY, Event.LAST_LEFT): Mode.IDLE,
+    (Mode.PENDING, Event.SUBSCRIBED): Mode.PENDING,
+    (Mode.PENDING, Event.TOUCHED): Mode.PENDING,
+    (Mode.PENDING, Event.LOOKED_ALL): Mode.STEADY,
+    (Mode.PENDING, Event.LOOKED_PART): Mode.PENDING,
+    (Mode.PENDING, Event.LOST): Mode.PENDING,
+    (Mode.PENDING, Event.LAST_LEFT): Mode.IDLE,
+}
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one pass of the manager did, in whichever lanes."""
+
+    released: int = 0
+    rechecked: bool = False
+    looked: bool = False
+    claimed: bool = False
+    sent: int = 0
+    failed: bool = False
+
+    @property
+    def worked(self) -> bool:
+        return bool(self.released or self.rechecked or self.looked or self.claimed)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all lanes of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for a
+    receiver that can no longer take them. `leased`: these were, so no other lane need try. `note_due`: then a lease
+    runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened.
+    `rejected`: a claim has set messages aside for the dead-letter queue. `shares`: what conditions may take in vain."""
+
+    store: MessageStore
+    work: DatabaseWork
+    clock: Clock
+    jitter: Jitter
+    metrics: QueueMetrics
+    in_flight: InFlight[Subscription]
+    gate: Gate
+    time: DatabaseTime
+    wake: Callable[[], None]
+    orphaned: Callable[[Sequence[Message]], None]
+    leased: Callable[[Collection[MessageId]], None]
+    note_due: Callable[[float], None]
+    unheard: Callable[[Sequence[Release]], None]
+    rejected: Callable[[], None]
+    shares: FilterShares
+
+
+class Lane:
+    """See the module."""
+
+    def __init__(self, queue: QueueSpec, around: Surroundings, condition: Condition | None = None) -> None:
+        store, work, clock, metrics = around.store, around.work, around.clock, around.metrics
+        self.queue = queue
+        self.condition = condition
+        self.mode = Mode.IDLE
+        self.served = 0
+        """When it was last given messages, as a number that the manager counts up."""
+        self._clock, self._wake, self._orphaned = clock, around.wake, around.orphaned
+        self._cache = MessageCache(queue.options.cache_size)
+        self._conflicts = Conflicts()
+        cache, conflicts, self._gate = self._cache, self._conflicts, around.gate
+        self._poller: Poller | Scanner
+        if condition is None:
+            self._poller = Poller(store, work, clock, cache, conflicts, metrics)
+        else:
+            share = LaneShare(around.shares, clock)
+            self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics, share)
+        shared = (cache, around.in_flight, conflicts, around.gate, around.time, metrics, around.note_due)
+        told = (around.leased, condition, around.unheard, around.rejected)
+        self._sender = Sender(store, work, clock, around.jitter, *shared, *told)
+        self._subscriptions: dict[Subscription, None] = {}
+        self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
+        self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
+        self._asked: list[Subscription] = []  # results that are answered from the look under way
+
+    def __repr__(self) -> str:
+        return f"<Lane {self.mode.value} subscribers={len(self._subscriptions)} cached={self.cached}>"
+
+    @property
+    def cached(self) -> int:
+        """Keys that wait here."""
+        return len(self._cache)
+
+    @property
+    def occupied(self) -> bool:
+        """Whether it has receivers."""
+        return bool(self._subscriptions)
+
+    # --- receivers
+
+    def join(self, subscription: Subscription) -> None:
+        """A new receiver; it takes part from the moment it waits."""
+        self._subscriptions[subscription] = None
+        if isinstance(self._poller, Scanner):
+            self._poller.share.join(subscription.request.user)
+        self._on(Event.SUBSCRIBED)
+        if subscription.needs_look:
+            self.want_look()
+        if subscription.bounded:
+            self._bounded[subscription] = self._wait_timer(subscription)
+
+    def _wait_timer(self, subscription: Subscription) -> asyncio.TimerHandle | None:
+        if subscription.request.wait_mode is not WaitMode.WAIT:
+            return None
+        until = self._clock.monotonic() + subscription.request.wait_seconds
+        return asyncio.get_running_loop().call_at(until, self._wait_over, subscription)
+
+    def _wait_over(self, subscription: Subscription) -> None:
+        subscription.draining = True
+        self._wake()
+        late = asyncio.get_running_loop().call_later(_LATE_SECONDS, self._end_late, subscription)
+        self._bounded[subscription] = late
+
+    def _end_late(self, subscription: Subscription) -> None:
+        """Its time is over, and we still wait for the database, as for a lock that another holds."""
+        if subscription.waiting:
+            subscription.finish()
+
+    def wants(self, subscription: Subscription) -> None:
+        """It waits for a batch."""
+        self._waiting.pop(subscription, None)
+        self._waiting[subscription] = None
+        self._wake()
+
+    def leave(self, subscription: Subscription) -> None:
+        """It takes no more messages."""
+        del self._subscriptions[subscription]
+        if isinstance(self._poller, Scanner):
+            self._poller.share.leave(subscription.request.user)
+        self._waiting.pop(subscription, None)
+        if timer := self._bounded.pop(subscription, None):
+            timer.cancel()
+        if not self._subscriptions:
+            self._on(Event.LAST_LEFT)
+            self._forget()
+
+    def _forget(self) -> None:
+        self._cache.clear()
+        self._conflicts.clear()
+        self._poller.reset()
+
+    # --- what happened to the queue
+
+    def touched(self) -> bool:
+        """A commit added or rescheduled messages; whether that concerns anybody here."""
+        self._on(Event.TOUCHED)
+        if self.mode is Mode.IDLE:
+            return False
+        self._poller.want()
+        self._conflicts.end_pauses()
+        self._gate.perhaps_freed()
+        return True
+
+    def settled(self, ids: Sequence[MessageId]) -> int:
+        """These ended; returns how many of them waited here or were being claimed."""
+        for id_ in ids:
+            self._conflicts.remove(id_)
+        self._place_freed()
+        return self._sender.settled(ids) + self._cache.discard(ids)
+
+    def uncertain(self) -> None:
+        """Some messages may have ended."""
+        self._sender.uncertain()
+        self._place_freed()
+
+    def _place_freed(self) -> None:
+        """The end of one message may let others go: by max_concurrency at once, by their key after a look."""
+        self._gate.freed()
+        if self.queue.options.order_key is not None and self.mode is not Mode.IDLE:
+            self._on(Event.TOUCHED)
+            self.want_look()
+            self._conflicts.end_pauses()
+
+    def retune(self, queue: QueueSpec) -> None:
+        """The queue's options or columns changed; streams go on."""
+        self.queue = queue
+        self._gate.clear()
+        self._cache.limit = queue.options.cache_size
+        self._cache.clear()
+        self._on(Event.LOST)
+        self._poller.want()
+
+    def want_look(self) -> None:
+        """Messages are due again that were before, or somebody asks for all that is due."""
+        self._gate.freed()
+        if isinstance(self._poller, Scanner):
+            self._poller.want(whole=True)
+        else:
+            self._poller.want()
+
+    def note_due(self, monotonic: float) -> None:
+        """A message falls due then."""
+        self._poller.note_due(monotonic)
+
+    def leased(self, ids: Collection[MessageId]) -> None:
+        """These were leased for another lane."""
+        self._cache.discard(ids)
+
+    def end(self, error: EngineError) -> None:
+        """All its streams end."""
+        for subscription in list(self._subscriptions):
+            subscription.end(error)
+
+    async def try_again(self) -> None:
+        """Look once more where the last look failed. Raises BackendError."""
+        if isinstance(self._poller, Scanner):
+            await self._poller.try_again(self.queue)
+
+    def begin_anew(self) -> None:
+        """Forget all that is believed of the table and of who waits, and look."""
+        self._waiting = {subscription: None for subscription in self._subscriptions if subscription.waiting}
+        self._cache.clear()
+        self._conflicts.clear()
+        self._gate.clear()
+        self._on(Event.LOST)
+        if self._subscriptions:
+            self._poller.want()
+
+    def failed(self) -> None:
+        """The database failed the queue's work."""
+        self._on(Event.LOST)
+        if self._subscriptions:
+            self._poller.want()
+
+    # --- a step
+
+    def resting(self, now: float) -> bool:
+        """Whether there is nothing to do in a pass but to wait until its accounts may be looked for again. To find
+        this out has to cost little: one account may have many lanes, and each commit leads to a pass."""
+        return self._rests_until(now) > now
+
+    def _rests_until(self, now: float) -> float:
+        if self._cache or not isinstance(self._poller, Scanner):
+            return 0.0
+        return self._poller.share.ready_at(self._poller.under_way, now)
+
+    def begin_pass(self) -> None:
+        """All lanes that may be looked for now may be so in this pass."""
+        if isinstance(self._poller, Scanner):
+            self._poller.share.begin_turn(self._poller.under_way)
+
+    def end_pass(self) -> None:
+        """See `begin_pass`."""
+        if isinstance(self._poller, Scanner):
+            self._poller.share.end_turn()
+
+    async def step(self, result: Pass) -> None:
+        """Look if that is due, claim and hand out what can be. Raises BackendError."""
+        if not self._subscriptions or self.queue.options.paused:
+            return
+        if self._gate.is_shut:
+            if self._looks_ahead:
+                await self._look(result)
+        elif takers := self._takers_of_a_look():
+            await self._look_and_send(result, takers)
+        else:
+            await self._look(result)
+            await self._send(result)
+
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether to look although nothing may be claimed yet. Under a condition it may take many pages to find the
+        first message: a lane that looked only while the gate is open would never have one when it opens."""
+        return self.condition is not None and not self._cache
+
+    async def _look(self, result: Pass) -> None:
+        room = self._room()
+        if not room or not self._look_due(room):
+            return
+        if not self._under_way:
+            self._asked = self._asking()
+        result.looked = True
+        looked = await self._poller.run_once(self.queue, room)
+        self._looked(looked, [] if self._under_way else self._asked)
+
+    @property
+    def _under_way(self) -> bool:
+        """Whether a look has begun that takes several steps."""
+        return isinstance(self._poller, Scanner) and self._poller.under_way
+
+    def _takers_of_a_look(self) -> list[Taker]:
+        """Whom a look that is due serves at once.
+
+        Nobody, where the cache holds messages that come first, and in a backlog: there a look takes long enough for
+        further receivers to come to wait, and one claim after it serves them all.
+        """
+        room = self._room()
+        if self.condition is not None or self._cache or self._poller.backlog or not room or not self._look_due(room):
+            return []
+        return self._sender.takers(self._waiting)
+
+    async def _look_and_send(self, result: Pass, takers: Sequence[Taker]) -> None:
+        queue, asking = self.queue, self._asking()
+        assert isinstance(self._poller, Poller)
+        result.looked = True
+        limit = self._poller.start(sum(capacity for _, capacity in takers))
+        try:
+            found = await self._sender.look_and_claim(queue, takers, limit)
+        except BaseException:
+            self._poller.want()
+            self._on(Event.LOST)
+            raise
+        result.claimed = result.claimed or bool(found.leased)
+        looked = self._poller.finish(found.look, found.gone)
+        self._gave(result, self._sender.hand_out(queue, takers, found.leased))
+        self._looked(looked, asking)
+
+    def _asking(self) -> list[Subscription]:
+        """Results that have to be answered from a look that begins now, or later."""
+        return [subscription for subscription in self._bounded if subscription.needs_look]
+
+    def _looked(self, looked: Looked, asking: Iterable[Subscription]) -> None:
+        for subscription in asking:
+            subscription.needs_look = False
+        self._on(Event.LOOKED_ALL if looked.complete else Event.LOOKED_PART)
+        if self.mode is Mode.IDLE:
+            self._forget()  # the last receiver left meanwhile
+
+    def _room(self) -> int:
+        """How many messages the waiting receivers can take, counted up to what one claim can give."""
+        room = 0
+        for subscription in self._waiting:
+            room += subscription.capacity()
+            if room >= CLAIM_MAX:
+                break
+        return room
+
+    def _look_due(self, room: int) -> bool:
+        return self._poller.look_due(self.queue, hungry=self._hungry(room))
+
+    def _hungry(self, room: int) -> bool:
+        return self.mode is Mode.PENDING and len(self._cache) < room
+
+    async def _send(self, result: Pass) -> None:
+        if not self._cache or not self._room():
+            return
+        result.claimed = True
+        try:
+            sent = await self._sender.run_once(self.queue, self._waiting)
+        except BaseException:
+            self._on(Event.LOST)
+            raise
+        self._gave(result, sent)
+
+    def _gave(self, result: Pass, sent: Sent) -> None:
+        result.sent += sent.handed_out
+        self._orphaned(sent.orphans)
+        for subscription in sent.served:
+            if not subscription.waiting:
+                self._waiting.pop(subscription, None)
+
+    # --- results that end by themselves
+
+    def end_drained(self) -> None:
+        """End the bounded results for which nothing is left."""
+        for subscription in [s for s in self._bounded if s.draining and s.waiting and self._nothing_for(s)]:
+            subscription.finish()
+
+    @property
+    def _stopped(self) -> bool:
+        """Whether nothing at all may be handed out now."""
+        return self.queue.options.paused or self._gate.is_shut
+
+    def _nothing_for(self, subscription: Subscription) -> bool:
+        if self._stopped:
+            return True
+        if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
+            return not self._cache  # its time is over: a scan may go on for longer
+        if subscription.needs_look or self._cache or self.mode is Mode.PENDING:
+            return False
+        if self.condition is not None:
+            return True  # the whole has been examined since it asked; with commits all the time that never ends
+        return self._poller.next_look(self.queue) > self._clock.monotonic()
+
+    def end_drained_by(self, error: EngineError) -> None:
+        """A result that has to end now, in an outage, must not end as if nothing had been due. That another holds a
+        lock is no outage: who said how long to wait has waited."""
+        locked = isinstance(error, LockWaitTimeout)
+        for subscription in [s for s in self._bounded if s.draining and s.waiting]:
+            if subscription.sent or (locked and subscription.request.wait_mode is WaitMode.WAIT):
+                subscription.finish()
+            else:
+                subscription.end(error)
+
+    # --- modes and time
+
+    @property
+    def messages_may_wait(self) -> bool:
+        """Whether there is, or may be, something to hand out."""
+        if self._cache or self.mode is Mode.PENDING:
+            return True
+        return self._poller.next_look(self.queue) <= self._clock.monotonic()
+
+    def next_time(self, now: float) -> float | None:
+        """When there is something to do without being woken; None: nothing."""
+        rests_until = self._rests_until(now)
+        if rests_until > now:
+            return rests_until
+        room = self._room()
+        if self.queue.options.paused or not room:
+            return None
+        opens_at = self._gate.opens_at
+        if opens_at is not None and not self._looks_ahead:
+            return opens_at
+        if self._cache:
+            return 0.0  # the gate opened since the last step
+        time = self._poller.next_time(self.queue, hungry=self._hungry(room))
+        if opens_at is not None:
+            return min(time, opens_at)
+        return None if time == float("inf") else time
+
+    def starved(self, now: float) -> bool:
+        """Whether receivers wait and there is something to do for them right now."""
+        if any(s.waiting and s.capacity() and s not in self._waiting for s in self._subscriptions):
+            return not self.queue.options.paused
+        at = self.next_time(now)
+        if at is None or at <= now:
+            return at is not None
+        if self.condition is not None:
+            return False  # between two pages it rests, whatever it has found
+        return (bool(self._cache) or self.mode is Mode.PENDING) and at == self._poller.next_look(self.queue)
+
+    def describe(self, now: float) -> str:
+        """What it believes, for a log."""
+        at = self._poller.next_look(self.queue)
+        return (
+            f"{self.mode.value}: {len(self._subscriptions)} receivers, {len(self._waiting)} of them waiting with room"
+            f" for {self._room()}, {self.cached} messages cached, {len(self._conflicts)} not to be had,"
+            f" next look {'at once' if at <= now else f'in {at - now:.1f} s'}"
+        )
+
+    def _on(self, event: Event) -> None:
+        self.mode = TRANSITIONS[self.mode, event]

@@ -1,0 +1,99 @@
+"""Rechecker: asks the table how messages in flight stand, when the engine cannot know it otherwise.
+
+Three reasons, each with its own patience:
+- a commit gave up or renewed leases of certain messages (`ask`): those at once, no others;
+- messages were settled by WHERE: all at once if a receiver's window is full or a lease is about to run out that may
+  have been renewed, else at most once a second;
+- a full window keeps messages waiting: at most once a second (acks may come around the proxy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.clock import Clock
+from engine.database_work import DatabaseWork
+from engine.delivery.in_flight import InFlight
+from engine.delivery.metrics import QueueMetrics
+from engine.delivery.subscription import Subscription
+from engine.model.errors import BackendError
+from engine.model.queue import MessageId, QueueSpec
+from engine.store.base import MessageStore
+
+PERIOD_SECONDS = 1.0
+"""How soon acks written around the proxy free a full window."""
+
+_IDS_MAX = 10_000  # ids in one pass: ten questions of a thousand; the rest has its turn a second later
+_CHUNK = 1000  # ids in one question, as in a claim
+
+
+class Rechecker:
+    """See the module."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        work: DatabaseWork,
+        clock: Clock,
+        in_flight: InFlight[Subscription],
+        metrics: QueueMetrics,
+    ) -> None:
+        self._store, self._work, self._clock = store, work, clock
+        self._in_flight, self._metrics = in_flight, metrics
+        self._uncertain = False
+        self._wanted: dict[MessageId, bool] = {}
+        self._asked_at = float("-inf")
+
+    def uncertain(self) -> None:
+        """Some messages in flight may have been settled."""
+        self._uncertain = bool(self._in_flight)
+
+    def ask(self, ids: Iterable[MessageId], *, renewed: bool) -> None:
+        """The leases of these messages in flight were renewed, or else perhaps given up."""
+        for id_ in ids:
+            self._wanted[id_] = renewed and self._wanted.get(id_, True)
+
+    def next_time(self, *, messages_wait: bool) -> float | None:
+        """When to ask; None: not at all."""
+        if not self._in_flight:
+            return None
+        if self._wanted:
+            return self._clock.monotonic()
+        full = (self._uncertain or messages_wait) and self._window_full()
+        if self._uncertain and full:
+            return self._clock.monotonic()
+        if not (self._uncertain or full):
+            return None
+        patient = self._asked_at + PERIOD_SECONDS
+        running_out = self._in_flight.next_deadline() if self._uncertain else None
+        return patient if running_out is None else min(patient, running_out)
+
+    async def run_once(self, queue: QueueSpec) -> int:
+        """Ask; returns how many turn out to be settled or to wait again. Raises BackendError."""
+        if self._wanted:
+            told, self._wanted = self._wanted, {}
+            wanted = list(told)
+        else:
+            told = {}
+            self._uncertain = False
+            self._asked_at = self._clock.monotonic()
+            wanted = self._in_flight.ids()[:_IDS_MAX]
+        try:
+            return await self._ask(queue, wanted, told)
+        except BackendError:
+            self._uncertain = True
+            raise
+
+    async def _ask(self, queue: QueueSpec, ids: Sequence[MessageId], told: Mapping[MessageId, bool]) -> int:
+        count = 0
+        for start in range(0, len(ids), _CHUNK):
+            chunk = ids[start : start + _CHUNK]
+            self._metrics.rechecks += 1
+            found = await self._work.run(self._store.unsettled(queue, chunk))
+            settled, returned = self._in_flight.compare(chunk, found, told)
+            self._metrics.settled_seen += settled
+            count += settled + returned
+        return count
+
+    def _window_full(self) -> bool:
+        return any(holder.window_full for holder in self._in_flight.holders())

@@ -1,0 +1,368 @@
+"""Sender: takes keys from the cache for the receivers that can take messages, leases them, hands each its batch.
+
+Rules
+- Lease before hand-out, always: a message that is not known to be leased is not handed out.
+- One claim serves all receivers that wait (of equal ack_wait), so a hundred receivers cost one transaction.
+- Receivers take turns: who has waited longest is served first, and scarce messages are spread evenly.
+- What was settled while the claim ran is not handed out.
+
+Keys come from the cache (`run_once`) or, where it is empty and receivers wait, straight from a look that the claim
+follows at once (`look_and_claim`, then `hand_out`): that is the short way of a message from its commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, TypeVar
+
+from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.database_work import DatabaseWork
+from engine.delivery.backoff import lease_delays_ns
+from engine.delivery.cache import MessageCache, delivery_order
+from engine.delivery.claim_pause import Gate
+from engine.delivery.conflicts import Conflicts
+from engine.delivery.database_time import DatabaseTime
+from engine.delivery.in_flight import InFlight
+from engine.delivery.metrics import QueueMetrics
+from engine.delivery.subscription import Subscription
+from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
+from engine.store.base import Claim, LeaseUnknown, Look, MessageStore, Release, release_of
+
+T = TypeVar("T")
+
+CLAIM_MAX = 1000
+"""Ids in one claim: the cost per message no longer falls beyond it, and its locks are held for about 30 ms."""
+
+CLAIM_BYTES_MAX = 16 * 1024 * 1024
+"""What the rows of one claim should weigh: bodies are in memory only between the claim and the socket."""
+
+_FIRST_CLAIM = 100  # messages, as long as nothing is known of their size; then the claims grow as it allows
+_RECHECKS_MAX = 2  # settlements by WHERE may come without end; then at-least-once delivery has to do
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Keys taken for one receiver, in delivery order."""
+
+    subscription: Subscription
+    keys: tuple[MessageKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One pass: keys asked for, messages handed out, and messages leased whose receiver cannot take them any more."""
+
+    asked: int = 0
+    handed_out: int = 0
+    orphans: tuple[Message, ...] = ()
+    served: tuple[Subscription, ...] = ()
+
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(
+            self.asked + other.asked,
+            self.handed_out + other.handed_out,
+            self.orphans + other.orphans,
+            self.served + other.served,
+        )
+
+
+Taker = tuple[Subscription, int]
+"""A receiver, and how many messages it may be given."""
+
+Leased = Mapping[MessageId, tuple[Message, float]]
+"""By id, messages to hand out and when their leases end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look brought, with what was claimed of it at once. `gone`: ids of it that no longer wait."""
+
+    look: Look
+    gone: Set[MessageId]
+    leased: Leased
+
+
+@dataclass(slots=True)
+class _Claiming:
+    """What is heard about the ids of a claim while it runs; `ids` None: not known yet, it may be any."""
+
+    ids: frozenset[MessageId] | None
+    settled: set[MessageId] = field(default_factory=set)
+    uncertain: bool = False
+
+
+def fair_shares(capacities: Sequence[int], available: int) -> list[int]:
+    """How many messages each of several receivers gets: evenly, none above its capacity, earlier ones favoured."""
+    shares = [0] * len(capacities)
+    left = min(available, sum(capacities))
+    while left > 0:
+        open_ = [index for index, capacity in enumerate(capacities) if shares[index] < capacity]
+        step = max(1, left // len(open_))
+        for index in open_:
+            given = min(step, capacities[index] - shares[index], left)
+            shares[index] += given
+            left -= given
+    return shares
+
+
+class Sender:
+    """See the module. One pass claims and hands out at most CLAIM_MAX messages."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        work: DatabaseWork,
+        clock: Clock,
+        jitter: Jitter,
+        cache: MessageCache,
+        in_flight: InFlight[Subscription],
+        conflicts: Conflicts,
+        gate: Gate,
+        time: DatabaseTime,
+        metrics: QueueMetrics,
+        note_due: Callable[[float], None],
+        leased: Callable[[Collection[MessageId]], None] = lambda ids: None,
+        condition: Condition | None = None,
+        unheard: Callable[[Sequence[Release]], None] = lambda leases: None,
+        rejected: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._told_rejected = rejected
+        self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
+        self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
+        self._gate, self._note_due, self._told_leased, self._condition = gate, note_due, leased, condition
+        self._unheard, self._time = unheard, time
+        self._claiming: _Claiming | None = None
+        self._gone: set[MessageId] | None = None  # what ended since the keys of a pass were taken, if one is under way
+        self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
+
+    def settled(self, ids: Collection[MessageId]) -> int:
+        """These ended; returns how many of them are being claimed right now."""
+        if self._gone is not None:
+            self._gone.update(ids)
+        if self._claiming is None:
+            return 0
+        if self._claiming.ids is None:
+            self._claiming.settled.update(ids)
+            return 0
+        hits = self._claiming.ids.intersection(ids) - self._claiming.settled
+        self._claiming.settled |= hits
+        return len(hits)
+
+    def uncertain(self) -> None:
+        """Some messages may have ended."""
+        if self._claiming is not None:
+            self._claiming.uncertain = True
+
+    async def run_once(self, queue: QueueSpec, subscriptions: Iterable[Subscription]) -> Sent:
+        """Serve the receivers, longest waiting first. Raises BackendError: then keys are lost, look again."""
+        takers = self._takers(subscriptions, min(len(self._cache), self._most()))
+        grants = _grants(takers, self._cache.take(min(self._most(), sum(capacity for _, capacity in takers))))
+        self._gone = set()
+        try:
+            return await self._serve(queue, grants)
+        finally:
+            self._gone = None
+
+    async def _serve(self, queue: QueueSpec, grants: Sequence[Grant]) -> Sent:
+        sent = Sent()
+        for ack_wait_ns, group in _by_ack_wait(grants).items():
+            group = _without(group, self._gone or ())
+            if not group:
+                continue
+            leased, held_back = await self._claim(queue, ack_wait_ns, group)
+            if held_back:  # few were to be had: dealt out anew, so that they go to all in turn
+                group = _dealt_again(group, leased)
+            sent += self._give(queue, group, leased)
+        return sent
+
+    def takers(self, subscriptions: Iterable[Subscription]) -> list[Taker]:
+        """Those of the receivers, longest waiting first, that one `look_and_claim` can serve: of equal ack_wait."""
+        takers = self._takers(subscriptions, self._most())
+        return takers if len({taker.request.ack_wait_ns for taker, _ in takers}) == 1 else []
+
+    async def look_and_claim(self, queue: QueueSpec, takers: Sequence[Taker], limit: int) -> Found:
+        """Look for up to `limit`, and lease at once what `takers` can take. Raises BackendError: then nothing is."""
+        count = min(self._most(), sum(capacity for _, capacity in takers))
+        delays_ns = lease_delays_ns(queue, self._jitter(), takers[0][0].request.ack_wait_ns)
+        blocked = self._conflicts.blocked(self._clock.monotonic())
+        self._claiming = claiming = _Claiming(None)
+        try:
+            call = self._store.look_and_claim(queue, limit, count, blocked, delays_ns)
+            found = await self._hear(call, lambda found: found.claim)
+            claiming.ids = frozenset(found.asked)
+            if found.claim is None:
+                return Found(found.look, claiming.settled, {})
+            self._count(found.asked, found.claim)
+            await self._recheck(queue, claiming)
+        finally:
+            self._claiming = None
+        gone = (claiming.ids - frozenset(found.claim.held_back)) | claiming.settled
+        return Found(found.look, gone, self._leased(found.claim, claiming))
+
+    def hand_out(self, queue: QueueSpec, takers: Sequence[Taker], leased: Leased) -> Sent:
+        """Give the takers what `look_and_claim` leased for them."""
+        keys = [MessageKey(message.priority, message.due_ns, message.id) for message, _ in leased.values()]
+        return self._give(queue, _grants(takers, sorted(keys, key=delivery_order)), leased)
+
+    def _most(self) -> int:
+        """Messages in one claim."""
+        return min(CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
+
+    def _takers(self, subscriptions: Iterable[Subscription], most: int) -> list[Taker]:
+        takers: list[Taker] = []
+        for subscription in subscriptions:
+            if len(takers) == most:
+                break
+            if capacity := subscription.capacity():
+                takers.append((subscription, capacity))
+        return takers
+
+    async def _claim(self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]) -> tuple[Leased, bool]:
+        """Lease the keys; those that the queue's limits hold back wait in the cache again, and it is told."""
+        ids = [key.id for grant in grants for key in grant.keys]
+        delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
+        self._claiming = claiming = _Claiming(frozenset(ids))
+        try:
+            call = self._store.claim(queue, ids, delays_ns, condition=self._condition)
+            claim = await self._hear(call, lambda claim: claim)
+            self._count(ids, claim)
+            await self._recheck(queue, claiming)
+        finally:
+            self._claiming = None
+        back = set(claim.held_back) - claiming.settled
+        self._cache.put_back(key for grant in grants for key in grant.keys if key.id in back)
+        return self._leased(claim, claiming), bool(claim.held_back)
+
+    async def _hear(self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None]) -> T:
+        """Await a claim. It goes on when we are cancelled meanwhile: what it leases then, nobody has."""
+        claiming = asyncio.ensure_future(self._work.run(call))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claiming.add_done_callback(lambda done: self._heard_late(done, claim_of))
+            raise
+
+    def _heard_late(self, done: asyncio.Future[T], claim_of: Callable[[T], Claim | None]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if isinstance(error, LeaseUnknown):
+            self._unheard(error.leases)
+        elif error is None and (claim := claim_of(done.result())) is not None:
+            self._unheard([release_of(message) for message in claim.messages])
+
+    def _leased(self, claim: Claim, claiming: _Claiming) -> Leased:
+        now = self._clock.monotonic()
+        return {
+            message.id: (message, now + (message.lease_until_ns - claim.now_ns) / NS_PER_SECOND)
+            for message in claim.messages
+            if message.id not in claiming.settled
+        }
+
+    def _count(self, ids: Sequence[MessageId], claim: Claim) -> None:
+        claimed = {message.id for message in claim.messages}
+        assert claimed <= set(ids), "the store leased what it was not asked for"
+        assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
+        self._told_leased(claimed)
+        self._time.heard(claim.now_ns)
+        now = self._clock.monotonic()
+        held_back = frozenset(claim.held_back)
+        if claim.hold is not None:
+            self._gate.shut(claim.hold)
+        if claim.rejected:
+            self._told_rejected()
+        for id_ in ids:
+            if id_ in claimed or id_ in claim.rejected:
+                self._conflicts.remove(id_)
+            elif id_ not in held_back:
+                self._conflicts.add(id_, now)
+        self._weigh(claim.messages)
+        self._metrics.claims += 1
+        self._metrics.delays.leased(claim.messages, claim.now_ns)
+        self._metrics.lease_conflicts += len(ids) - len(claimed) - len(held_back)
+
+    def _weigh(self, messages: Sequence[Message]) -> None:
+        """Expect rows as heavy as these; the expectation rises at once and falls slowly."""
+        if messages:
+            mean = sum(len(value) for m in messages for value in m.values if value is not None) / len(messages)
+            self._row_bytes = max(mean, self._row_bytes / 2, 1.0)
+
+    async def _recheck(self, queue: QueueSpec, claiming: _Claiming) -> None:
+        """Something was settled by WHERE while the claim ran: ask the table whether it was one of these."""
+        assert claiming.ids is not None
+        for _ in range(_RECHECKS_MAX):
+            if not claiming.uncertain:
+                return
+            claiming.uncertain = False
+            self._metrics.rechecks += 1
+            left = await self._work.run(self._store.unsettled(queue, sorted_ids(claiming.ids)))
+            claiming.settled |= claiming.ids - left.keys()
+
+    def _give(self, queue: QueueSpec, grants: Sequence[Grant], leased: Leased) -> Sent:
+        handed_out = 0
+        orphans: list[Message] = []
+        for grant in grants:
+            batch = [leased[key.id] for key in sorted(grant.keys, key=delivery_order) if key.id in leased]
+            if grant.subscription.over or _changed(queue, grant.subscription.queue):
+                orphans += [message for message, _ in batch]  # it ended, or the queue changed, while we claimed
+            else:
+                handed_out += self._hand_out(grant.subscription, batch)
+        asked = sum(len(grant.keys) for grant in grants)
+        return Sent(asked, handed_out, tuple(orphans), tuple(grant.subscription for grant in grants))
+
+    def _hand_out(self, subscription: Subscription, batch: list[tuple[Message, float]]) -> int:
+        if not batch:
+            return 0
+        messages = [message for message, _ in batch]
+        for message, deadline in batch:
+            self._in_flight.add(subscription, message, deadline)
+        self._note_due(min(deadline for _, deadline in batch))
+        self._metrics.sent += len(messages)
+        self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
+        subscription.give(messages)
+        return len(messages)
+
+
+def _dealt_again(grants: Sequence[Grant], leased: Leased) -> list[Grant]:
+    """What was leased, dealt out over the receivers of these grants, none getting more than it was granted."""
+    keys = {key.id: key for grant in grants for key in grant.keys}
+    left = sorted((keys[id_] for id_ in leased), key=delivery_order)
+    dealt = {g.subscription: g for g in _grants([(grant.subscription, len(grant.keys)) for grant in grants], left)}
+    return [dealt.get(grant.subscription, Grant(grant.subscription, ())) for grant in grants]
+
+
+def _changed(claimed: QueueSpec, now: QueueSpec) -> bool:
+    """Whether messages claimed for a queue as it was cannot be handed out to a receiver of it as it is."""
+    return now.columns != claimed.columns or now.options.paused
+
+
+def _grants(takers: Sequence[Taker], keys: Sequence[MessageKey]) -> list[Grant]:
+    """Deal out keys in delivery order."""
+    shares = fair_shares([capacity for _, capacity in takers], len(keys))
+    ends = list(accumulate(shares))
+    return [
+        Grant(taker, tuple(keys[end - share : end]))
+        for (taker, _), share, end in zip(takers, shares, ends, strict=True)
+        if share
+    ]
+
+
+def _without(grants: Iterable[Grant], gone: Collection[MessageId]) -> list[Grant]:
+    """What is left of the grants."""
+    left = (Grant(g.subscription, tuple(key for key in g.keys if key.id not in gone)) for g in grants)
+    return [grant for grant in left if grant.keys]
+
+
+def _by_ack_wait(grants: Iterable[Grant]) -> dict[int | None, list[Grant]]:
+    groups: dict[int | None, list[Grant]] = {}
+    for grant in grants:
+        groups.setdefault(grant.subscription.request.ack_wait_ns, []).append(grant)
+    return groups
+
+
+def sorted_ids(ids: Iterable[MessageId]) -> list[MessageId]:
+    """A list in an order of its own kind: rows are then visited, and locked, in one order by everybody."""
+    return sorted(ids, key=lambda id_: (type(id_).__name__, id_))

@@ -1,0 +1,275 @@
+"""Subscription: one receiver's open result set, as an async iterator of batches.
+
+Rules
+- It takes messages only while its consumer waits in `__anext__`. A reader that stops reading is at most one batch
+  ahead, and delays nobody.
+- How it ends: LIMIT reached, WAIT ran out, nothing due for NOWAIT: StopAsyncIteration. Anything else: an EngineError.
+- Whoever opened it must `close` it, saying whether its unacked messages go back at once.
+
+Phases of a bounded result: NOWAIT drains from the start; WAIT waits for its first batch (or its time), then drains what
+else is due, up to the limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from engine.model.errors import EngineError, InvalidOption, UnknownColumn
+from engine.model.queue import (
+    Batch,
+    ColumnMeta,
+    Message,
+    QueueSpec,
+    SubscribeRequest,
+    SubscriptionStatus,
+    TextValue,
+    WaitMode,
+)
+
+_ACK_WAIT_MIN_NS = 10_000_000  # as for the queue's option: below a round trip a lease only makes duplicates
+_WAIT_SECONDS_MAX = 86400.0 * 365  # a year; more is a typing error, and infinity is not a time
+_FILTER_SHOWN_MAX = 4096  # of a WHERE, to those who look
+_PREFETCH_MAX = 1_000_000  # as for the queue's option
+
+
+class SubscriptionHost(Protocol):
+    """What a subscription tells its queue's manager, and asks of it."""
+
+    def unacked(self, subscription: Subscription) -> int:
+        """How many of its messages are in flight."""
+        ...
+
+    def wants(self, subscription: Subscription) -> None:
+        """Its consumer waits for a batch."""
+        ...
+
+    def ended(self, subscription: Subscription) -> None:
+        """It takes no more messages."""
+        ...
+
+    async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
+        """Its consumer is gone for good."""
+        ...
+
+
+def check_request(request: SubscribeRequest) -> None:
+    """InvalidOption where a number makes no sense."""
+    if request.limit is not None and request.limit < 0:
+        raise InvalidOption(f"LIMIT {request.limit} is negative")
+    if request.prefetch is not None and not 1 <= request.prefetch <= _PREFETCH_MAX:
+        raise InvalidOption(f"prefetch: '{request.prefetch}' is not a whole number from 1 to {_PREFETCH_MAX}")
+    if request.ack_wait_ns is not None and request.ack_wait_ns < _ACK_WAIT_MIN_NS:
+        raise InvalidOption("ack_wait is too short; at least 10ms")
+    if not 0 <= request.wait_seconds <= _WAIT_SECONDS_MAX:
+        raise InvalidOption(f"WAIT {request.wait_seconds} is not a number of seconds from 0 to {_WAIT_SECONDS_MAX:.0f}")
+
+
+def project(queue: QueueSpec, names: tuple[str, ...] | None) -> tuple[tuple[int, ...], tuple[ColumnMeta, ...]]:
+    """Positions in the queue's columns, and their metadata, of the columns a stream names (None: `*`).
+
+    A column is called what the statement called it, in its own case, as in MySQL.
+    """
+    positions = {column.name.lower(): index for index, column in enumerate(queue.columns)}
+    chosen: list[int] = []
+    columns: list[ColumnMeta] = []
+    for name in queue.message_columns if names is None else names:
+        if name.lower() not in positions:
+            raise UnknownColumn(f"Unknown column '{name}' in 'SELECT'")
+        chosen.append(positions[name.lower()])
+        columns.append(replace(queue.columns[chosen[-1]], name=name))
+    return tuple(chosen), tuple(columns)
+
+
+class Subscription:
+    """See the module. Made by Engine.subscribe."""
+
+    def __init__(self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost) -> None:
+        check_request(request)
+        self._positions, self.columns = project(queue, request.columns)
+        self.queue = queue
+        self.request = request
+        self.bounded = request.wait_mode is not WaitMode.ENDLESS
+        self.draining = request.wait_mode is WaitMode.NOWAIT
+        self.needs_look = self.draining  # NOWAIT answers from a look made after it was asked
+        self.sent = 0
+        self.since_ns = 0
+        self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
+        self._host = host
+        self._waiter: asyncio.Future[Batch] | None = None
+        self._ready: Batch | None = None
+        self._over = False
+        self._error: EngineError | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "ended" if self._over else "waiting" if self.waiting else "reading"
+        limit = "" if self._limit is None else f" limit={self._limit}"
+        mode = self.request.wait_mode.value
+        return f"<Subscription {self.queue.name} {mode} {state} sent={self.sent} unacked={self.unacked}{limit}>"
+
+    def status(self) -> SubscriptionStatus:
+        """One row of SHOW SUBSCRIPTIONS."""
+        return SubscriptionStatus(
+            queue=self.queue.name,
+            connection_id=self.request.connection_id,
+            user=self.request.user,
+            host=self.request.host,
+            filter="" if self.request.condition is None else self.request.condition.text[:_FILTER_SHOWN_MAX],
+            mode=self.request.wait_mode.value,
+            prefetch=self.queue.options.batch_size
+            if self.bounded
+            else self.request.prefetch or self.queue.options.prefetch,
+            unacked=self.unacked,
+            sent=self.sent,
+            waiting=self.capacity() > 0,
+            window_full=self.window_full,
+            since_ns=self.since_ns,
+        )
+
+    # --- the consumer's side
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Batch:
+        if self._waiter is not None:
+            raise RuntimeError("two tasks read one subscription")
+        batch = self._ready
+        if batch is not None and self._error is None:
+            self._ready = None
+            return batch
+        if self.remaining == 0:
+            self.finish()
+        self._raise_if_over()
+        return await self._wait()
+
+    async def _wait(self) -> Batch:
+        waiter: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
+        self._host.wants(self)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._ready = waiter.result()  # came in the same moment; the next call returns it
+            raise
+        except _Over:
+            self._raise_if_over()
+            raise AssertionError("woken as over, yet not over") from None
+        finally:
+            self._waiter = None
+
+    def _raise_if_over(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._over:
+            raise StopAsyncIteration
+
+    def end(self, error: EngineError) -> None:
+        """End it from outside; a waiting `__anext__` raises the error. Later calls change nothing."""
+        if not self._over:
+            self._error = error
+            self._stop()
+
+    async def close(self, *, give_back: bool) -> None:
+        """The consumer is done. May be called twice; the first call decides.
+
+        `give_back`: unacked messages are due again at once, first in line, counted as an attempt. Otherwise (a bounded
+        result that ended normally) its leases stand until acked or run out.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self.finish()
+        await self._host.closed(self, give_back=give_back)
+
+    # --- the manager's side
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    @property
+    def unacked(self) -> int:
+        return self._host.unacked(self)
+
+    @property
+    def waiting(self) -> bool:
+        """A consumer waits in `__anext__`, and nothing has been given to it yet."""
+        return self._waiter is not None and not self._waiter.done()
+
+    @property
+    def remaining(self) -> int | None:
+        """Messages until LIMIT; None when there is none."""
+        return None if self._limit is None else self._limit - self.sent
+
+    @property
+    def window_full(self) -> bool:
+        """Waits, but may hold no more unacked messages."""
+        return self.waiting and not self._over and self._window() <= 0
+
+    def capacity(self) -> int:
+        """How many messages it may be given now."""
+        if self._over or not self.waiting:
+            return 0
+        room = min(self.queue.options.batch_size, self._window())
+        return max(0, room if self.remaining is None else min(room, self.remaining))
+
+    @property
+    def _window_size(self) -> int:
+        if self.bounded:  # its client cannot ack before the result ends, so prefetch would only cut it short
+            return self.queue.options.batch_size
+        return self.request.prefetch or self.queue.options.prefetch
+
+    def _window(self) -> int:
+        return self._window_size if self.bounded else self._window_size - self.unacked
+
+    def give(self, messages: Sequence[Message]) -> None:
+        """Hand over leased messages. The consumer may have turned away meanwhile: then they wait for its return."""
+        assert messages and not self._over and self._ready is None
+        batch = Batch(tuple(messages), tuple(self._row(message) for message in messages))
+        self.sent += len(messages)
+        self.draining = self.bounded
+        if self.waiting:
+            assert self._waiter is not None
+            self._waiter.set_result(batch)
+        else:
+            self._ready = batch
+        if self.remaining == 0:
+            self.finish()
+
+    def _row(self, message: Message) -> tuple[TextValue, ...]:
+        return tuple([message.values[index] for index in self._positions])
+
+    def take_untaken(self) -> tuple[Message, ...]:
+        """Messages that were given but never reached the consumer."""
+        batch, self._ready = self._ready, None
+        return batch.messages if batch is not None else ()
+
+    def finish(self) -> None:
+        """End it normally. Messages it was given before are still delivered."""
+        if not self._over:
+            self._stop()
+
+    def retune(self, queue: QueueSpec) -> None:
+        """The queue's table or options changed; the stream goes on with the columns it announced."""
+        names = tuple(column.name for column in self.columns)
+        try:
+            self._positions, _ = project(queue, names)
+        except UnknownColumn as error:
+            self.end(error)
+        self.queue = queue
+
+    def _stop(self) -> None:
+        self._over = True
+        if self.waiting:
+            assert self._waiter is not None
+            self._waiter.set_exception(_Over())
+        self._host.ended(self)
+
+
+class _Over(Exception):
+    """Wakes a waiting consumer of a subscription that ended."""

@@ -1,0 +1,92 @@
+"""GroupScan: finds groups that became done unseen, and sends what is held for them.
+
+One pass looks at all groups of a queue for which something is held, page by page; passes repeat every poll_interval.
+Its opening makes sure that the table of groups exists, so that CREATE QUEUE is answered when it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from engine.clock import NS_PER_SECOND, Jitter
+from engine.database_work import DatabaseWork
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.groups import FindQueue, GroupKey
+from engine.model.queue import CommitReport, QueueSpec
+from engine.service import Service
+from engine.store.base import MessageStore
+
+_PERIOD_SECONDS_MIN = 1.0  # as the purger's
+
+
+class GroupScan(Service):
+    """See the module. `find` looks a queue up, `leads` says whether this engine scans for its neighbours too, and
+    `committed` is told which queues got something."""
+
+    def __init__(
+        self,
+        queue: QueueSpec,
+        group: GroupKey,
+        store: MessageStore,
+        work: DatabaseWork,
+        jitter: Jitter,
+        logger: logging.Logger,
+        find: FindQueue,
+        leads: Callable[[], bool],
+        committed: Callable[[CommitReport], None],
+    ) -> None:
+        super().__init__(f"group scan of {queue.name}", logger)
+        self.queue, self.group = queue, group
+        self._store, self._work, self._jitter = store, work, jitter
+        self._find, self._leads, self._committed = find, leads, committed
+        self._failing = False
+
+    @property
+    def _period(self) -> float:
+        return max(self.queue.options.poll_interval_ns / NS_PER_SECOND, _PERIOD_SECONDS_MIN)
+
+    async def open(self) -> None:
+        """Start; the table of groups is made if it is not there."""
+        if not self.running:
+            try:
+                await self._work.run(self._store.make_groups(self.group))
+            except BackendError as error:
+                self._logger.error(
+                    "queue %s has a group_key, and the table for groups cannot be made: INSERT ... AFTER GROUP will "
+                    "fail. Grant CREATE to the engine's account, or make the table (docs/event-groups.md): %s",
+                    self.queue.name,
+                    error,
+                )
+        await super().open()
+
+    async def run_once(self) -> int:
+        """Complete what is done. Returns how many groups. Raises BackendError."""
+        completed, after = 0, ""
+        while not self._stopping.is_set():
+            page = await self._work.run(self._store.read_groups(self.group, after))
+            for value in page.done:
+                sent = await self._work.run(self._store.complete_group(self.group, value, self._find))
+                if sent:
+                    self._committed(CommitReport(touched=frozenset(sent)))
+                    completed += 1
+            if page.last is None:
+                break
+            after = page.last
+            await asyncio.sleep(0)
+        return completed
+
+    async def _run(self) -> None:
+        # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that many queues do not scan together.
+        await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
+        while not self._stopping.is_set():
+            try:
+                if self._leads():
+                    await self.run_once()
+                self._failing = False
+            except BackendError as error:
+                if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
+                    self._logger.warning("group scan of %s failed: %s", self.queue.name, error)
+                self._failing = True
+            await self._pause(self._period)

@@ -1,0 +1,132 @@
+"""Purger: deletes acked messages older than purge_after, with or without receivers, in small batches.
+
+One pass deletes batch after batch until one is not full, at most for one poll_interval. After each batch it rests, in
+proportion to the time that the batch took: so purging takes a third of one connection's time, and less of a database
+that is busy, for there a batch takes longer. Where that does not keep up (a pass did not come to its end), it rests
+less, and deletes for two thirds of the time. A batch that takes long is followed by smaller ones, so that what it locks
+is never locked for long. Passes repeat every poll_interval, at once where one did not come to its end; the first comes
+after a random part of it, so that many queues do not purge in the same moment.
+
+What is partitioned by id goes by whole partitions where possible (sql_partitions).
+
+Of several proxies on one database that know each other one purges (`leads`). Two that do not, or both believe that they
+lead, do not wait for each other: a batch passes over rows that are locked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.database_work import DatabaseWork
+from engine.delivery.metrics import QueueMetrics
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.queue import QueueSpec
+from engine.service import Service
+from engine.store.base import MessageStore, PartitionPurge
+
+PURGE_BATCH = 500  # Vitess's: short locks, and the cost per row no longer falls beyond it
+BATCH_MIN = 20  # even there a batch is mostly the cost of its commit
+BATCH_SECONDS = 0.2  # a batch that takes longer is too large for this database, at this hour
+REST, REST_BEHIND = 2.0, 0.5  # seconds of rest for each of deleting; where the last pass did not come to its end
+REST_SECONDS_MAX = 5.0
+_PERIOD_SECONDS_MIN = 1.0  # a poll_interval of milliseconds is meant for the safety scan, not for deleting
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """One pass: messages deleted, batches it took, and whether it stopped for lack of time."""
+
+    messages: int
+    batches: int
+    more: bool
+
+
+class Purger(Service):
+    """See the module."""
+
+    def __init__(
+        self,
+        queue: QueueSpec,
+        store: MessageStore,
+        work: DatabaseWork,
+        clock: Clock,
+        jitter: Jitter,
+        metrics: QueueMetrics,
+        logger: logging.Logger,
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__(f"purger of {queue.name}", logger)
+        self.queue = queue
+        self._store, self._work, self._clock, self._jitter, self._metrics = store, work, clock, jitter, metrics
+        self._leads = leads
+        self._failing = False
+        self._batch = PURGE_BATCH
+        self._behind = False
+        self._refused = ""
+
+    @property
+    def _period(self) -> float:
+        return max(self.queue.options.poll_interval_ns / NS_PER_SECOND, _PERIOD_SECONDS_MIN)
+
+    async def run_once(self) -> Purged:
+        """Delete what is old enough. Raises BackendError; what was deleted before stays deleted."""
+        deadline = self._clock.monotonic() + self._period
+        whole = await self._work.run(self._store.purge_partitions(self.queue))
+        messages, batches = 0 if whole is None else self._dropped(whole), 0
+        if whole is not None and not whole.kept:
+            self._behind = False
+            return Purged(messages, batches, more=False)
+        while not self._stopping.is_set():
+            limit, began = self._batch, self._clock.monotonic()
+            count = await self._work.run(self._store.purge(self.queue, limit, whole))
+            messages, batches = messages + count, batches + 1
+            self._metrics.purged += count
+            if count < limit:
+                self._behind = False
+                return Purged(messages, batches, more=False)
+            if self._clock.monotonic() >= deadline:
+                break
+            await self._rest(self._clock.monotonic() - began)
+        self._behind = True
+        return Purged(messages, batches, more=True)
+
+    def _dropped(self, whole: PartitionPurge) -> int:
+        self._metrics.purged += whole.messages
+        if whole.refused and whole.refused != self._refused:
+            self._logger.warning(
+                "%s: partitions cannot be dropped, their messages go one by one: %s",
+                self.queue.name,
+                whole.refused,
+            )
+        self._refused = whole.refused
+        return whole.messages
+
+    async def _rest(self, seconds: float) -> None:
+        """After a full batch that took so long, waiting for its turn included."""
+        self._batch = max(self._batch // 2, BATCH_MIN) if seconds > BATCH_SECONDS else min(self._batch * 2, PURGE_BATCH)
+        await self._pause(min(seconds * (REST_BEHIND if self._behind else REST), REST_SECONDS_MAX))
+
+    async def _run(self) -> None:
+        # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period.
+        await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
+        while not self._stopping.is_set():
+            if self._leads():
+                await self._pass()
+            if not (self._behind and self._leads()):
+                await self._pause(self._period)
+
+    async def _pass(self) -> None:
+        try:
+            purged = await self.run_once()
+        except BackendError as error:
+            self._metrics.backend_errors += 1
+            if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
+                self._logger.warning("purge of %s failed: %s", self.queue.name, error)
+            self._failing, self._behind = True, False
+            return
+        self._failing = False
+        if purged.messages:
+            self._logger.debug("purged %d messages of %s", purged.messages, self.queue.name)

@@ -1,0 +1,169 @@
+"""Why a message is not out, in words. Pure: what its row says and what is known of its queue in, an explanation out.
+
+A message may be held back for several reasons at once: all are told, the state is that of the first. The order is that
+in which the engine would meet them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from engine.clock import NS_PER_SECOND
+from engine.model.queue import QueueSpec, SubscriptionStatus
+from engine.model.states import PARKED_NS, REJECTED_NS, is_lease_end
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """What the table says. `earlier`, `held`: other messages of the same order key; see
+    rewriter.plans.explain_delivery."""
+
+    id: str
+    now_ns: int
+    epoch: int
+    time_next_ns: int | None
+    time_acked_ns: int | None
+    last_error: str | None = None
+    earlier: str | None = None
+    held: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """What is known of the queue: its open streams, on all workers, and who holds which message. `fitting`: the
+    messages that fit the WHERE of at least one of them; None where there is one without WHERE."""
+
+    queue: QueueSpec
+    subscriptions: Sequence[SubscriptionStatus] = ()
+    holders: Mapping[str, SubscriptionStatus] = field(default_factory=dict)
+    in_flight: int | None = None
+    fitting: frozenset[str] | None = None
+    dead_letter_queue: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One row of EXPLAIN DELIVERY."""
+
+    id: str
+    state: str
+    text: str
+
+
+Reason = tuple[str, str]
+"""A state and the words for it."""
+
+
+def explain(row: MessageRow, facts: QueueFacts) -> Explanation:
+    """Why this message is where it is."""
+    waits = _settled(row) or _later(row, facts)
+    reasons = [waits] if waits is not None else _due(row, facts)
+    return Explanation(row.id, reasons[0][0], "; ".join(text for _, text in reasons))
+
+
+def unknown(id_: str, facts: QueueFacts, *, dead: bool | None) -> Explanation:
+    """Of an id that is not in the table; `dead`: it is in the dead-letter queue; None: the account may not know."""
+    if dead:
+        return Explanation(id_, "dead", f"in the dead-letter queue {facts.dead_letter_queue}")
+    days = _span(facts.queue.options.purge_after_ns)
+    text = f"no such message: never committed, deleted, or acked more than {days} ago and purged"
+    if dead is None:
+        text += "; or it is in the dead-letter queue, which this account may not read"
+    return Explanation(id_, "unknown", text)
+
+
+def moment(ns: int) -> str:
+    """A time in UTC with milliseconds."""
+    return datetime.fromtimestamp(ns // 1_000_000 / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _span(ns: int) -> str:
+    seconds = ns / NS_PER_SECOND
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size or seconds == size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _when(row: MessageRow, ns: int) -> str:
+    return f"{moment(ns)} UTC (in {_span(ns - row.now_ns)})"
+
+
+def _settled(row: MessageRow) -> Reason | None:
+    if row.time_acked_ns is not None:
+        return "acked", f"acked at {moment(row.time_acked_ns)} UTC after {_deliveries(row.epoch)}"
+    if row.time_next_ns == REJECTED_NS:
+        return "rejected", f"rejected, and about to be moved to the dead-letter queue{_error(row)}"
+    if row.time_next_ns == PARKED_NS:
+        return "parked", "set aside by hand (time_next is 2^63-1); UPDATE ... SET time_next = 0 makes it due"
+    return None
+
+
+def _deliveries(count: int) -> str:
+    return "1 delivery" if count == 1 else f"{count} deliveries"
+
+
+def _error(row: MessageRow) -> str:
+    return f"; last error: {row.last_error}" if row.last_error else ""
+
+
+def _later(row: MessageRow, facts: QueueFacts) -> Reason | None:
+    """Waiting for a time that has not come."""
+    until = row.time_next_ns
+    if until is None or until <= row.now_ns:
+        return None
+    if row.epoch <= 0:
+        return "scheduled", f"not due before {_when(row, until)}"
+    if is_lease_end(until):
+        return "in_flight", f"leased until {_when(row, until)}, delivery {row.epoch}{_holder(row, facts)}{_error(row)}"
+    return "retrying", f"waits for a retry until {_when(row, until)} after {_deliveries(row.epoch)}{_error(row)}"
+
+
+def _holder(row: MessageRow, facts: QueueFacts) -> str:
+    holder = facts.holders.get(row.id)
+    if holder is None:
+        return "; held by no open stream: by a result that has ended, or a receiver that is gone"
+    return f"; held by connection {holder.connection_id} ({holder.user}@{holder.host})"
+
+
+def _due(row: MessageRow, facts: QueueFacts) -> list[Reason]:
+    """Due: everything that keeps it from going out; if nothing does, it is about to."""
+    reasons = [*_held_back(row, facts), *_no_taker(row, facts)]
+    if reasons:
+        return reasons
+    since = "" if not row.time_next_ns else f" since {moment(row.time_next_ns)} UTC"
+    return [("ready", f"due{since}; being delivered now, or another transaction holds its row")]
+
+
+def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
+    options = facts.queue.options
+    if options.paused:
+        yield "paused", "the queue is paused; ALTER QUEUE ... RESUME goes on"
+    if 0 < options.attempts_max <= row.epoch:
+        text = f"has had its {_deliveries(options.attempts_max)} and goes to the dead-letter queue at the next look"
+        yield "exhausted", text + _error(row)
+    if row.held is not None:
+        yield "blocked", f"key blocked by {row.held}, which is in flight"
+    elif row.earlier is not None and options.on_failure != "skip":
+        yield "blocked", f"key blocked by {row.earlier}, which comes first and is not acked"
+    if options.max_concurrency is not None and (facts.in_flight or 0) >= options.max_concurrency:
+        yield "concurrency_limit", f"the queue has its max_concurrency of {options.max_concurrency} in flight"
+    if options.max_rate is not None and (waits := _rate_waits(facts)) > 0:
+        yield "rate_limited", f"max_rate of {options.max_rate:f} a second: the next may go in {waits:.1f} s"
+
+
+def _rate_waits(facts: QueueFacts) -> float:
+    return max((stream.held_back for stream in facts.subscriptions), default=0.0)
+
+
+def _no_taker(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
+    if not facts.subscriptions:
+        yield "no_subscriber", "no stream is open on the queue"
+    elif facts.fitting is not None and row.id not in facts.fitting:
+        yield "filtered", f"it fits the WHERE of none of the {len(facts.subscriptions)} open streams"
+    elif all(stream.window_full for stream in facts.subscriptions):
+        yield "windows_full", "every open stream holds as many unacked messages as its prefetch allows"
+    elif not any(stream.waiting for stream in facts.subscriptions):
+        yield "not_reading", "no open stream takes messages now: their clients have not read what they were sent"

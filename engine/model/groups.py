@@ -1,0 +1,85 @@
+"""Event groups: messages that share the value of a column, and what is to be sent when all of them are done.
+
+A follow-up is an ordinary message, enqueued at once and held: its time_next is PARKED_NS, so that nothing sends it. A
+row of GROUPS_TABLE, in the database of the group's queue, says which group it waits for. Whoever ends the last message
+of the group makes it due and deletes that row, in the transaction that ends the message. The row is the group's lock:
+it is taken before the messages are ended and kept until COMMIT, so of two transactions that end the last two messages
+one sees the other's work.
+
+A group is done when no unacked message of it is in its queue, nor in the queue's dead-letter queue: what was rejected
+or has failed too often is not done until it is acked or deleted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.model.identity import IdKind, id_kind, is_integer
+from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec
+
+GROUPS_TABLE = "queuegate_groups"
+"""Which messages are held for which group."""
+
+GROUP_VALUE_MAX = 255
+"""Characters of a group's value, and of a follow-up's id."""
+
+FindQueue = Callable[[QueueName], QueueSpec | None]
+"""Looks a queue up in the catalog."""
+
+_NO_SUCH_TABLE = 1146
+_NOT_OURS = frozenset((1054, 1142, 1143, 1347))  # no such column, table or column denied, no table at all
+_TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """A queue whose messages form groups: by which column, and whether that holds numbers.
+
+    `dead` is its dead-letter queue, which need not be there; `dead_known`: the catalog has it.
+    """
+
+    queue: QueueName
+    column: str
+    integer: bool
+    dead: QueueName
+    dead_known: bool = False
+
+    def misses(self, errno: int) -> bool:
+        """Whether an error of a question to the dead-letter queue says that it holds none of ours.
+
+        It may have been made a moment ago, so it is asked though the catalog does not have it; and who has no right to
+        a table that is not there is told that it is denied.
+        """
+        return errno == _NO_SUCH_TABLE or (not self.dead_known and errno in _NOT_OURS)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """Some of the groups that something is held for. `last`: where the next page begins; None: there is none."""
+
+    done: list[str] = field(default_factory=list)
+    last: str | None = None
+
+
+def group_key(queue: QueueSpec, catalog: QueueCatalog) -> GroupKey | None:
+    """How the messages of a queue are grouped; None if they are not."""
+    column = None if queue.options.group_key is None else queue.column(queue.options.group_key)
+    if column is None:
+        return None
+    name = queue.dead_letter
+    dead = catalog.get(name)
+    known = dead is not None and dead.column(column.name) is not None
+    return GroupKey(queue.name, column.name, is_integer(column), name, known)
+
+
+def unfit_group_key(name: str | None, column: ColumnMeta | None) -> str | None:
+    """Why messages cannot be grouped by the column of that name; None: they can."""
+    if name is None:
+        return None
+    if column is None:
+        return f"group_key: '{name}' is not a column of the queue"
+    text = column.type in _TEXT_TYPES and id_kind(column) is IdKind.TEXT
+    if not text and not is_integer(column):
+        return f"group_key: '{name}' must be an integer, a VARCHAR or a CHAR"
+    return None

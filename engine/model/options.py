@@ -1,0 +1,460 @@
+"""Queue options: their names, bounds, and the table COMMENT that keeps them.
+
+The COMMENT is `vitess_message,key=value,...` with Vitess's own keys and units (seconds) where Vitess has the
+option, so the table alone is the whole truth about a queue. Reading is the exact inverse of writing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from urllib.parse import quote, unquote
+
+from engine.clock import NS_PER_SECOND
+from engine.model.errors import InvalidOption, InvalidQueueTable
+
+_UNIT_NS = {
+    "ms": 1_000_000,
+    "s": NS_PER_SECOND,
+    "m": 60 * NS_PER_SECOND,
+    "h": 3600 * NS_PER_SECOND,
+    "d": 86400 * NS_PER_SECOND,
+}
+_NUMBER = r"\+?((?>\d+)(?:\.(?>\d*))?(?:e[+-]?\d{1,4})?|\.(?>\d+)(?:e[+-]?\d{1,4})?)"
+"""A number as MySQL reads it: 30, 30.5, .5, 5., 30.0e0. Drivers write floats with an exponent."""
+_DURATION = re.compile(rf"\s*{_NUMBER}\s*(ms|s|m|h|d)?\s*", re.ASCII | re.IGNORECASE)
+_COUNT = re.compile(rf"\s*{_NUMBER}\s*", re.ASCII | re.IGNORECASE)
+_NAME = re.compile(r"[\x01-\ud7ff\ue000-\uffff]+(?<! )")
+_RATE = re.compile(rf"\s*{_NUMBER}\s*(?:/\s*s)?\s*", re.ASCII | re.IGNORECASE)
+_MAX_DURATION_NS = 3650 * _UNIT_NS["d"]  # ten years: beyond it a typing error is likelier than a wish
+_MIN_WAIT_NS = 10_000_000  # 10 ms: a lease shorter than a round trip only makes duplicates
+
+GROUP_INDEX = "queuegate_group"
+"""Finds whether a group has unacked messages."""
+
+_RATE_STEP, _RATE_LIMIT = Decimal("0.000001"), Decimal(1_000_000_000)
+
+NAME_CHARACTERS = 64
+"""Of a table's or column's name, as MySQL counts."""
+
+AS_ACK_WAIT = "ack_wait"
+"""The value of min_backoff that stands for: as long as ack_wait."""
+
+OptionValue = str | int | float | Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """The options of one queue, validated. Durations in nanoseconds."""
+
+    ack_wait_ns: int = 30 * NS_PER_SECOND
+    min_backoff_ns: int | None = None
+    max_backoff_ns: int = 3600 * NS_PER_SECOND
+    purge_after_ns: int = 86400 * NS_PER_SECOND
+    batch_size: int = 100
+    prefetch: int = 1000
+    cache_size: int = 10000
+    poll_interval_ns: int = 30 * NS_PER_SECOND
+    message_cols: tuple[str, ...] = ()
+    max_attempts: int = 0
+    dead_letter: str | None = None
+    max_rate: Decimal | None = None
+    max_concurrency: int | None = None
+    order_key: str | None = None
+    on_failure: str = "block"
+    paused: bool = False
+    archive: bool = False
+    group_key: str | None = None
+    dead_letter_of: str | None = None
+
+    @property
+    def attempts_max(self) -> int:
+        """Deliveries after which a message goes to the dead-letter queue; 0: never."""
+        return 1 if self.fails_at_once else self.max_attempts
+
+    @property
+    def limited(self) -> bool:
+        """Whether claims of the queue are made one after the other, under the lock of its row in queuegate_limits."""
+        return self.max_rate is not None or self.max_concurrency is not None or self.order_key is not None
+
+    @property
+    def fails_at_once(self) -> bool:
+        """Whether the first failure of a message sends it to the dead-letter queue."""
+        return self.order_key is not None and self.on_failure == "dead_letter"
+
+    @property
+    def waits_for_settlement(self) -> bool:
+        """Whether the end of one message can let another go."""
+        return self.max_concurrency is not None or self.order_key is not None
+
+    @property
+    def needed_indexes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Indexes that limits, order and groups need besides the one on due messages: name and columns, lower case.
+
+        What is in flight is counted by time_next; a key's first message is found by id, what of it is out by time_next.
+        """
+        key = None if self.order_key is None else self.order_key.lower()
+        whole = key == "*"
+        needed: list[tuple[str, tuple[str, ...]]] = []
+        if self.max_concurrency is not None or whole:
+            needed.append(("queuegate_held", ("time_acked", "time_next")))
+        if whole:
+            needed.append(("queuegate_order", ("time_acked", "id")))
+        elif key is not None:
+            needed.append(("queuegate_order", ("time_acked", key, "id")))
+            needed.append(("queuegate_order_held", ("time_acked", key, "time_next")))
+        if self.group_key is not None:
+            needed.append((GROUP_INDEX, ("time_acked", self.group_key.lower())))
+        return tuple(needed)
+
+    @property
+    def effective_min_backoff_ns(self) -> int:
+        """`min_backoff`, which is `ack_wait` when not given (Vitess)."""
+        return self.ack_wait_ns if self.min_backoff_ns is None else self.min_backoff_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """How one option is read, written and named in the comment."""
+
+    field: str
+    key: str
+    read: Callable[[str, OptionValue], object]
+    write: Callable[[object], str]
+
+
+def parse_duration(name: str, value: OptionValue) -> int:
+    """Nanoseconds of a duration: a number of seconds in any notation, or text such as '500ms', '30s', '5m', '2h', '1d'.
+
+    Raises:
+        InvalidOption: `value` is no duration, or longer than ten years. The message begins with `name`.
+    """
+    match = _DURATION.fullmatch(str(value))
+    if match is None:
+        raise InvalidOption(f"{name}: '{value}' is not a duration; give seconds, or '500ms', '30s', '5m', '2h', '1d'")
+    nanoseconds = Decimal(match[1]) * _UNIT_NS[(match[2] or "s").lower()]
+    if nanoseconds > _MAX_DURATION_NS:  # before it becomes an int, which may have thousands of digits
+        raise InvalidOption(f"{name}: '{value}' is longer than ten years")
+    return int(nanoseconds)
+
+
+def parse_wait(name: str, value: OptionValue) -> int:
+    """As `parse_duration`, for how long a lease lasts: too short a one is refused."""
+    nanoseconds = parse_duration(name, value)
+    if nanoseconds < _MIN_WAIT_NS:
+        raise InvalidOption(f"{name}: '{value}' is too short; at least 10ms")
+    return nanoseconds
+
+
+def _min_backoff(name: str, value: OptionValue) -> int | None:
+    return None if str(value).strip().lower() == AS_ACK_WAIT else parse_duration(name, value)
+
+
+def _count(minimum: int, maximum: int) -> Callable[[str, OptionValue], int]:
+    def read(name: str, value: OptionValue) -> int:
+        match = _COUNT.fullmatch(str(value))
+        number = Decimal(match[1]) if match else None
+        if number is None or not minimum <= number <= maximum or number != int(number):
+            raise InvalidOption(f"{name}: '{value}' is not a whole number from {minimum} to {maximum}")
+        return int(number)
+
+    return read
+
+
+def _names(name: str, value: OptionValue) -> tuple[str, ...]:
+    return _columns(name, tuple(part.strip() for part in re.split(r"[|,]", str(value))))
+
+
+def _columns(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    value = "|".join(names)
+    if not all(map(is_name, names)):
+        raise InvalidOption(f"{name}: '{value}' is not a list of column names separated by '|'")
+    if names[0].lower() != "id":
+        raise InvalidOption(f"{name} must begin with id: '{value}'")
+    if len({part.lower() for part in names}) != len(names):
+        raise InvalidOption(f"{name}: '{value}' names a column twice")
+    return names
+
+
+def _name(name: str, value: OptionValue) -> str:
+    return _own_name(name, str(value).strip())
+
+
+def _own_name(name: str, text: str) -> str:
+    if not is_name(text):
+        raise InvalidOption(f"{name}: '{text}' is not a name of 1 to {NAME_CHARACTERS} characters")
+    return text
+
+
+def is_name(text: str) -> bool:
+    """Whether a database takes it as a name between back-quotes.
+
+    Databases take no characters beyond U+FFFF; a surrogate is a byte that is no character in the client's charset.
+    """
+    return 1 <= len(text) <= NAME_CHARACTERS and _NAME.fullmatch(text) is not None
+
+
+def _order_key(name: str, value: OptionValue) -> str:
+    return "*" if str(value).strip() == "*" else _name(name, value)
+
+
+def _flag(name: str, value: OptionValue) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("0", "1", "true", "false"):
+        raise InvalidOption(f"{name}: '{value}' is neither 1 nor 0")
+    return text in ("1", "true")
+
+
+def _digit(value: object) -> str:
+    return "1" if value else "0"
+
+
+def _rate(name: str, value: OptionValue) -> Decimal:
+    match = _RATE.fullmatch(str(value))
+    rate = Decimal(match[1]) if match else Decimal(0)
+    rate = rate.quantize(_RATE_STEP) if rate < _RATE_LIMIT else rate
+    if not _RATE_STEP <= rate < _RATE_LIMIT:
+        raise InvalidOption(f"{name}: '{value}' is not a number of deliveries per second above 0, up to 999999999")
+    return Decimal(format(rate.normalize(), "f"))
+
+
+def _choice(*allowed: str) -> Callable[[str, OptionValue], str]:
+    def read(name: str, value: OptionValue) -> str:
+        text = str(value).strip().lower()
+        if text not in allowed:
+            raise InvalidOption(f"{name}: '{value}' is none of {', '.join(allowed)}")
+        return text
+
+    return read
+
+
+def _plain(value: object) -> str:
+    assert isinstance(value, Decimal)
+    return format(value.normalize(), "f")
+
+
+def _seconds(value: object) -> str:
+    assert isinstance(value, int)
+    return format((Decimal(value) / NS_PER_SECOND).normalize(), "f")
+
+
+def _joined(value: object) -> str:
+    assert isinstance(value, tuple)
+    return "|".join(map(_escaped, value))
+
+
+def _escaped(value: object) -> str:
+    """A name as a comment holds it: ASCII letters, digits, `_` and `$` as they are, every other byte of it as `%27`.
+
+    So it ends neither the option nor the literal that the comment is written as, in any sql_mode and character set.
+    """
+    return quote(str(value), safe="$").replace("-", "%2D").replace(".", "%2E").replace("~", "%7E")
+
+
+def _wanted_key(value: object) -> str:
+    return "*" if value == "*" else _escaped(value)
+
+
+# cache_size: one key is about 200 bytes, so ten million would be 2 GB; batch_size: a batch is one transaction.
+OPTIONS: Mapping[str, _Option] = {
+    "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", parse_wait, _seconds),
+    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", _min_backoff, _seconds),
+    "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", parse_wait, _seconds),
+    "purge_after": _Option("purge_after_ns", "vt_purge_after", parse_duration, _seconds),
+    "batch_size": _Option("batch_size", "vt_batch_size", _count(1, 10_000), str),
+    "prefetch": _Option("prefetch", "prefetch", _count(1, 1_000_000), str),
+    "cache_size": _Option("cache_size", "vt_cache_size", _count(1, 10_000_000), str),
+    "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", parse_wait, _seconds),
+    "message_cols": _Option("message_cols", "vt_message_cols", _names, _joined),
+    "max_attempts": _Option("max_attempts", "max_attempts", _count(0, 1_000_000), str),
+    "dead_letter": _Option("dead_letter", "dead_letter", _name, _escaped),
+    "max_rate": _Option("max_rate", "max_rate", _rate, _plain),
+    "max_concurrency": _Option("max_concurrency", "max_concurrency", _count(1, 10_000_000), str),
+    "order_key": _Option("order_key", "order_key", _order_key, _wanted_key),
+    "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
+    "paused": _Option("paused", "paused", _flag, _digit),
+    "archive": _Option("archive", "archive", _flag, _digit),
+    "group_key": _Option("group_key", "group_key", _name, _escaped),
+    "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, _escaped),
+}
+
+_ONLY_IF_SET = (
+    "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive",
+    "dead_letter_of",
+)  # fmt: skip
+"""Options that are in a comment only where they are not the default."""
+
+INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_order_held", GROUP_INDEX)
+"""The names of the indexes that CREATE QUEUE and ALTER QUEUE make."""
+
+OF_ONE_QUEUE = (
+    "message_cols",
+    "max_rate",
+    "max_concurrency",
+    "order_key",
+    "on_failure",
+    "paused",
+    "archive",
+    "group_key",
+    "dead_letter",
+    "dead_letter_of",
+)
+"""Options that make no sense as defaults of all queues."""
+
+REQUIRED_VITESS_KEYS = ("vt_ack_wait", "vt_purge_after", "vt_batch_size", "vt_cache_size", "vt_poller_interval")
+
+
+def parse_options(
+    given: Mapping[str, OptionValue],
+    base: QueueOptions | None = None,
+    *,
+    altered: QueueOptions | None = None,
+    stretch: bool = True,
+) -> QueueOptions:
+    """Options from a WITH list, over `base`: the configured defaults, or those of a queue that is `altered`.
+
+    `stretch`: the base's max_backoff is a default, which gives way to a longer wait.
+
+    Raises:
+        InvalidOption: unknown name or absurd value; the message lists what is allowed.
+    """
+    values: dict[str, object] = {}
+    for raw_name, value in given.items():
+        option = _option(raw_name)
+        values[option.field] = option.read(raw_name.lower(), value)
+    options = replace(base or QueueOptions(), **values)  # type: ignore[arg-type]
+    if altered is not None and _waits(options) == _waits(altered):
+        return _narrowed(options)  # an adopted table may hold waits that contradict each other, as Vitess's may
+    if stretch and "max_backoff_ns" not in values:
+        # The default of an hour gives way to a longer wait; only two values that were both given can contradict.
+        options = replace(options, max_backoff_ns=max(options.max_backoff_ns, options.effective_min_backoff_ns))
+    return validated(options)
+
+
+def _waits(options: QueueOptions) -> tuple[int, int]:
+    return options.max_backoff_ns, options.effective_min_backoff_ns
+
+
+def _option(name: str) -> _Option:
+    option = OPTIONS.get(name.lower())
+    if option is None:
+        near = difflib.get_close_matches(name.lower(), OPTIONS, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise InvalidOption(f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS))}")
+    return option
+
+
+def check_dead_letter(options: QueueOptions, table: str) -> None:
+    """Raises InvalidOption where the queue of that table would be its own dead-letter queue."""
+    if options.dead_letter is not None and options.dead_letter.lower() == table.lower():
+        raise InvalidOption(f"dead_letter: '{table}' cannot be its own dead-letter queue")
+
+
+def validated(options: QueueOptions) -> QueueOptions:
+    """The same options, or InvalidOption where two of them contradict each other."""
+    if options.max_backoff_ns < options.effective_min_backoff_ns:
+        raise InvalidOption(
+            "max_backoff is shorter than min_backoff (which is ack_wait when not given):"
+            f" {_seconds(options.max_backoff_ns)}s and {_seconds(options.effective_min_backoff_ns)}s"
+        )
+    return _narrowed(options)
+
+
+def _narrowed(options: QueueOptions) -> QueueOptions:
+    # A batch larger than the window could never be filled; narrow it instead of refusing a sensible prefetch.
+    return replace(options, batch_size=min(options.batch_size, options.prefetch))
+
+
+def to_comment(options: QueueOptions) -> str:
+    """The table COMMENT that keeps these options. `from_comment` reads it back unchanged."""
+    parts = ["vitess_message"]
+    default = QueueOptions()
+    for name, option in OPTIONS.items():
+        value = getattr(options, option.field)
+        told = name not in _ONLY_IF_SET or value != getattr(default, option.field)
+        if value is not None and value != () and told:
+            parts.append(f"{option.key}={option.write(value)}")
+    return ",".join(parts)
+
+
+def changed_comment(comment: str, options: QueueOptions) -> str:
+    """A queue table's comment with these options in place of its own; what else it holds is kept, at its end."""
+    keys = {option.key for option in OPTIONS.values()}
+    pieces = [piece.strip() for piece in comment.split(",")]
+    foreign = [p for p in pieces if p and p != "vitess_message" and not (p.count("=") == 1 and p.split("=")[0] in keys)]
+    return ",".join((to_comment(options), *foreign))
+
+
+def reset(options: QueueOptions, names: Iterable[str], defaults: QueueOptions) -> QueueOptions:
+    """The options with those of these names as in `defaults`. Raises InvalidOption for an unknown name."""
+    fields_ = [_option(name).field for name in names]
+    return replace(options, **{field: getattr(defaults, field) for field in fields_})
+
+
+def from_comment(comment: str, table: str) -> QueueOptions:
+    """Options from a table's COMMENT; pieces without '=' and unknown keys are ignored, as in Vitess.
+
+    Raises:
+        InvalidQueueTable: one of Vitess's five required keys is missing, or a value cannot be read.
+    """
+    pairs = dict(part.split("=", 1) for part in comment.split(",") if part.count("=") == 1)
+    for key in REQUIRED_VITESS_KEYS:
+        if key not in pairs:
+            raise InvalidQueueTable(f"attribute {key} not specified for message table: {table}")
+    by_key = {option.key: option for option in OPTIONS.values()}
+    values: dict[str, object] = {}
+    for key, text in pairs.items():
+        if key in by_key:
+            option = by_key[key]
+            try:
+                values[option.field] = _from_comment(option, text)
+            except InvalidOption as error:
+                raise InvalidQueueTable(f"{error.message} (table {table})") from error
+    # Vitess clamps with the smaller bound winning; a table written there must stay readable here.
+    return QueueOptions(**values)  # type: ignore[arg-type]
+
+
+def _from_comment(option: _Option, text: str) -> object:
+    """What `write` wrote, or Vitess."""
+    if option.write is _joined:
+        return _columns(option.key, tuple(unquote(part.strip()) for part in text.split("|")))
+    if option.write is _escaped:
+        return _own_name(option.key, unquote(text))
+    return option.read(option.key, unquote(text) if option.write is _wanted_key else text)
+
+
+def from_comment_text(name: str, text: str) -> str:
+    """The value of an option as WITH takes it, from how a comment holds it."""
+    return unquote(text) if OPTIONS[name].write in (_escaped, _joined, _wanted_key) else text
+
+
+def option_items(options: QueueOptions) -> dict[str, OptionValue]:
+    """The options that make this queue again under whatever `queue_defaults`, as SHOW CREATE QUEUE writes them.
+
+    Those that have configurable defaults always; the others where the queue has them.
+    """
+    default = QueueOptions()
+    items: dict[str, OptionValue] = {}
+    for name, option in OPTIONS.items():
+        value = getattr(options, option.field)
+        if name in OF_ONE_QUEUE and value == getattr(default, option.field):
+            continue
+        if option.field.endswith("_ns"):
+            items[name] = AS_ACK_WAIT if value is None else f"{option.write(value)}s"
+        elif isinstance(value, int):
+            items[name] = int(value)
+        else:
+            items[name] = (
+                "|".join(value)
+                if isinstance(value, tuple)
+                else value
+                if isinstance(value, str)
+                else option.write(value)
+            )
+    return items
+
+
+assert {option.field for option in OPTIONS.values()} == {f.name for f in fields(QueueOptions)}

@@ -1,0 +1,332 @@
+"""The engine's words as frozen values: queue, message, batch, catalog, report. No behaviour beyond themselves.
+
+Times are nanoseconds since the Unix epoch by the database's clock; durations are nanoseconds. Row values are
+`bytes | None` in the MySQL text protocol's form (what `SELECT` sends on the wire), whatever the backend.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from engine.model.options import NAME_CHARACTERS, QueueOptions
+
+MessageId = int | str | bytes
+"""A message's identity: int for integer keys, str for text keys, bytes for binary keys."""
+
+TextValue = bytes | None
+"""One column's value as the MySQL text protocol carries it; None is NULL."""
+
+SYSTEM_COLUMNS = (
+    "id",
+    "priority",
+    "time_scheduled",
+    "time_next",
+    "epoch",
+    "time_created",
+    "time_acked",
+    "state",
+    "first_error",
+    "last_error",
+)
+"""Columns that CREATE QUEUE adds, in table order. All but `id` are hidden from `*`."""
+
+ERROR_COLUMNS = ("first_error", "last_error")
+"""What NACK and REJECT note their reason in; an adopted table may lack them."""
+
+ERROR_CHARACTERS = 1000
+"""How much of a reason is kept."""
+
+ERROR_TYPE = f"VARCHAR({ERROR_CHARACTERS}) CHARACTER SET utf8mb4 NULL"
+"""What they are made as: a reason may be in any language, whatever the database's own character set."""
+
+REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
+"""What a table must have to be served as a queue (Vitess's current layout)."""
+
+QUEUE_MARK = "vitess_message"
+"""A table whose COMMENT contains this is a queue, as in Vitess."""
+
+
+def quoted(name: str) -> str:
+    """An identifier in back-quotes, which both MySQL and SQLite read."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QueueName:
+    """A queue's table, by database and table name. Compared exactly, as MySQL on Linux compares table names."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def sql(self) -> str:
+        """The table as every database here reads its name."""
+        return f"{quoted(self.database)}.{quoted(self.table)}"
+
+
+_FILE_BYTES_MAX = 240  # of a table's file name, in which a server writes most other characters as five
+_DIGEST_CHARACTERS = 8
+
+
+def default_dead_letter(table: str) -> str:
+    """The table of a queue's dead letters where the option `dead_letter` names none: `_dead` behind the queue's own.
+
+    Where that is too long for a name, or for a file, part of the name gives way to its digest.
+    """
+    name = f"{table}_dead"
+    if len(name) <= NAME_CHARACTERS and _file_bytes(name) <= _FILE_BYTES_MAX:
+        return name
+    ending = f"_{hashlib.sha256(table.encode()).hexdigest()[:_DIGEST_CHARACTERS]}_dead"
+    kept = table[: NAME_CHARACTERS - len(ending)]
+    while _file_bytes(kept + ending) > _FILE_BYTES_MAX:
+        kept = kept[:-1]
+    return kept + ending
+
+
+def _file_bytes(name: str) -> int:
+    return sum(1 if c.isascii() and (c.isalnum() or c == "_") else 5 for c in name)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMeta:
+    """A result column as a MySQL column definition packet describes it (protocol: Column Definition 41).
+
+    `type` is the protocol's type code, `charset` the collation id (63 is binary), `length` the display length in bytes.
+    """
+
+    name: str
+    type: int
+    charset: int = 45
+    length: int = 1020
+    flags: int = 0
+    decimals: int = 0
+    org_name: str = ""
+    table: str = ""
+    org_table: str = ""
+    schema: str = ""
+
+
+class Layout(Enum):
+    """Which generation of queue table this is; decides the retry delay."""
+
+    CURRENT = "current"
+    LEGACY = "legacy"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """An index of a table: its columns in order, lower case, and whether it is unique."""
+
+    columns: tuple[str, ...]
+    unique: bool
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """All that is known of a queue: the table alone is the truth, this is a reading of it.
+
+    `columns` are all of the table's columns in table order; `message_columns` the names that `*` streams, `id` first.
+    `comment` is the table's own, which holds the options.
+    """
+
+    name: QueueName
+    options: QueueOptions
+    columns: tuple[ColumnMeta, ...]
+    message_columns: tuple[str, ...]
+    layout: Layout = Layout.CURRENT
+    indexes: tuple[IndexInfo, ...] = ()
+    comment: str = ""
+    generated: frozenset[str] = frozenset()
+    """Names, in lower case, of the columns that the database computes: nobody writes them."""
+    narrow: frozenset[tuple[str, str]] = frozenset()
+    """Of ERROR_COLUMNS those that do not hold all of Unicode: name in lower case, and character set."""
+
+    @property
+    def dead_letter(self) -> QueueName:
+        """Its dead-letter queue."""
+        return QueueName(self.name.database, self.options.dead_letter or default_dead_letter(self.name.table))
+
+    def column(self, name: str) -> ColumnMeta | None:
+        """The column of that name, compared as MySQL does: without case."""
+        lowered = name.lower()
+        return next((c for c in self.columns if c.name.lower() == lowered), None)
+
+
+def has_index(indexes: Iterable[IndexInfo], columns: tuple[str, ...]) -> bool:
+    """Whether one of the indexes begins with these columns."""
+    return any(index.columns[: len(columns)] == columns for index in indexes)
+
+
+_UNINDEXABLE_TYPES = frozenset((245, 249, 250, 251, 252, 255))  # JSON, BLOB and TEXT of all sizes, GEOMETRY
+
+
+def unfit_order_key(order_key: str | None, types: Mapping[str, int]) -> str | None:
+    """Why messages cannot be ordered by that column, given the columns' types by lower-case name; None: they can."""
+    if order_key is None or order_key == "*":
+        return None
+    if order_key.lower() not in types:
+        return f"order_key: '{order_key}' is not a column of the queue"
+    if order_key.lower() in SYSTEM_COLUMNS and order_key.lower() != "priority":
+        return f"order_key: '{order_key}' is the queue's own column; name one of yours, or '*' for the whole queue"
+    if types[order_key.lower()] in _UNINDEXABLE_TYPES:
+        return f"order_key: '{order_key}' is of a type that has no whole index; make it VARCHAR or a number"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCatalog:
+    """A snapshot of every queue, immutable, so that a plan can be cached against `version`.
+
+    `rejected` are tables that carry the mark but cannot be served, with the reason.
+    """
+
+    version: int = 0
+    queues: Mapping[QueueName, QueueSpec] = field(default_factory=dict)
+    rejected: Mapping[QueueName, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[QueueSpec]:
+        return iter(self.queues.values())
+
+    def get(self, name: QueueName) -> QueueSpec | None:
+        return self.queues.get(name)
+
+
+class MessageKey(NamedTuple):
+    """What the cache holds of a waiting message. The order of the fields is the order of delivery.
+
+    This and what else is made for each delivery are named tuples: made in a third of the time of a frozen dataclass.
+    """
+
+    priority: int
+    due_ns: int
+    id: MessageId
+
+
+class Message(NamedTuple):
+    """A leased message. `values` follow the queue's `columns`; `due_ns` is when it fell due before the lease."""
+
+    id: MessageId
+    epoch: int
+    priority: int
+    due_ns: int
+    lease_until_ns: int
+    values: tuple[TextValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages for one receiver; `rows` are projected to the subscription's columns, one per message."""
+
+    messages: tuple[Message, ...]
+    rows: tuple[tuple[TextValue, ...], ...]
+
+
+class WaitMode(Enum):
+    """When a result set ends by itself (besides LIMIT)."""
+
+    ENDLESS = "endless"
+    WAIT = "wait"
+    NOWAIT = "nowait"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The WHERE of a stream: SQL of the backend, without parameters, that names columns of the queue.
+
+    `settings`: the session's settings that say how it is read, by name. `text`: as the client wrote it; two that differ
+    in nothing else are one condition.
+    """
+
+    sql: str
+    settings: tuple[tuple[str, str], ...] = ()
+    text: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Ready messages that fit no open stream. `bounded`: counted among the first of many; there may be more."""
+
+    count: int
+    bounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeRequest:
+    """What a SELECT ... FROM STREAM asks for. `columns` None means `*`; `condition` None: every message."""
+
+    queue: QueueName
+    columns: tuple[str, ...] | None = None
+    limit: int | None = None
+    wait_mode: WaitMode = WaitMode.ENDLESS
+    wait_seconds: float = 0.0
+    prefetch: int | None = None
+    ack_wait_ns: int | None = None
+    condition: Condition | None = None
+    connection_id: int = 0
+    user: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What a client's committed transaction did to queues, as far as the proxy could see.
+
+    `touched`: rows may have been added or rescheduled, look at once. `settled`: these ids are certainly no longer
+    waiting for an ack. `uncertain`: some messages may have been settled (UPDATE, DELETE, ACK ... WHERE): ask the table.
+    """
+
+    touched: frozenset[QueueName] = frozenset()
+    settled: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
+    uncertain: frozenset[QueueName] = frozenset()
+    changed: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
+    """The leases of these messages were given up or renewed: ask the table what became of them."""
+    rejected: frozenset[QueueName] = frozenset()
+    """Messages of these may wait to be moved to the dead-letter queue."""
+    counted: tuple[tuple[QueueName, str, int], ...] = ()
+    """How many rows of a queue statements changed, by the counter they go to. Not for neighbours: who ran it counts."""
+
+    def __bool__(self) -> bool:
+        return bool(self.touched or self.settled or self.uncertain or self.changed or self.rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStatus:
+    """An open stream. `waiting`: it would take a message now, its window included; `window_full`: it may hold no more
+    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one."""
+
+    queue: QueueName
+    connection_id: int
+    user: str
+    host: str
+    filter: str
+    mode: str
+    prefetch: int
+    unacked: int
+    sent: int
+    waiting: bool
+    window_full: bool
+    since_ns: int
+    held_back: float = 0.0
+    """Seconds for which the queue's max_rate lets nothing go to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """One row of SHOW QUEUES: state in memory and counters since the proxy started."""
+
+    name: QueueName
+    subscribers: int
+    cached: int
+    in_flight: int
+    counters: Mapping[str, int]
+    delays: tuple[int, ...] = ()
+    """First deliveries by how long they had waited (engine.delivery.delays), and those seconds together."""
+    delay_seconds: float = 0.0

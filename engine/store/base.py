@@ -1,0 +1,256 @@
+"""MessageStore: what the engine asks of a database, in the engine's words. Implemented by sql_store.
+
+Every method is one transaction or one read, `look_and_claim` a read and then a transaction. A method that raises
+BackendUnavailable leaves the outcome unknown; the caller must then treat a settlement as not counted and a claim as not
+made, give back the leases that it may have made (LeaseUnknown), and look at the table again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from engine.model.errors import BackendUnavailable
+from engine.model.groups import FindQueue, GroupKey, GroupPage
+from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
+from engine.store.census import Census
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at a queue found: due messages in delivery order, and when to look next.
+
+    `more`: further messages are due than were asked for. `next_due_ns`: when the first message not yet due falls due,
+    None when none waits. `now_ns`: the database's time of the look.
+    """
+
+    now_ns: int
+    keys: tuple[MessageKey, ...]
+    next_due_ns: int | None
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a queue's limits let no more be claimed now, and for how long. `for_places`: all places of max_concurrency
+    are taken, and the first of their leases ends by then; otherwise the rate is used up until then."""
+
+    wait_ns: int
+    for_places: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a claim leased. Keys asked for and missing here were settled, rescheduled, leased elsewhere or locked, but
+    for those in `held_back`: these wait for the queue's limits, and `hold` tells how long, if they let nothing pass."""
+
+    now_ns: int
+    messages: tuple[Message, ...]
+    held_back: tuple[MessageId, ...] = ()
+    hold: Hold | None = None
+    rejected: tuple[MessageId, ...] = ()
+    """These had been delivered as often as they may be: they are set aside now, for the dead-letter queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAndClaim:
+    """A look, and what was leased of it at once. `asked`: the ids that were to be; `claim` is None where none were."""
+
+    look: Look
+    asked: tuple[MessageId, ...]
+    claim: Claim | None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a scan has come: in the level of that priority (None: messages without one), behind the message of that
+    due time (None: without one) and id. `id` None: at the level's beginning."""
+
+    priority: int | None
+    due_ns: int | None = None
+    id: MessageId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one step of a scan may do: examine about `span` due messages `after` that position, and find up to `limit`
+    that fit. `floor_ns`: leave out what fell due before, but for messages without a due time."""
+
+    limit: int
+    span: int
+    after: Position | None = None
+    floor_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A step of a scan. `position`: where to go on, with which the look says `more`; None when nothing due is left."""
+
+    look: Look
+    position: Position | None
+
+
+def first_free(look: Look, count: int, blocked: Collection[MessageId]) -> tuple[MessageId, ...]:
+    """The first ids in delivery order of what a look found, but for the blocked ones."""
+    return tuple(islice((key.id for key in look.keys if key.id not in blocked), count))
+
+
+class Release(NamedTuple):
+    """A lease to hand back: undone only where the row still holds exactly this lease."""
+
+    id: MessageId
+    due_ns: int
+    lease_until_ns: int
+    epoch: int
+
+
+def release_of(message: Message) -> Release:
+    """What undoes a message's lease."""
+    return Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A message in flight, as its row says; `seconds_left`: until its lease runs out, when it was read."""
+
+    id: MessageId
+    priority: int
+    epoch: int
+    until_ns: int
+    seconds_left: float
+
+
+class Standing(NamedTuple):
+    """How an unacked message stands in the table; `time_next_ns` None is "now"."""
+
+    epoch: int
+    time_next_ns: int | None
+
+
+class LeaseUnknown(BackendUnavailable):
+    """The connection was lost while `leases` were written and committed: they may hold, and nobody has the messages."""
+
+    def __init__(self, error: BackendUnavailable, leases: Sequence[Release]) -> None:
+        super().__init__(error.message, error.errno, error.sqlstate)
+        self.leases = tuple(leases)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPurge:
+    """What a purge by partitions came to: about how many messages went with those that were dropped; those that hold
+    messages old enough and could not be; until which time_acked it goes; and why the database refused, if it did."""
+
+    messages: int
+    kept: tuple[str, ...]
+    cutoff_ns: int
+    refused: str = ""
+
+
+class MessageStore(Protocol):
+    """The database as the engine sees it."""
+
+    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
+        """Every table that carries the queue mark, read afresh; `previous` itself when nothing has changed."""
+        ...
+
+    async def look(self, queue: QueueSpec, limit: int) -> Look:
+        """Up to `limit` due, unacked messages in delivery order. Reads committed rows only, locks nothing.
+
+        Of a queue with an order_key: those that may go next by it, and then perhaps fewer than `limit` with `more`.
+        """
+        ...
+
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
+        """A look at those due, unacked messages for which the condition is true, in delivery order, page by page.
+
+        So the cost of one call is bounded however many messages there are for which it is not true.
+        """
+        ...
+
+    async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
+        """Those of `ids` for which the condition is true."""
+        ...
+
+    async def claim(
+        self,
+        queue: QueueSpec,
+        ids: Sequence[MessageId],
+        delays_ns: Mapping[int, int],
+        condition: Condition | None = None,
+    ) -> Claim:
+        """Lease those of `ids` that are still due and unacked: epoch + 1, time_next = now + delay of their epoch.
+
+        `delays_ns` maps an epoch before the lease to its delay; its largest key stands for all above it. Rows locked by
+        another transaction are passed over, not waited for; so are those for which the condition is not true. The
+        leases are committed when this returns.
+
+        A queue with limits or an order_key leases only what these allow, whoever else claims at the same time: the
+        first of `ids`, at most one of a key.
+        """
+        ...
+
+    async def look_and_claim(
+        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+    ) -> LookAndClaim:
+        """`look` for up to `limit`, then `claim` the first `count` of them that are not `blocked`, at once.
+
+        The look is as of before the claim: its keys include what was claimed, its next due time none of these leases.
+        """
+        ...
+
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
+        """Those of `ids` that exist, are not acked and not set aside, and how they stand."""
+        ...
+
+    async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
+        """Make leased messages due again at once, first in line. Not `counted` also takes the epoch back by one."""
+        ...
+
+    async def make_groups(self, group: GroupKey) -> None:
+        """Make the table in which the groups of a queue are kept, if it is not there. Raises BackendError."""
+        ...
+
+    async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
+        """The next groups, after a value, for which messages are held, and which of them seem to be done."""
+        ...
+
+    async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
+        """Make due what is held for a group, if it is done. Returns the queues it went to."""
+        ...
+
+    async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
+        """Up to `limit` messages that are set aside for the dead-letter queue."""
+        ...
+
+    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+        """Move those of these messages that are still rejected, and not locked, into the dead-letter queue."""
+        ...
+
+    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
+        """Delete up to `limit` messages acked longer than purge_after ago; returns how many went.
+
+        After `purge_partitions` has `found` something: only in the partitions that it kept.
+        """
+        ...
+
+    async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
+        """Drop whole partitions of messages acked longer than purge_after ago; None where there are no such."""
+        ...
+
+    async def census(self, queue: QueueSpec) -> Census:
+        """How many messages are in which state; bounded, see engine.store.census."""
+        ...
+
+    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
+        """Up to `limit` messages in flight, whoever holds them; the first to run out first."""
+        ...
+
+    async def ping(self) -> None:
+        """Return once the database has answered."""
+        ...
+
+    async def close(self) -> None:
+        """Release every connection. May be called twice."""
+        ...

@@ -1,0 +1,162 @@
+"""The catalog: which tables are queues, read from the tables alone. Decides from what a dialect lists; no SQL here.
+
+A table whose COMMENT carries the mark is a queue if its columns, its keys and its options make one; otherwise it is
+rejected with a reason that names what is missing, and is not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.model.errors import InvalidQueueTable
+from engine.model.groups import unfit_group_key
+from engine.model.identity import can_identify, is_integer
+from engine.model.options import QueueOptions, from_comment
+from engine.model.queue import (
+    QUEUE_MARK,
+    REQUIRED_COLUMNS,
+    SYSTEM_COLUMNS,
+    ColumnMeta,
+    IndexInfo,
+    Layout,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    has_index,
+    unfit_order_key,
+)
+
+_LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
+_NUMBERS = ("priority", "epoch", "time_next", "time_acked")
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """What the database says of a table that carries the mark. `locked`: nothing more, somebody has it to himself.
+    `unreadable`: nothing more, and this is the error. `definition`: the text that all of it follows from, in which a
+    later reading sees that nothing has changed; None where it is not known."""
+
+    name: QueueName
+    comment: str
+    columns: tuple[ColumnMeta, ...] = ()
+    indexes: tuple[IndexInfo, ...] = ()
+    generated: frozenset[str] = frozenset()
+    locked: bool = False
+    unreadable: str | None = None
+    narrow: frozenset[tuple[str, str]] = frozenset()
+    definition: str | None = None
+
+    def still_is(self, comment: str, definition: str | None) -> bool:
+        """Whether it was read from this very definition: then it need not be read again."""
+        return definition is not None and (self.definition, self.comment) == (definition, comment)
+
+
+def queue_spec(table: TableInfo) -> QueueSpec:
+    """The queue that a table is. Raises InvalidQueueTable where it cannot be one."""
+    assert QUEUE_MARK in table.comment
+    by_name = {column.name.lower(): column for column in table.columns}
+    layout = layout_of(by_name)
+    for required in REQUIRED_COLUMNS if layout is Layout.CURRENT else _LEGACY_REQUIRED:
+        if required not in by_name:
+            raise InvalidQueueTable(f"{required} missing from message table: {table.name.table}")
+    if not any(index.unique and index.columns == ("id",) for index in table.indexes):
+        raise InvalidQueueTable(f"id of message table {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
+    for name in _NUMBERS:
+        if name in by_name and not is_integer(by_name[name]):
+            raise InvalidQueueTable(f"{name} of message table {table.name.table} must be an integer column")
+    if not can_identify(by_name["id"]):
+        raise InvalidQueueTable(
+            f"id of message table {table.name.table} must be an integer, a string or a binary string"
+        )
+    options = from_comment(table.comment, table.name.table)
+    if reason := unfit_order_key(options.order_key, {name: column.type for name, column in by_name.items()}):
+        raise InvalidQueueTable(f"{reason} (table {table.name.table})")
+    group_column = by_name.get((options.group_key or "").lower())
+    if reason := unfit_group_key(options.group_key, group_column):
+        raise InvalidQueueTable(f"{reason} (table {table.name.table})")
+    columns = _message_columns(table, by_name, options.message_cols)
+    return QueueSpec(
+        table.name,
+        options,
+        table.columns,
+        columns,
+        layout,
+        table.indexes,
+        table.comment,
+        table.generated,
+        table.narrow,
+    )
+
+
+def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
+    """Vitess's first layout has no priority, and is scheduled by a time of its own; names in lower case."""
+    return Layout.LEGACY if "priority" not in columns and "time_scheduled" in columns else Layout.CURRENT
+
+
+def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:
+    if not wanted:
+        users = [column.name for column in table.columns if column.name.lower() not in SYSTEM_COLUMNS]
+        return (by_name["id"].name, *users)
+    for name in wanted:
+        if name.lower() not in by_name:
+            raise InvalidQueueTable(f"{name} missing from message table: {table.name.table}")
+    return tuple(by_name[name.lower()].name for name in wanted)
+
+
+def unwell_reason(table: TableInfo) -> str | None:
+    """What is wrong with a table that is served all the same; None where nothing is, or nothing is known."""
+    if table.unreadable is not None:
+        return f"cannot be read now and is served as before: {table.unreadable}"
+    return None if table.locked else slow_reason(table)
+
+
+def slow_reason(table: TableInfo) -> str | None:
+    """What indexes a queue's table lacks for looks that do not slow down as the table grows; None when it has them."""
+    wanted = (
+        ("time_acked", "time_next")
+        if layout_of({c.name.lower(): c for c in table.columns}) is Layout.LEGACY
+        else (
+            "time_acked",
+            "priority",
+            "time_next",
+        )
+    )
+    needed = (wanted, *(columns for _, columns in _options_or_default(table).needed_indexes))
+    missing = [columns for columns in needed if not has_index(table.indexes, columns)]
+    if not missing:
+        return None
+    names = ", ".join(f"({', '.join(columns)})" for columns in missing)
+    return f"no index on {names}: deliveries slow down as the table grows; add one"
+
+
+def _options_or_default(table: TableInfo) -> QueueOptions:
+    try:
+        return from_comment(table.comment, table.name.table)
+    except InvalidQueueTable:
+        return QueueOptions()
+
+
+def next_catalog(
+    previous: QueueCatalog, tables: Sequence[TableInfo], unchanged: Container[QueueName] = ()
+) -> QueueCatalog:
+    """The catalog of these tables; `previous` itself when nothing has changed. A table that cannot be read now is taken
+    as it was, and so are those that are known to be `unchanged`."""
+    queues: dict[QueueName, QueueSpec] = {}
+    rejected: dict[QueueName, str] = {}
+    for table in tables:
+        if table.locked or table.unreadable is not None or table.name in unchanged:
+            if table.name in previous.queues:
+                queues[table.name] = previous.queues[table.name]
+            elif table.name in previous.rejected:
+                rejected[table.name] = previous.rejected[table.name]
+            elif table.unreadable is not None:
+                rejected[table.name] = f"cannot be read: {table.unreadable}"
+            continue
+        try:
+            queues[table.name] = queue_spec(table)
+        except InvalidQueueTable as error:
+            rejected[table.name] = error.message
+    if queues == previous.queues and rejected == previous.rejected:
+        return previous
+    return replace(previous, version=previous.version + 1, queues=queues, rejected=rejected)

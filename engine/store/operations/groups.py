@@ -1,0 +1,77 @@
+"""Event groups in SQL, for the safety scan: groups that became done without anybody seeing to what is held for them.
+
+Acks around the proxy, and forms that it cannot read, end messages without a look at their group. Each group found is
+completed in a transaction of its own, which a thread runs on a connection that reads what is committed.
+"""
+
+from __future__ import annotations
+
+from engine.backend.base import StoreConnection
+from engine.model.errors import BackendError
+from engine.model.groups import FindQueue, GroupKey, GroupPage
+from engine.model.identity import id_kind
+from engine.model.queue import MessageId, QueueName, QueueSpec
+from engine.store.statements.groups import GroupStatements
+
+GROUPS_PAGE = 200
+"""Groups looked at in one go: each is one question by an index."""
+
+
+def read_page(connection: StoreConnection, statements: GroupStatements, group: GroupKey, after: str) -> GroupPage:
+    """The next groups after a value, and which of them seem to be done."""
+    rows = connection.query(statements.values, (group.queue.table, after, GROUPS_PAGE))
+    values = [str(row[0]) for row in rows]
+    done = [value for value in values if _is_done(connection, statements, group, value)]
+    return GroupPage(done, values[-1] if len(values) == GROUPS_PAGE else None)
+
+
+def complete(
+    connection: StoreConnection, statements: GroupStatements, group: GroupKey, value: str, find: FindQueue
+) -> list[QueueName]:
+    """Make due what is held for a group that is done; the queues it went to. In one transaction, with its rows locked
+    before the last look at the group."""
+    held = connection.query(statements.held, (group.queue.table, value))
+    if not held or not _is_done(connection, statements, group, value):
+        return []
+    sent: list[QueueName] = []
+    for database, table, id_ in held:
+        follow = find(QueueName(database, table))
+        if follow is None:
+            continue  # no queue at the moment; it may be one again
+        connection.execute(statements.fire(follow), (_id(follow, id_),))
+        connection.execute(statements.forget, (database, table, id_))
+        sent.append(follow.name)
+    return sent
+
+
+def _is_done(connection: StoreConnection, statements: GroupStatements, group: GroupKey, value: str) -> bool:
+    bound = _value(group, value)
+    if bound is None:
+        return False
+    # A message moves between the two, either way, while we look: where it was first is asked again.
+    return not (
+        connection.query(statements.open_of(group.queue), (bound,))
+        or _is_dead(connection, statements, group, bound)
+        or connection.query(statements.open_of(group.queue), (bound,))
+    )
+
+
+def _is_dead(connection: StoreConnection, statements: GroupStatements, group: GroupKey, bound: int | str) -> bool:
+    try:
+        return bool(connection.query(statements.open_of(group.dead), (bound,)))
+    except BackendError as error:
+        if not group.misses(error.errno):
+            raise
+        return False
+
+
+def _value(group: GroupKey, text: str) -> int | str | None:
+    if not group.integer:
+        return text
+    return int(text) if text.removeprefix("-").isdecimal() else None  # None: the column was another once
+
+
+def _id(follow: QueueSpec, text: str) -> MessageId:
+    column = follow.column("id")
+    assert column is not None
+    return int(text) if id_kind(column).value == "integer" and text.isdecimal() else text

@@ -1,0 +1,138 @@
+"""Claim, release and purge in SQL. Each runs in a thread inside one transaction that its caller opened and commits.
+
+All three first select what they may change, locking it where others write too and passing over what is locked; then
+they change exactly that. So none of them ever waits for a client's transaction. A claim is two round trips: what it may
+lease; then the lease, the rows as they are after it, and the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from engine.backend.base import Statement, StoreConnection
+from engine.model.errors import BackendUnavailable
+from engine.model.identity import from_text, id_kind
+from engine.model.queue import Message, MessageId, QueueSpec, TextValue
+from engine.model.states import lease_end
+from engine.store.base import Claim, LeaseUnknown, Release
+from engine.store.operations.look import INTEGER, id_column, not_null
+from engine.store.statements.queue import QueueStatements
+
+_RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
+
+
+class _Locked(NamedTuple):
+    """A row that this transaction may lease, as it was before."""
+
+    id: MessageId
+    priority: int
+    epoch: int
+    due_ns: int
+
+
+def claim(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    ids: Sequence[MessageId],
+    delays_ns: Mapping[int, int],
+    *,
+    commits: bool = True,
+) -> Claim:
+    """MessageStore.claim of a queue without limits. Not `commits`: more follows in the transaction."""
+    id_ = id_column(queue)
+    kind = id_kind(id_)
+    columns = (INTEGER, id_, INTEGER, INTEGER, INTEGER)
+    rows = connection.query_text(statements.claimable(len(ids)), ids, columns)
+    if not rows:
+        return Claim(int(connection.query(statements.now)[0][0]), ())
+    now_ns = int(not_null(rows[0][0]))
+    locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
+    spent = _spent(queue, locked)
+    if spent:
+        connection.execute(statements.set_aside(len(spent)), spent)
+        locked = [row for row in locked if row.id not in spent]
+    if not locked:
+        return Claim(now_ns, (), rejected=tuple(spent))
+    last = max(delays_ns)
+    until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in locked}}
+    try:
+        values = _lease(connection, statements, queue, [row.id for row in locked], until_ns, commits)
+    except BackendUnavailable as error:
+        leases = [Release(row.id, row.due_ns, until_ns[row.epoch], row.epoch + 1) for row in locked]
+        raise LeaseUnknown(error, leases) from error
+    messages = (
+        Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
+        for row in locked
+        if row.id in values
+    )
+    return Claim(now_ns, tuple(messages), rejected=tuple(spent))
+
+
+def _spent(queue: QueueSpec, rows: Sequence[_Locked]) -> list[MessageId]:
+    """Those that were delivered as often as they may be."""
+    most = queue.options.attempts_max
+    return [row.id for row in rows if row.epoch >= most] if most else []
+
+
+def _lease(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    ids: Sequence[MessageId],
+    until_ns: Mapping[int, int],
+    commits: bool,
+) -> dict[MessageId, tuple[TextValue, ...]]:
+    """Mark locked rows leased, until when by the epoch they had; returns them as they then are."""
+    cases = [value for pair in until_ns.items() for value in pair]
+    lease = Statement(statements.lease(len(until_ns), len(ids)), (*cases, *ids))
+    leased, read = connection.run((lease, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
+    assert leased.affected == len(ids), f"leased {leased.affected} of {len(ids)} locked rows"
+    id_ = id_column(queue)
+    kind, position = id_kind(id_), queue.columns.index(id_)
+    return {from_text(kind, not_null(row[position])): row for row in read.rows}
+
+
+def release(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    leases: Sequence[Release],
+    epochs_taken_back: int,
+) -> int:
+    """MessageStore.release."""
+    chunks = (leases[start : start + _RELEASE_CHUNK] for start in range(0, len(leases), _RELEASE_CHUNK))
+    return sum(_release_chunk(connection, statements, queue, chunk, epochs_taken_back) for chunk in chunks)
+
+
+def _release_chunk(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    leases: Sequence[Release],
+    epochs_taken_back: int,
+) -> int:
+    id_ = id_column(queue)
+    kind = id_kind(id_)
+    wanted = {lease.id: lease for lease in leases}
+    rows = connection.query_text(statements.releasable(len(wanted)), list(wanted), (id_, INTEGER, INTEGER))
+    held = {from_text(kind, not_null(r[0])): (int(not_null(r[1])), r[2]) for r in rows}
+    same = [x for x in wanted.values() if held.get(x.id) == (x.epoch, str(x.lease_until_ns).encode())]
+    if not same:
+        return 0
+    cases = [value for lease in same for value in (lease.id, lease.due_ns)]
+    params = (*cases, epochs_taken_back, *(lease.id for lease in same))
+    return connection.execute(statements.release(len(same)), params)
+
+
+def purge(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> int:
+    """MessageStore.purge."""
+    id_ = id_column(queue)
+    if queue.options.archive:
+        params = (queue.options.purge_after_ns, queue.name.table, limit)
+        rows = connection.query_text(statements.purgeable_archived, params, (id_,))
+    else:
+        rows = connection.query_text(statements.purgeable, (queue.options.purge_after_ns, limit), (id_,))
+    ids = [from_text(id_kind(id_), not_null(row[0])) for row in rows]
+    return connection.execute(statements.purge(len(ids)), ids) if ids else 0

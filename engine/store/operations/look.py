@@ -1,0 +1,185 @@
+"""The look in SQL: what is due, in delivery order, and when the next message falls due. Blocking; runs in a thread.
+
+Read level by level of priority, because no database we serve skips within an index by itself: on (time_acked, priority,
+time_next) each level is one statement that reads only the rows it returns, however many are postponed or acked. Stops
+once it has enough; then `next_due_ns` covers the levels read, and whatever waits beyond them comes after them anyway.
+The first level is mostly the one it was last time, and few messages are due: so the first rows of that one are read in
+the same round trip that asks which it is. Only where they are not all there is to know of it, it is read as the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.backend.base import Statement, StoreConnection
+from engine.clock import NS_PER_SECOND
+from engine.model.identity import from_text, id_kind
+from engine.model.queue import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
+from engine.model.states import REJECTED_NS
+from engine.store.base import Held, Look
+from engine.store.statements.census import CensusStatements
+from engine.store.statements.queue import QueueStatements
+
+PRIORITY_LEVELS_MAX = 32
+"""Levels read one by one, about 0.2 ms each; beyond it the rest is read in one go, by a scan of the index."""
+
+PEEK_ROWS = 16
+"""What is read of the level that is guessed: enough for a few commits at a time, and quick where it was in vain."""
+
+_LONGLONG, _BINARY = 8, 63
+Row = tuple[TextValue, ...]
+INTEGER = ColumnMeta(name="n", type=_LONGLONG, charset=_BINARY)
+"""The metadata of a computed integer."""
+
+
+def id_column(queue: QueueSpec) -> ColumnMeta:
+    """The metadata of the queue's id."""
+    column = queue.column("id")
+    assert column is not None, "a table without an id is rejected by the catalog"
+    return column
+
+
+def not_null(value: TextValue) -> bytes:
+    """A value that cannot be NULL."""
+    assert value is not None, "NULL where the statement yields none"
+    return value
+
+
+@dataclass(slots=True)
+class LevelGuess:
+    """The first level of a queue's last look, None where that found more than a peek would show.
+
+    A wrong guess costs a round trip, a peek in vain (a backlog) a tenth of a look; neither changes what is found.
+    """
+
+    priority: int | None = None
+
+
+def look(
+    connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int, guess: LevelGuess
+) -> Look:
+    """See the module."""
+    reading = _Reading(connection, statements, queue, limit)
+    if queue.layout is Layout.LEGACY:
+        reading.read_unlevelled()
+    else:
+        reading.read_levels(guess)
+    return reading.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Peeked:
+    """The first rows (id, priority, time_next) of the level guessed, and the level after it."""
+
+    rows: Sequence[Row]
+    next_priority: int | None
+
+
+class _Reading:
+    """One look under way."""
+
+    def __init__(self, connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> None:
+        self._connection, self._statements = connection, statements
+        self._limit = limit
+        id_ = id_column(queue)
+        self._kind = id_kind(id_)
+        self._columns = (INTEGER, id_, INTEGER, INTEGER)
+        self._now_ns = 0
+        self._keys: list[MessageKey] = []
+        self._next_due_ns: int | None = None
+
+    def result(self) -> Look:
+        self._keys.sort(key=lambda key: (key.priority, key.due_ns))
+        more = len(self._keys) > self._limit
+        return Look(self._now_ns, tuple(self._keys[: self._limit]), self._next_due_ns, more)
+
+    def read_unlevelled(self) -> None:
+        self._now_ns = int(self._connection.query(self._statements.now)[0][0])
+        self._read(self._statements.look_legacy, ())
+
+    def read_levels(self, guess: LevelGuess) -> None:
+        first = self._read_levels(guess.priority)
+        if len(self._keys) >= PEEK_ROWS:
+            guess.priority = None
+        elif first is not None:
+            guess.priority = first
+
+    def _read_levels(self, guess: int | None) -> int | None:
+        """Returns the first level, where there is one."""
+        first, unprioritised, peeked = self._start(guess)
+        if unprioritised:
+            self._read(self._statements.look_no_priority, ())
+        # NULL counts as 0, and negative levels precede it: so it does not count towards having enough.
+        enough = len(self._keys) + self._limit
+        priority = first
+        if first is not None and first == guess and self._take_peeked(peeked.rows):
+            priority = peeked.next_priority
+        for _ in range(PRIORITY_LEVELS_MAX):
+            if priority is None or len(self._keys) > enough:
+                return first
+            priority = self._read(self._statements.look_priority, (priority,), next_level=(priority,))
+        if priority is not None and len(self._keys) <= enough:
+            self._read(self._statements.look_rest, (priority,))
+        return first
+
+    def _start(self, guess: int | None) -> tuple[int | None, bool, _Peeked]:
+        """The first level, whether there are messages without one, and what is seen of the level guessed."""
+        statements = [Statement(self._statements.look_start, (guess,), (INTEGER,) * 4)]
+        if guess is not None:
+            statements.append(Statement(self._statements.look_peek, (guess, PEEK_ROWS), self._columns[1:]))
+        (start,), *peeked = [answer.rows for answer in self._connection.run(statements)]
+        now_ns, first, unprioritised, following = start
+        self._now_ns = int(not_null(now_ns))
+        seen = _Peeked(peeked[0] if peeked else (), number(following))
+        return number(first), unprioritised != b"0", seen
+
+    def _take_peeked(self, rows: Sequence[Row]) -> bool:
+        """Take in the first rows of a level, if they tell all that is due of it."""
+        later = [time_next for _, _, time_next in rows if time_next is not None and int(time_next) > self._now_ns]
+        if not later and len(rows) == PEEK_ROWS:
+            return False
+        for id_, priority, time_next in rows[: len(rows) - len(later)]:
+            self._add(id_, priority, time_next)
+        if later:
+            self._note_due(later[0])
+        return True
+
+    def _read(self, sql: str, level: tuple[int, ...], next_level: tuple[int, ...] = ()) -> int | None:
+        """Take in one statement's keys; returns the next level, where the statement yields it."""
+        now, limit = self._now_ns, self._limit + 1  # one more tells whether more is due
+        params = (*level, limit, *level, now, limit, *next_level, *level, now)
+        following: int | None = None
+        for kind, id_, priority, time_next in self._connection.query_text(sql, params, self._columns):
+            if kind == b"0":
+                self._add(id_, priority, time_next)
+            else:
+                following = number(priority)
+                self._note_due(time_next)
+        return following
+
+    def _add(self, id_: TextValue, priority: TextValue, time_next: TextValue) -> None:
+        id_value = from_text(self._kind, not_null(id_))
+        self._keys.append(MessageKey(int(not_null(priority)), int(time_next or 0), id_value))
+
+    def _note_due(self, time_next: TextValue) -> None:
+        due_ns = None if time_next is None else int(time_next)
+        if due_ns is not None and due_ns < REJECTED_NS:  # what is set aside never falls due
+            self._next_due_ns = due_ns if self._next_due_ns is None else min(self._next_due_ns, due_ns)
+
+
+def number(value: TextValue) -> int | None:
+    """An integer that may be NULL."""
+    return None if value is None else int(value)
+
+
+def held(connection: StoreConnection, statements: CensusStatements, queue: QueueSpec, limit: int) -> list[Held]:
+    """MessageStore.held."""
+    id_ = id_column(queue)
+    rows = connection.query_text(statements.in_flight, (limit,), (INTEGER, id_, INTEGER, INTEGER, INTEGER))
+    found = []
+    for row in rows:
+        now_ns, priority, epoch, until_ns = (int(not_null(row[index])) for index in (0, 2, 3, 4))
+        left = (until_ns - now_ns) / NS_PER_SECOND
+        found.append(Held(from_text(id_kind(id_), not_null(row[1])), priority, epoch, until_ns, left))
+    return found

@@ -1,0 +1,344 @@
+"""SqlMessageStore: MessageStore in SQL, one implementation for every dialect.
+
+Each method is one function run on a StoreConnection in a worker thread, so a whole transaction costs one thread hop.
+Rules
+- The clock is the database's: every method takes the time in the statement that compares with it.
+- No method waits for a client's transaction: what is locked is passed over (sql_lease).
+- A message's values are read as text-protocol bytes after the lease, so a receiver sees the row as it then is,
+  generated columns and all, and every change made before the claim is honoured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from engine.backend.base import StoreConnection, StorePool
+from engine.model.errors import BackendError, CommitUnknown
+from engine.model.groups import FindQueue, GroupKey, GroupPage
+from engine.model.identity import from_text, id_kind
+from engine.model.queue import Condition, MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.store.base import (
+    Claim,
+    Held,
+    LeaseUnknown,
+    Look,
+    LookAndClaim,
+    Page,
+    PartitionPurge,
+    Release,
+    Scanned,
+    Standing,
+    first_free,
+    release_of,
+)
+from engine.store.catalog import TableInfo, next_catalog, unwell_reason
+from engine.store.census import Census, take_census
+from engine.store.operations import dead_letters as sql_dead_letters
+from engine.store.operations import filter as sql_scan
+from engine.store.operations import groups as sql_groups
+from engine.store.operations import lease as sql_lease
+from engine.store.operations import limits as sql_limits
+from engine.store.operations import look as sql_look
+from engine.store.operations import order as sql_order
+from engine.store.operations import partitions as sql_partitions
+from engine.store.operations.limits import LimitedStatements
+from engine.store.operations.look import LevelGuess
+from engine.store.operations.order import OrderMemory
+from engine.store.statements.archive import make_table
+from engine.store.statements.census import CensusStatements
+from engine.store.statements.dead_letters import DeadLetterStatements
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.filter import ScanStatements
+from engine.store.statements.groups import GroupStatements, create_groups
+from engine.store.statements.limits import LimitStatements
+from engine.store.statements.mysql import MYSQL
+from engine.store.statements.order import OrderStatements
+from engine.store.statements.partitions import PartitionStatements
+from engine.store.statements.queue import QueueStatements
+from engine.store.statements.sqlite import SQLITE
+
+NO_SUCH_TABLE = 1146
+
+T = TypeVar("T")
+
+Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Runs a statement (CREATE TABLE, SHOW CREATE TABLE) in MySQL's words, with the engine's own rights; gives its rows.
+Raises BackendError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What is kept for a queue as long as its definition stands."""
+
+    queue: QueueSpec
+    statements: QueueStatements
+    guess: LevelGuess = field(default_factory=LevelGuess)
+    limited: LimitedStatements | None = None
+    memory: OrderMemory = field(default_factory=OrderMemory)
+
+
+class SqlMessageStore:
+    """See the module. `close` closes its pool. `define` makes tables of the engine's own."""
+
+    def __init__(self, pool: StorePool, dialect: Dialect, define: Define, logger: logging.Logger | None = None) -> None:
+        self._pool = pool
+        self._dialect = dialect
+        self._define = define
+        self._logger = logger or logging.getLogger("queuegate.store")
+        self._texts: dict[QueueName, _Texts] = {}
+        self._warned: set[tuple[QueueName, str]] = set()
+        self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
+        self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
+
+    @classmethod
+    def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
+        """The store on MySQL or MariaDB."""
+
+        async def define(sql: str) -> Sequence[tuple[Any, ...]]:
+            return await pool.read(lambda connection: connection.query(sql))
+
+        return cls(pool, MYSQL, define)
+
+    @classmethod
+    def for_sqlite(cls, pool: StorePool, define: Define | None = None) -> SqlMessageStore:
+        """The store on the embedded database. MySQL's words are understood by its sessions, so `define` is theirs."""
+        return cls(pool, SQLITE, define or _undefined)
+
+    async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Run a statement in MySQL's words with the engine's own rights; its rows. Raises BackendError."""
+        return await self._define(sql)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
+        last, known = self._read
+        tables = await self._pool.read(lambda connection: self._dialect.list_tables(connection, known))
+        changed = [table for table in tables if known.get(table.name) is not table]
+        unchanged = known.keys() - {table.name for table in changed} if previous is last else ()
+        catalog = next_catalog(previous, tables, unchanged)
+        self._read = (catalog, {table.name: table for table in tables})
+        if catalog is not previous:
+            self._texts = {name: entry for name, entry in self._texts.items() if name in catalog.queues}
+        self._warn(changed, catalog)
+        return catalog
+
+    async def look(self, queue: QueueSpec, limit: int) -> Look:
+        assert limit >= 1
+        return await self._pool.read(self._looking(queue, limit))
+
+    async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
+        assert page.limit >= 1 and page.span >= 1
+        statements = ScanStatements(self._dialect, queue, condition)
+
+        limited = self._texts_of(queue).limited
+
+        def work(connection: StoreConnection) -> Scanned:
+            with connection.reading(condition.settings):
+                scanned = sql_scan.scan(connection, statements, queue, page)
+            if limited is None or limited.order is None:
+                return scanned
+            return replace(scanned, look=sql_order.in_order(connection, limited.order, queue, scanned.look))
+
+        return await self._pool.read(work)
+
+    async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
+        if not ids:
+            return set()
+        sql = ScanStatements(self._dialect, queue, condition).fitting(len(ids))
+        found = await self._pool.read(lambda c: sql_scan.fitting(c, sql, queue, condition.settings, ids))
+        return set(found)
+
+    async def claim(
+        self,
+        queue: QueueSpec,
+        ids: Sequence[MessageId],
+        delays_ns: Mapping[int, int],
+        condition: Condition | None = None,
+    ) -> Claim:
+        assert ids and delays_ns
+        if condition is None:
+            return await self._prepared(queue, lambda: self._pool.write(self._claiming(queue, ids, delays_ns)))
+        work = self._claiming_fitting(queue, ids, delays_ns, condition)
+        return await self._prepared(queue, lambda: self._pool.write(work))
+
+    def _claiming_fitting(
+        self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int], condition: Condition
+    ) -> Callable[[StoreConnection], Claim]:
+        texts, settings = self._texts_of(queue), condition.settings
+        sql = ScanStatements(self._dialect, queue, condition).claimable(len(ids))
+
+        def work(connection: StoreConnection) -> Claim:
+            if texts.limited is not None:
+                sql_limits.lock(connection, texts.limited.limits, queue)  # before any message is locked
+            fitting = sql_scan.fitting(connection, sql, queue, settings, ids)
+            if not fitting:
+                return Claim(int(connection.query(texts.statements.now)[0][0]), ())
+            return self._claiming(queue, fitting, delays_ns)(connection)
+
+        return work
+
+    async def look_and_claim(
+        self, queue: QueueSpec, limit: int, count: int, blocked: Collection[MessageId], delays_ns: Mapping[int, int]
+    ) -> LookAndClaim:
+        assert limit >= 1 and count >= 1 and delays_ns
+
+        def then(look: Look) -> Callable[[StoreConnection], Claim] | None:
+            ids = first_free(look, count, blocked)
+            return self._claiming(queue, ids, delays_ns) if ids else None
+
+        looking = self._looking(queue, limit)
+        look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
+        return LookAndClaim(look, first_free(look, count, blocked), claim)
+
+    def _looking(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], Look]:
+        texts = self._texts_of(queue)
+        statements, guess, memory = texts.statements, texts.guess, texts.memory
+        if texts.limited is not None and (order := texts.limited.order) is not None:
+            return lambda connection: sql_order.look(connection, statements, order, queue, limit, guess, memory)
+        return lambda connection: sql_look.look(connection, statements, queue, limit, guess)
+
+    def _claiming(
+        self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]
+    ) -> Callable[[StoreConnection], Claim]:
+        texts = self._texts_of(queue)
+        if (limited := texts.limited) is not None:
+            return lambda connection: sql_limits.claim(connection, limited, queue, ids, delays_ns)
+        return lambda connection: sql_lease.claim(connection, texts.statements, queue, ids, delays_ns)
+
+    async def _prepared(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
+        """Claim; of a queue with limits, once the row that its claims lock is there.
+
+        Whatever fails, perhaps somebody dropped the table of limits: the next claim begins with making it. A claim
+        whose COMMIT went unanswered may hold: LeaseUnknown says what it would have leased.
+        """
+        limited = self._texts_of(queue).limited
+        if limited is not None and queue.name not in self._has_row:
+            await self._pool.write(lambda connection: sql_limits.prepare(connection, limited.limits, queue))
+            self._has_row.add(queue.name)
+        try:
+            return await work()
+        except BackendError as error:
+            self._has_row.discard(queue.name)
+            if isinstance(error, CommitUnknown) and isinstance(error.result, Claim):
+                raise LeaseUnknown(error, [release_of(message) for message in error.result.messages]) from error
+            raise
+
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
+        if not ids:
+            return {}
+        sql = self._statements(queue).unsettled(len(ids))
+        id_ = sql_look.id_column(queue)
+        kind = id_kind(id_)
+        columns = (id_, sql_look.INTEGER, sql_look.INTEGER)
+        rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, columns))
+        return {
+            from_text(kind, sql_look.not_null(key)): Standing(int(epoch or 0), sql_look.number(time_next))
+            for key, epoch, time_next in rows
+        }
+
+    async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
+        if not leases:
+            return 0
+        statements = self._statements(queue)
+        taken_back = 0 if counted else 1
+        return await self._pool.write(lambda c: sql_lease.release(c, statements, queue, leases, taken_back))
+
+    async def make_groups(self, group: GroupKey) -> None:
+        statements = self._groups(group)
+        try:
+            await self._pool.read(lambda connection: connection.query(statements.exists))
+        except BackendError:
+            await self._define(create_groups(group.queue.database))
+
+    async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
+        statements = self._groups(group)
+        return await self._pool.read(lambda c: sql_groups.read_page(c, statements, group, after))
+
+    async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
+        statements = self._groups(group)
+        return await self._pool.write(lambda c: sql_groups.complete(c, statements, group, value, find))
+
+    async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
+        statements = DeadLetterStatements(self._dialect, queue)
+        return await self._pool.read(lambda c: sql_dead_letters.rejected(c, statements, queue, limit))
+
+    async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
+        statements = DeadLetterStatements(self._dialect, queue)
+        return await self._pool.write(lambda c: sql_dead_letters.bury(c, statements, queue, dead, ids))
+
+    async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
+        statements = self._statements(queue)
+        if found is not None:
+            texts = PartitionStatements(self._dialect.now_ns, queue)
+            return await self._pool.write(
+                lambda c: sql_partitions.purge_rows(c, texts, statements, queue, found, limit)
+            )
+        async with self._archive_made(queue):
+            return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
+        return 0
+
+    async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
+        if not self._dialect.partitions:
+            return None
+        texts = PartitionStatements(self._dialect.now_ns, queue)
+        async with self._archive_made(queue):
+            return await self._pool.read(lambda connection: sql_partitions.purge_partitions(connection, texts, queue))
+        return PartitionPurge(0, (), 0)
+
+    @contextlib.asynccontextmanager
+    async def _archive_made(self, queue: QueueSpec) -> AsyncIterator[None]:
+        """Where the table of what is archived does not exist, make it; what was to be done with it is not done."""
+        try:
+            yield
+        except BackendError as error:
+            if error.errno != NO_SUCH_TABLE or not queue.options.archive:
+                raise
+            await self._define(make_table(queue.name.database))
+
+    async def census(self, queue: QueueSpec) -> Census:
+        statements = CensusStatements(self._dialect, queue)
+        return await self._pool.read(lambda connection: take_census(connection, statements))
+
+    async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
+        statements = CensusStatements(self._dialect, queue)
+        return await self._pool.read(lambda connection: sql_look.held(connection, statements, queue, limit))
+
+    async def ping(self) -> None:
+        await self._pool.read(lambda connection: connection.query("SELECT 1"))
+
+    def _groups(self, group: GroupKey) -> GroupStatements:
+        return GroupStatements(self._dialect, group)
+
+    def _statements(self, queue: QueueSpec) -> QueueStatements:
+        return self._texts_of(queue).statements
+
+    def _texts_of(self, queue: QueueSpec) -> _Texts:
+        texts = self._texts.get(queue.name)
+        if texts is None or texts.queue is not queue:
+            texts = self._texts[queue.name] = self._made_texts(queue)
+        return texts
+
+    def _made_texts(self, queue: QueueSpec) -> _Texts:
+        statements = QueueStatements(self._dialect, queue)
+        if not queue.options.limited:
+            return _Texts(queue, statements)
+        order = None if queue.options.order_key is None else OrderStatements(self._dialect, queue)
+        limits = LimitStatements(self._dialect, queue.name)
+        return _Texts(queue, statements, limited=LimitedStatements(statements, limits, order))
+
+    def _warn(self, tables: Sequence[TableInfo], catalog: QueueCatalog) -> None:
+        """Tell once of each table that cannot be served, or only slowly, and why."""
+        for table in tables:
+            text = catalog.rejected.get(table.name) or unwell_reason(table)
+            if text is not None and (table.name, text) not in self._warned:
+                self._warned.add((table.name, text))
+                self._logger.warning("queue table %s: %s", table.name, text)
+
+
+async def _undefined(sql: str) -> Sequence[tuple[Any, ...]]:
+    raise BackendError(f"no tables can be made here: {sql}", 1142, "42000")

@@ -1,0 +1,51 @@
+"""The statements that count a queue's messages, bounded, and those that read what is in flight."""
+
+from __future__ import annotations
+
+from engine.model.queue import Layout, QueueSpec
+from engine.model.states import REJECTED_NS, in_flight, leased
+from engine.store.statements.dialect import Dialect
+
+COUNTED_MAX = 1_000_000
+"""Index entries counted: a quarter of a second in MariaDB."""
+
+LOOKED_UP_MAX = 100_000
+"""Rows looked up beside the index, which is ten times as much work for each."""
+
+_NO_TIME_NS = 1_000_000_000_000_000
+"""Below this (twelve days after the epoch) time_next is no time but a way to say: now."""
+
+
+class CensusStatements:
+    """The texts for one queue."""
+
+    def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
+        table = queue.name.sql
+        now = dialect.now_ns
+        due = f"(time_next IS NULL OR time_next <= {now})"
+        waits = f"time_next > {now} AND time_next < {REJECTED_NS}"
+        priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
+        self.unacked = (
+            f"SELECT {now}, COUNT(*), SUM({due}), SUM({waits} AND {leased()}), SUM(time_next >= {REJECTED_NS}),"
+            f" MIN(CASE WHEN time_next > {_NO_TIME_NS} AND time_next <= {now} THEN time_next END)"
+            f" FROM (SELECT time_next FROM {table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}) AS unacked"
+        )
+        """The time, all unacked, ready, in flight, parked, and since when the oldest is due."""
+
+        self.later = (
+            f"SELECT COUNT(*), SUM(epoch = 0) FROM (SELECT COALESCE(epoch, 0) AS epoch FROM {table}"
+            f" WHERE time_acked IS NULL AND {waits} AND NOT ({leased()}) LIMIT {LOOKED_UP_MAX}) AS later"
+        )
+        """Messages that wait for their time, and how many of them were never delivered."""
+
+        self.acked = (
+            f"SELECT COUNT(*) FROM (SELECT 1 AS one FROM {table} WHERE time_acked IS NOT NULL LIMIT {COUNTED_MAX})"
+            " AS acked"
+        )
+        """Acked messages that are not purged yet."""
+
+        self.in_flight = (
+            f"SELECT {now}, id, {priority}, epoch, time_next FROM {table} WHERE {in_flight(now)}"
+            " ORDER BY time_next LIMIT ?"
+        )
+        """The time, and what is out at receivers: id, priority, epoch, until when; the first to run out first."""

@@ -1,0 +1,42 @@
+"""What one database's SQL differs in, as far as the engine's store is concerned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.backend.base import StoreConnection
+from engine.model.queue import QueueName
+from engine.store.catalog import TableInfo
+
+
+class ListTables(Protocol):
+    """Reads every table that carries the queue mark. `known`: what was read before; a table whose definition is the
+    same as then is not read again."""
+
+    def __call__(self, connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The difference between databases.
+
+    `now_ns`: the database's time as an SQL expression, nanoseconds since the epoch. `skip_locked`: what makes a SELECT
+    lock the rows it can get at once and pass over the others; empty where a writing transaction is alone anyway.
+    `lock`: the same, waiting for them. `force_index`: what goes behind a table's name, made of `table` and `index`, to
+    have a statement use that index; empty where the planner is to be trusted. `make_limits`: makes the table
+    queuegate_limits of a `database` if there is none; `add_limits` the row of a queue in it, if there is none.
+    `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.
+    """
+
+    name: str
+    now_ns: str
+    skip_locked: str
+    lock: str
+    force_index: str
+    make_limits: str
+    add_limits: str
+    list_tables: ListTables
+    partitions: bool = False
+    checks_values: bool = True

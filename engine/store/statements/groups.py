@@ -1,0 +1,68 @@
+"""Every statement the store runs for event groups; what the groups are is in engine.model.groups."""
+
+from __future__ import annotations
+
+from engine.model.groups import GROUPS_TABLE, GroupKey
+from engine.model.queue import QueueName, QueueSpec, quoted
+from engine.model.states import PARKED_NS
+from engine.store.statements.dialect import Dialect
+
+
+def table_of(database: str) -> str:
+    """The database's table of groups."""
+    return f"{quoted(database)}.{GROUPS_TABLE}"
+
+
+def create_groups(database: str) -> str:
+    """The definition of the table, in MySQL's words. Values compare without case and accents, so that whatever the
+    column's own collation takes for the same is found; the column itself then decides."""
+    exact = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+    return (
+        f"CREATE TABLE IF NOT EXISTS {table_of(database)} ("
+        f"follow_database VARCHAR(64) {exact}, follow_table VARCHAR(64) {exact}, follow_id VARCHAR(255) {exact}, "
+        f"queue_name VARCHAR(64) {exact}, "
+        "group_value VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci NOT NULL, "
+        "PRIMARY KEY (follow_database, follow_table, follow_id), KEY by_group (queue_name, group_value)"
+        ") COMMENT='queuegate: messages that are held until a group of others is done'"
+    )
+
+
+class GroupStatements:
+    """The texts for one queue."""
+
+    def __init__(self, dialect: Dialect, group: GroupKey) -> None:
+        self._dialect = dialect
+        self._column = quoted(group.column)
+        table = table_of(group.queue.database)
+        waiting = f"FROM {table} WHERE queue_name = ?"
+
+        self.exists = f"SELECT 1 FROM {table} LIMIT 0"
+        """Fails if the table is not there."""
+
+        self.values = f"SELECT DISTINCT group_value {waiting} AND group_value > ? ORDER BY group_value LIMIT ?"
+        """Groups for which something is held, page by page."""
+
+        self.held = (
+            f"SELECT follow_database, follow_table, follow_id {waiting} AND group_value = ? {dialect.skip_locked}"
+        )
+        """What is held for a group. Locked by a client: it is ending messages of the group, and will see to it."""
+
+        self.forget = f"DELETE FROM {table} WHERE follow_database = ? AND follow_table = ? AND follow_id = ?"
+
+    def open_of(self, queue: QueueName) -> str:
+        """Whether a message of a group is unacked in a queue."""
+        table = queue.sql
+        return f"SELECT 1 FROM {table} WHERE time_acked IS NULL AND {self._column} = ? LIMIT 1"
+
+    def fire(self, follow: QueueSpec) -> str:
+        """Make a held message due, or scheduled as it says."""
+        table = follow.name.sql
+        due = due_sql(self._dialect.now_ns, follow)
+        return f"UPDATE {table} SET time_next = {due} WHERE id = ? AND +time_acked IS NULL AND time_next = {PARKED_NS}"
+
+
+def due_sql(now_sql: str, follow: QueueSpec) -> str:
+    """When a message that was held is to be sent."""
+    if follow.column("time_scheduled") is None:
+        return now_sql
+    return f"CASE WHEN time_scheduled > {now_sql} THEN time_scheduled ELSE {now_sql} END"

@@ -1,0 +1,33 @@
+"""The SQL of limits: the row that is locked for a claim, and what is in flight."""
+
+from __future__ import annotations
+
+from engine.model.queue import QueueName, quoted
+from engine.model.states import in_flight
+from engine.store.statements.dialect import Dialect
+
+
+class LimitStatements:
+    """The texts for one queue."""
+
+    def __init__(self, dialect: Dialect, queue: QueueName) -> None:
+        database, table = quoted(queue.database), queue.sql
+        limits = f"{database}.queuegate_limits"
+        held = in_flight(dialect.now_ns)
+        self.make = dialect.make_limits.format(database=database)
+        """Makes the table of limits, if there is none."""
+
+        self.add = dialect.add_limits.format(database=database)
+        """Makes the queue's row in it, if there is none."""
+
+        self.lock = f"SELECT arrival_ns FROM {limits} WHERE queue_name = ? {dialect.lock}".rstrip()
+        """The queue's row, locked: whoever claims of this queue, in whatever process, waits here for the other."""
+
+        self.charge = f"UPDATE {limits} SET arrival_ns = ? WHERE queue_name = ?"
+        """What the rate has come to."""
+
+        self.held = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE {held} LIMIT ?) AS held"
+        """How many messages are in flight, counted up to `?`."""
+
+        self.first_end = f"SELECT MIN(time_next) FROM {table} WHERE {held}"
+        """When the first of their leases ends."""

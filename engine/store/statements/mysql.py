@@ -1,0 +1,135 @@
+"""MySQL and MariaDB: the words of the dialect, and how marked tables are listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from engine.backend.base import Answer, Statement, StoreConnection
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.store.catalog import TableInfo
+from engine.store.statements.dialect import Dialect
+
+_NO_SUCH_TABLE = 1146
+_TOGETHER = 100  # statements in one packet
+_NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")  # changes with every row
+
+MARKED_TABLES = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES"
+    " WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE ?"
+    " AND TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+    " ORDER BY TABLE_SCHEMA, TABLE_NAME"
+)
+"""Every table, of any database we may see, whose comment carries the mark."""
+
+WITHOUT_WAITING = (
+    "SET @queuegate_lock_wait = @@lock_wait_timeout,"
+    " SESSION lock_wait_timeout = IF(VERSION() LIKE '%MariaDB%', 0, 1)"  # MySQL knows nothing shorter than a second
+)
+"""Reading the catalog must not wait for a table that somebody holds: a dump being restored locks each for its time."""
+
+AS_BEFORE = "SET SESSION lock_wait_timeout = @queuegate_lock_wait"
+
+INDEX_COLUMNS = (
+    "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME FROM information_schema.STATISTICS"
+    " WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX"
+)
+"""A table's indexes, column by column."""
+
+_COMPUTED = "(EXTRA LIKE '%VIRTUAL GENERATED%' OR EXTRA LIKE '%STORED GENERATED%')"  # not MySQL's DEFAULT_GENERATED
+
+PECULIAR_COLUMNS = (
+    f"SELECT LOWER(COLUMN_NAME), {_COMPUTED}, CHARACTER_SET_NAME FROM information_schema.COLUMNS"
+    f" WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND ({_COMPUTED}"
+    " OR (COLUMN_NAME IN ('first_error', 'last_error') AND CHARACTER_SET_NAME <> 'utf8mb4'))"
+)
+"""A table's columns that are computed, and those for reasons that do not hold all of Unicode."""
+
+
+def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]:
+    """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
+    connection.execute(WITHOUT_WAITING)
+    try:
+        marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%",))
+        # LIKE compares without case and takes '_' for any character.
+        tables = [(QueueName(*name), comment) for *name, comment in marked if QUEUE_MARK in comment]
+        definitions = _definitions(connection, [name for name, _ in tables])
+        read = [_read(connection, *table, text, known) for table, text in zip(tables, definitions, strict=True)]
+    finally:
+        connection.execute(AS_BEFORE)
+    return [table for table in read if table is not None]
+
+
+def _definitions(connection: StoreConnection, names: Sequence[QueueName]) -> list[str | None]:
+    """The text of each table, which is read before all else: what changes after it is found by the next reading. None
+    where it is not known because this table, or another beside it, cannot be read now."""
+    texts: list[str | None] = []
+    for start in range(0, len(names), _TOGETHER):
+        asked = [Statement(f"SHOW CREATE TABLE {name.sql}") for name in names[start : start + _TOGETHER]]
+        try:
+            texts += [_definition(answer) for answer in connection.run(asked)]
+        except BackendUnavailable:
+            raise
+        except BackendError:
+            texts += [None] * len(asked)
+    return texts
+
+
+def _definition(answer: Answer) -> str:
+    ((_, text),) = answer.rows
+    assert text is not None
+    return _NEXT_ID.sub("", text.decode("utf-8", "replace"))
+
+
+def _read(
+    connection: StoreConnection,
+    name: QueueName,
+    comment: str,
+    definition: str | None,
+    known: Mapping[QueueName, TableInfo],
+) -> TableInfo | None:
+    before = known.get(name)
+    if before is not None and before.still_is(comment, definition):
+        return before
+    try:
+        columns = connection.describe(name.database, name.table)
+        peculiar = connection.query(PECULIAR_COLUMNS, (name.database, name.table))
+        indexes = _indexes(connection, name.database, name.table)
+    except BackendUnavailable:
+        raise
+    except LockWaitTimeout:
+        return TableInfo(name, comment, locked=True)
+    except BackendError as error:
+        if error.errno == _NO_SUCH_TABLE:
+            return None
+        return TableInfo(name, comment, unreadable=f"{error.message} (error {error.errno})")
+    generated = frozenset(str(column) for column, computed, *_ in peculiar if int(computed))
+    narrow = frozenset((str(name), str(charset)) for name, computed, charset in peculiar if not int(computed))
+    return TableInfo(name, comment, columns, indexes, generated, narrow=narrow, definition=definition)
+
+
+def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:
+    columns: dict[str, list[str]] = {}
+    unique: dict[str, bool] = {}
+    for index, non_unique, column in connection.query(INDEX_COLUMNS, (database, table)):
+        columns.setdefault(index, []).append(str(column).lower())  # NULL for an expression: no column of that name
+        unique[index] = not int(non_unique)
+    return tuple(IndexInfo(tuple(names), unique[index], index) for index, names in columns.items())
+
+
+MYSQL = Dialect(
+    name="mysql",
+    now_ns="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 1000)",
+    skip_locked="FOR UPDATE SKIP LOCKED",
+    lock="FOR UPDATE",
+    force_index="FORCE INDEX ({index})",  # by its own estimates it may read all that is unacked for each message
+    make_limits=(
+        "CREATE TABLE IF NOT EXISTS {database}.queuegate_limits (queue_name VARCHAR(64) CHARACTER SET utf8mb4"
+        " COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, arrival_ns BIGINT NOT NULL DEFAULT 0) ENGINE=InnoDB"
+        " COMMENT='queuegate: locked for each claim of a queue with limits'"
+    ),
+    add_limits="INSERT IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
+    list_tables=list_tables,
+    partitions=True,
+)

@@ -1,0 +1,95 @@
+"""The SQL of order_key: which message of a key may go next.
+
+A key's head is its unacked message with the smallest id; with on_failure=skip, of those that have not failed or are due
+again. A message may go if it is due, its key's head, and nothing of its key is in flight. The statements are made for
+indexes on (time_acked, key, id) and (time_acked, key, time_next): each correlated subquery reads one entry of one of
+them. Databases are told to use them, for by their own estimates some read the whole backlog for each message.
+"""
+
+from __future__ import annotations
+
+from engine.model.queue import Layout, QueueSpec, has_index, quoted
+from engine.model.states import in_flight
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.queue import placeholders
+
+
+class OrderStatements:
+    """The texts for one queue that has an order_key."""
+
+    def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
+        key = queue.options.order_key
+        assert key is not None
+        self.whole = key == "*"
+        """The whole queue is one key."""
+
+        self._table = table = queue.name.sql
+        self._now = now = dialect.now_ns
+        priority = "COALESCE(m.priority, 0)" if queue.layout is Layout.CURRENT else "0"
+        column = queue.column(key)
+        k = "" if column is None else quoted(column.name)
+        by_id, by_time = _forced(dialect, queue, "id"), _forced(dialect, queue, "time_next")
+        of_head, of_latest = ("", "") if self.whole else (f" AND h.{k} = m.{k}", f" AND f.{k} = m.{k}")
+        # The key is one value there; MySQL sees that it need not sort only where the order names the index's columns.
+        by_head, by_latest = ("", "") if self.whole else (f"h.{k}, ", f"f.{k} DESC, ")
+        of_key = "" if self.whole else f" AND {k} = (SELECT {k} FROM {table} WHERE id = ?)"
+        fresh = ""
+        if queue.options.on_failure == "skip":
+            fresh = f" AND (COALESCE(h.epoch, 0) = 0 OR {_due('h', now)})"
+        head = f"(SELECT h.id FROM {table} AS h {by_id} WHERE h.time_acked IS NULL{of_head}{fresh}"
+        head += f" ORDER BY {by_head}h.id LIMIT 1)"
+        latest = (
+            f"(SELECT f.time_next FROM {table} AS f {by_time} WHERE f.time_acked IS NULL{of_latest}"
+            f" ORDER BY {by_latest}f.time_next DESC LIMIT 1)"
+        )
+        keyless = "0" if self.whole else f"m.{k} IS NULL"
+        self._standing = (
+            f"SELECT {now}, m.id, {priority}, COALESCE(m.time_next, 0), {_due('m', now)}, {keyless}, {head}, {latest}"
+            f" FROM {table} AS m WHERE +m.time_acked IS NULL AND m.id IN"
+        )
+        self.held = f"SELECT EXISTS (SELECT 1 FROM {table} {by_time} WHERE {in_flight(now)}{of_key})"
+        """Whether anything of the key of message `?` is in flight."""
+
+        in_order = "" if self.whole else f"m.{k}, "
+        keyed = "" if self.whole else f" AND m.{k} IS NOT NULL"
+        beyond = f" AND m.{k} > (SELECT p.{k} FROM {table} AS p WHERE p.id = ?)"
+        walk = f"SELECT m.id, {head} FROM {table} AS m {by_id} WHERE m.time_acked IS NULL"
+        self.first_keys = f"{walk}{keyed} ORDER BY {in_order}m.id LIMIT ?"
+        """The first `?` messages in the order of their keys, each with its key's head."""
+
+        self.next_keys = f"{walk}{beyond} ORDER BY {in_order}m.id LIMIT ?"
+        """The same of the keys beyond that of message `?`."""
+
+        self.keyless = (
+            f"SELECT m.id FROM {table} AS m {by_id} WHERE m.time_acked IS NULL AND {keyless} AND {_due('m', now)}"
+            " ORDER BY m.id LIMIT ?"
+        )
+        """Due messages without a key, which have no order."""
+
+        waiting = f"FROM {table} WHERE time_acked IS NULL"
+        level = "" if queue.layout is Layout.LEGACY else " AND priority = ?"
+        self.next_due = f"SELECT MIN(time_next) {waiting}{level} AND time_next > {now}"
+        """When the next message of a priority falls due."""
+
+        self.next_due_without = f"SELECT MIN(time_next) {waiting} AND priority IS NULL AND time_next > {now}"
+        self.first_level = f"SELECT MIN(priority) {waiting}"
+        self.next_level = f"SELECT MIN(priority) {waiting} AND priority > ?"
+
+    def standing(self, count: int) -> str:
+        """Of these unacked messages: the time, id, priority, due time, whether due, whether without a key, the key's
+        head, and the latest time_next of the key."""
+        return f"{self._standing} ({placeholders(count)})"
+
+
+def _due(alias: str, now: str) -> str:
+    return f"({alias}.time_next IS NULL OR {alias}.time_next <= {now})"
+
+
+def _forced(dialect: Dialect, queue: QueueSpec, last: str) -> str:
+    """What makes a statement use the index on a key's messages by that column; nothing where there is no such index."""
+    key = queue.options.order_key or ""
+    columns = ("time_acked", last) if key == "*" else ("time_acked", key.lower(), last)
+    for index in queue.indexes:
+        if has_index((index,), columns):
+            return dialect.force_index.format(table=quoted(queue.name.table), index=quoted(index.name))
+    return ""

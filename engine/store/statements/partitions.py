@@ -1,0 +1,60 @@
+"""Statements for tables partitioned by RANGE of their id, which are purged by whole partitions. MySQL, MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.queue import QueueSpec, quoted
+from engine.store.statements.archive import table_of
+
+BY_ID = (
+    "SELECT PARTITION_NAME, PARTITION_DESCRIPTION, TABLE_ROWS FROM information_schema.PARTITIONS"
+    " WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND PARTITION_METHOD IN ('RANGE', 'RANGE COLUMNS')"
+    " AND SUBPARTITION_METHOD IS NULL AND LOWER(REPLACE(PARTITION_EXPRESSION, '`', '')) = 'id'"
+    " ORDER BY PARTITION_ORDINAL_POSITION"
+)
+"""The partitions of a table that is partitioned so; none otherwise. The number of rows is the server's estimate."""
+
+SHORT_WAIT = "SET @queuegate_lock_wait = @@lock_wait_timeout, SESSION lock_wait_timeout = 1"
+"""Whoever comes while a lock on the table is waited for waits behind it."""
+
+WAIT_AS_BEFORE = "SET SESSION lock_wait_timeout = @queuegate_lock_wait"
+
+UNLOCK = "UNLOCK TABLES"
+
+
+class PartitionStatements:
+    """The texts for one queue."""
+
+    def __init__(self, now_ns: str, queue: QueueSpec) -> None:
+        self._table = table = queue.name.sql
+        archived = f"(SELECT archived_until FROM {table_of(queue.name.database)} WHERE queue = ?)"
+        self.cutoff = f"SELECT {now_ns} - ? - 1"
+        """The latest time_acked that is old enough."""
+
+        self.cutoff_archived = f"SELECT LEAST({now_ns} - ? - 1, {archived})"
+        """The latest time_acked that is old enough and archived; NULL where the archive does not know the queue."""
+
+        self.followed = f"SELECT 1 FROM {table} WHERE id >= ? LIMIT 1"
+        """Whether messages are written beyond a partition's bound."""
+
+        self.lock = f"LOCK TABLES {table} WRITE"
+
+    def unacked(self, partition: str) -> str:
+        """Whether there is one in it."""
+        return f"SELECT 1 FROM {self._table} PARTITION ({quoted(partition)}) WHERE time_acked IS NULL LIMIT 1"
+
+    def young(self, partition: str) -> str:
+        """Whether one of it was acked after `?`."""
+        return f"SELECT 1 FROM {self._table} PARTITION ({quoted(partition)}) WHERE time_acked > ? LIMIT 1"
+
+    def drop(self, partition: str) -> str:
+        """Delete all of it."""
+        return f"ALTER TABLE {self._table} DROP PARTITION {quoted(partition)}"
+
+    def purgeable(self, partitions: Sequence[str], lock: str) -> str:
+        """Messages in these partitions acked up to `?`, oldest first."""
+        names = ", ".join(map(quoted, partitions))
+        return (
+            f"SELECT id FROM {self._table} PARTITION ({names}) WHERE time_acked <= ? ORDER BY time_acked LIMIT ? {lock}"
+        )

@@ -1,0 +1,51 @@
+"""The table `queuegate_proxies`, in which the proxies of one database find each other. MySQL and MariaDB only.
+
+It is in the database of the backend's URL, made by the engine's account at first need. Times are the database's, in ns.
+"""
+
+from __future__ import annotations
+
+from engine.store.statements.mysql import MYSQL
+
+_NOW_NS = MYSQL.now_ns
+
+MAKE_TABLE = (
+    "CREATE TABLE IF NOT EXISTS queuegate_proxies ("
+    "number BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, proxy CHAR(32) NOT NULL, worker INT NOT NULL,"
+    " address VARCHAR(300) NOT NULL, secret CHAR(64) NOT NULL, server VARCHAR(300) NOT NULL, time_seen BIGINT NOT NULL"
+    ") ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin"
+)
+"""One row for each process that serves clients; `secret` is what it proves itself by."""
+
+SERVER = "SELECT CONCAT_WS(':', @@hostname, @@port, @@server_id)"
+"""Which server this is: only there do connection ids mean the same connections."""
+
+JOIN = (
+    "INSERT INTO queuegate_proxies (proxy, worker, address, secret, server, time_seen)"
+    f" VALUES (?, ?, ?, ?, ?, {_NOW_NS})"
+)
+"""A new process; the server numbers them in the order in which they come."""
+
+JOINED = "SELECT number FROM queuegate_proxies WHERE secret = ?"
+"""The number of the process that has just joined; by its secret, which nobody else has."""
+
+SEEN = f"UPDATE queuegate_proxies SET time_seen = {_NOW_NS}, server = ? WHERE number = ? AND secret = ?"
+"""It lives."""
+
+JOIN_AGAIN = (
+    "REPLACE INTO queuegate_proxies (number, proxy, worker, address, secret, server, time_seen)"
+    f" VALUES (?, ?, ?, ?, ?, ?, {_NOW_NS})"
+)
+"""It lives, and was taken for dead."""
+
+FORGET = f"DELETE FROM queuegate_proxies WHERE time_seen < {_NOW_NS} - ?"
+"""Those that have not been seen for so long."""
+
+ALIVE = (
+    "SELECT number, proxy, worker, address, secret, server FROM queuegate_proxies"
+    f" WHERE time_seen >= {_NOW_NS} - ? ORDER BY number"
+)
+"""Those that have."""
+
+LEAVE = "DELETE FROM queuegate_proxies WHERE number = ? AND secret = ?"
+"""It ends."""

@@ -1,0 +1,134 @@
+"""Every statement the store runs on a queue's table, by name, the same for all dialects but for two words of theirs.
+
+All that depends on the queue is the table's name and whether it has a priority column (Vitess's first layout has not:
+then everything has priority 0). Values are bound, never spliced. The look's statements are made for an index on
+(time_acked, priority, time_next [ASC or DESC]): each reads only the rows it returns, whatever else is in the table.
+Their parameters: level, limit; level, now, limit; level if the next priority is asked for; level, now.
+MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where ORDER BY ... LIMIT 1 may sort.
+"""
+
+from __future__ import annotations
+
+from engine.model.queue import Layout, QueueSpec, quoted
+from engine.model.states import REJECTED_NS, not_set_aside
+from engine.store.statements.archive import table_of
+from engine.store.statements.dialect import Dialect
+
+
+def placeholders(count: int) -> str:
+    """`?` times count, for an IN list."""
+    assert count > 0, "an empty IN list is not SQL"
+    return ", ".join("?" * count)
+
+
+class QueueStatements:
+    """The texts for one queue."""
+
+    def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
+        self._table = table = queue.name.sql
+        self._priority = priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
+        self.skip_locked = dialect.skip_locked
+        self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
+        self._columns = ", ".join(quoted(column.name) for column in queue.columns)
+        # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
+        self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"
+        now_ns = dialect.now_ns
+        waiting = f"FROM {table} WHERE time_acked IS NULL"
+        self.now = f"SELECT {now_ns}"
+        """The database's time."""
+
+        next_priority = f"(SELECT MIN(priority) {waiting} AND priority > ?)"
+        self.look_start = (
+            f"SELECT {now_ns}, (SELECT MIN(priority) {waiting}), EXISTS (SELECT 1 {waiting} AND priority IS NULL),"
+            f" {next_priority}"
+        )
+        """The time, the first priority in use, whether there are messages without one, and the priority after `?`."""
+
+        self.look_peek = f"SELECT id, priority, time_next {waiting} AND priority = ? ORDER BY time_next LIMIT ?"
+        """The first messages of one priority, due or not: needs no time, and is a fifth of the work of the next."""
+
+        self.look_priority = self._level("priority = ?", "priority", next_priority)
+        """Of one priority: its due messages (kind 0), then (kind 1) the next priority in use and the next due time."""
+
+        self.look_no_priority = self._level("priority IS NULL", "0", "NULL")
+        """The same for messages whose priority is NULL, which counts as 0."""
+
+        self.look_rest = self._level("priority >= ?", "priority", "NULL", order="priority, time_next")
+        """The same for all priorities from one on: for tables that use priority as something else than a few levels."""
+
+        self.look_legacy = self._level("1 = 1", "0", "NULL")
+        """The same for a table without a priority column."""
+
+        self.purgeable = (
+            f"SELECT id FROM {table} WHERE time_acked < {now_ns} - ? ORDER BY time_acked LIMIT ?{self._lock}"
+        )
+        """Messages acked long enough ago, oldest first."""
+
+        archived = f"(SELECT archived_until FROM {table_of(queue.name.database)} WHERE queue = ?)"
+        self.purgeable_archived = (
+            f"SELECT id FROM {table} WHERE time_acked < {now_ns} - ? AND time_acked <= {archived}"
+            f" ORDER BY time_acked LIMIT ?{self._lock}"
+        )
+        """Those of them that are archived; none where the archive does not know the queue."""
+
+        self._claimable = (
+            f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0)"
+            f" {unacked} AND (time_next IS NULL OR time_next <= {now_ns}) AND id IN"
+        )
+
+    def _level(self, level: str, priority: str, next_priority: str, order: str = "time_next") -> str:
+        # Two branches for what is due, because "NULL or past" in one is a walk over all that is postponed in SQLite.
+        keys = f"SELECT 0 AS kind, id, {priority} AS priority, time_next FROM {self._table}"
+        waiting = f"WHERE time_acked IS NULL AND {level} AND time_next"
+        earliest = "MIN(time_next)" if "," in order else "time_next"
+        first = "" if "," in order else " ORDER BY time_next LIMIT 1"
+        next_due = f"(SELECT {earliest} FROM {self._table} {waiting} > ?{first})"
+        return (
+            f"SELECT * FROM ({keys} {waiting} IS NULL ORDER BY {order} LIMIT ?) AS unscheduled"
+            f" UNION ALL SELECT * FROM ({keys} {waiting} <= ? ORDER BY {order} LIMIT ?) AS due"
+            f" UNION ALL SELECT 1, NULL, {next_priority}, {next_due}"
+        )
+
+    def claimable(self, count: int) -> str:
+        """Of these ids, those that can be leased: time, id, priority, epoch, due time. Locked if others write too."""
+        return f"{self._claimable} ({placeholders(count)}){self._lock}"
+
+    def lease(self, epochs: int, count: int) -> str:
+        """Lease rows that this transaction has locked; their new time_next by the epoch they had."""
+        # time_next comes first: MySQL evaluates SET from left to right, and the CASE means the epoch before.
+        cases = "WHEN ? THEN ? " * epochs
+        return (
+            f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = COALESCE(epoch, 0) + 1"
+            f" WHERE id IN ({placeholders(count)})"
+        )
+
+    def set_aside(self, count: int) -> str:
+        """Reject rows that this transaction has locked."""
+        return f"UPDATE {self._table} SET time_next = {REJECTED_NS} WHERE id IN ({placeholders(count)})"
+
+    def rows(self, count: int) -> str:
+        """Whole rows, as they are after the lease."""
+        return f"SELECT {self._columns} FROM {self._table} WHERE id IN ({placeholders(count)})"
+
+    def unsettled(self, count: int) -> str:
+        """Which of these messages exist, are not acked and not set aside: with epoch and time_next."""
+        return (
+            f"SELECT id, COALESCE(epoch, 0), time_next {self._unacked} AND {not_set_aside()}"
+            f" AND id IN ({placeholders(count)})"
+        )
+
+    def releasable(self, count: int) -> str:
+        """Of these ids, the unacked ones with their lease; locked where others write too."""
+        return f"SELECT id, COALESCE(epoch, 0), time_next {self._unacked} AND id IN ({placeholders(count)}){self._lock}"
+
+    def release(self, count: int) -> str:
+        """Make leased rows due again as before the lease; `?` is what to take off the epoch."""
+        cases = "WHEN ? THEN ? " * count
+        return (
+            f"UPDATE {self._table} SET time_next = CASE id {cases}END, epoch = COALESCE(epoch, 0) - ?"
+            f" WHERE id IN ({placeholders(count)})"
+        )
+
+    def purge(self, count: int) -> str:
+        """Delete messages, if acked long enough ago."""
+        return f"DELETE FROM {self._table} WHERE +time_acked IS NOT NULL AND id IN ({placeholders(count)})"

@@ -1,0 +1,95 @@
+"""SQLite: the words of the dialect, and how marked tables are listed.
+
+SQLite keeps no table comments, so the embedded backend keeps them in a table of its own, queuegate_meta_tables (name,
+comment, definition). Its only database is called `main`. Times have milliseconds: SQLite 3.40 offers no finer clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.backend.base import StoreConnection
+from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.store.catalog import TableInfo
+from engine.store.statements.dialect import Dialect
+
+DATABASE = "main"
+
+META_EXISTS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queuegate_meta_tables'"
+"""Whether any table ever had a comment."""
+
+MARKED_TABLES = (
+    "SELECT m.name, m.comment, m.definition || s.texts FROM queuegate_meta_tables AS m"
+    " JOIN (SELECT tbl_name, group_concat(sql) AS texts FROM sqlite_master"
+    " GROUP BY tbl_name HAVING max(type = 'table')) AS s ON s.tbl_name = m.name"
+    " WHERE instr(m.comment, ?) > 0 ORDER BY m.name"
+)
+"""Every table that exists and whose comment carries the mark, with all that it and its indexes are made of."""
+
+KEY_COLUMNS = "SELECT lower(name) FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
+"""The primary key, which is no index where it is the rowid."""
+
+INDEX_COLUMNS = (
+    'SELECT i.name, i."unique", lower(c.name) FROM pragma_index_list(?) AS i, pragma_index_info(i.name) AS c'
+    " WHERE NOT i.partial ORDER BY i.seq, c.seqno"
+)
+"""A table's indexes, column by column."""
+
+GENERATED_COLUMNS = "SELECT lower(name) FROM pragma_table_xinfo(?) WHERE hidden IN (2, 3)"
+"""A table's columns that are computed."""
+
+
+def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]:
+    """Every marked table."""
+    if not connection.query(META_EXISTS):
+        return []
+    read = []
+    for table, comment, definition in connection.query(MARKED_TABLES, (QUEUE_MARK,)):
+        name = QueueName(DATABASE, table)
+        before = known.get(name)
+        if before is None or not before.still_is(comment, definition):
+            before = _read(connection, name, comment, definition)
+        read.append(before)
+    return read
+
+
+def _read(connection: StoreConnection, name: QueueName, comment: str, definition: str) -> TableInfo:
+    return TableInfo(
+        name,
+        comment,
+        connection.describe(DATABASE, name.table),
+        _indexes(connection, name.table),
+        frozenset(str(row[0]) for row in connection.query(GENERATED_COLUMNS, (name.table,))),
+        definition=definition,
+    )
+
+
+def _indexes(connection: StoreConnection, table: str) -> tuple[IndexInfo, ...]:
+    columns: dict[str, list[str]] = {}
+    unique: dict[str, bool] = {}
+    for index, is_unique, column in connection.query(INDEX_COLUMNS, (table,)):
+        columns.setdefault(index, []).append(str(column))
+        unique[index] = bool(is_unique)
+    # Index names are unique in the whole file, so the table's stands before them.
+    named = {index: str(index).rpartition(":")[2] for index in columns}
+    key = tuple(str(row[0]) for row in connection.query(KEY_COLUMNS, (table,)))
+    return (
+        IndexInfo(key, True),
+        *(IndexInfo(tuple(names), unique[index], named[index]) for index, names in columns.items()),
+    )
+
+
+SQLITE = Dialect(
+    name="sqlite",
+    now_ns="(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000)",
+    skip_locked="",  # a writing transaction has the file to itself
+    lock="",
+    force_index="",
+    make_limits=(
+        "CREATE TABLE IF NOT EXISTS {database}.queuegate_limits"
+        " (queue_name TEXT NOT NULL PRIMARY KEY, arrival_ns INTEGER NOT NULL DEFAULT 0)"
+    ),
+    add_limits="INSERT OR IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
+    list_tables=list_tables,
+    checks_values=False,
+)

@@ -1,0 +1,178 @@
+"""The page at /metrics: what the workers report and what the tables hold, in Prometheus's text format. Pure.
+
+Counters bear the worker that counted them: one that was restarted begins at 0, which Prometheus understands only of a
+series of its own. Sum over `worker`. docs/monitoring.md says what each means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from engine.delivery.delays import DELAY_BOUNDS
+from engine.delivery.metrics import QueueMetrics
+from engine.duties.surveyor import Survey
+from engine.model.queue import QueueCatalog, QueueName
+from proxy.cluster.reports import WorkerReport
+from proxy.show.status_tables import dead_letter_queue
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+_QUEUE = ("database", "queue")
+_STATES = ("ready", "scheduled", "retrying", "in_flight", "parked", "acked")
+_MEANINGS = {
+    "enqueued": "Rows that committed INSERTs added.",
+    "acked": "Messages that committed ACKs changed.",
+    "nacked": "Messages that committed NACKs changed.",
+    "rejected": "Messages that committed REJECTs changed.",
+    "renewed": "Leases that committed RENEWs changed.",
+    "dead_lettered": "Messages moved to the dead-letter queue.",
+    "deleted": "Rows that committed DELETEs removed.",
+    "sent": "Messages handed to receivers.",
+    "redelivered": "Messages handed to receivers not for the first time.",
+    "settled_seen": "Messages in memory whose end was heard of.",
+    "released": "Leases given back because their receiver had gone.",
+    "expired": "Leases that ran out unacked.",
+    "purged": "Acked messages deleted for their age.",
+    "looks": "Looks at the table.",
+    "claims": "Transactions that leased messages.",
+    "lease_conflicts": "Messages a claim asked for and did not get.",
+    "rechecks": "Questions whether messages in flight are still unacked.",
+    "backend_errors": "Database operations of the engine that failed.",
+    "stalls": "Times the watchdog found deliveries at a stand.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the page tells. `missing`: workers that did not answer."""
+
+    reports: Sequence[WorkerReport]
+    surveys: Mapping[QueueName, Survey]
+    catalog: QueueCatalog
+    version: str
+    missing: int = 0
+
+
+def page(facts: Facts) -> bytes:
+    """The whole page."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(facts))
+    return generate_latest(registry)
+
+
+class _Collector:
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _process_metrics(self._facts)
+        yield from _table_metrics(self._facts)
+        yield from _queue_metrics(self._facts.reports)
+        yield _delays(self._facts.reports)
+
+
+def _process_metrics(facts: Facts) -> Iterator[Metric]:
+    build = GaugeMetricFamily("queuegate_build_info", "1, with the version as label.", labels=("version",))
+    build.add_metric((facts.version,), 1)
+    yield build
+    yield _one("queuegate_workers", "Worker processes that answered this request.", len(facts.reports))
+    yield _one("queuegate_workers_missing", "Worker processes that did not answer in time.", facts.missing)
+    gauges: dict[str, tuple[str, list[tuple[str, float]]]] = {
+        "queuegate_connections": (
+            "Logged-in clients.",
+            [(str(r.worker), float(r.connections)) for r in facts.reports],
+        ),
+        "queuegate_streams": ("Open streams.", [(str(r.worker), float(r.streams)) for r in facts.reports]),
+        "queuegate_resident_memory_bytes": (
+            "Memory of the process.",
+            [(str(r.worker), float(r.memory_bytes)) for r in facts.reports],
+        ),
+    }
+    for name, (meaning, values) in gauges.items():
+        gauge = GaugeMetricFamily(name, meaning, labels=("worker",))
+        for worker, value in values:
+            gauge.add_metric((worker,), value)
+        yield gauge
+    processor = CounterMetricFamily("queuegate_cpu_seconds", "Processor time of the process.", labels=("worker",))
+    for report in facts.reports:
+        processor.add_metric((str(report.worker),), report.cpu_seconds)
+    yield processor
+
+
+def _one(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, meaning, value=value)
+
+
+def _table_metrics(facts: Facts) -> Iterator[Metric]:
+    messages = GaugeMetricFamily(
+        "queuegate_queue_messages", "Messages in the table, by state; bounded.", labels=(*_QUEUE, "state")
+    )
+    age = GaugeMetricFamily(
+        "queuegate_queue_oldest_ready_age_seconds", "Since the oldest ready message fell due.", labels=_QUEUE
+    )
+    counted = GaugeMetricFamily(
+        "queuegate_queue_counted", "1: counted exactly; 0: there are more; -1: not counted.", labels=_QUEUE
+    )
+    paused = GaugeMetricFamily("queuegate_queue_paused", "1 while the queue is paused.", labels=_QUEUE)
+    dead_letters = GaugeMetricFamily(
+        "queuegate_queue_is_dead_letter_queue", "1 where the queue holds the dead letters of another.", labels=_QUEUE
+    )
+    targets = {target.name for queue in facts.catalog if (target := dead_letter_queue(queue, facts.catalog))}
+    for queue in facts.catalog:
+        labels = (queue.name.database, queue.name.table)
+        census = facts.surveys.get(queue.name, Survey(None)).census
+        paused.add_metric(labels, int(queue.options.paused))
+        dead_letters.add_metric(labels, int(queue.options.dead_letter_of is not None or queue.name in targets))
+        counted.add_metric(labels, -1 if census is None else int(not census.bounded))
+        if census is None:
+            continue
+        for state in _STATES:
+            messages.add_metric((*labels, state), getattr(census, state))
+        target = dead_letter_queue(queue, facts.catalog)
+        buried = None if target is None else facts.surveys.get(target.name, Survey(None)).census
+        messages.add_metric((*labels, "dead"), buried.unacked if buried is not None else 0)
+        age.add_metric(labels, census.oldest_ready_age or 0)
+    yield from (messages, age, counted, paused, dead_letters)
+
+
+def _queue_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:
+    labels = (*_QUEUE, "worker")
+    counters = {
+        name: CounterMetricFamily(f"queuegate_queue_{name}", _MEANINGS.get(name, name), labels=labels)
+        for name in QueueMetrics().snapshot()
+    }
+    gauges = {
+        "subscribers": GaugeMetricFamily("queuegate_queue_subscribers", "Open streams on the queue.", labels=labels),
+        "cached": GaugeMetricFamily("queuegate_queue_cached", "Waiting messages known in memory.", labels=labels),
+    }
+    for report in reports:
+        for status in report.queues:
+            values = (status.name.database, status.name.table, str(report.worker))
+            for name, counter in counters.items():
+                counter.add_metric(values, status.counters.get(name, 0))
+            for name, gauge in gauges.items():
+                gauge.add_metric(values, getattr(status, name))
+    yield from (*counters.values(), *gauges.values())
+
+
+def _delays(reports: Iterable[WorkerReport]) -> Metric:
+    histogram = HistogramMetricFamily(
+        "queuegate_queue_delivery_delay_seconds",
+        "Of first deliveries: from when the message fell due until it was leased, by the database's clock.",
+        labels=(*_QUEUE, "worker"),
+    )
+    for report in reports:
+        for status in report.queues:
+            buckets: list[tuple[str, float]] = []
+            total = 0
+            for bound, count in zip((*map(str, DELAY_BOUNDS), "+Inf"), status.delays, strict=True):
+                total += count
+                buckets.append((bound, total))
+            labels = (status.name.database, status.name.table, str(report.worker))
+            histogram.add_metric(labels, buckets, status.delay_seconds)
+    return histogram

@@ -1,0 +1,87 @@
+"""The admin port: /metrics for Prometheus, /healthz and /readyz for whoever starts and stops processes.
+
+Every worker listens on it, and whichever answers speaks for all: so it goes on while a worker is down, and tells so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from engine.engine import Engine
+from engine.model.errors import ShuttingDown
+from proxy.admin.http import AdminConnection, Response, crowd
+from proxy.admin.metrics_page import CONTENT_TYPE, Facts, page
+from proxy.cluster.peers import Peers
+
+REACH_SECONDS = 2.0  # a database that takes longer for SELECT 1 serves nobody well
+
+_NOT_FOUND = Response(404, b"there are /metrics, /healthz and /readyz\n")
+
+
+class AdminServer:
+    """See the module. `stopping`: whether the proxy has been asked to end."""
+
+    def __init__(self, engine: Engine, peers: Peers, version: str, stopping: Callable[[], bool]) -> None:
+        self._engine = engine
+        self._peers = peers
+        self._version = version
+        self._stopping = stopping
+        self._connections = crowd()
+        self._servers: list[asyncio.Server] = []
+
+    async def open(self, sockets: Sequence[socket.socket]) -> None:
+        """Answer on these listening sockets, which are ours from now on."""
+        loop = asyncio.get_running_loop()
+        for listening in sockets:
+            server = await loop.create_server(lambda: AdminConnection(self.answer, self._connections), sock=listening)
+            self._servers.append(server)
+
+    async def close(self) -> None:
+        """Answer no more."""
+        for server in self._servers:
+            server.close()
+        for connection in self._connections:
+            connection.abort()
+        self._servers.clear()
+
+    async def answer(self, path: str) -> Response:
+        """What is at a path."""
+        if path == "/metrics":
+            return await self._metrics()
+        if path == "/healthz":
+            return await self._health()
+        if path == "/readyz":
+            return await self._readiness()
+        return _NOT_FOUND
+
+    async def _metrics(self) -> Response:
+        catalog = self._engine.catalog
+        try:
+            surveys = await self._engine.surveyor.survey(catalog)
+        except ShuttingDown as error:
+            return Response(503, f"{error.message}\n".encode())
+        reports, missing = await self._peers.reports()
+        return Response(200, page(Facts(reports, surveys, catalog, self._version, missing)), CONTENT_TYPE)
+
+    async def _health(self) -> Response:
+        """That this is answered shows that this event loop turns; the others are asked."""
+        reports, missing = await self._peers.reports()
+        if missing:
+            return Response(503, f"{missing} of {missing + len(reports)} workers do not answer\n".encode())
+        if self._engine.is_open and not self._engine.is_watched:
+            return Response(503, b"the watchdog of deliveries has died\n")
+        return Response(200, b"ok\n")
+
+    async def _readiness(self) -> Response:
+        reason = await self._unready()
+        return Response(200, b"ready\n") if reason is None else Response(503, f"{reason}\n".encode())
+
+    async def _unready(self) -> str | None:
+        if self._stopping():
+            return "shutting down"
+        if not self._engine.is_open:
+            return "the engine is not open"
+        trouble = await self._engine.surveyor.reachable(REACH_SECONDS)
+        return None if trouble is None else f"the database cannot be reached: {trouble}"

@@ -1,0 +1,202 @@
+"""Words: what workers and proxies tell each other, as frames of bytes. Pure; proxy.cluster.bus and proxy.cluster.mesh
+send them.
+
+A frame is a header of 10 bytes (length of the body, version, kind, sender, target) and a body in JSON. Who passes
+frames on looks at the header alone. A frame of another version is dropped, so old and new may stand side by side. No
+word has to arrive: what a lost one would have said is found by the engine's safety scan, and LOST says that it is time
+for it.
+
+Nothing in a word depends on the machine: queues go by database and table, messages by id, connections by the id that
+the database gave them, addresses as text. So the same frames can travel between machines.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from engine.model.queue import CommitReport, MessageId, QueueName
+
+VERSION = 1
+BODY_MAX_BYTES = 64 * 1024
+"""Some thousand ids, or some hundred streams. More is said in several words, or less precisely."""
+
+EVERYBODY = 0xFFFF
+SUPERVISOR = 0xFFFE
+
+_HEADER = struct.Struct("<IBBHH")
+_CONTENTS_MAX_BYTES = BODY_MAX_BYTES - 8192  # ids or items; the rest is for names and brackets
+
+
+class Kind(IntEnum):
+    """What a word says."""
+
+    READY = 1
+    """To the supervisor: this worker accepts clients."""
+    MEMBERS = 2
+    """From the supervisor: these workers are there."""
+    LOST = 3
+    """Words did not arrive: look for yourself."""
+    COMMITS = 4
+    """These queues have changed: a CommitReport."""
+    LOGIN = 5
+    """A login from this address failed, or succeeded after failures."""
+    KILL = 6
+    """End the connection of that id, or what it is doing."""
+    ASK = 7
+    """A question, with a number that its answers bear."""
+    ANSWER = 8
+    """Items of an answer; `more`: further ones follow."""
+    PING = 9
+    """Between machines: still here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A word on its way. `data` is all of it, header included."""
+
+    kind: int
+    sender: int
+    target: int
+    data: bytes
+
+    @property
+    def body(self) -> Any:
+        """The body's value. Raises ValueError where it is none."""
+        return json.loads(self.data[_HEADER.size :])
+
+
+class FrameError(Exception):
+    """What came is no frame: the sender is broken."""
+
+
+def encode(kind: Kind, sender: int, target: int, body: object = None) -> bytes:
+    """A frame. Raises ValueError where the body is too large for one."""
+    text = json.dumps(body, separators=(",", ":")).encode()
+    if len(text) > BODY_MAX_BYTES:
+        raise ValueError(f"a word of {len(text)} bytes")
+    return _HEADER.pack(len(text), VERSION, kind, sender, target) + text
+
+
+class Framer:
+    """Cuts a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are whole now, without those of other versions. Raises FrameError."""
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        try:
+            while len(buffer) - at >= _HEADER.size:
+                size, version, kind, sender, target = _HEADER.unpack_from(buffer, at)
+                if size > BODY_MAX_BYTES:
+                    raise FrameError(f"a frame of {size} bytes")
+                end = at + _HEADER.size + size
+                if len(buffer) < end:
+                    break
+                frame = Frame(kind, sender, target, bytes(buffer[at:end]))
+                at = end
+                if version == VERSION:
+                    yield frame
+        finally:
+            del buffer[:at]
+
+
+def portions(items: Iterable[object]) -> Iterator[list[object]]:
+    """The items in lists, each of which fits into one word."""
+    portion: list[object] = []
+    size = 0
+    for item in items:
+        weight = len(json.dumps(item)) + 1
+        if size + weight > _CONTENTS_MAX_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(item)
+        size += weight
+    yield portion
+
+
+def report_body(report: CommitReport) -> object:
+    """A CommitReport as JSON. Ids beyond what one word holds are not named: their queues are uncertain instead."""
+    named: dict[str, list[object]] = {"s": [], "c": []}
+    uncertain = set(report.uncertain)
+    room = _CONTENTS_MAX_BYTES
+    for key, ids_of in (("s", report.settled), ("c", report.changed)):
+        for name, ids in ids_of.items():
+            room -= sum(_id_bytes(id_) for id_ in ids)
+            if room < 0:
+                uncertain.add(name)
+            else:
+                named[key].append([*_name_body(name), [id_body(id_) for id_ in ids]])
+    queues = {"t": report.touched, "u": uncertain, "r": report.rejected}
+    return {**named, **{key: [_name_body(name) for name in names] for key, names in queues.items()}}
+
+
+def report_of(body: Any) -> CommitReport:
+    """The inverse of `report_body`. Raises ValueError, KeyError or TypeError where it is none."""
+    return CommitReport(
+        touched=_names_of(body["t"]),
+        settled=_ids_of(body["s"]),
+        uncertain=_names_of(body["u"]),
+        changed=_ids_of(body.get("c", ())),
+        rejected=_names_of(body.get("r", ())),
+    )
+
+
+def _names_of(body: Any) -> frozenset[QueueName]:
+    return frozenset(QueueName(*name) for name in body)
+
+
+def _ids_of(body: Any) -> dict[QueueName, tuple[MessageId, ...]]:
+    return {QueueName(database, table): tuple(map(id_of, ids)) for database, table, ids in body}
+
+
+def merged(reports: list[CommitReport]) -> CommitReport:
+    """Several reports as one."""
+    if len(reports) == 1:
+        return reports[0]
+    return CommitReport(
+        touched=frozenset().union(*(report.touched for report in reports)),
+        settled=_joined(report.settled for report in reports),
+        uncertain=frozenset().union(*(report.uncertain for report in reports)),
+        changed=_joined(report.changed for report in reports),
+        rejected=frozenset().union(*(report.rejected for report in reports)),
+    )
+
+
+def _joined(mappings: Iterable[Mapping[QueueName, tuple[MessageId, ...]]]) -> dict[QueueName, tuple[MessageId, ...]]:
+    joined: dict[QueueName, tuple[MessageId, ...]] = {}
+    for mapping in mappings:
+        for name, ids in mapping.items():
+            joined[name] = joined.get(name, ()) + tuple(ids)
+    return joined
+
+
+def _name_body(name: QueueName) -> list[str]:
+    return [name.database, name.table]
+
+
+def id_body(id_: MessageId) -> object:
+    """An id as JSON."""
+    return {"x": id_.hex()} if isinstance(id_, bytes) else id_
+
+
+def id_of(body: Any) -> MessageId:
+    """The inverse of `id_body`. Raises TypeError or ValueError where it is none."""
+    if isinstance(body, dict):
+        return bytes.fromhex(body["x"])
+    if isinstance(body, bool) or not isinstance(body, int | str):
+        raise TypeError(f"no message id: {body!r}")
+    return body
+
+
+def _id_bytes(id_: MessageId) -> int:
+    """About what an id takes in JSON; a character may take six."""
+    return 20 if isinstance(id_, int) else 6 * len(id_) + 10

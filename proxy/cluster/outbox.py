@@ -1,0 +1,50 @@
+"""Gathering: reports of commits, told at once after a rest and together while they come thick."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from engine.model.queue import CommitReport
+from proxy.cluster.messages import Kind, merged, report_body
+
+GATHER_SECONDS = 0.002  # at most 500 words a second from each process, whatever it commits
+
+
+class Gathering:
+    """`send` is called with a kind and its body. A word costs the same for one commit or fifty."""
+
+    def __init__(self, send: Callable[[Kind, object], None]) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._reports: list[CommitReport] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def resting(self) -> bool:
+        """Nothing waits, and the next report would be told at once."""
+        return self._timer is None
+
+    def add(self, report: CommitReport) -> None:
+        """Tell it, now or with what follows in a moment."""
+        self._reports.append(report)
+        if self._timer is None:
+            self._flush()
+
+    def close(self) -> None:
+        """Tell what waits: what was given back in the end, others can have at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._flush()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _flush(self) -> None:
+        self._timer = None
+        if self._reports:
+            reports, self._reports = self._reports, []
+            try:
+                self._send(Kind.COMMITS, report_body(merged(reports)))
+            except ValueError:
+                self._send(Kind.LOST, None)  # thousands of queues at once: let them look at all
+            self._timer = self._loop.call_later(GATHER_SECONDS, self._flush)

@@ -1,0 +1,295 @@
+"""Peers: what all processes that serve this database know and do together. Alone, that is this process.
+
+The other workers of this proxy are reached by the bus, other proxies by the mesh. What is asked here is asked of all of
+them at the moment of asking; who does not answer in time is left out. Ids of connections mean the same at another proxy
+only where the database gave them and both are connected to the same server: nothing else is asked or told about them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from mysql_mimic.constants import KillKind
+
+from engine.engine import Engine
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.queue import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
+from engine.store.proxy_directory import ProxyDirectory
+from proxy.cluster.bus import Bus, Handlers
+from proxy.cluster.mesh import Hearing, Mesh
+from proxy.cluster.mesh import Place as MeshPlace
+from proxy.cluster.messages import id_body, id_of
+from proxy.cluster.questions import Item
+from proxy.cluster.registry import FIRST_OWN_ID, ConnectionRegistry, ProcessInfo
+from proxy.cluster.reports import (
+    WorkerReport,
+    own_report,
+    report_items,
+    reports_of,
+    status_item,
+    status_of,
+    summed,
+)
+from proxy.listen.admission import Admission
+from proxy.listen.listener import Place
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# What is asked.
+_STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
+_SUBSCRIPTIONS, _HOLDERS, _REPORT, _FITTING = "subscriptions", "holders", "report", "fitting"
+_IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
+
+
+class Peers:
+    """See the module. It is the engine's Neighbours, too; `join` comes before the first client."""
+
+    def __init__(self, registry: ConnectionRegistry) -> None:
+        self.registry = registry
+        self._bus: Bus | None = None
+        self._mesh: Mesh | None = None
+        self._engine: Engine | None = None
+        self._worker = 0
+
+    async def join(self, place: Place, engine: Engine, admission: Admission, stop: Callable[[], None]) -> None:
+        """Take our place beside the other workers. `stop` is called when the supervisor is gone."""
+        self._engine, self._worker = engine, place.worker
+        if place.line is None:
+            return
+
+        def closed() -> None:
+            log.error("the supervisor is gone; stopping")
+            stop()
+
+        handlers = Handlers(
+            commits=engine.heard,
+            lost=engine.missed,
+            login=admission.heard,
+            kill=self._heard_kill,
+            answer=self._answer,
+            closed=closed,
+        )
+        self._bus = await Bus.connect(place.line, place.worker, handlers)
+        await self._bus.introduced()
+
+    async def find_others(self, directory: ProxyDirectory, place: MeshPlace) -> None:
+        """Link to the other proxies of this database, now and from now on. Raises OSError where we cannot listen."""
+        assert self._engine is not None
+        hearing = Hearing(self._engine.heard, self._engine.missed, self._heard_kill, self._answer)
+        self._mesh = Mesh(directory, place, hearing)
+        await self._mesh.open()
+
+    def ready(self) -> None:
+        """This worker accepts clients."""
+        if self._bus is not None:
+            self._bus.ready()
+
+    async def close(self) -> None:
+        """Say and hear no more."""
+        if self._mesh is not None:
+            await self._mesh.close()
+        if self._bus is not None:
+            self._bus.close()
+
+    # --- what the engine and the admission tell
+
+    def committed(self, report: CommitReport) -> None:
+        """See Neighbours."""
+        if self._bus is not None:
+            self._bus.committed(report)
+        if self._mesh is not None:
+            self._mesh.committed(report)
+
+    @property
+    def leads(self) -> bool:
+        """See Neighbours."""
+        return self._mesh is None or self._mesh.leads
+
+    async def catalog_changed(self) -> None:
+        """See Neighbours."""
+        await self._ask(_CATALOG)
+
+    def login(self, source: str, good: bool) -> None:
+        """A login from there failed, or succeeded where others had failed."""
+        if self._bus is not None:
+            self._bus.login(source, good)
+
+    # --- what clients ask
+
+    async def processes(self) -> list[ProcessInfo]:
+        """Every connection here; of the others the streams, and those that the database does not know."""
+        return self.registry.processes() + await self._ask_of_connections(_STREAMS)
+
+    async def detached(self, connection_id: int) -> ProcessInfo | None:
+        """A stream that the database no longer knows, wherever it is."""
+        target = self.registry.get(connection_id)
+        if target is not None:
+            info = target.process_info()
+            return info if info.detached else None
+        found = await self._ask_of_connections(_STREAM, connection_id)
+        return next((info for info in found if info.detached), None)
+
+    async def find(self, connection_id: int) -> ProcessInfo | None:
+        """The connection of that id, its own or its line's, wherever it is."""
+        target = self.registry.get(connection_id)
+        if target is not None:
+            return target.process_info()
+        return next(iter(await self._ask_of_connections(_STREAM, connection_id)), None)
+
+    async def kill(self, connection_id: int, kind: KillKind) -> None:
+        """End a connection, or what it is doing, wherever it is. Unknown ids are ignored: it may just have ended."""
+        await self.registry.kill(connection_id, kind)
+        if self._bus is not None and self.registry.get(connection_id) is None:
+            self._bus.kill(connection_id, kind is KillKind.QUERY)
+        if self._mesh is not None and connection_id < FIRST_OWN_ID and self.registry.get(connection_id) is None:
+            self._mesh.kill(connection_id, kind is KillKind.QUERY)
+
+    async def queue_statuses(self) -> list[QueueStatus]:
+        """Every queue served, in the order of their names, with the counts of all together."""
+        assert self._engine is not None
+        own = {status.name: status for status in self._engine.status()}
+        for status in _understood(status_of, await self._ask(_QUEUES)):
+            if status.name in own:
+                own[status.name] = summed(own[status.name], status)
+        return list(own.values())
+
+    async def subscriptions(self) -> list[SubscriptionStatus]:
+        """Every open stream."""
+        assert self._engine is not None
+        return self._engine.subscriptions() + list(_understood(_subscription, await self._ask(_SUBSCRIPTIONS)))
+
+    async def holders(self, queue: QueueName, ids: Sequence[MessageId]) -> dict[MessageId, SubscriptionStatus]:
+        """Which of these messages an open stream holds, and which stream."""
+        assert self._engine is not None
+        found = self._engine.holders(queue, ids)
+        if not ids or (self._bus is None and self._mesh is None):
+            return found
+        for start in range(0, len(ids), _IDS_ASKED_MAX):
+            asked = [id_body(id_) for id_ in ids[start : start + _IDS_ASKED_MAX]]
+            for number, held in _understood(_holder, await self._ask(_HOLDERS, [queue.database, queue.table, asked])):
+                if 0 <= number < len(asked):
+                    found[ids[start + number]] = held
+        return found
+
+    async def fitting(self, queue: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
+        """Which of these messages fit the WHERE of an open stream, wherever it is."""
+        assert self._engine is not None
+        found = await self._engine.fitting(queue, ids)
+        for start in range(0, len(ids), _IDS_ASKED_MAX):
+            asked = [id_body(id_) for id_ in ids[start : start + _IDS_ASKED_MAX]]
+            for number, *_ in await self._ask(_FITTING, [queue.database, queue.table, asked]):
+                if isinstance(number, int) and 0 <= number < len(asked):
+                    found.add(ids[start + number])
+        return found
+
+    async def reports(self) -> tuple[list[WorkerReport], int]:
+        """What every worker of this proxy says of itself, and how many did not answer in time."""
+        reports = [self._own_report()]
+        if self._bus is None:
+            return reports, 0
+        others = self._bus.others
+        reports += reports_of(await self._bus.ask(_REPORT))
+        missing = (others & self._bus.others) - {report.worker for report in reports}
+        return sorted(reports, key=lambda report: report.worker), len(missing)
+
+    def _own_report(self) -> WorkerReport:
+        assert self._engine is not None
+        streams = len(self._engine.subscriptions())
+        return own_report(self._worker, len(self.registry), streams, self._engine.status())
+
+    async def _ask(self, question: str, value: object = None) -> list[Item]:
+        """What all others answer."""
+        asked = [sides.ask(question, value) for sides in (self._bus, self._mesh) if sides is not None]
+        return [item for items in await asyncio.gather(*asked) for item in items]
+
+    async def _ask_of_connections(self, question: str, value: object = None) -> list[ProcessInfo]:
+        """What they answer about connections, without those whose ids another proxy has given."""
+
+        async def of_workers() -> list[Item]:
+            return [] if self._bus is None else await self._bus.ask(question, value)
+
+        async def of_proxies() -> list[Item]:
+            return [] if self._mesh is None else await self._mesh.ask(question, value, same_server=True)
+
+        workers, proxies = await asyncio.gather(of_workers(), of_proxies())
+        found = [info for info in _understood(_process_info, proxies) if info.connection_id < FIRST_OWN_ID]
+        return [ProcessInfo(*item) for item in workers] + found
+
+    # --- what the others ask
+
+    def _heard_kill(self, connection_id: int, query_only: bool) -> None:
+        target = self.registry.get(connection_id)
+        if target is not None:
+            target.kill(KillKind.QUERY if query_only else KillKind.CONNECTION)
+
+    async def _answer(self, question: str, value: Any) -> Iterable[Item]:
+        assert self._engine is not None
+        if question == _STREAMS:
+            return [_item(info) for info in self.registry.processes() if info.streaming or info.proxied]
+        if question == _STREAM:
+            target = self.registry.get(value)
+            return [] if target is None else [_item(target.process_info())]
+        if question == _QUEUES:
+            return [status_item(status) for status in self._engine.status()]
+        if question == _REPORT:
+            return report_items(self._own_report())
+        if question == _SUBSCRIPTIONS:
+            return [_subscription_item(status) for status in self._engine.subscriptions()]
+        if question == _HOLDERS:
+            database, table, bodies = value
+            ids = [id_of(body) for body in bodies]
+            holders = self._engine.holders(QueueName(database, table), ids)
+            return [[n, *_subscription_item(holders[id_])] for n, id_ in enumerate(ids) if id_ in holders]
+        if question == _FITTING:
+            database, table, bodies = value
+            ids = [id_of(body) for body in bodies]
+            fitting = await self._engine.fitting(QueueName(database, table), ids)
+            return [[n] for n, id_ in enumerate(ids) if id_ in fitting]
+        if question == _CATALOG:
+            await self._refresh(self._engine)
+        return []
+
+    async def _refresh(self, engine: Engine) -> None:
+        try:
+            await engine.refresh_catalog()
+        except BackendError as error:
+            if not isinstance(error, BackendUnavailable):
+                log.warning("catalog not refreshed: %s", error)
+
+
+def _understood(read: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
+    """What was answered, without what only another version of the proxy could read."""
+    for item in items:
+        try:
+            yield read(item)
+        except (TypeError, ValueError):
+            continue
+
+
+def _process_info(item: Item) -> ProcessInfo:
+    return ProcessInfo(*item)
+
+
+def _holder(item: Item) -> tuple[int, SubscriptionStatus]:
+    number, *rest = item
+    return int(number), _subscription(rest)
+
+
+def _item(info: ProcessInfo) -> Item:
+    return list(dataclasses.astuple(info))
+
+
+def _subscription_item(status: SubscriptionStatus) -> Item:
+    (database, table), *rest = dataclasses.astuple(status)
+    return [database, table, *rest]
+
+
+def _subscription(item: Item) -> SubscriptionStatus:
+    database, table, *rest = item
+    return SubscriptionStatus(QueueName(database, table), *rest)

@@ -1,0 +1,99 @@
+"""Questions: what one process asks all others, and the answers that it waits for; and answering theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.cluster.messages import portions
+
+log = logging.getLogger(__name__)
+
+ASK_SECONDS = 2.0  # how long an answer is waited for: a process that is busy for longer is not well
+ANSWER_ITEMS_MAX = 100_000  # more than any answer has; beyond it the rest is not taken
+
+Item = list[Any]
+Answer = Callable[[str, Any], Awaitable[Iterable[Item]]]
+
+
+@dataclass(eq=False, slots=True)
+class _Question:
+    waiting: set[int]
+    done: asyncio.Future[None]
+    items: list[Item] = field(default_factory=list)
+
+
+class Questions:
+    """Those that are open. `whom` names in the log those who are asked."""
+
+    def __init__(self, whom: str) -> None:
+        self._whom = whom
+        self._numbers = itertools.count(1)
+        self._open: dict[int, _Question] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def ask(
+        self, question: str, value: object, members: Collection[int], send: Callable[[object], None]
+    ) -> list[Item]:
+        """What all members answer; `send` sends them the body. Those that do not answer in time are left out."""
+        if not members:
+            return []
+        number = next(self._numbers)
+        asked = self._open[number] = _Question(set(members), asyncio.get_running_loop().create_future())
+        send([number, question, value])
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                await asked.done
+        except TimeoutError:
+            missing = sorted(asked.waiting)
+            log.warning("no answer from %s", self._whom, extra={"question": question, "missing": missing})
+        finally:
+            del self._open[number]
+        return asked.items
+
+    def answered(self, sender: int, number: int, items: list[Item], more: bool) -> None:
+        """A part of an answer came. One that was waited for too long is nothing any more."""
+        question = self._open.get(number)
+        if question is None or sender not in question.waiting:
+            return
+        question.items += items
+        if not more or len(question.items) > ANSWER_ITEMS_MAX:
+            question.waiting.discard(sender)
+            self._look(question)
+
+    def left(self, members: Collection[int]) -> None:
+        """These are gone and will not answer."""
+        for question in self._open.values():
+            question.waiting.difference_update(members)
+            self._look(question)
+
+    def close(self) -> None:
+        """Nobody will answer any more."""
+        for question in self._open.values():
+            done(question.done)
+
+    def _look(self, question: _Question) -> None:
+        if not question.waiting:
+            done(question.done)
+
+
+async def answer(reply: Callable[[object], None], make: Answer, number: int, question: str, value: Any) -> None:
+    """Answer a question of somebody else's; `reply` sends him the body of one word."""
+    try:
+        for items in portions(await make(question, value)):
+            reply([number, items, True])
+    except Exception:
+        log.exception("a question was not answered", extra={"question": question})
+    reply([number, [], False])
+
+
+def done(future: asyncio.Future[None]) -> None:
+    """The future is done, if it was not."""
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,92 @@
+"""What one worker says of itself to whoever asks for numbers, and how it travels between workers."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.model.queue import QueueName, QueueStatus
+from proxy.cluster.questions import Item
+
+_STATM = Path("/proc/self/statm")
+_SELF, _QUEUE = "self", "queue"
+
+
+@dataclass(slots=True)
+class WorkerReport:
+    """One worker process: its clients, its queues, and what it costs."""
+
+    worker: int
+    connections: int
+    streams: int
+    memory_bytes: int
+    cpu_seconds: float
+    queues: list[QueueStatus] = field(default_factory=list)
+
+
+def own_report(worker: int, connections: int, streams: int, queues: Sequence[QueueStatus]) -> WorkerReport:
+    """Of this process, now."""
+    return WorkerReport(worker, connections, streams, _memory_bytes(), time.process_time(), list(queues))
+
+
+def _memory_bytes() -> int:
+    """Resident memory; where the kernel does not say, the most there has been."""
+    try:
+        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def report_items(report: WorkerReport) -> list[Item]:
+    """A report as items of an answer, each small enough for a word of its own."""
+    first = [_SELF, report.worker, report.connections, report.streams, report.memory_bytes, report.cpu_seconds]
+    return [first, *([_QUEUE, report.worker, *status_item(status)] for status in report.queues)]
+
+
+def reports_of(items: Iterable[Item]) -> list[WorkerReport]:
+    """The reports of all whose items these are."""
+    reports: dict[int, WorkerReport] = {}
+    for kind, worker, *rest in items:
+        if kind == _SELF:
+            reports[worker] = WorkerReport(worker, *rest)
+        else:
+            reports[worker].queues.append(status_of(rest))
+    return list(reports.values())
+
+
+def status_item(status: QueueStatus) -> Item:
+    """A QueueStatus as an item."""
+    return [
+        status.name.database,
+        status.name.table,
+        status.subscribers,
+        status.cached,
+        status.in_flight,
+        dict(status.counters),
+        list(status.delays),
+        status.delay_seconds,
+    ]
+
+
+def status_of(item: Item) -> QueueStatus:
+    """The inverse of `status_item`."""
+    database, table, subscribers, cached, in_flight, counters, delays, seconds = item
+    return QueueStatus(QueueName(database, table), subscribers, cached, in_flight, counters, tuple(delays), seconds)
+
+
+def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
+    """Two workers' statuses of one queue as one."""
+    names = {*one.counters, *other.counters}
+    alike = len(one.delays) == len(other.delays)  # another version may have other buckets
+    return QueueStatus(
+        one.name,
+        one.subscribers + other.subscribers,
+        one.cached + other.cached,
+        one.in_flight + other.in_flight,
+        {name: one.counters.get(name, 0) + other.counters.get(name, 0) for name in names},
+        tuple(map(sum, zip(one.delays, other.delays, strict=True))) if alike else one.delays,
+        one.delay_seconds + other.delay_seconds * alike,
+    )

@@ -1,0 +1,507 @@
+"""ClientConnection: one client's command loop.
+
+Lives here: which command goes where. Ordinary commands go to the upstream unread; statements that concern queues go to
+the executor; prepared statements that the proxy answers itself are known by their ids. The fast path (`may_relay`) lets
+the relay pass a command on from inside its socket callback, without waking this task, when it is plainly ordinary.
+
+mysql-mimic's Connection is the base; its command phase, its handling of results, prepared statements and kills are
+replaced (docs/adr/0001-mysql-mimic.md says why and what remains).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from mysql_mimic.connection import Connection
+from mysql_mimic.constants import KillKind
+from mysql_mimic.stream import ConnectionClosed
+from mysql_mimic.types import Commands
+
+from engine.model.errors import StreamKilled
+from proxy.cluster.registry import ProcessInfo
+from proxy.commands.prepared import FIRST_LOCAL_ID, LocalStatements
+from proxy.commands.rebinding import rebind
+from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
+from proxy.show.system_database import enter, is_system
+from proxy.statements.executor import ClientFault, Executor
+from proxy.transport.client_socket import PacketStream
+from proxy.upstream.base import Outcome
+from proxy.upstream.large_command import LargeCommand
+from proxy.upstream.relay import NO, TELL, YES, Verdict
+from proxy.wire import replies as wire
+from proxy.wire import requests as params
+from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
+from proxy.wire.packets import HEADER_BYTES
+from proxy.wire.pieces import LARGE_BYTES
+from rewriter.plan import (
+    NO_EFFECTS,
+    Effects,
+    EndInGroup,
+    Execute,
+    InsertAfterGroup,
+    Passthrough,
+    TransactionVerb,
+    UseDatabase,
+)
+from rewriter.scan.large_text import LargeText
+from rewriter.scan.scanner import Concern, Glance, transaction_verb
+from rewriter.text.long_text import LONG_TEXT
+from rewriter.text.transaction_verbs import verb_of
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[bytes], Awaitable[None]]
+
+# What makes no sense through a proxy, would stop the server behind it, or is nothing that a client may say.
+_REFUSED = frozenset(
+    (
+        Commands.COM_SLEEP,
+        Commands.COM_CREATE_DB,
+        Commands.COM_DROP_DB,
+        Commands.COM_SHUTDOWN,
+        Commands.COM_CONNECT,
+        Commands.COM_TIME,
+        Commands.COM_DELAYED_INSERT,
+        Commands.COM_TABLE_DUMP,
+        Commands.COM_CONNECT_OUT,
+        Commands.COM_DAEMON,
+    )
+)
+_STATEMENT_COMMANDS = frozenset(
+    (
+        Commands.COM_STMT_EXECUTE,
+        Commands.COM_STMT_FETCH,
+        Commands.COM_STMT_RESET,
+        Commands.COM_STMT_CLOSE,
+        Commands.COM_STMT_SEND_LONG_DATA,
+        BULK_EXECUTE,
+    )
+)
+_EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
+_NOT_FAST = Effects(catalog=True)
+_LAST_PREPARED = 0xFFFFFFFF
+"""In MariaDB this id means the statement prepared last: clients execute before they have been told its own."""
+# Plain numbers: an enum's members cost more to compare than the rest of the decision.
+_QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
+_KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB says to connections at rest
+KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before others get its messages
+_ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
+
+
+class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is untyped here
+    """Serves one logged-in client until it goes, is killed, or its line to the database is lost."""
+
+    def __init__(
+        self,
+        stream: PacketStream,
+        executor: Executor,
+        change_user: Callable[[bytes], Awaitable[None]],
+        interrupt: Callable[[], None] | None = None,
+    ) -> None:
+        # mysql-mimic's constructor asks for a session of its own kind; what we use of it is set here.
+        self.stream = stream
+        self.executor = executor
+        self.session = executor.session
+        self.connection_id = self.session.identity.connection_id
+        self._change_user = change_user
+        self._interrupt = interrupt
+        self._killed = False
+        if executor.traits.accounts or executor.traits.lines:  # the embedded database takes no command in pieces
+            stream.large_from = min(LARGE_BYTES, stream.max_packet_bytes + 1)
+        self._local = LocalStatements(executor)
+        self._effects: dict[int, Effects] = {}
+        self._uses: dict[int, str] = {}  # prepared USE statements
+        self._settings: dict[int, bytes] = {}  # others after which the statements to come may be read differently
+        self._last_prepared: int | None = None
+        self._dumping = False
+        self._fast_effects = NO_EFFECTS
+        self._handlers: dict[int, Handler] = {
+            Commands.COM_QUERY: self._query,
+            Commands.COM_INIT_DB: self._init_db,
+            Commands.COM_CHANGE_USER: self._user_change,
+            Commands.COM_RESET_CONNECTION: self._reset_connection,
+            Commands.COM_STMT_PREPARE: self._prepare,
+            Commands.COM_SET_OPTION: self._set_option,
+            Commands.COM_PROCESS_KILL: self._process_kill,
+            Commands.COM_PROCESS_INFO: self._process_list,
+            Commands.COM_BINLOG_DUMP: self._binlog_dump,
+            Commands.COM_BINLOG_DUMP_GTID: self._binlog_dump,
+        }
+
+    def __repr__(self) -> str:
+        return f"<ClientConnection {self.connection_id} {self.session!r}>"
+
+    @property
+    def user(self) -> str:
+        """Its account."""
+        return self.session.identity.user
+
+    def process_info(self) -> ProcessInfo:
+        """This connection's line in SHOW PROCESSLIST."""
+        return self.session.process_info()
+
+    def kill(self, kind: KillKind = KillKind.CONNECTION) -> None:
+        """End the running statement or stream with 1317, or the whole connection."""
+        if self.session.subscription is not None:
+            self.session.subscription.end(StreamKilled("Query execution was interrupted"))
+        elif self._interrupt is not None:
+            self._interrupt()
+        if kind is KillKind.CONNECTION:
+            self._killed = True
+            # Let an error for the running statement go out first; an idle client is cut at once.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.stream.close)
+            if self.session.subscription is not None:
+                # A receiver that has stopped reading would keep its messages until its socket has room again.
+                loop.call_later(KILL_SECONDS, self.stream.abort)
+
+    def lost(self, outcome: Outcome) -> None:
+        """The line to the database is gone. A client at rest is cut off, as the server itself would have done; a
+        running statement is answered first, and a stream goes on, for it does not need that line."""
+        if not self.session.running:
+            self.stream.close()
+
+    def farewell(self, packet: bytes) -> None:
+        """The server says unasked why it is about to close the line. A client at rest hears it, as it would without us;
+        one that receives a stream goes on, unless somebody has killed it at the server."""
+        if self.stream.resting:
+            self.stream.write_framed(packet)
+        elif self.session.subscription is not None and parse_err(packet[HEADER_BYTES:]).errno == _KILLED:
+            self.kill()
+
+    def finish(self) -> None:
+        """Shutdown: an idle client is cut at once, a busy one once its statement has been answered; a replica, which is
+        sent events without an end, at once.
+
+        To be called again until the connection has ended: who takes the fast path does not come by here in between.
+        """
+        self._killed = True
+        if self._dumping or (not self.session.running and not self.stream.relaying):
+            self.stream.close()
+
+    async def serve(self) -> None:
+        """The command phase. Returns when the client is gone or must go; the caller closes everything."""
+        try:
+            while self.session.upstream.alive and not self._killed:
+                payload = await self.stream.read_command()
+                if not payload:
+                    raise ProxyError(1835, "Malformed communication packet: an empty command")
+                if payload[0] == Commands.COM_QUIT:
+                    self.stream.goodbye = True
+                    return
+                await self._dispatch(payload)
+                if self.executor.excess is not None:
+                    self._end_with(self.executor.excess)
+                    return
+                del payload  # until the next command, which may be in hours, a large one must not be kept
+        except (LoginFailed, *_ENDS_WITH_CONNECTION):
+            return  # nobody is left to tell, or it has been told
+        except ClientFault as error:
+            # Outside a statement only the packets themselves can be at fault: say so, then hang up.
+            with contextlib.suppress(*_ENDS_WITH_CONNECTION):
+                await self.executor.fail(error)
+        finally:
+            await self._local.close()
+            report = self.session.abandon()
+            if report:
+                self.executor.engine.committed(report)
+
+    async def _dispatch(self, payload: bytes) -> None:
+        command = payload[0]
+        self.session.busy("")
+        try:
+            if self.stream.pieces is None:
+                await self._handle(payload)
+            else:
+                await self._large(LargeCommand(self.stream, payload))
+                await self._skip_rest()
+        except ClientFault as error:
+            if getattr(error, "fatal", False):
+                raise
+            await self._skip_rest()
+            await self.executor.fail(error)
+        except _ENDS_WITH_CONNECTION:
+            raise
+        except Exception as error:
+            # A defect of ours. What state it left behind nobody knows, so the session ends; the client is told.
+            log.exception("command %#04x failed", command)
+            raise InternalFault from error
+        finally:
+            self.session.busy(None)
+
+    async def _skip_rest(self) -> None:
+        """Of a command that was refused, or came to nothing, before all of it had been read."""
+        while await self.stream.read_piece():
+            pass
+
+    async def _handle(self, payload: bytes) -> None:
+        command = payload[0]
+        handler = self._handlers.get(command)
+        if handler is not None:
+            await handler(payload)
+        elif command in _REFUSED:
+            raise ProxyError(1235, f"Command {command:#04x} is not passed on by the proxy; connect to the database")
+        elif command in _STATEMENT_COMMANDS:
+            await self._statement_command(payload)
+        else:
+            self.executor.note(await self.session.upstream.command(payload))
+
+    # --- large commands, of which only the beginning has been read
+
+    async def _large(self, large: LargeCommand) -> None:
+        """Passed on while it comes, where its beginning tells that the database may have it; else as any other."""
+        command = large.head[0]
+        if self.session.rights is not None:
+            await self._handle(await large.whole())  # to be judged whole
+        elif command in _STATEMENT_COMMANDS and (number := self._statement_number(large.head)) < FIRST_LOCAL_ID:
+            effects = self._effects_of(command, number)
+            outcome = await self.executor.pass_on(large, effects)
+            self.executor.note(outcome, effects, effects.transaction)
+        elif command == Commands.COM_QUERY and large.endless:
+            await self.executor.settle(large.head)
+            text = self._watched(large)
+            await (self._handle(await large.whole()) if text is None else self._large_query(large, text))
+        else:
+            await self._handle(await large.whole())
+
+    def _watched(self, large: LargeCommand) -> LargeText | None:
+        """The text of a query, where passing it on may begin."""
+        session, executor = self.session, self.executor
+        if executor.several and not executor.splittable:
+            return None
+        sql = self._text(large.head)
+        session.busy(sql[:1024].decode(session.identity.codec, "replace"))
+        escapes = not session.no_backslash_escapes
+        text = LargeText(
+            executor.planning.scanner, session.database, several=executor.several, backslash_escapes=escapes
+        )
+        return text if large.watch(text, len(large.head) - len(sql)) else None
+
+    async def _large_query(self, large: LargeCommand, text: LargeText) -> None:
+        self.session.notes = ()
+        outcome = await self.executor.pass_on(large)
+        self.executor.note(outcome, text.effects, text.verb)
+        if not outcome.ok or large.rest is None:
+            return
+        if large.too_large:
+            raise ProxyError(
+                1153,
+                "Got a packet bigger than 'max_allowed_packet' bytes: the statements from the first that concerns a "
+                f"queue on are more than {self.stream.max_packet_bytes} bytes; send them apart from what is before",
+            )
+        await self._run_each(bytes(large.rest))
+
+    # --- the fast path: called from the socket callback, for one whole small packet
+
+    def may_relay(self, command: int, packet: bytes) -> Verdict:
+        """Whether this command may go straight to the database. Never raises; unsure means no."""
+        session = self.session
+        if not session.scope.empty or session.notes:
+            return NO
+        if command == _QUERY and not session.admin and self.executor.transactions.full(session.identity.user):
+            return NO  # it may be a BEGIN
+        if command == _QUERY:
+            text = params.query_text(packet[5:], session.identity.capabilities)
+            if text is None:
+                return NO
+            glance = self.executor.planning.scanner.glance(text, session.database)
+            if glance.concern is Concern.NONE:
+                return YES
+            return self._with_effects(glance.effects) if glance.concern is Concern.TOUCHES else NO
+        if command == _EXECUTE:
+            number = int.from_bytes(packet[5:9], "little")
+            if number >= FIRST_LOCAL_ID:
+                return NO
+            return self._with_effects(self._effects[number]) if number in self._effects else YES
+        return YES if command == _PING else NO
+
+    def _with_effects(self, effects: Effects) -> Verdict:
+        if effects.catalog:
+            return NO
+        self._fast_effects = effects
+        return TELL
+
+    def relayed(self, command: int, outcome: Outcome) -> None:
+        """A command that `may_relay` let through has been answered, and not just as the one before."""
+        effects, self._fast_effects = self._fast_effects, NO_EFFECTS
+        self.executor.note(outcome, effects)
+        if self.executor.excess is not None:
+            self._killed = True
+            self._end_with(self.executor.excess)
+
+    def _end_with(self, error: ProxyError) -> None:
+        """Hang up on a client at rest; its next read tells it why."""
+        capabilities = self.session.identity.capabilities
+        packet = wire.err_packet(capabilities, error.errno, error.sqlstate, error.message)
+        # Numbered as the answer to a command, for the client reads it as such.
+        self.stream.write_framed(len(packet).to_bytes(3, "little") + b"\x01" + packet)
+        self.stream.close()
+
+    # --- text commands
+
+    async def _query(self, payload: bytes) -> None:
+        text = self._text(payload)
+        self.session.busy(text[:1024].decode(self.session.identity.codec, "replace"))
+        if await self.executor.told_notes(text):
+            return
+        self._check_begin(text)
+        if self.session.rights is not None:
+            await self._run_each(text)  # each statement is judged for itself
+            return
+        glance = await self._glance(text)
+        if glance.concern in (Concern.USE, Concern.PLAN):
+            await self._run_each(text)
+            return
+        verb = self._verb(text) if glance.concern is Concern.NONE else None
+        del text  # it may be many megabytes, and the database may take its time
+        await self.executor.forward(payload, glance.effects, verb)
+
+    def _text(self, payload: bytes) -> bytes:
+        capabilities = self.session.identity.capabilities
+        text = params.query_text(payload[1:], capabilities)
+        return params.parse_query(payload[1:], capabilities) if text is None else text
+
+    async def _run_each(self, text: bytes) -> None:
+        if b";" in text:
+            await self.executor.settle(text)
+        statements = await self.executor.split(text)
+        for number, statement in enumerate(statements, 1):
+            if not await self.executor.run(statement, more=number < len(statements)):
+                return
+
+    async def _glance(self, text: bytes) -> Glance:
+        """A long text is looked at in a thread, so that others have their turn meanwhile."""
+        scanner, database = self.executor.planning.scanner, self.session.database
+        if len(text) <= LONG_TEXT:
+            return scanner.glance(text, database)
+        return await asyncio.to_thread(scanner.glance, text, database)
+
+    def _check_begin(self, text: bytes) -> None:
+        session, transactions = self.session, self.executor.transactions
+        user = session.identity.user
+        if not session.admin and transactions.full(user) and verb_of(text) is TransactionVerb.BEGIN:
+            transactions.check(user)
+
+    def _verb(self, text: bytes) -> TransactionVerb | None:
+        """Looked up only when the answer matters."""
+        return None if self.session.scope.empty else transaction_verb(text)
+
+    async def _init_db(self, payload: bytes) -> None:
+        database = payload[1:].decode(self.session.identity.codec, "replace")
+        if is_system(database) and await enter(self.executor) is not None:
+            return
+        outcome = await self.executor.forward(payload)
+        if outcome.ok:
+            self.session.entered(database)
+
+    async def _set_option(self, payload: bytes) -> None:
+        """Switches multi-statements on (0) or off (1)."""
+        outcome = await self.executor.forward(payload)
+        if outcome.ok and payload[1:2] == b"\x00":
+            self.session.writer.capabilities |= wire.MULTI_STATEMENTS
+        elif outcome.ok:
+            self.session.writer.capabilities &= ~wire.MULTI_STATEMENTS
+
+    async def _user_change(self, payload: bytes) -> None:
+        await self._forget_statements()
+        try:
+            await self._change_user(payload)
+        except RefusedByServer:
+            pass  # it has been told. MySQL hangs up; MariaDB goes on with the user from before, in a session made new
+        self.executor.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
+
+    async def _reset_connection(self, payload: bytes) -> None:
+        await self._forget_statements()
+        await self.executor.forward(payload, verb=TransactionVerb.ROLLBACK)
+        self.session.renewed()
+
+    async def _process_kill(self, payload: bytes) -> None:
+        if len(payload) != 5:
+            raise ProxyError(1835, "Malformed communication packet: COM_PROCESS_KILL takes a 4-byte id")
+        await self.executor.run(b"KILL %d" % int.from_bytes(payload[1:5], "little"))
+
+    async def _process_list(self, payload: bytes) -> None:
+        await self.executor.run(b"SHOW PROCESSLIST")
+
+    async def _binlog_dump(self, payload: bytes) -> None:
+        self._dumping = True
+        try:
+            self.executor.note(await self.session.upstream.command(payload))
+        finally:
+            self._dumping = False
+
+    # --- prepared statements
+
+    async def _prepare(self, payload: bytes) -> None:
+        self._last_prepared = None
+        text = payload[1:]
+        glance = await self._glance(text)
+        if glance.concern in (Concern.NONE, Concern.TOUCHES):
+            await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
+            return
+        match await self.executor.planned(text):
+            case Passthrough() if glance.concern is Concern.USE:
+                await self._prepare_upstream(payload, _NOT_FAST)
+                if self._last_prepared is not None:
+                    self._settings[self._last_prepared] = text
+            case Passthrough(effects):
+                await self._prepare_upstream(payload, effects)
+            case Execute(sql, effects):
+                encoded = self.executor.encode(sql)
+                await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
+            case UseDatabase(database):
+                await self._prepare_upstream(payload, _NOT_FAST)
+                if self._last_prepared is not None:
+                    self._uses[self._last_prepared] = database
+            case EndInGroup() | InsertAfterGroup():
+                self._last_prepared = await self._local.prepare(rebind(self.executor, text))
+            case plan:
+                self._last_prepared = await self._local.prepare(plan)
+
+    async def _prepare_upstream(self, payload: bytes, effects: Effects) -> None:
+        outcome = await self.executor.forward(payload)
+        if outcome.ok:
+            self._last_prepared = outcome.statement_id
+        if outcome.ok and not effects.empty:
+            self._effects[outcome.statement_id] = effects
+
+    async def _statement_command(self, payload: bytes) -> None:
+        """A command on a prepared statement, ours or the database's."""
+        number = self._statement_number(payload)
+        if payload[0] == Commands.COM_STMT_CLOSE:
+            self._effects.pop(number, None)
+            self._uses.pop(number, None)
+            self._settings.pop(number, None)
+            if number == self._last_prepared:
+                self._last_prepared = None
+        if number >= FIRST_LOCAL_ID:
+            await self._local.command(payload, number)
+            return
+        effects = self._effects_of(payload[0], number)
+        outcome = await self.executor.forward(payload, effects, effects.transaction)
+        if not outcome.ok or payload[0] not in _EXECUTIONS:
+            return
+        if number in self._uses:
+            self.session.entered(self._uses[number])
+        elif number in self._settings:
+            self.executor.learn(self._settings[number])
+
+    def _statement_number(self, payload: bytes) -> int:
+        number = int.from_bytes(payload[1:5], "little")
+        return self._last_prepared if number == _LAST_PREPARED and self._last_prepared is not None else number
+
+    def _effects_of(self, command: int, number: int) -> Effects:
+        if command not in _EXECUTIONS or number in self._uses or number in self._settings:
+            return NO_EFFECTS
+        return self._effects.get(number, NO_EFFECTS)
+
+    async def _forget_statements(self) -> None:
+        self._last_prepared = None
+        self._effects.clear()
+        self._uses.clear()
+        self._settings.clear()
+        await self._local.close()

@@ -1,0 +1,228 @@
+"""Prepared statements that the proxy answers itself: streams, and its SHOW statements. In the binary protocol.
+
+Their ids come from the upper half of the 32-bit space: servers count from 1, so the two never meet.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mysql_mimic.types import Commands
+
+from engine.model.errors import EngineError
+from engine.model.queue import ColumnMeta
+from proxy.commands.rebinding import rebound
+from proxy.errors import MalformedPacket, ProxyError
+from proxy.show.columns import number_column
+from proxy.statements.executor import Executor
+from proxy.statements.kill import Killing
+from proxy.statements.receive import Receiving
+from proxy.statements.streaming import SubscriptionCursor
+from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT
+from proxy.wire import replies as wire
+from proxy.wire import requests as params
+from proxy.wire.answer_walker import BULK_EXECUTE
+from proxy.wire.parameters import ParameterType
+from rewriter.plan import (
+    EndInGroup,
+    Execute,
+    ExecuteCounting,
+    InsertAfterGroup,
+    Kill,
+    Plan,
+    ReadSystem,
+    Rebind,
+    Redrive,
+    ShowCreateQueue,
+    ShowProcessList,
+    ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    Subscribe,
+)
+
+FIRST_LOCAL_ID = 1 << 31
+LONG_DATA_MAX_BYTES = 1024 * 1024  # of a parameter; a reason keeps a thousand characters
+STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
+
+
+_TOLD = (ShowProcessList, ShowQueues, ShowQueueStatus, ShowSubscriptions, ShowCreateQueue, ReadSystem)
+"""Statements whose columns are those of their answer: it is made once more for them."""
+
+
+@dataclass(slots=True)
+class LocalStatement:
+    """One prepared plan of this session."""
+
+    plan: Plan
+    parameters: int
+    types: Sequence[ParameterType] | None = None
+    cursor: SubscriptionCursor | None = None
+    long_data: dict[int, bytes] = field(default_factory=dict)
+
+
+def _parameters(plan: Plan) -> int:
+    if isinstance(plan, Rebind):
+        return plan.parameters
+    return len(plan.parameters) if isinstance(plan, Subscribe) else 0
+
+
+class LocalStatements:
+    """The prepared statements of one session that are answered here."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._ids = itertools.count(FIRST_LOCAL_ID)
+        self._statements: dict[int, LocalStatement] = {}
+
+    async def prepare(self, plan: Plan) -> int:
+        """Keep a plan and answer COM_STMT_PREPARE; returns the statement's id."""
+        if len(self._statements) >= STATEMENTS_MAX:
+            raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
+        parameters = _parameters(plan)
+        number = next(self._ids)
+        columns = await self._columns(plan)
+        self._statements[number] = LocalStatement(plan, parameters)
+        await self._executor.session.writer.prepared(number, parameters, columns)
+        return number
+
+    async def _columns(self, plan: Plan) -> tuple[ColumnMeta, ...]:
+        """The columns there will be, so that clients can bind before executing; some statements tell at execution."""
+        if isinstance(plan, _TOLD):
+            return tuple((await self._executor.local_result(plan))[0])
+        if isinstance(plan, Rebind | ExecuteCounting):
+            return () if plan.column is None else (number_column(plan.column),)
+        if not isinstance(plan, Subscribe):
+            return ()
+        spec = self._executor.engine.catalog.get(plan.request.queue)
+        if spec is None:
+            return ()
+        names = plan.request.columns or spec.message_columns
+        return tuple(column for name in names if (column := spec.column(name)) is not None)
+
+    async def command(self, payload: bytes, number: int) -> None:
+        """COM_STMT_EXECUTE, FETCH, RESET, CLOSE, SEND_LONG_DATA or bulk execution of the statement with that number."""
+        command = payload[0]
+        if command == Commands.COM_STMT_CLOSE:
+            statement = self._statements.pop(number, None)
+            if statement is not None:
+                await self._close_cursor(statement)
+            return
+        if command == Commands.COM_STMT_SEND_LONG_DATA:
+            self._keep_long_data(payload[1:])
+            return
+        statement = self._statements.get(number)
+        if statement is None:
+            raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to mysqld_stmt_execute")
+        if command == Commands.COM_STMT_EXECUTE:
+            await self._execute(statement, payload[1:])
+        elif command == BULK_EXECUTE:
+            raise ProxyError(1295, "The proxy answers this statement itself and cannot execute it in bulk; one by one")
+        elif command == Commands.COM_STMT_FETCH:
+            await self._fetch(statement, payload[1:])
+        else:
+            statement.long_data.clear()
+            await self._close_cursor(statement)
+            await self._executor.session.writer.ok()
+
+    def _keep_long_data(self, body: bytes) -> None:
+        """A piece of a parameter, sent ahead; there is no answer, whatever is wrong. Of what is too long one byte more
+        is kept, so that execution refuses it."""
+        try:
+            number, parameter, data = params.parse_long_data(body)
+        except MalformedPacket:
+            return
+        statement = self._statements.get(number)
+        if statement is not None and parameter < statement.parameters:
+            kept = statement.long_data.get(parameter, b"")
+            statement.long_data[parameter] = kept + data[: LONG_DATA_MAX_BYTES + 1 - len(kept)]
+
+    async def _execute(self, statement: LocalStatement, body: bytes) -> None:
+        session = self._executor.session
+        await self._close_cursor(statement)
+        if any(len(data) > LONG_DATA_MAX_BYTES for data in statement.long_data.values()):
+            statement.long_data.clear()
+            raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({LONG_DATA_MAX_BYTES})")
+        request = params.parse_execute(
+            body,
+            statement.parameters,
+            statement.types,
+            statement.long_data,
+            session.identity.capabilities,
+            session.identity.codec,
+        )
+        statement.types = request.types
+        statement.long_data.clear()
+        plan = statement.plan
+        if isinstance(plan, Rebind):
+            plan = await rebound(self._executor, plan, request.values)
+            if isinstance(plan, EndInGroup | InsertAfterGroup):
+                await self._executor.run_grouped(plan)
+                return
+        if not isinstance(plan, Subscribe):
+            await self._send_local(plan)
+            return
+        receiving = Receiving(self._executor)
+        if not request.cursor:
+            await receiving.send(await receiving.subscribe(plan, request.values), binary=True)
+            return
+        cursor = statement.cursor = await receiving.cursor(plan, request.values)
+        session.writer.header(cursor.columns, flags=CURSOR_EXISTS)
+        await session.writer.flush()
+
+    async def _send_local(self, plan: Plan) -> None:
+        if isinstance(plan, Kill):
+            await Killing(self._executor).run_prepared(plan)
+            return
+        if isinstance(plan, Execute):
+            await self._executor.execute(plan)
+            return
+        if isinstance(plan, Redrive):
+            await self._executor.redrive(plan)
+            return
+        writer = self._executor.session.writer
+        columns: Sequence[ColumnMeta]
+        rows: Sequence[Sequence[bytes | None]]
+        if isinstance(plan, ExecuteCounting):
+            columns, rows = (number_column(plan.column),), [(await self._executor.counted(plan))[1]]
+        else:
+            columns, rows = await self._executor.local_result(plan)
+        if not columns:
+            await writer.ok()
+            return
+        writer.header(columns)
+        writer.rows([wire.binary_row_from_text(row, columns) for row in rows])
+        await writer.end_of_rows()
+
+    async def _fetch(self, statement: LocalStatement, body: bytes) -> None:
+        number, count = params.parse_fetch(body)
+        cursor = statement.cursor
+        if cursor is None:
+            raise ProxyError(1421, f"The statement ({number}) has no open cursor")
+        session = self._executor.session
+        session.subscription = cursor.subscription
+        try:
+            rows, last = await cursor.fetch(count, session.writer.stream)
+        except EngineError:
+            await self._close_cursor(statement)
+            raise
+        finally:
+            session.subscription = None
+        session.writer.rows(rows)
+        await session.writer.end_of_rows(flags=LAST_ROW_SENT if last else CURSOR_EXISTS)
+        if last:
+            await self._close_cursor(statement)
+
+    async def _close_cursor(self, statement: LocalStatement) -> None:
+        cursor, statement.cursor = statement.cursor, None
+        if cursor is not None:
+            await cursor.close()
+
+    async def close(self) -> None:
+        """Forget all statements; open streams end and give back what was not acked."""
+        statements = list(self._statements.values())
+        self._statements.clear()
+        for statement in statements:
+            await self._close_cursor(statement)

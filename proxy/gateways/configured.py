@@ -1,0 +1,32 @@
+"""The accounts of the configuration's `users`: their passwords as `accounts` keeps them, and their rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from proxy.config import Config, User
+from proxy.login.accounts import Account, Accounts
+from proxy.login.rights import AccountRights, queue_rights
+
+
+async def configured_accounts(config: Config) -> Accounts:
+    """All accounts. Hashing passwords as MySQL does takes its time, by design: not on the event loop."""
+    return await asyncio.to_thread(lambda: Accounts([_account(user) for user in config.accounts]))
+
+
+def _account(user: User) -> Account:
+    if user.password_hash is not None:
+        return Account.with_hash(user.name, user.password_hash.get_secret_value())
+    return Account.with_password(user.name, user.password.get_secret_value() if user.password is not None else "")
+
+
+def configured_rights(config: Config) -> Mapping[str, AccountRights]:
+    """What each of them may do."""
+    database = "main" if config.backend.embedded else config.backend.database
+    return {
+        user.name: AccountRights(
+            None if user.queues is None else queue_rights(user.queues, database), user.may_kill_others
+        )
+        for user in config.accounts
+    }

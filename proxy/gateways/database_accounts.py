@@ -1,0 +1,123 @@
+"""How a client gets from an accepted socket to a session: one gateway for each kind of backend.
+
+A gateway logs the client in and opens its line to the database. What it returns knows how to change the user later. A
+login that fails ends the connection: nothing the client sends afterwards is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.backend.url import BackendUrl
+from engine.clock import Clock
+from proxy.commands.connection import ClientConnection
+from proxy.login.backend_tls import backend_tls
+from proxy.login.carried import Admit, LoginResult, carry_authentication
+from proxy.login.client_tls import ClientTls
+from proxy.session.session import ClientSession, Identity
+from proxy.statements.executor import BackendTraits
+from proxy.statements.stream_condition import server_condition
+from proxy.transport import tcp as sockets
+from proxy.transport.answer_writer import AnswerWriter
+from proxy.transport.client_socket import PacketStream
+from proxy.transport.proxy_header import proxy_header
+from proxy.upstream.base import Outcome
+from proxy.upstream.relay import BackendLink, RelayUpstream
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A logged-in client.
+
+    `change_user` carries out a COM_CHANGE_USER, or raises LoginFailed once the client has been told. `attach` is called
+    with the connection that will serve the session. `interrupt` stops a running statement, where that is ours to do.
+    `idle_seconds`: how long the client may rest, where the session itself can say so. `idle_words`: what it is told
+    when that was too long, where that is not the usual.
+    """
+
+    session: ClientSession
+    change_user: Callable[[bytes], Awaitable[None]]
+    attach: Callable[[ClientConnection], None]
+    interrupt: Callable[[], None] | None = None
+    idle_seconds: Callable[[], float] | None = None
+    idle_words: Callable[[], str | None] | None = None
+
+
+class Gateway(Protocol):
+    """See the module."""
+
+    traits: BackendTraits
+
+    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+        """Log a client in, if `admit` agrees. Raises LoginFailed once the client has been told why not."""
+        ...
+
+
+def identity_of(login: LoginResult, stream: PacketStream) -> Identity:
+    """Who logged in, as the session keeps it."""
+    host = ":".join(map(str, stream.peername[:2])) or "localhost"
+    return Identity(login.connection_id, login.user, host, login.capabilities, login.encoding)
+
+
+class RelayGateway:
+    """Clients of a MySQL server: it checks their passwords, and each has a line of its own to it."""
+
+    traits = BackendTraits(accounts=True, condition=server_condition)
+
+    def __init__(self, url: BackendUrl, clock: Clock, login_timeout: float, client_tls: ClientTls) -> None:
+        self._url = url
+        self._tls = backend_tls(url)
+        self._client_tls = client_tls
+        self._clock = clock
+        self._login_timeout = login_timeout
+
+    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+        """See Gateway."""
+        url, timeout = self._url, self._login_timeout
+        link = await BackendLink.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
+        if url.proxy_protocol:
+            link.write(proxy_header(stream.peername, stream.sockname))
+        try:
+            login = await carry_authentication(
+                stream,
+                link,
+                tls=self._tls,
+                client_tls=self._client_tls.offered,
+                login_timeout=timeout,
+                admit=admit,
+            )
+            upstream = RelayUpstream(
+                link, stream, capabilities=login.capabilities, status=login.status, encoding=login.encoding
+            )
+        except BaseException:
+            link.abort()
+            raise
+        writer = AnswerWriter(stream, login.capabilities)
+        session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, login.database)
+        _begin(session, login)
+
+        async def change_user(payload: bytes) -> None:
+            nonlocal login
+            login = await upstream.change_user(payload, login, admit)
+            session.became(identity_of(login, stream), login.database)
+            _begin(session, login)
+
+        def attach(connection: ClientConnection) -> None:
+            def lost(outcome: Outcome) -> None:
+                if link.was_reset and stream.resting and not stream.unsent:
+                    sockets.end_with_reset(stream.socket)  # drivers tell it from an end
+                connection.lost(outcome)
+
+            upstream.decide, upstream.on_answer = connection.may_relay, connection.relayed
+            upstream.on_lost, upstream.on_farewell = lost, connection.farewell
+            stream.fast_path = upstream.try_fast
+
+        return Opened(session, change_user, attach)
+
+
+def _begin(session: ClientSession, login: LoginResult) -> None:
+    session.admin = login.user == "root"
+    if login.stands_in:
+        session.stand_in()

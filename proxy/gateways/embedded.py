@@ -1,0 +1,226 @@
+"""The embedded backend's side of the composition: database, store and gateway; clients log in with our own accounts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.backend.sqlite.database import SqliteDatabase
+from engine.clock import Clock
+from engine.engine import Engine
+from engine.model.errors import BackendError
+from engine.store.sql_store import Define, SqlMessageStore
+from proxy.cluster.registry import ConnectionRegistry
+from proxy.commands.connection import ClientConnection
+from proxy.config import Config
+from proxy.embedded.client_text import charset_of
+from proxy.embedded.results import OkResult
+from proxy.embedded.session import EmbeddedSession
+from proxy.embedded.shared import Shared
+from proxy.embedded.statement_limits import UNBOUNDED, Bounds
+from proxy.embedded.upstream import EmbeddedUpstream
+from proxy.embedded.variables import IDLE_MAX
+from proxy.gateways.configured import configured_accounts, configured_rights
+from proxy.gateways.database_accounts import Gateway, Opened, identity_of
+from proxy.gateways.embedded_filters import check_stream, embedded_condition
+from proxy.login.carried import Admit, LoginResult, user_of
+from proxy.login.client_tls import ClientTls
+from proxy.login.own_accounts import (
+    EmbeddedIdentities,
+    authenticate_embedded,
+    change_user_embedded,
+    database_of,
+    only_database,
+)
+from proxy.session.guard import check_charset, limit, read_plainly
+from proxy.session.session import ClientSession
+from proxy.show.system_database import STANDS_IN, is_system
+from proxy.statements.executor import BackendTraits
+from proxy.transport.answer_writer import AnswerWriter
+from proxy.transport.client_socket import PacketStream
+from proxy.wire.flags import FOUND_ROWS, INTERACTIVE
+from proxy.wire.login import Credentials
+from rewriter.errors import RewriteError
+
+EMBEDDED_VERSION = "8.0.40-queuegate"
+"""What the embedded backend calls itself: the MySQL version whose dialect and answers it follows."""
+
+_SWITCH_SECONDS = 0.001
+
+EMBEDDED_DATABASE = "main"
+"""The one database there is, and the current one of a client that names none."""
+
+
+@contextlib.asynccontextmanager
+async def embedded_backend(
+    config: Config, clock: Clock, registry: ConnectionRegistry, client_tls: ClientTls
+) -> AsyncIterator[tuple[SqlMessageStore, Gateway]]:
+    """Open the database file, and close it after everything else.
+
+    Raises:
+        EngineError: it cannot be opened, or another process has it open.
+        OSError: its folder cannot be made.
+    """
+    # Statements' threads give way to the event loop so often. Python's own 5 ms would be waited for at every turn.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    # One folder at most: a longer path that is not there is likelier a typing error than a wish.
+    await asyncio.to_thread(Path(config.backend.path).parent.mkdir, exist_ok=True)
+    database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
+    try:
+        identities = EmbeddedIdentities(await configured_accounts(config))
+        store = SqlMessageStore.for_sqlite(database.store_pool(), _definer(database))
+        try:
+            yield store, EmbeddedGateway(database, identities, clock, registry, config, client_tls)
+        finally:
+            await store.close()
+    finally:
+        await database.close()
+
+
+def _definer(database: SqliteDatabase) -> Define:
+    """Runs the engine's own definitions, as a client's: so that clients can use what is made."""
+
+    async def define(sql: str) -> Sequence[tuple[Any, ...]]:
+        session = EmbeddedSession(
+            database,
+            connection_id=0,
+            user="",
+            host="",
+            found_rows=False,
+            server_version=EMBEDDED_VERSION,
+            process_list=lambda: (),
+        )
+        try:
+            result = await session.execute(sql)
+            if isinstance(result, OkResult):
+                return ()
+            return [row async for batch in result.batches for row in batch]
+        except RewriteError as error:
+            raise BackendError(error.message, error.errno, error.sqlstate) from error
+        finally:
+            await session.close()
+
+    return define
+
+
+async def _enter(session: ClientSession, embedded: EmbeddedSession, login: LoginResult) -> None:
+    """A client may begin in the database of the system tables."""
+    if is_system(login.database):
+        await embedded.use(STANDS_IN)
+        session.stand_in()
+
+
+class EmbeddedGateway:
+    """Clients of the embedded backend."""
+
+    traits = BackendTraits(accounts=False, condition=embedded_condition, check_stream=check_stream)
+
+    def __init__(
+        self,
+        database: SqliteDatabase,
+        identities: EmbeddedIdentities,
+        clock: Clock,
+        registry: ConnectionRegistry,
+        config: Config,
+        client_tls: ClientTls,
+    ) -> None:
+        self._database = database
+        self._identities = identities
+        self._clock = clock
+        self._registry = registry
+        self._rights = configured_rights(config)
+        self._login_timeout = config.limits.login_timeout
+        self._client_tls = client_tls
+        self._bounds = Bounds(config.limits.statement_time, config.limits.idle_transaction)
+        # A year is the longest that the variables can say; who wants no limit will not notice it.
+        idle = max(int(config.limits.idle_timeout), 1) if config.limits.idle_timeout else IDLE_MAX
+        Shared.of(database).global_variables.update(wait_timeout=idle, interactive_timeout=idle)
+
+    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+        """See Gateway."""
+        login = await authenticate_embedded(
+            stream,
+            self._identities,
+            connection_id=self._registry.new_id(),
+            server_version=EMBEDDED_VERSION,
+            check=self._check,
+            tls=self._client_tls.offered,
+            login_timeout=self._login_timeout,
+            admit=admit,
+        )
+        return await self._open(stream, login, admit)
+
+    async def _check(self, credentials: Credentials) -> None:
+        """What a client asks for besides: the one database, and a character set in which its SQL can be judged."""
+        limited = self._rights[user_of(credentials)].queues is not None
+        if limited or not is_system(database_of(credentials)):
+            await only_database(EMBEDDED_DATABASE)(credentials)
+        if limited:
+            check_charset(charset_of(credentials.charset))
+
+    async def _open(self, stream: PacketStream, login: LoginResult, admit: Admit) -> Opened:
+        writer = AnswerWriter(stream, login.capabilities)
+        embedded = self._session(login, stream)
+        upstream = EmbeddedUpstream(embedded, writer)
+        session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, EMBEDDED_DATABASE)
+        await _enter(session, embedded, login)
+        await self._prepare(session, upstream)
+        engine: Engine | None = None
+
+        async def change_user(payload: bytes) -> None:
+            nonlocal login
+            login = await change_user_embedded(
+                stream,
+                self._identities,
+                payload,
+                login,
+                check=self._check,
+                login_timeout=self._login_timeout,
+                admit=admit,
+            )
+            renewed = self._session(login, stream)
+            await upstream.replace_session(renewed)
+            session.became(identity_of(login, stream), EMBEDDED_DATABASE)
+            await _enter(session, renewed, login)
+            await self._prepare(session, upstream)
+            if engine is not None:
+                limit(session, upstream, self._rights[login.user], engine, resets_modes=True)
+
+        def attach(connection: ClientConnection) -> None:
+            nonlocal engine
+            engine = connection.executor.engine
+            limit(session, upstream, self._rights[login.user], engine, resets_modes=True)
+
+        return Opened(
+            session,
+            change_user,
+            attach,
+            upstream.interrupt,
+            lambda: upstream.session.idle_seconds,
+            lambda: upstream.session.idle_words,
+        )
+
+    async def _prepare(self, session: ClientSession, upstream: EmbeddedUpstream) -> None:
+        """The global sql_mode may be one in which SQL reads otherwise than it is judged."""
+        if self._rights[session.identity.user].queues is not None:
+            await read_plainly(upstream)
+
+    def _session(self, login: LoginResult, stream: PacketStream) -> EmbeddedSession:
+        rights = self._rights[login.user]
+        return EmbeddedSession(
+            self._database,
+            connection_id=login.connection_id,
+            user=login.user,
+            host=identity_of(login, stream).host,
+            found_rows=bool(login.capabilities & FOUND_ROWS),
+            interactive=bool(login.capabilities & INTERACTIVE),
+            server_version=EMBEDDED_VERSION,
+            process_list=self._registry.processes,
+            charset=charset_of(login.charset),
+            port=stream.sockname[1] if len(stream.sockname) > 1 else 0,
+            bounds=UNBOUNDED if rights.queues is None or rights.admin else self._bounds,
+        )

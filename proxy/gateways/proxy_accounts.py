@@ -1,0 +1,209 @@
+"""`auth: proxy` before a MySQL server: the proxy checks accounts of its own, and all lines are the URL's account's.
+
+A client is greeted with what the server says of itself, logged in whether or not the server is up, and given a line at
+first need (`lazy_upstream`). Accounts with `queues` are limited to them (`guard`); all others may do whatever the URL's
+account may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from mysql_mimic.charset import CharacterSet
+
+from engine.backend.base import StorePool
+from engine.clock import Clock
+from engine.engine import Engine
+from proxy.cluster.registry import ConnectionRegistry
+from proxy.commands.connection import ClientConnection
+from proxy.config import Config
+from proxy.errors import ProxyError
+from proxy.gateways.configured import configured_accounts, configured_rights
+from proxy.gateways.database_accounts import Opened, identity_of
+from proxy.login.accounts import NATIVE, Accounts
+from proxy.login.carried import Admit, LoginResult, user_of
+from proxy.login.client_tls import ClientTls
+from proxy.login.own_accounts import EmbeddedIdentities, authenticate_embedded, change_user_embedded, database_of
+from proxy.login.rights import AccountRights
+from proxy.session.guard import check_charset, limit
+from proxy.session.session import ClientSession
+from proxy.show.system_database import database_at_server, is_system
+from proxy.statements.executor import BackendTraits
+from proxy.statements.stream_condition import server_condition
+from proxy.transport.answer_writer import AnswerWriter
+from proxy.transport.client_socket import PacketStream
+from proxy.upstream.lazy import LazyUpstream
+from proxy.upstream.opener import LineOpener, LineOwner, Lines
+from proxy.upstream.session_memory import SessionMemory
+from proxy.wire.login import Credentials
+from rewriter.text.queue_names import UNKNOWN_DATABASE
+
+_UTF8MB4 = int(CharacterSet.utf8mb4)
+_CALLED_OLD = "5.5.5-"
+"""Before its version MariaDB (up to 10.11) puts an old one of MySQL. MySQL Connector/J believes it, and then cannot
+read what caching_sha2_password says; so there the older plugin is offered first, as MariaDB does."""
+
+
+class _Check:
+    """What one login asks for besides, judged. `stands_in` is the answer, once there is one."""
+
+    def __init__(self, judge: Callable[[Credentials], Awaitable[bool]]) -> None:
+        self._judge = judge
+        self.stands_in = False
+
+    async def __call__(self, credentials: Credentials) -> None:
+        self.stands_in = await self._judge(credentials)
+
+
+class ProxyAccountsGateway:
+    """See the module."""
+
+    traits = BackendTraits(accounts=False, lines=True, condition=server_condition)
+
+    def __init__(
+        self,
+        lines: Lines,
+        accounts: Accounts,
+        rights: Mapping[str, AccountRights],
+        config: Config,
+        clock: Clock,
+        registry: ConnectionRegistry,
+        client_tls: ClientTls,
+    ) -> None:
+        self._lines = lines
+        self._identities = EmbeddedIdentities(accounts)
+        self._rights = rights
+        self._known_databases = {config.backend.database}
+        self._clock = clock
+        self._registry = registry
+        self._login_timeout = config.limits.login_timeout
+        self._client_tls = client_tls
+        self._killing: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def open(
+        cls, config: Config, pool: StorePool, clock: Clock, registry: ConnectionRegistry, client_tls: ClientTls
+    ) -> ProxyAccountsGateway:
+        """Learn what the server says of itself.
+
+        Raises:
+            BackendError: it cannot be reached.
+        """
+        lines = Lines(config.backend, pool)
+        await lines.learn()
+        rights = configured_rights(config)
+        return cls(lines, await configured_accounts(config), rights, config, clock, registry, client_tls)
+
+    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+        """See Gateway."""
+        profile, check = self._lines.profile, _Check(self._judge)
+        login = await authenticate_embedded(
+            stream,
+            self._identities,
+            connection_id=self._registry.new_id(),
+            server_version=profile.server_version,
+            capabilities=profile.offered,
+            charset=profile.charset,
+            status=profile.greeting_status,
+            plugin=NATIVE if profile.server_version.startswith(_CALLED_OLD) else None,
+            check=check,
+            tls=self._client_tls.offered,
+            login_timeout=self._login_timeout,
+            admit=admit,
+        )
+        return self._open(stream, login, admit, stands_in=check.stands_in)
+
+    async def _judge(self, credentials: Credentials) -> bool:
+        """What a client asks for besides: its database, and a character set in which its statements can be judged.
+        Returns whether that database is the one of the system tables, and the server has none of that name."""
+        user, database = user_of(credentials), database_of(credentials)
+        queues = self._rights[user].queues
+        if queues is not None:
+            check_charset(self._lines.profile.charset_of(credentials.charset))
+            if database is not None and not queues.enters(database):
+                raise ProxyError(1044, f"Access denied for user '{user}' to database '{database}'")
+        if database is None or database in self._known_databases or await self._lines.has_database(database):
+            return False
+        if is_system(database) and queues is None:
+            return True
+        raise ProxyError(1049, f"Unknown database '{database}'")
+
+    def _open(self, stream: PacketStream, login: LoginResult, admit: Admit, *, stands_in: bool) -> Opened:
+        writer = AnswerWriter(stream, login.capabilities)
+        account = self._rights[login.user]
+        session: ClientSession
+
+        def opener(login: LoginResult, account: AccountRights) -> LineOpener:
+            owner = self._owner(login, identity_of(login, stream).host, account)
+            return LineOpener(self._lines, owner, self._registry, lambda: _known_database(session))
+
+        lazy = LazyUpstream(stream, writer, opener(login, account), self._memory(login, account))
+        session = ClientSession(identity_of(login, stream), lazy, writer, self._clock, login.database)
+        if stands_in:
+            session.stand_in()
+        session.line_id = lambda: lazy.line_id
+        engine: Engine | None = None
+
+        async def change_user(payload: bytes) -> None:
+            nonlocal login
+            assert engine is not None
+            check = _Check(self._judge)
+            login = await change_user_embedded(
+                stream,
+                self._identities,
+                payload,
+                login,
+                status=self._lines.profile.greeting_status,
+                check=check,
+                login_timeout=self._login_timeout,
+                admit=admit,
+            )
+            account = self._rights[login.user]
+            lazy.restart(opener(login, account), self._memory(login, account))
+            session.became(identity_of(login, stream), login.database)
+            if check.stands_in:
+                session.stand_in()
+            limit(session, lazy, account, engine)
+
+        def attach(connection: ClientConnection) -> None:
+            nonlocal engine
+            engine = connection.executor.engine
+            limit(session, lazy, account, engine)
+            lazy.attach(connection.may_relay, connection.relayed)
+
+        def interrupt() -> None:
+            if (line_id := lazy.answering) is not None:
+                task = asyncio.get_running_loop().create_task(self._lines.kill_query(line_id))
+                self._killing.add(task)
+                task.add_done_callback(self._killing.discard)
+
+        return Opened(session, change_user, attach, interrupt)
+
+    def _memory(self, login: LoginResult, account: AccountRights) -> SessionMemory:
+        limited = account.queues is not None
+        return SessionMemory(self._lines.profile, self._charset(login, account), plain=limited)
+
+    def _owner(self, login: LoginResult, host: str, account: AccountRights) -> LineOwner:
+        return LineOwner(
+            connection_id=login.connection_id,
+            user=login.user,
+            host=host,
+            capabilities=login.capabilities,
+            charset=self._charset(login, account),
+            encoding=login.encoding,
+            attributes=login.connect_attrs,
+            limited=account.queues is not None,
+        )
+
+    def _charset(self, login: LoginResult, account: AccountRights) -> int:
+        """The collation to log in with. For one that the server does not know it would take one of its own choice, in
+        which a limited account's statements might read otherwise than they were judged."""
+        if account.queues is not None and self._lines.profile.charset_of(login.charset) is None:
+            return _UTF8MB4
+        return login.charset
+
+
+def _known_database(session: ClientSession) -> str | None:
+    """Where a new line begins. A change that went unseen ended with the line on which it was made."""
+    return None if session.database == UNKNOWN_DATABASE else database_at_server(session)

@@ -1,0 +1,298 @@
+"""Admission: who may come in, and how many. The one place where clients are counted and refused for their number.
+
+Rules: every client has a Visit from its accepted socket to its end. What can be refused at once is refused at once,
+before the database is asked anything: too many clients (1040), an address that failed too many logins or broke off too
+many (1129). How many connections a user has (1203) is asked only after its password was found right, and before the
+client is told so. Logins under way are bounded, too, but who comes then waits for his turn: pools that start connect
+all at once. Who has a turn and says nothing loses it to those who wait (proxy.listen.turns), and a place among all
+connections too, where there is no other: sockets that say nothing keep nobody out.
+
+Counts hold for all workers together (proxy.listen.shared_counts); failed logins are told to the other workers
+(`announce`), so an address that moves from one to another gains no more than what is under way at that moment.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from proxy.errors import FatalProtocolError, ProxyError
+from proxy.listen.shared_counts import Count, Tally
+from proxy.listen.turns import SILENT_SECONDS, Turns
+
+log = logging.getLogger(__name__)
+
+ADDRESSES_MAX = 10_000
+"""Addresses whose failed logins are remembered, about 2 MB; then the one that failed longest ago is forgotten. Who has
+ten thousand addresses has a million attempts a minute anyway."""
+
+_IPV6_PREFIX = 64  # what one customer of a provider has; single addresses of it cost nothing
+_TELL_BURST = 20  # words to blocked addresses at once: a client that tries again reads why, a storm does not
+_TELL_SECONDS = 0.05  # between two words to blocked addresses; more often their sockets are closed without one
+_COMPLAIN_SECONDS = 60.0  # a refusal of each kind is logged once in that time, with the number of those left out
+
+_BROKEN_OFF = "connections a minute that ended before they had logged in"
+_FAILED = "failed logins a minute"
+LOGIN_FAILURES = frozenset((1045, 1698, 3118, 3955, 4151))
+"""Errors that count as a failed login: wrong password, none at all, account locked or blocked (MySQL and MariaDB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """As in the configuration's `limits`. In all but the first two, 0 means: not limited."""
+
+    connections: int
+    unauthenticated: int
+    user_connections: int = 0
+    login_failures: int = 0
+    unauthenticated_per_address: int = 0
+    connection_errors: int = 0
+
+
+class Admission:
+    """See the module. `clock` is monotonic seconds; `announce` tells other workers of a login: source, whether good."""
+
+    def __init__(
+        self,
+        limits: AdmissionLimits,
+        tally: Tally,
+        clock: Callable[[], float],
+        announce: Callable[[str, bool], None] = lambda source, good: None,
+    ) -> None:
+        self.limits = limits
+        self.tally = tally
+        self.failures = FailedLogins(limits.login_failures, clock)
+        # Of what is not told to the other workers each has its share.
+        self.broken = FailedLogins(-(-limits.connection_errors // tally.workers), clock)
+        self._announce = announce
+        self._clock = clock
+        self._complaints = _Complaints(clock)
+        self._tell_at = 0.0
+        per_address = -(-limits.unauthenticated_per_address // tally.workers) or limits.unauthenticated
+        self.turns: Turns[Visit] = Turns(
+            per_address,
+            lambda: tally.take(Count.LOGGING_IN, limits.unauthenticated),
+            lambda: tally.give(Count.LOGGING_IN),
+            self._drop,
+            clock,
+        )
+
+    def arrive(self, host: str) -> Visit:
+        """A client has connected from this address. Raises ProxyError: tell it, and hang up."""
+        source = source_of(host)
+        self._check_failures(host, source)
+        if not self._take_place(source):
+            self._complaints.about("limits.max_connections", host)
+            raise ProxyError(1040, "Too many connections")
+        return Visit(self, host, source)
+
+    def shuns(self, host: str) -> bool:
+        """Whether to hang up on this address without a word, which is all that many sockets of it are worth."""
+        if not (self.failures or self.broken) or not self._blocked(source_of(host)):
+            return False
+        now = self._clock()
+        due = max(self._tell_at, now)
+        if due - now > _TELL_BURST * _TELL_SECONDS:
+            return True
+        self._tell_at = due + _TELL_SECONDS
+        return False
+
+    def _take_place(self, source: str) -> bool:
+        limits, tally = self.limits, self.tally
+        if tally.take(Count.CONNECTIONS, limits.connections):
+            return True
+        silent = self.turns.to_make_room_for(source)
+        if silent is None:
+            return False
+        self._drop(silent)
+        return tally.take(Count.CONNECTIONS, limits.connections)
+
+    def _drop(self, visit: Visit) -> None:
+        """It says nothing while others wait."""
+        self._complaints.about("limits.unauthenticated_connections", visit.host)
+        visit.leave()
+        visit.broke_off()
+        visit.drop(
+            ProxyError(
+                1040,
+                f"Too many connections that have not logged in: this one said nothing for {SILENT_SECONDS:g} s, or"
+                " waited for longest, and others want its place (limits.unauthenticated_connections,"
+                " limits.unauthenticated_per_address); log in at once after connecting",
+            )
+        )
+
+    def heard(self, source: str, good: bool) -> None:
+        """Another worker's login came to this end."""
+        if good:
+            self.failures.forgive(source)
+        else:
+            self.failures.add(source)
+
+    def _blocked(self, source: str) -> float:
+        return max(self.failures.blocked_for(source), self.broken.blocked_for(source))
+
+    def _check_failures(self, host: str, source: str) -> None:
+        limits = self.limits
+        for name, counted, most, what, advice in (
+            ("limits.connection_errors", self.broken, limits.connection_errors, _BROKEN_OFF, ""),
+            ("limits.login_failures", self.failures, limits.login_failures, _FAILED, " with the right password"),
+        ):
+            seconds = counted.blocked_for(source)
+            if seconds > 0:
+                self._complaints.about(name, host)
+                raise FatalProtocolError(
+                    1129,
+                    f"Host '{host}' is blocked because of many connection errors: more than {most} {what}; try again in"
+                    f" {max(seconds, 1):.0f} s{advice} ({name})",
+                )
+
+    def _failed(self, source: str) -> None:
+        if self.limits.login_failures:
+            self.failures.add(source)
+            self._announce(source, False)
+
+    def _succeeded(self, source: str) -> None:
+        if self.failures.forgive(source):
+            self._announce(source, True)
+
+    def _take_user(self, user: str, host: str) -> None:
+        if not self.tally.take_user(user, self.limits.user_connections):
+            self._complaints.about("limits.max_user_connections", host, user)
+            raise ProxyError(1203, f"User {user} already has more than 'max_user_connections' active connections")
+
+
+class Visit:
+    """One client's place: taken by `Admission.arrive`, given back by `leave`."""
+
+    def __init__(self, admission: Admission, host: str, source: str) -> None:
+        self._admission = admission
+        self.host = host
+        self.source = source
+        self.waiting_since: Callable[[], float | None] = lambda: None
+        """Since when the client's next packet is waited for; None: none is."""
+        self.drop: Callable[[ProxyError], None] = lambda error: None
+        """Tells the client, and ends its login."""
+        self._user: str | None = None
+        self._left = False
+
+    @property
+    def silent_since(self) -> float | None:
+        """See turns.Newcomer."""
+        return self.waiting_since()
+
+    async def turn(self) -> None:
+        """Wait until this client may log in: as long as others do, up to the limit on those who have not yet."""
+        turn = self._admission.turns.ask(self)
+        if not turn.done():
+            self._admission._complaints.about("limits.unauthenticated_connections", self.host)
+        await turn
+
+    def broke_off(self) -> None:
+        """The connection ended before the login did."""
+        self._admission.broken.add(self.source)
+
+    def check(self) -> None:
+        """May this client try (again) to log in? Raises ProxyError 1129."""
+        self._admission._check_failures(self.host, self.source)
+
+    def admit(self, user: str) -> None:
+        """The password was right; the client has not been told. Raises ProxyError 1203: it must not come in."""
+        if self._admission.limits.user_connections and user != self._user:
+            self._admission._take_user(user, self.host)
+            self._give_user()
+            self._user = user
+        self._admission._succeeded(self.source)
+        self.logged_in()
+
+    def failed(self, errno: int) -> None:
+        """The login came to nothing, for this reason."""
+        if errno in LOGIN_FAILURES:
+            self._admission._failed(self.source)
+
+    def logged_in(self) -> None:
+        """It no longer counts among those that have not logged in yet. May be called twice."""
+        self._admission.turns.leave(self)
+
+    def leave(self) -> None:
+        """The client is gone, and its line to the database with it. May be called twice."""
+        if not self._left:
+            self._left = True
+            self.logged_in()
+            self._give_user()
+            self._admission.tally.give(Count.CONNECTIONS)
+
+    def _give_user(self) -> None:
+        if self._user is not None:
+            self._admission.tally.give_user(self._user)
+            self._user = None
+
+
+class FailedLogins:
+    """A bucket of attempts for each address: a failure takes one, time refills it, a good login at once."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
+        self._most = float(per_minute)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # attempts left, and when that was so
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def blocked_for(self, source: str) -> float:
+        """Seconds until this source may try again; 0: now."""
+        if source not in self._left:
+            return 0.0
+        return max(0.0, 1.0 - self._now(source)) * 60 / self._most
+
+    def add(self, source: str) -> None:
+        """A login failed."""
+        if not self._most:
+            return
+        self._left[source] = (max(0.0, self._now(source) - 1.0), self._clock())
+        self._left.move_to_end(source)
+        if len(self._left) > ADDRESSES_MAX:
+            self._left.popitem(last=False)
+
+    def forgive(self, source: str) -> bool:
+        """A login succeeded; whether that changes anything."""
+        return self._left.pop(source, None) is not None
+
+    def _now(self, source: str) -> float:
+        left, at = self._left.get(source, (self._most, 0.0))
+        return min(self._most, left + (self._clock() - at) * self._most / 60)
+
+
+@lru_cache(maxsize=1024)
+def source_of(host: str) -> str:
+    """What of an address stands for somebody: an IPv4 address whole, of IPv6 the network."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host  # a unix socket's client has none
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is None:
+            return str(ipaddress.ip_network((int(address), _IPV6_PREFIX), strict=False))
+        address = address.ipv4_mapped
+    return str(address)
+
+
+class _Complaints:
+    """What is logged of refusals: each kind once a minute."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._next: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def about(self, limit: str, host: str, user: str | None = None) -> None:
+        now = self._clock()
+        if now < self._next.get(limit, now):
+            self._unsaid[limit] = self._unsaid.get(limit, 0) + 1
+            return
+        self._next[limit] = now + _COMPLAIN_SECONDS
+        more: dict[str, object] = {} if user is None else {"user": user}
+        log.warning("%s is reached", limit, extra={"peer": host, "before": self._unsaid.pop(limit, 0), **more})

@@ -1,0 +1,117 @@
+"""Sweeper: one look a second over all clients, for what no event tells. It costs the clients' commands nothing.
+
+- A client that sent more than we hold is not read any further, so its hang-up would show only at the next write to
+  it, which in a stream may be hours away: the kernel is asked. (Only where it sent so much that its own kernel holds
+  part of it does ours not know either, until a write, or until its kernel gives up.)
+- A client whose machine gives no sign any more while something is to be sent to it: keepalive does not look then, and
+  TCP_USER_TIMEOUT would also cut off one that is alive and reads nothing for a while.
+- A client at rest for longer than it may be (MySQL's wait_timeout) is told so and disconnected. Its last activity is
+  asked of the kernel too, and only once it may be too long ago; whoever runs a statement or receives a stream is not
+  at rest, however silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from proxy.errors import sqlstate_of
+from proxy.transport import kernel
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import replies as wire
+from proxy.wire.flags import PROTOCOL_41
+
+log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 1.0  # timeouts are in whole seconds; a lost receiver's messages may wait a second for another one
+_BATCH = 500  # clients looked at in one go, about a quarter of a millisecond
+UNANSWERED_MAX = 7
+"""Sent again so often, and no sign: 25 s at least, for the kernel's patience begins at 0.2 s and doubles each time."""
+
+_VANISHED_EVERY = 5  # looks: the kernel is asked for each client, and half a minute is no matter of a second
+_INACTIVE = 4031
+_WORDS = (
+    "The client was disconnected by the server because of inactivity."
+    " See wait_timeout and interactive_timeout for configuring this behavior."
+)
+
+
+@dataclass(eq=False, slots=True)
+class _Client:
+    """`active_at`: the latest time at which it is known to have been active."""
+
+    stream: PacketStream
+    idle_seconds: Callable[[], float]
+    active_at: float
+    words: Callable[[], str | None]
+
+
+class Sweeper:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clients: dict[PacketStream, _Client] = {}
+        self._looks = 0
+        self._task = self._loop.create_task(self._run())
+
+    def add(
+        self,
+        stream: PacketStream,
+        idle_seconds: Callable[[], float],
+        words: Callable[[], str | None] | None = None,
+    ) -> None:
+        """Look after this client. `idle_seconds`: how long it may rest; 0 for ever. Asked again and again.
+        `words`: what it is told instead of the usual, if anything."""
+        self._clients[stream] = _Client(stream, idle_seconds, self._loop.time(), words or (lambda: None))
+
+    def discard(self, stream: PacketStream) -> None:
+        """It is gone."""
+        self._clients.pop(stream, None)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            for _ in self.sweep():
+                await asyncio.sleep(0)
+
+    def sweep(self) -> Iterator[None]:
+        """One look; pauses where others may have their turn."""
+        self._looks += 1
+        for number, client in enumerate(list(self._clients.values()), self._looks):
+            try:
+                if number % _VANISHED_EVERY or not self._vanished(client.stream):
+                    self._look(client)
+            except Exception:
+                log.exception("a client could not be looked at", extra={"peer": client.stream.peername})
+            if number % _BATCH == 0:
+                yield
+
+    def _vanished(self, stream: PacketStream) -> bool:
+        if kernel.unanswered(stream.socket) < UNANSWERED_MAX:
+            return False
+        log.info("client disconnected: its machine gives no sign", extra={"peer": stream.peername})
+        stream.abort()
+        return True
+
+    def _look(self, client: _Client) -> None:
+        stream = client.stream
+        if stream.reading_paused and kernel.hung_up(stream.socket):
+            stream.eof_received()
+        allowed = client.idle_seconds()
+        if allowed and self._loop.time() - client.active_at >= allowed and stream.resting:
+            silent = kernel.silent_seconds(stream.socket)
+            client.active_at = self._loop.time() - silent
+            if silent >= allowed:
+                self._disconnect(stream, client.words() or _WORDS)
+
+    def _disconnect(self, stream: PacketStream, words: str) -> None:
+        log.info("client disconnected because of inactivity", extra={"peer": stream.peername})
+        stream.write_many([wire.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), words)])
+        stream.close()

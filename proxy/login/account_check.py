@@ -1,0 +1,81 @@
+"""What the server's OK does not tell: whether it judged the client by something that was the proxy's.
+
+Two things that a server takes from the line itself, and the line is ours:
+
+- The user of the operating system at the other end of a unix socket. It is the proxy's, so an account that logs in by
+  it (unix_socket, auth_socket) would let in every client that knows its name.
+- Whether the line is encrypted. An account that requires TLS is not to be served over a client's open line only
+  because ours to the server is encrypted.
+
+In these two situations, and only there, the session that was just opened is asked about its own account before the
+client hears of the OK. Every account may see its own definition.
+"""
+
+from __future__ import annotations
+
+import re
+
+from proxy.errors import BackendLost, MalformedPacket, ProxyError
+from proxy.login.password_bridge import SOCKET_ACCOUNT
+from proxy.transport.backend_socket import BackendLink
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import requests as params
+from proxy.wire.answer_walker import AnswerError, AnswerWalker
+from proxy.wire.collected import decode_result
+from proxy.wire.packets import frame
+
+_QUESTION = b"SHOW CREATE USER CURRENT_USER()"
+_ANSWER_MAX_BYTES = 64 * 1024  # a definition is some hundred bytes
+_BY_SOCKET = re.compile(rb"\b(unix_socket|auth_socket)\b", re.IGNORECASE)
+_BY_TLS = re.compile(rb"\bREQUIRE\s+(SSL|X509|ISSUER|SUBJECT|CIPHER)\b", re.IGNORECASE)
+_COM_QUERY = 0x03
+
+_UNKNOWN_ACCOUNT = (
+    "Access denied: the database does not show how this account logs in, so the proxy cannot make sure that it is not"
+    " by the proxy's own user of the operating system; connect to the database itself"
+)
+_NEEDS_TLS = (
+    "Connections using insecure transport are prohibited: the account requires TLS (REQUIRE SSL, X509 and the like),"
+    " and this connection is not encrypted"
+)
+
+
+async def check_account(stream: PacketStream, link: BackendLink, capabilities: int) -> None:
+    """Refuse an account that was let in by the line and not by the client. The link's login is over.
+
+    A name or a comment with these words in it is refused too: nobody has those, and nothing has to be unquoted.
+
+    Raises:
+        ProxyError: it must not be served.
+        BackendLost: the server gave no answer.
+    """
+    if link.local:
+        definition = await _definition(link, capabilities)
+        if definition is None or _BY_SOCKET.search(definition):
+            raise ProxyError(1698, _UNKNOWN_ACCOUNT if definition is None else SOCKET_ACCOUNT)
+    elif link.encrypted and not stream.encrypted:
+        definition = await _definition(link, capabilities)
+        if definition is not None and _BY_TLS.search(definition):
+            raise ProxyError(3159, _NEEDS_TLS)
+
+
+async def _definition(link: BackendLink, capabilities: int) -> bytes | None:
+    """What the database answers; None: it refuses to, as to an account whose password has expired."""
+    walker = AnswerWalker(capabilities)
+    walker.begin(_COM_QUERY)
+    link.seq = 0
+    link.write_packet(params.query_payload(_QUESTION, capabilities))
+    answer = bytearray()
+    try:
+        while not walker.done:
+            seq = link.seq
+            packet = frame(await link.read_packet(), seq)
+            answer += packet
+            walker.feed(packet)
+            if len(answer) > _ANSWER_MAX_BYTES:
+                raise BackendLost("the server shows an account of more than 64 KiB")
+        link.seq = 0
+        found = decode_result(bytes(answer), capabilities, encoding="utf-8")
+    except (AnswerError, MalformedPacket) as error:
+        raise BackendLost(f"the server's answer about the account makes no sense: {error}") from error
+    return b" ".join(value for row in found.rows for value in row if value is not None) if found else None

@@ -1,0 +1,310 @@
+"""Authentication carried between a client and the MySQL server behind the proxy, whatever the plugin.
+
+Rules: the server greets, the server judges; the proxy carries the packets of both and only takes away capabilities that
+it cannot relay. Until the server has said OK nothing of the client reaches it but login packets. After ERR the client
+is shown it, and its connection is closed: a client whose login failed can execute nothing, whatever it sends next.
+Each of the two lines is encrypted for itself: the client's as `tls` in the configuration says, the server's as its URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from ssl import SSLContext
+
+from engine.model.errors import BackendUnavailable
+from proxy.errors import (
+    BackendLost,
+    LoginFailed,
+    MalformedPacket,
+    ProxyError,
+    ReadTimeout,
+    RefusedByServer,
+    StreamClosed,
+)
+from proxy.login.backend_tls import BackendTls as BackendTls  # part of what this module offers
+from proxy.login.client_tls import OfferedTls
+from proxy.login.exchange import AuthExchange, pass_refusal
+from proxy.show.system_database import STANDS_IN, is_system
+from proxy.transport.backend_socket import BackendLink
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import replies as wire
+from proxy.wire.flags import CARRIED, COMPRESS, PROTOCOL_41, SSL, python_encoding
+from proxy.wire.login import (
+    TLS_REQUEST_BYTES,
+    Credentials,
+    Greeting,
+    encode_change_user,
+    encode_response,
+    encode_tls_request,
+    masked_greeting,
+    offering_tls,
+    parse_change_user,
+    parse_greeting,
+    parse_response,
+    wants_tls,
+)
+
+log = logging.getLogger(__name__)
+
+Admit = Callable[[str], None]
+"""Called with a user's name once the password was right, before the client is told. Raises ProxyError to refuse it."""
+
+LOGIN_SECONDS = 10.0  # MySQL's connect_timeout
+LOGIN_PACKET_MAX_BYTES = 64 * 1024  # a response is some hundred bytes; connection attributes may add to it
+
+
+@dataclass(frozen=True, slots=True)
+class LoginResult:
+    """A successful login. `capabilities` are those in force, `charset` the client's collation id."""
+
+    user: str
+    database: str | None
+    capabilities: int
+    charset: int
+    connection_id: int
+    server_version: str
+    connect_attrs: Mapping[str, str] = field(default_factory=dict)
+    status: int = 0
+    nonce: bytes = b""
+    stands_in: bool = False
+    """Whether its database is that of the system tables, which the server does not have."""
+
+    @property
+    def encoding(self) -> str:
+        """The Python codec of what the client sends."""
+        return python_encoding(self.charset)
+
+
+def anybody(user: str) -> None:
+    """The Admit that refuses nobody."""
+
+
+async def carry_authentication(
+    stream: PacketStream,
+    link: BackendLink,
+    *,
+    tls: BackendTls | None = None,
+    client_tls: OfferedTls | None = None,
+    login_timeout: float = LOGIN_SECONDS,
+    admit: Admit = anybody,
+) -> LoginResult:
+    """Log a client in at the server. `tls` is for the line to it, `client_tls` is offered to the client.
+
+    Raises:
+        LoginFailed: the client has been told why; both lines are closed.
+        StreamClosed: the client went away.
+    """
+    stream.set_limits(LOGIN_PACKET_MAX_BYTES)
+    with closing_unless_logged_in(stream, link):
+        async with asyncio.timeout(login_timeout):
+            return await _log_in(stream, link, tls, client_tls, admit)
+
+
+async def carry_change_user(
+    stream: PacketStream,
+    link: BackendLink,
+    payload: bytes,
+    login: LoginResult,
+    *,
+    login_timeout: float = LOGIN_SECONDS,
+    admit: Admit = anybody,
+) -> LoginResult:
+    """Carry a COM_CHANGE_USER, whose payload has been read.
+
+    Raises:
+        RefusedByServer: the client has been told. Now MySQL hangs up, and MariaDB goes on serving the user from before.
+        LoginFailed: any other failure; the client has been told why, and both lines are closed.
+        StreamClosed: the client went away.
+    """
+    refusal: RefusedByServer | None = None
+    sink, link.sink = link.sink, None
+    on_lost, link.on_lost = link.on_lost, None  # a server that hangs up behind its refusal must not outrun it
+    with closing_unless_logged_in(stream, link):
+        async with asyncio.timeout(login_timeout):
+            try:
+                login = await _change_user(stream, link, payload, login, admit)
+            except RefusedByServer as error:
+                refusal = error
+    link.on_lost = on_lost
+    if sink is not None:
+        link.deliver_to(sink)
+    if link.closed and on_lost is not None:
+        on_lost(link.reason)
+    if refusal is not None:
+        raise refusal
+    return login
+
+
+@contextlib.contextmanager
+def closing_unless_logged_in(stream: PacketStream, link: BackendLink | None = None) -> Iterator[None]:
+    """Whatever goes wrong: tell the client if it has not been told, and close both lines."""
+    try:
+        yield
+    except BaseException as error:
+        if link is not None:
+            link.abort()
+        failure = _failure(error)
+        if failure is None:
+            stream.close(linger=True)
+            raise
+        refuse(stream, failure)
+        raise LoginFailed(failure.errno, failure.message, failure.sqlstate) from error
+
+
+def _failure(error: BaseException) -> ProxyError | None:
+    """What to tell the client; None if it has been told, or is gone."""
+    if isinstance(error, TimeoutError):
+        return ReadTimeout()
+    if isinstance(error, MalformedPacket):
+        return ProxyError(1043, f"Bad handshake ({error.message})")
+    if isinstance(error, ProxyError) and not isinstance(error, LoginFailed):
+        return error
+    return None
+
+
+def refuse(stream: PacketStream, error: ProxyError) -> None:
+    """Tell the client why it may not come in, and close."""
+    stream.write_many([refusal(stream, error)])
+    stream.close(linger=True)
+
+
+def refusal(stream: PacketStream, error: ProxyError | BackendUnavailable) -> bytes:
+    """The ERR packet for a client that is logging in."""
+    if stream.seq == 0:
+        return wire.early_err_packet(error.errno, error.message)
+    return wire.err_packet(PROTOCOL_41, error.errno, error.sqlstate, error.message)
+
+
+async def _log_in(
+    stream: PacketStream, link: BackendLink, tls: BackendTls | None, client_tls: OfferedTls | None, admit: Admit
+) -> LoginResult:
+    payload = await link.read_packet()
+    if payload.startswith(b"\xff"):
+        await pass_refusal(stream, payload)
+    shown, greeting = masked_greeting(payload, CARRIED)
+    encrypt = _encrypts(parse_greeting(payload), tls)
+    await stream.write(offering_tls(shown) if client_tls is not None else shown)
+    credentials = await receive_credentials(stream, greeting.capabilities, client_tls)
+    if link.unread:  # told whose connection it is (PROXY protocol), a server may refuse it behind its own greeting
+        await pass_refusal(stream, await link.read_packet())
+    if encrypt is not None:
+        link.write_packet(encode_tls_request(credentials))
+        await link.start_tls(encrypt.context, encrypt.server_hostname)
+    exchange = _exchange(stream, link, credentials, greeting.nonce, admit)
+    credentials = replace(credentials, auth=await exchange.first(credentials.auth))
+    link.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
+    status = await exchange.run()
+    stream.reset_seq()
+    if credentials.capabilities & COMPRESS:
+        stream.start_compression()  # the server's line is already: see AuthExchange
+    result = login_result(credentials, replace(greeting, nonce=exchange.nonce), status)
+    return replace(result, stands_in=exchange.stands_in)
+
+
+def _exchange(
+    stream: PacketStream, link: BackendLink, credentials: Credentials, nonce: bytes, admit: Admit
+) -> AuthExchange:
+    return AuthExchange(
+        stream,
+        link,
+        credentials.plugin or b"",
+        nonce,
+        capabilities=credentials.capabilities,
+        admit=lambda: admit(user_of(credentials)),
+        enters_system=_enters_system(credentials),
+    )
+
+
+def _enters_system(credentials: Credentials) -> bool:
+    return is_system((credentials.database or b"").decode("latin-1"))
+
+
+def at_server(credentials: Credentials) -> Credentials:
+    """As the server is told them: it may not have the database of the system tables."""
+    return replace(credentials, database=STANDS_IN.encode()) if _enters_system(credentials) else credentials
+
+
+def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
+    if tls is None or greeting.capabilities & SSL:
+        return tls
+    if tls.required:
+        raise BackendLost("the database offers no TLS, which the configuration requires")
+    return None
+
+
+async def receive_credentials(stream: PacketStream, offered: int, tls: OfferedTls | None) -> Credentials:
+    """A client's response to the greeting, checked; its line is encrypted first if it wishes so and may.
+
+    Raises:
+        MalformedPacket: it is none, or of a client that cannot be served.
+        ProxyError: 3159, it goes on in clear text where it must not.
+        StreamClosed: it is gone, or cannot agree with us on TLS.
+    """
+    response = await stream.read()
+    if wants_tls(response):
+        if tls is None:
+            raise MalformedPacket("the client asks for TLS, which was not offered")
+        if len(response) != TLS_REQUEST_BYTES:
+            raise MalformedPacket("the client says more than that it wants TLS")
+        response = await _read_encrypted(stream, tls.context)
+    elif tls is not None and tls.required and not stream.private:
+        raise ProxyError(
+            3159, "Connections using insecure transport are prohibited while --require_secure_transport=ON."
+        )
+    credentials = parse_response(response, offered)
+    if not credentials.capabilities & PROTOCOL_41:
+        raise MalformedPacket("the client does not speak the 4.1 protocol")
+    return credentials
+
+
+async def _read_encrypted(stream: PacketStream, context: SSLContext) -> bytes:
+    try:
+        await stream.start_tls(context)
+    except StreamClosed as error:
+        log.info("no TLS with a client", extra={"peer": stream.peername, "reason": error})
+        raise
+    return await stream.read()
+
+
+def user_of(credentials: Credentials) -> str:
+    """The name that a client logs in with."""
+    return credentials.user.decode(python_encoding(credentials.charset), "replace")
+
+
+def login_result(credentials: Credentials, greeting: Greeting, status: int) -> LoginResult:
+    """What is known after the OK."""
+    encoding = python_encoding(credentials.charset)
+    attributes = credentials.attributes or {}
+    return LoginResult(
+        user=user_of(credentials),
+        database=credentials.database.decode(encoding, "replace") if credentials.database else None,
+        capabilities=credentials.capabilities,
+        charset=credentials.charset,
+        connection_id=greeting.connection_id,
+        server_version=greeting.server_version,
+        connect_attrs={k.decode(encoding, "replace"): v.decode(encoding, "replace") for k, v in attributes.items()},
+        status=status,
+        nonce=greeting.nonce,
+    )
+
+
+async def _change_user(
+    stream: PacketStream, link: BackendLink, payload: bytes, login: LoginResult, admit: Admit
+) -> LoginResult:
+    credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
+    # The server answers with a switch and a fresh nonce, or takes a proof made with the old one.
+    exchange = _exchange(stream, link, credentials, login.nonce, admit)
+    credentials = replace(credentials, auth=await exchange.first(credentials.auth))
+    link.seq = 0
+    link.write_packet(encode_change_user(at_server(credentials)))
+    status = await exchange.run()
+    stream.reset_seq()
+    greeting = Greeting(
+        login.server_version, login.connection_id, login.capabilities, login.charset, status, exchange.nonce
+    )
+    result = replace(login_result(credentials, greeting, status), stands_in=exchange.stands_in)
+    return result if result.connect_attrs else replace(result, connect_attrs=login.connect_attrs)

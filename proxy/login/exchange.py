@@ -1,0 +1,207 @@
+"""The part of a login between the client's response and the server's verdict: packets carried, whatever the plugin.
+
+Passwords that cannot be carried as they are go through a PasswordBridge, which says what to do; it is done here. A
+password is kept no longer than that takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+from proxy.errors import BackendLost, FatalProtocolError, RefusedByServer
+from proxy.login.account_check import check_account
+from proxy.login.password_bridge import PasswordBridge, Privacy, Step
+from proxy.login.password_key import UnusableKey, encrypt_password, password_key
+from proxy.show.system_database import enter_at_login
+from proxy.transport.backend_socket import BackendLink, ReadInterrupted
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import answer_walker as answer
+from proxy.wire.flags import COMPRESS
+
+AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a switch and a key exchange) takes fewer
+
+_OK, _ERR, _MORE = b"\x00", b"\xff", b"\x01"
+_NO_PASSWORD_ERRNO = 1698  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR: what MariaDB says of unix_socket accounts
+_NO_SYSTEM_USERS = b"; through the proxy nobody can log in by the operating system's user (unix_socket, auth_socket)"
+
+
+class AuthExchange:
+    """See the module. `plugin` and `nonce` are those of the client's first response, `capabilities` those in force.
+
+    `enters_system`: the client asks for the database of the system tables; `stands_in`: the server has no such one.
+    `admit` is called once the server has said OK and before the client is told; it raises ProxyError to keep it out.
+    """
+
+    def __init__(
+        self,
+        stream: PacketStream,
+        link: BackendLink,
+        plugin: bytes,
+        nonce: bytes,
+        *,
+        capabilities: int,
+        admit: Callable[[], None],
+        enters_system: bool = False,
+    ) -> None:
+        self._stream = stream
+        self._link = link
+        self._capabilities = capabilities
+        self._admitted = admit
+        self._enters_system = enters_system
+        self.stands_in = False
+        client, server = Privacy(stream.private, stream.confined), Privacy(link.private, link.confined)
+        self._bridge = PasswordBridge(client, server, plugin, nonce)
+        self._kept = b""  # a password, until the server has sent its key
+
+    @property
+    def nonce(self) -> bytes:
+        """The one in force: a client that changes its user may prove the password with it."""
+        return self._bridge.nonce
+
+    async def first(self, auth: bytes) -> bytes:
+        """What the server is to be sent in place of what the client sent with its name."""
+        step = self._bridge.begins(auth)
+        while (sent := await self._converted(step, auth)) is None:
+            auth = await self._stream.read()
+            step = self._bridge.from_client(auth)
+        return sent
+
+    async def run(self) -> int:
+        """Carry packets until the server's OK, whose status flags are returned.
+
+        A client that has spoken waits for an answer: what it sends unasked would reach the server as something else
+        than a part of its login. Most logins are over with the server's first packet.
+
+        Raises:
+            RefusedByServer: the server said no, and the client has been told.
+            ProxyError: one of them does not keep to the protocol, the server is lost, or the account may not be served.
+            StreamClosed: the client is gone.
+        """
+        payload = await self._verdict()
+        if payload.startswith(_OK):
+            return await self._admit(payload)
+        await self._from_server(payload)
+        return await self._dialog()
+
+    async def _verdict(self) -> bytes:
+        """The server's answer to the client's response, while the client is silent."""
+        stream = self._stream
+        stream.on_talk = self._link.interrupt
+        try:
+            if not stream.talking:
+                return await self._link.read_packet()
+        except ReadInterrupted:
+            pass
+        finally:
+            stream.on_talk = None
+        await stream.read()  # it raises what there is to raise of one that is gone, or sends what is no packet
+        raise _unasked()
+
+    async def _dialog(self) -> int:
+        """The server has asked for more. Who speaks next depends on the plugin, so both are listened to."""
+        server = asyncio.ensure_future(self._link.read_packet())
+        client = asyncio.ensure_future(self._stream.read())
+        asked, refusal = True, b""
+        try:
+            for _ in range(AUTH_PACKETS_MAX):
+                await asyncio.wait((server, client), return_when=asyncio.FIRST_COMPLETED)
+                if server.done():
+                    payload = server.result()
+                    if payload.startswith(_OK):
+                        return await self._admit(payload, client)
+                    if payload.startswith(_ERR):
+                        refusal = payload
+                        break
+                    await self._from_server(payload)
+                    asked = True
+                    server = asyncio.ensure_future(self._link.read_packet())
+                else:
+                    payload = client.result()
+                    if not asked:
+                        raise _unasked()
+                    asked = await self._from_client(payload)
+                    client = asyncio.ensure_future(self._stream.read())
+            else:
+                raise FatalProtocolError(1043, f"Bad handshake (more than {AUTH_PACKETS_MAX} packets)")
+        finally:
+            server.cancel()
+            client.cancel()
+            await asyncio.gather(server, client, return_exceptions=True)
+        # Last of all: a client that has been told may be back before anything that is waited for after this.
+        return await pass_refusal(self._stream, refusal)
+
+    async def _from_server(self, payload: bytes) -> None:
+        if payload.startswith(_ERR):
+            await pass_refusal(self._stream, payload)
+        if self._bridge.from_server(payload) is Step.ENCRYPT:
+            password, self._kept = self._kept, b""
+            try:
+                sent = await asyncio.to_thread(encrypt_password, password, self._bridge.nonce, payload[1:])
+            except UnusableKey as error:
+                raise BackendLost(f"the password cannot be put under the server's key: {error}") from error
+            self._link.write_packet(sent)
+            await self._link.drain()
+            return
+        await self._stream.write(payload)
+
+    async def _from_client(self, payload: bytes) -> bool:
+        """Whether it is still the client's turn: its packet was for us, and has been answered."""
+        sent = await self._converted(self._bridge.from_client(payload), payload)
+        if sent is not None:
+            self._link.write_packet(sent)
+            await self._link.drain()
+        return sent is None
+
+    async def _converted(self, step: Step, payload: bytes) -> bytes | None:
+        """What goes to the server; None: nothing, the client has been answered."""
+        if step is Step.GIVE_KEY:
+            key = await asyncio.to_thread(password_key)
+            await self._stream.write(_MORE + key.pem)
+            return None
+        if step is Step.ASK_KEY:
+            self._kept = payload
+            return self._bridge.key_request
+        if step is Step.DECRYPT:
+            nonce = self._bridge.nonce
+            # Not under our key: then it is of no use to the server, which shall say so.
+            return await asyncio.to_thread(lambda: password_key().decrypt(payload, nonce)) or b"\x00"
+        return payload
+
+    async def _admit(self, payload: bytes, client: asyncio.Future[bytes] | None = None) -> int:
+        try:
+            status, _ = answer.end_of(payload, 0, len(payload))
+        except answer.AnswerError as error:
+            raise BackendLost(f"the server ended the login with {error}") from error
+        if self._capabilities & COMPRESS:
+            self._link.start_compression()  # the server has; it is asked something before the client hears of its OK
+        await check_account(self._stream, self._link, self._capabilities)
+        if self._enters_system:
+            self.stands_in = not await enter_at_login(self._link)
+        if self._stream.talking if client is None else client.done():
+            await (self._stream.read() if client is None else client)
+            raise _unasked()
+        self._admitted()
+        await self._stream.write(payload)
+        return status
+
+
+def _unasked() -> FatalProtocolError:
+    return FatalProtocolError(1156, "Got packets out of order (the client spoke when the server was to decide)")
+
+
+async def pass_refusal(stream: PacketStream, payload: bytes) -> NoReturn:
+    """Hand the server's ERR to the client as it is; where a hint is due, with that.
+
+    Raises:
+        RefusedByServer: that is done.
+        BackendLost: it is no ERR.
+    """
+    if not payload.startswith(_ERR):
+        raise BackendLost("the server spoke out of turn")
+    if answer.parse_err(payload).errno == _NO_PASSWORD_ERRNO:
+        payload += _NO_SYSTEM_USERS
+    outcome = answer.parse_err(payload)
+    await stream.write(payload)
+    raise RefusedByServer(outcome.errno, outcome.message, outcome.sqlstate)

@@ -1,0 +1,242 @@
+"""Logging clients in with accounts of the proxy's own: the embedded backend, and `auth: proxy` before a server.
+
+Rules: an unknown name and a wrong password give the same error after the same packets and the same work. A login that
+failed ends the connection. Nonces are never used twice: COM_CHANGE_USER always gets a fresh one. The plugin is the one
+the client comes with if the account can use it, else the client is asked to switch.
+
+mysql-mimic's pieces do the work (greeting and switch packets, plugins, IdentityProvider); its own login flow is not
+used: it goes on serving a client whose login failed, and mistakes a plugin's first words for an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from mysql_mimic import packets
+from mysql_mimic.auth import AuthPlugin, AuthState, Forbidden, IdentityProvider, Success
+from mysql_mimic.charset import CharacterSet
+from mysql_mimic.types import ServerStatus
+from mysql_mimic.utils import nonce as new_nonce
+
+from proxy.errors import ProxyError
+from proxy.login.accounts import NATIVE, Accounts
+from proxy.login.carried import (
+    LOGIN_PACKET_MAX_BYTES,
+    LOGIN_SECONDS,
+    Admit,
+    LoginResult,
+    anybody,
+    closing_unless_logged_in,
+    login_result,
+    receive_credentials,
+    user_of,
+)
+from proxy.login.client_tls import OfferedTls
+from proxy.login.plugins import (
+    FAST_SUCCESS,
+    CachingSha2PasswordAuthPlugin,
+    EmbeddedUser,
+    LoginInfo,
+    NativePlugin,
+    plausible,
+)
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import replies as wire
+from proxy.wire.flags import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
+from proxy.wire.login import NONCE_BYTES, Credentials, Greeting, encode_greeting, parse_change_user
+
+CheckLogin = Callable[[Credentials], Awaitable[None]]
+"""Called once the password was right: raises ProxyError if what else the client asks for cannot be."""
+
+_AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
+_UTF8MB4 = int(CharacterSet.utf8mb4)
+
+
+def only_database(known: str) -> CheckLogin:
+    """The check where there is but one database."""
+
+    async def check(credentials: Credentials) -> None:
+        wanted = database_of(credentials)
+        if wanted is not None and wanted.lower() != known:
+            raise ProxyError(1049, f"Unknown database '{wanted}'; the embedded backend has one, '{known}'")
+
+    return check
+
+
+class EmbeddedIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic ships no type information
+    """The configured accounts, as mysql-mimic asks for them."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self._plugins = (CachingSha2PasswordAuthPlugin(), NativePlugin())
+
+    def get_plugins(self) -> Sequence[AuthPlugin]:
+        """The better one first: it is what the greeting offers."""
+        return self._plugins
+
+    async def get_user(self, username: str) -> EmbeddedUser:
+        """Never None: see Accounts."""
+        account = self._accounts.find(username)
+        return EmbeddedUser(name=username, auth_plugin=account.plugins[0], account=account)
+
+
+async def authenticate_embedded(
+    stream: PacketStream,
+    identities: EmbeddedIdentities,
+    *,
+    connection_id: int,
+    server_version: str,
+    capabilities: int = EMBEDDED,
+    charset: int = _UTF8MB4,
+    status: int = _AUTOCOMMIT,
+    plugin: str | None = None,
+    database: str = "main",
+    check: CheckLogin | None = None,
+    tls: OfferedTls | None = None,
+    login_timeout: float = LOGIN_SECONDS,
+    admit: Admit = anybody,
+) -> LoginResult:
+    """Log a client in. With `tls` it may encrypt its line. It may ask for `database` only, unless `check` is given
+    and says otherwise. The other values describe the server that it is shown.
+
+    Raises:
+        LoginFailed: the client has been told why; its line is closed.
+        StreamClosed: the client went away.
+    """
+    stream.set_limits(LOGIN_PACKET_MAX_BYTES)
+    nonce = new_nonce(NONCE_BYTES)
+    greeting = Greeting(server_version, connection_id, capabilities & ~SSL, charset, status, nonce)
+    with closing_unless_logged_in(stream):
+        async with asyncio.timeout(login_timeout):
+            credentials = await _greet(stream, greeting, plugin or identities.get_default_plugin().name, tls)
+            await _verify(stream, identities, credentials, nonce)
+            await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
+            admit(user_of(credentials))
+            await stream.write(wire.ok_packet(credentials.capabilities, status=status))
+    stream.reset_seq()
+    if credentials.capabilities & COMPRESS:
+        stream.start_compression()
+    return login_result(credentials, greeting, status)
+
+
+async def change_user_embedded(
+    stream: PacketStream,
+    identities: EmbeddedIdentities,
+    payload: bytes,
+    login: LoginResult,
+    *,
+    status: int = _AUTOCOMMIT,
+    database: str = "main",
+    check: CheckLogin | None = None,
+    login_timeout: float = LOGIN_SECONDS,
+    admit: Admit = anybody,
+) -> LoginResult:
+    """Answer a COM_CHANGE_USER, whose payload has been read. As in MySQL, a failure ends the connection.
+
+    Raises:
+        LoginFailed: the client has been told why; its line is closed.
+        StreamClosed: the client went away.
+    """
+    with closing_unless_logged_in(stream):
+        async with asyncio.timeout(login_timeout):
+            credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
+            await _verify(stream, identities, credentials, None)
+            await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
+            admit(user_of(credentials))
+            await stream.write(wire.ok_packet(credentials.capabilities, status=status))
+    stream.reset_seq()
+    greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
+    return login_result(credentials, greeting, status)
+
+
+def database_of(credentials: Credentials) -> str | None:
+    """The database that a client asks for when it logs in, if any."""
+    return (credentials.database or b"").decode(python_encoding(credentials.charset), "replace") or None
+
+
+async def _greet(stream: PacketStream, greeting: Greeting, plugin: str, tls: OfferedTls | None) -> Credentials:
+    """Send the greeting and read the client's response, encrypted if the client wishes so and may."""
+    offered = replace(greeting, capabilities=greeting.capabilities | (SSL if tls is not None else 0))
+    await stream.write(encode_greeting(offered, plugin))
+    return await receive_credentials(stream, greeting.capabilities, tls)
+
+
+async def _verify(
+    stream: PacketStream, identities: EmbeddedIdentities, credentials: Credentials, nonce: bytes | None
+) -> None:
+    """Check who the client says it is. `nonce` is the greeting's; None: it has been used.
+
+    Raises:
+        ProxyError: 1045, or 1251 for a client too old to switch plugins.
+    """
+    name = credentials.user.decode(python_encoding(credentials.charset), "replace")
+    user = await identities.get_user(name)
+    plugin = _plugin_for(identities, user, credentials)
+    info = LoginInfo(
+        username=name,
+        data=credentials.auth,
+        user=user,
+        connect_attrs={},
+        client_plugin_name=plugin.name,
+        handshake_auth_data=nonce,
+        handshake_plugin_name=plugin.name,
+        private=stream.private,
+    )
+    if nonce is not None and _answers_greeting(plugin, credentials):
+        decision, state = await plugin.start(info)
+    else:
+        challenge, state = await plugin.start()
+        info = info.copy(await _switch(stream, plugin, challenge, credentials))
+        decision = await state.asend(info)
+    if not await _converse(stream, state, decision, info):
+        host = stream.peername[0] if stream.peername else "localhost"
+        using = "NO" if info.data in (b"", b"\x00") else "YES"
+        raise ProxyError(1045, f"Access denied for user '{name}'@'{host}' (using password: {using})")
+
+
+def _plugin_for(identities: EmbeddedIdentities, user: EmbeddedUser, credentials: Credentials) -> AuthPlugin:
+    """The plugin the client comes with, if the account can use it; else the account's best.
+
+    An empty response can also mean that the client could not load the plugin of the greeting: then it knows the older.
+    """
+    assert user.account is not None
+    wanted = credentials.plugin.decode("ascii", "replace") if credentials.plugin and credentials.auth else NATIVE
+    name = wanted if wanted in user.account.plugins else user.account.plugins[0]
+    plugin = identities.get_plugin(name)
+    assert plugin is not None
+    return plugin
+
+
+def _answers_greeting(plugin: AuthPlugin, credentials: Credentials) -> bool:
+    """Whether the client's first response can be judged by that plugin without a switch."""
+    if credentials.plugin is None:
+        return bool(plugin.name == NATIVE)  # such a client knows no other, and no switch
+    return credentials.plugin.decode("ascii", "replace") == plugin.name and plausible(plugin.name, credentials.auth)
+
+
+async def _switch(stream: PacketStream, plugin: AuthPlugin, challenge: bytes, credentials: Credentials) -> bytes:
+    if not credentials.capabilities & PLUGIN_AUTH:
+        raise ProxyError(
+            1251, "Client does not support authentication protocol requested by server; consider upgrading the client"
+        )
+    request = packets.make_auth_switch_request(
+        server_charset=CharacterSet.utf8mb4, plugin_name=plugin.name, plugin_provided_data=challenge
+    )
+    await stream.write(request)
+    return await stream.read()
+
+
+async def _converse(
+    stream: PacketStream, state: AuthState, decision: Success | Forbidden | bytes, info: LoginInfo
+) -> bool:
+    """Carry the plugin's words and the client's answers until it decides."""
+    while not isinstance(decision, (Success, Forbidden)):
+        await stream.write(packets.make_auth_more_data(decision))
+        if decision != FAST_SUCCESS:
+            info = info.copy(await stream.read())
+        decision = await state.asend(info)
+    await state.aclose()
+    admitted: bool = isinstance(decision, Success)
+    return admitted

@@ -1,0 +1,392 @@
+"""The guard before the database of an account that is limited to its queues: what it has not read does not pass.
+
+Rules:
+- Everything that is not named here is refused: a command, a statement, a variable, a function.
+- It stands behind the planner, so it reads what the database is sent, also where that is not what the client sent
+  (ACK). Statements of the proxy's own (`collect`) are not the client's, and pass.
+- The database is sent one statement at a time, without the capability of several in one text, and with an sql_mode in
+  which quotes and backslashes mean what they mean here. Executable comments and hints are not read, so none passes.
+- Names are compared exactly: where a server tells `Orders` from `orders`, so must we.
+- What the client asks of itself and of the server is changed on its way, so that it sees its own account, and of the
+  variables those that it may ask for; the texts of warnings and errors are sent without accounts and files.
+- A prepared statement is judged when it is prepared, and again by name at each execution.
+
+What the proxy answers itself is judged as a plan (`check_plan`), and by the executor, which knows the queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from mysql_mimic.types import Commands
+
+from engine.engine import Engine
+from engine.model.errors import QueueNotFound, UnknownColumn
+from engine.model.queue import QueueName, QueueSpec
+from proxy.errors import ProxyError
+from proxy.login.rights import AccountRights, QueueRights, Right
+from proxy.session.session import ClientSession
+from proxy.upstream.base import Collected, Outcome, Upstream, collected
+from proxy.upstream.concealing import concealed_warning
+from proxy.upstream.large_command import LargeCommand
+from proxy.wire import requests as params
+from proxy.wire.answer_walker import BULK_EXECUTE
+from rewriter.plan import (
+    EndInGroup,
+    Execute,
+    ExecuteCounting,
+    ExplainDelivery,
+    InsertAfterGroup,
+    Kill,
+    NoOperation,
+    Passthrough,
+    Plan,
+    ReadSystem,
+    Rebind,
+    Redrive,
+    ShowCreateQueue,
+    ShowProcessList,
+    ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    ShowSystem,
+    Subscribe,
+    UseDatabase,
+)
+from rewriter.strict.questions import with_asked_variables, with_own_account
+from rewriter.strict.reader import SAFE_CHARSETS
+from rewriter.strict.statements import (
+    Act,
+    Limited,
+    Question,
+    QueueStatement,
+    SessionSettings,
+    Setting,
+    Shown,
+    TransactionStep,
+    Use,
+    read,
+)
+from rewriter.strict.variables import ASKED, HARMLESS, UNTOLD, modes_without_reading_otherwise, reads_otherwise
+
+READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
+STATEMENTS_MAX = 16_382  # prepared ones of a session: MySQL's default for all sessions together
+
+FindQueue = Callable[[QueueName], Awaitable[QueueSpec | None]]
+
+_LAST_PREPARED = 0xFFFFFFFF
+_HARMLESS_COMMANDS = frozenset(
+    (
+        Commands.COM_PING,
+        Commands.COM_RESET_CONNECTION,
+        Commands.COM_STMT_FETCH,
+        Commands.COM_STMT_RESET,
+        Commands.COM_STMT_SEND_LONG_DATA,
+    )
+)
+_EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
+_CHARSET_VARIABLES = frozenset(("names", "character set", "character_set_client", "character_set_connection"))
+_RIGHTS = {Act.ENQUEUE: Right.ENQUEUE, Act.SETTLE: Right.SETTLE}
+_MAY = (
+    "this account is limited to its queues: INSERT of values, SELECT ... FROM STREAM, ACK, NACK and the like, UPDATE"
+    " and DELETE that settle, SHOW QUEUES, transactions, and what drivers ask and set"
+)
+
+
+def denied(session: ClientSession, what: str, why: str) -> ProxyError:
+    """Error 1142."""
+    identity = session.identity
+    return ProxyError(1142, f"{what} denied to user '{identity.user}'@'{identity.host}': {why}")
+
+
+def check_right(session: ClientSession, queue: QueueName, right: Right) -> None:
+    """Raises ProxyError unless the session's account has that right there."""
+    if session.rights is not None and not session.rights.holds(queue, right):
+        why = f"its account has not the right '{right.value}' on queue '{queue}'"
+        raise denied(session, right.value.upper(), why)
+
+
+def check_sees(session: ClientSession, queue: QueueName) -> None:
+    """Raises ProxyError where the session's account may not even know whether there is such a queue."""
+    if session.rights is not None and not session.rights.sees(queue):
+        raise denied(session, "Access", f"its account has no right on a queue '{queue}'")
+
+
+def check_plan(session: ClientSession, plan: Plan) -> None:
+    """Judge what the proxy itself would answer. What goes to the database is judged on its way there."""
+    match plan:
+        case Subscribe(request):
+            check_right(session, request.queue, Right.RECEIVE)
+        case ShowCreateQueue(queue):
+            check_sees(session, queue)
+        case NoOperation() | Redrive():
+            raise denied(session, "Statement", _MAY)
+        case ReadSystem() | ShowSystem():
+            raise denied(session, "SELECT", _MAY)
+        case ExplainDelivery(queue):
+            check_sees(session, queue)
+        case EndInGroup(_, _, group):
+            check_right(session, group.queue, Right.SETTLE)
+        case InsertAfterGroup(_, _, _, group, _, follow):
+            check_right(session, follow, Right.ENQUEUE)
+            check_right(session, group.queue, Right.ENQUEUE)
+        case ExecuteCounting(queue):
+            check_right(session, queue, Right.SETTLE)
+        case Execute(_, effects):
+            if effects.catalog:
+                raise denied(session, "Statement", _MAY)
+        case Rebind() | Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
+            pass
+        case ShowQueueStatus() | ShowSubscriptions():
+            pass  # they show what the account may see
+        case _:
+            assert_never(plan)
+
+
+async def judge_grouped(session: ClientSession, plan: EndInGroup | InsertAfterGroup) -> None:
+    """Judge what the proxy will have the database do in a client's name, piece by piece and so as its own."""
+    if isinstance(session.upstream, GuardedUpstream):
+        await session.upstream.judge(
+            (plan.sql if isinstance(plan, EndInGroup) else plan.plain).encode("utf-8", "surrogateescape")
+        )
+
+
+def check_charset(name: str | None) -> None:
+    """Raises ProxyError for a character set in which SQL cannot be judged. None: one that nobody knows, and that is
+    not used."""
+    if name is not None and name not in SAFE_CHARSETS:
+        raise ProxyError(
+            1115, f"Character set '{name}' cannot be used by an account that is limited to its queues; use utf8mb4"
+        )
+
+
+async def read_plainly(upstream: Upstream) -> None:
+    """Have SQL read by the rules by which it is judged here.
+
+    Raises:
+        BackendError: the database does not.
+    """
+    modes = await collected(upstream, "SELECT @@sql_mode")
+    text = (modes.row(1)[0] or b"").decode("utf-8", "replace")
+    if reads_otherwise(text):
+        done = await upstream.collect(f"SET SESSION sql_mode = '{modes_without_reading_otherwise(text)}'")
+        if isinstance(done, Outcome) and not done.ok:
+            raise done.failure()
+
+
+def limit(
+    session: ClientSession, upstream: Upstream, account: AccountRights, engine: Engine, *, resets_modes: bool = False
+) -> None:
+    """Give a session the rights of its account, and the guard before its upstream if they are limited.
+
+    `resets_modes`: the upstream has the server's own sql_mode again after COM_RESET_CONNECTION.
+    """
+
+    async def find(queue: QueueName) -> QueueSpec | None:
+        if engine.catalog.get(queue) is None:
+            await engine.refresh_on_miss(patient=True)  # another proxy may have made it just now
+        return engine.catalog.get(queue)
+
+    session.rights, session.admin = account.queues, account.admin
+    session.upstream = upstream
+    if account.queues is not None:
+        session.upstream = GuardedUpstream(upstream, session, account.queues, find, resets_modes=resets_modes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What goes to the database; of a statement on a queue, what is judged again when it is executed; whether it is
+    SHOW WARNINGS or SHOW ERRORS, which is answered here."""
+
+    text: bytes
+    again: QueueStatement | None = None
+    warnings: bool = False
+
+
+class GuardedUpstream:
+    """See the module. An Upstream before another; `find` looks a queue up."""
+
+    def __init__(
+        self, behind: Upstream, session: ClientSession, rights: QueueRights, find: FindQueue, *, resets_modes: bool
+    ) -> None:
+        self._behind = behind
+        self._session = session
+        self._rights = rights
+        self._find = find
+        self._resets_modes = resets_modes
+        self._prepared: dict[int, QueueStatement | None] = {}
+        self._last_prepared = 0
+
+    @property
+    def behind(self) -> Upstream:
+        """The upstream that is guarded, for what the proxy itself asks of it."""
+        return self._behind
+
+    @property
+    def status(self) -> int:
+        """See Upstream."""
+        return self._behind.status
+
+    @property
+    def alive(self) -> bool:
+        """See Upstream."""
+        return self._behind.alive
+
+    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+        """See Upstream. Nothing is passed on before all of it has been judged."""
+        return await self.command(await large.whole(), hold=hold)
+
+    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+        """See Upstream.
+
+        Raises:
+            ProxyError: 1142, or what is behind raises.
+        """
+        command = payload[0]
+        if command == Commands.COM_STMT_PREPARE:
+            return await self._prepare(payload, more=more, hold=hold)
+        if command == Commands.COM_QUERY:
+            capabilities = self._session.identity.capabilities
+            text = params.query_text(payload[1:], capabilities)
+            judged = await self._judge(b"" if text is None else text)
+            if judged.warnings:
+                return await self._tell_warnings(judged.text)
+            if judged.text is not text:
+                payload = params.query_payload(judged.text, capabilities)
+        elif command in _EXECUTIONS:
+            await self._judge_again(payload)
+        elif command == Commands.COM_STMT_CLOSE:
+            self._prepared.pop(self._number(payload), None)
+        elif command == Commands.COM_INIT_DB:
+            self._check_database(payload[1:].decode("utf-8", "replace"))
+        elif command not in _HARMLESS_COMMANDS:
+            raise denied(self._session, f"Command {command:#04x}", _MAY)
+        outcome = await self._behind.command(payload, more=more, hold=hold)
+        if command == Commands.COM_RESET_CONNECTION and outcome.ok:
+            self._prepared.clear()
+            if self._resets_modes:
+                await read_plainly(self._behind)
+        return outcome
+
+    def recode(self, encoding: str) -> None:
+        """See Upstream."""
+        self._behind.recode(encoding)
+
+    async def deliver(self) -> None:
+        """See Upstream."""
+        await self._behind.deliver()
+
+    async def collect(self, sql: str) -> Collected | Outcome:
+        """See Upstream. The proxy's own statements."""
+        return await self._behind.collect(sql)
+
+    async def close(self) -> None:
+        """See Upstream."""
+        await self._behind.close()
+
+    # --- prepared statements
+
+    async def _prepare(self, payload: bytes, *, more: bool, hold: bool) -> Outcome:
+        if len(self._prepared) >= STATEMENTS_MAX:
+            raise ProxyError(1461, f"Can't create more than max_prepared_stmt_count statements ({STATEMENTS_MAX})")
+        judged = await self._judge(payload[1:])
+        if judged.warnings:
+            raise ProxyError(1295, "SHOW WARNINGS and SHOW ERRORS are not prepared for this account; send the text")
+        outcome = await self._behind.command(payload[:1] + judged.text, more=more, hold=hold)
+        if outcome.ok:
+            self._last_prepared = outcome.statement_id
+            self._prepared[outcome.statement_id] = judged.again
+        return outcome
+
+    def _number(self, payload: bytes) -> int:
+        number = int.from_bytes(payload[1:5], "little")
+        return self._last_prepared if number == _LAST_PREPARED else number
+
+    async def _judge_again(self, payload: bytes) -> None:
+        number = self._number(payload)
+        if number not in self._prepared:
+            raise ProxyError(1243, f"Unknown prepared statement handler ({number}) given to EXECUTE")
+        statement = self._prepared[number]
+        if statement is not None:
+            await self._check_queue(statement)
+
+    # --- statements
+
+    async def judge(self, text: bytes) -> None:
+        """Raises ProxyError unless the account may have the database run this text."""
+        await self._judge(text)
+
+    async def _judge(self, text: bytes) -> _Judged:
+        """What the database may have in place of a statement; raises where the account may not run it."""
+        statement = read(text) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(read, text)
+        self._check(statement)
+        if isinstance(statement, QueueStatement):
+            await self._check_queue(statement)
+            return _Judged(text, statement)
+        if not isinstance(statement, Question):
+            return _Judged(text)
+        changed: bytes | None = text
+        if statement.shows is Shown.VARIABLES:
+            changed = with_asked_variables(text)
+        elif statement.account or not statement.variables.isdisjoint(UNTOLD):
+            changed = with_own_account(text, self._session.identity.account)
+        if changed is None:
+            raise denied(self._session, "Statement", _MAY)
+        return _Judged(changed, warnings=statement.shows is Shown.WARNINGS)
+
+    async def _tell_warnings(self, text: bytes) -> Outcome:
+        """Answer SHOW WARNINGS or SHOW ERRORS."""
+        listed = await collected(self._behind, text.decode(self._session.identity.codec, "surrogateescape"))
+        writer = self._session.writer
+        writer.status = self._behind.status
+        await writer.result(listed.columns, [concealed_warning(row) for row in listed.rows])
+        return Outcome(status=self._behind.status)
+
+    def _check(self, statement: Limited | None) -> None:
+        match statement:
+            case SessionSettings(settings):
+                for setting in settings:
+                    self._check_setting(setting)
+            case Question(variables):
+                for variable in variables - ASKED:
+                    raise denied(self._session, f"SELECT of @@{variable}", _MAY)
+            case Use(database):
+                self._check_database(database)
+            case TransactionStep() | QueueStatement():
+                pass
+            case None:
+                raise denied(self._session, "Statement", _MAY)
+
+    def _check_setting(self, setting: Setting) -> None:
+        variable, value = setting.variable, setting.value
+        if variable not in HARMLESS:
+            raise denied(self._session, f"SET of {variable}", _MAY)
+        for read_one in sorted(setting.reads - (ASKED - UNTOLD)):
+            raise denied(self._session, f"SET by @@{read_one}", _MAY)
+        if variable == "sql_mode" and (
+            setting.computed or setting.default or value is None or value[:1].isdigit() or reads_otherwise(value)
+        ):
+            why = "modes are given by their names, and not such that change how SQL is read"
+            raise denied(self._session, "SET of sql_mode", why)
+        if variable in _CHARSET_VARIABLES and value not in SAFE_CHARSETS:
+            raise denied(self._session, "SET of that character set", "SQL in it cannot be judged; use utf8mb4")
+
+    def _check_database(self, database: str) -> None:
+        if not self._rights.enters(database):
+            raise denied(self._session, "USE", f"its account has no right on queues of a database '{database}'")
+
+    async def _check_queue(self, statement: QueueStatement) -> None:
+        database = statement.name.database or self._session.database
+        if database is None:
+            raise ProxyError(1046, "No database selected")
+        queue = QueueName(database, statement.name.table)
+        check_right(self._session, queue, _RIGHTS[statement.act])
+        spec = await self._find(queue)
+        if spec is None:
+            raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
+        for column in statement.columns:
+            if spec.column(column) is None:
+                raise UnknownColumn(f"Unknown column '{column}' in queue '{queue.table}'")

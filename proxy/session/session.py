@@ -1,0 +1,147 @@
+"""ClientSession: who a client is and what holds for its next statement. State only; the connection and executor act.
+
+Modes: ready (waiting for a command), busy (a command is being answered), streaming (a subscription is being sent).
+What enters and leaves each is seen in `process_info`, which is what SHOW PROCESSLIST tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.clock import Clock
+from engine.engine import Subscription
+from engine.model.queue import CommitReport, QueueName
+from proxy.cluster.registry import ProcessInfo
+from proxy.login.rights import QueueRights
+from proxy.session.transaction_scope import TransactionScope
+from proxy.transport.answer_writer import AnswerWriter
+from proxy.upstream.base import Upstream
+from rewriter.text.queue_names import SYSTEM_DATABASE
+
+IN_TRANSACTION = 1  # SERVER_STATUS_IN_TRANS
+NO_BACKSLASH_ESCAPES = 0x200  # SERVER_STATUS_NO_BACKSLASH_ESCAPES
+ANSI_QUOTES = 0x8000  # SERVER_STATUS_ANSI_QUOTES
+_INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who logged in, from where, as which connection."""
+
+    connection_id: int
+    user: str
+    host: str
+    capabilities: int
+    codec: str = "utf-8"
+
+    @property
+    def account(self) -> str:
+        """As USER() shows it."""
+        return f"{self.user}@{self.host.rsplit(':', 1)[0]}"
+
+
+class ClientSession:
+    """One logged-in client. `notes` are what SHOW WARNINGS tells of a statement that the proxy answered itself."""
+
+    def __init__(
+        self, identity: Identity, upstream: Upstream, writer: AnswerWriter, clock: Clock, database: str | None
+    ) -> None:
+        self.identity = identity
+        self.upstream = upstream
+        self.writer = writer
+        self.database = database
+        self.stands_in = False
+        """Whether `queuegate`, where it is the current database, is none of the server's (see system_database)."""
+        self.scope = TransactionScope()
+        self.subscription: Subscription | None = None
+        self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not tell
+        self.unsettled = False
+        """Whether a statement may have changed the character set, the modes, or the default database unseen: they are
+        asked for when something depends on them."""
+        self.may_use = False  # a prepared text may hold USE
+        self.notes: tuple[tuple[str, int, str], ...] = ()
+        self.rights: QueueRights | None = None
+        """What the proxy's own account may do to queues, and nothing else; None: it is not for the proxy to limit."""
+        self.admin = False
+        """Whether it may end other users' connections, where that is the proxy's decision."""
+        self.line_id: Callable[[], int | None] | None = None
+        """Of a client that the database does not know: which line it has there, if any."""
+        self._clock = clock
+        self._since = clock.monotonic()
+        self._statement: str | None = None
+
+    def __repr__(self) -> str:
+        info = self.process_info()
+        return f"<ClientSession {info.connection_id} {info.user}@{info.host} {info.command} {self.scope!r}>"
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the server says that a transaction is open."""
+        return bool(self.upstream.status & IN_TRANSACTION)
+
+    @property
+    def no_backslash_escapes(self) -> bool:
+        """Whether the server says that a backslash in a string is only a backslash (sql_mode)."""
+        return bool(self.upstream.status & NO_BACKSLASH_ESCAPES)
+
+    @property
+    def ansi_quotes(self) -> bool:
+        """Whether the server says that double quotes are for names; only MariaDB does."""
+        return bool(self.upstream.status & ANSI_QUOTES)
+
+    def became(self, identity: Identity, database: str | None) -> None:
+        """COM_CHANGE_USER: another account on the same connection."""
+        self.renewed()
+        self.entered(database)
+        self.identity, self.unsettled = identity, False
+        self.writer.capabilities = identity.capabilities
+
+    def entered(self, database: str | None) -> None:
+        """The current database is one of the server's own, whatever its name."""
+        self.database, self.stands_in = database, False
+
+    def stand_in(self) -> None:
+        """The current database is `queuegate`, and the server has none of that name."""
+        self.database, self.stands_in = SYSTEM_DATABASE, True
+
+    def renewed(self) -> None:
+        """COM_RESET_CONNECTION: as after the login, but for the default database, which stays."""
+        self.notes, self.may_use, self.unsettled = (), False, True
+        self.sql_modes = frozenset()
+
+    def busy(self, statement: str | None) -> None:
+        """A command begins (or, with None, has ended)."""
+        self._since = self._clock.monotonic()
+        self._statement = statement and statement[:_INFO_MAX_CHARS]
+
+    @property
+    def running(self) -> bool:
+        """Whether a command is being answered."""
+        return self._statement is not None
+
+    def abandon(self) -> CommitReport | None:
+        """The session is over; what to tell the engine of its open transaction."""
+        return self.scope.abandon()
+
+    def streaming_queue(self) -> QueueName | None:
+        """The queue being streamed, if any."""
+        return None if self.subscription is None else self.subscription.queue.name
+
+    def process_info(self) -> ProcessInfo:
+        """This session's line in SHOW PROCESSLIST."""
+        queue = self.streaming_queue()
+        return ProcessInfo(
+            connection_id=self.identity.connection_id,
+            user=self.identity.user,
+            host=self.identity.host,
+            database=self.database,
+            command="Sleep" if self._statement is None else "Query",
+            seconds=int(self._clock.monotonic() - self._since),
+            state="" if queue is None else f"Streaming messages of {queue}",
+            info=self._statement,
+            streaming=queue is not None,
+            detached=not self.upstream.alive,
+            proxied=self.line_id is not None,
+            line_id=self.line_id() if self.line_id is not None else None,
+        )

@@ -1,0 +1,126 @@
+"""TransactionScope: what a client's open transaction has done to queues, told to the engine once it is committed.
+
+Lives here: the bookkeeping between a statement and its commit. Never here: I/O, or a guess. The server's own status
+flags say whether a transaction is open; this never counts BEGINs. A rollback is reported too, as "look again": rows
+the transaction had locked were passed over by the sender meanwhile. Only COMMIT itself, or a statement that is a
+transaction of its own, proves that acks hold: what else ends a transaction (DDL, a procedure, EXECUTE of a prepared
+ROLLBACK) may have undone them, and then the table is asked. An error carries no status flags: a deadlock's victim has
+lost its transaction, a DDL that failed has committed it; so the queues are looked at, and nothing is certain after it.
+
+Affected rows are counted only where the commit is certain too: after ROLLBACK TO it is not known which of them hold.
+
+The report may be lost (the process may die right after the commit): the poller repairs that, so nothing here needs
+to be durable. It may also be too generous: the lease is guarded in the table, so a needless look is all that it costs.
+"""
+
+from __future__ import annotations
+
+from engine.model.queue import CommitReport, MessageId, QueueName
+from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
+
+_NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
+_COMMITS = (TransactionVerb.BEGIN, TransactionVerb.COMMIT)
+_WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
+_ENDING = (*_COMMITS, TransactionVerb.ROLLBACK)
+
+
+class TransactionScope:
+    """Collects the effects of one client's statements until its transaction ends."""
+
+    empty: bool
+    """Nothing to report: statements that end transactions need no look. Kept, for it is asked at every statement."""
+
+    def __init__(self) -> None:
+        self._doubtful = False  # a part of what was noted may have been undone
+        self._forget()
+
+    def __repr__(self) -> str:
+        return (
+            f"<TransactionScope touched={len(self._touched)} named={self._named_count} "
+            f"uncertain={len(self._uncertain)}>"
+        )
+
+    def record(
+        self,
+        effects: Effects = NO_EFFECTS,
+        verb: TransactionVerb | None = None,
+        *,
+        ok: bool,
+        in_transaction: bool,
+        affected: int = 0,
+    ) -> CommitReport | None:
+        """Take note of an answered statement; returns what to tell the engine now.
+
+        A statement that failed and left no transaction open (a deadlock, a connection lost in mid-commit) has an
+        unknown outcome: the report then says "look" and "ask the table", never "settled".
+        """
+        alone = self.empty
+        if ok or effects.several:  # of several statements, those before the one that failed have taken effect
+            self._add(effects)
+            if ok and affected and effects.tally is not None:
+                self._counted[effects.tally] = self._counted.get(effects.tally, 0) + affected
+        self._doubtful |= not ok or verb in _WINDING
+        if self.empty:
+            self._doubtful = False
+            return None
+        # COMMIT AND CHAIN and BEGIN end a transaction and leave one open: the flags alone do not tell.
+        if in_transaction and not (ok and verb in _ENDING):
+            return None if ok else CommitReport(touched=self._queues())
+        if verb is TransactionVerb.ROLLBACK and ok and not self._doubtful:
+            return self._rolled_back()
+        return self._take(certain=not self._doubtful and (alone or verb in _COMMITS))
+
+    def abandon(self) -> CommitReport | None:
+        """The session ended with its transaction open: the database rolls it back and frees the rows it had locked."""
+        return None if self.empty else self._rolled_back()
+
+    def _add(self, effects: Effects) -> None:
+        self._touched |= effects.touched
+        self._uncertain |= effects.uncertain
+        self._rejected |= effects.rejected
+        self._remember(self._settled, effects.settled)
+        self._remember(self._changed, effects.changed)
+        self.empty = not self._queues()
+
+    def _remember(
+        self, known: dict[QueueName, list[MessageId]], named: tuple[tuple[QueueName, tuple[MessageId, ...]], ...]
+    ) -> None:
+        for queue, ids in named:
+            if self._named_count + len(ids) > _NAMED_MAX:
+                self._uncertain.add(queue)
+                continue
+            known.setdefault(queue, []).extend(ids)
+            self._named_count += len(ids)
+
+    def _queues(self) -> frozenset[QueueName]:
+        named = self._settled.keys() | self._changed.keys()
+        return frozenset(self._touched | self._uncertain | self._rejected | named)
+
+    def _take(self, *, certain: bool) -> CommitReport:
+        asked = self._uncertain | self._settled.keys() | self._changed.keys()
+        report = CommitReport(
+            counted=tuple((*tally, rows) for tally, rows in self._counted.items()) if certain else (),
+            touched=frozenset(self._touched) if certain else self._queues(),
+            settled={queue: tuple(ids) for queue, ids in self._settled.items()} if certain else {},
+            uncertain=frozenset(self._uncertain if certain else asked),
+            changed={queue: tuple(ids) for queue, ids in self._changed.items()} if certain else {},
+            rejected=frozenset(self._rejected),
+        )
+        self._forget()
+        return report
+
+    def _rolled_back(self) -> CommitReport:
+        report = CommitReport(touched=self._queues())
+        self._forget()
+        return report
+
+    def _forget(self) -> None:
+        self._touched: set[QueueName] = set()
+        self._counted: dict[tuple[QueueName, str], int] = {}
+        self._settled: dict[QueueName, list[MessageId]] = {}
+        self._named_count = 0
+        self._uncertain: set[QueueName] = set()
+        self._changed: dict[QueueName, list[MessageId]] = {}
+        self._rejected: set[QueueName] = set()
+        self.empty = True
+        self._doubtful = False

@@ -1,1 +1,0 @@
-"""Fair shares: what one address may take of what all clients share."""

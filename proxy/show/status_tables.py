@@ -1,0 +1,203 @@
+"""What the proxy tells of its queues, as tables: columns and values, whether a SHOW asks for them or a SELECT. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.duties.dead_letter_mover import dead_letter_name
+from engine.duties.surveyor import Survey
+from engine.model.explanation import moment
+from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
+from engine.store.base import Held
+from proxy.show.columns import Row, number_column, text_column
+
+_NEWDECIMAL, _BINARY = 246, 63
+_TOTALS = (
+    "enqueued",
+    "sent",
+    "redelivered",
+    "acked",
+    "nacked",
+    "rejected",
+    "dead_lettered",
+    "released",
+    "expired",
+    "deleted",
+    "purged",
+)
+
+Value = int | float | str | None
+"""A cell. Floats have three decimals."""
+
+
+class Kind(Enum):
+    """What a column holds."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    DECIMAL = "decimal"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of a table here."""
+
+    name: str
+    kind: Kind = Kind.NUMBER
+    length: int = 256
+
+    @property
+    def meta(self) -> ColumnMeta:
+        """As a SHOW names and describes it."""
+        title = {"db": "Database"}.get(self.name, self.name.capitalize())
+        if self.kind is Kind.TEXT:
+            return text_column(title, self.length)
+        if self.kind is Kind.NUMBER:
+            return number_column(title)
+        return ColumnMeta(title, _NEWDECIMAL, _BINARY, 22, decimals=3)
+
+
+def _texts(*names: str, length: int = 256) -> tuple[Field, ...]:
+    return tuple(Field(name, Kind.TEXT, length) for name in names)
+
+
+def _numbers(*names: str) -> tuple[Field, ...]:
+    return tuple(Field(name) for name in names)
+
+
+QUEUES = (
+    *_texts("queue", "db", length=64),
+    *_numbers("paused", "subscribers", "ready", "scheduled", "retrying", "in_flight", "parked"),
+    *_numbers("unmatched", "acked", "dead"),
+    Field("oldest_ready_age", Kind.DECIMAL),
+    *_texts("counted", length=32),
+    *_numbers(*(f"{name}_total" for name in _TOTALS)),
+    *_texts("problem", length=512),
+)
+"""One row for each queue, and one for each table that wants to be one and cannot be."""
+
+SUBSCRIPTIONS = (
+    *_texts("queue", "db", length=64),
+    *_numbers("connection_id"),
+    *_texts("user", "host", "mode", length=64),
+    *_texts("filter", length=4096),
+    *_numbers("prefetch", "unacked", "sent", "waiting", "window_full"),
+    *_texts("since", length=23),
+)
+"""One row for each open stream."""
+
+IN_FLIGHT = (
+    *_texts("queue", "db", length=64),
+    *_texts("id", length=256),
+    *_numbers("priority", "epoch"),
+    *_texts("leased_until", length=23),
+    Field("seconds_left", Kind.DECIMAL),
+    *_numbers("connection_id"),
+    *_texts("user", "host", length=64),
+)
+"""One row for each message that a receiver holds."""
+
+EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
+"""What EXPLAIN DELIVERY answers."""
+
+Values = tuple[Value, ...]
+
+
+def columns(fields: Iterable[Field]) -> tuple[ColumnMeta, ...]:
+    """As a result set describes them."""
+    return tuple(field.meta for field in fields)
+
+
+def shown(rows: Iterable[Values]) -> list[Row]:
+    """Values as the text protocol carries them."""
+    return [
+        tuple(None if value is None else text_of(value).encode("utf-8", "replace") for value in row) for row in rows
+    ]
+
+
+def text_of(value: int | float | str) -> str:
+    """A value as text."""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def dead_letter_queue(queue: QueueSpec, catalog: QueueCatalog) -> QueueSpec | None:
+    """Where the queue's dead letters are, if there have been any."""
+    return catalog.get(dead_letter_name(queue))
+
+
+def queue_values(
+    statuses: Iterable[QueueStatus],
+    surveys: Mapping[QueueName, Survey],
+    catalog: QueueCatalog,
+    rejected: Mapping[QueueName, str],
+    unmatched: Mapping[QueueName, int],
+) -> list[Values]:
+    """The rows of QUEUES, in the order of their names. `unmatched`: of queues whose streams all have a WHERE."""
+    rows = {
+        status.name: _queue_row(status, surveys, catalog, unmatched.get(status.name, 0))
+        for status in statuses
+        if catalog.get(status.name)
+    }
+    blank: Values = (None,) * (len(QUEUES) - 3)
+    rows |= {name: (name.table, name.database, *blank, reason) for name, reason in rejected.items()}
+    return [rows[name] for name in sorted(rows)]
+
+
+def _queue_row(
+    status: QueueStatus, surveys: Mapping[QueueName, Survey], catalog: QueueCatalog, unmatched: int
+) -> Values:
+    queue = catalog.queues[status.name]
+    survey = surveys.get(status.name, Survey(None, "not counted"))
+    totals = tuple(status.counters.get(name, 0) for name in _TOTALS)
+    first = (queue.name.table, queue.name.database, int(queue.options.paused), status.subscribers)
+    census = survey.census
+    if census is None:
+        return (*first, *(None,) * 10, *totals, survey.problem)
+    target = dead_letter_queue(queue, catalog)
+    dead = Survey(None) if target is None else surveys.get(target.name, Survey(None))
+    states = (census.ready, census.scheduled, census.retrying, census.in_flight, census.parked)
+    buried = 0 if target is None else dead.census.unacked if dead.census else None
+    counted = "at least" if census.bounded else "exact"
+    return (*first, *states, unmatched, census.acked, buried, census.oldest_ready_age, counted, *totals, None)
+
+
+def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
+    """The rows of SUBSCRIPTIONS."""
+    return [
+        (
+            status.queue.table,
+            status.queue.database,
+            status.connection_id,
+            status.user,
+            status.host,
+            status.mode,
+            status.filter,
+            status.prefetch,
+            status.unacked,
+            status.sent,
+            int(status.waiting),
+            int(status.window_full),
+            moment(status.since_ns),
+        )
+        for status in sorted(statuses, key=lambda s: (s.queue, s.connection_id))
+    ]
+
+
+def in_flight_values(queue: QueueName, held: Sequence[Held], holders: Mapping[str, SubscriptionStatus]) -> list[Values]:
+    """The rows of IN_FLIGHT of one queue; `holders` by the ids as text."""
+    rows: list[Values] = []
+    for message in held:
+        id_ = id_text(message.id)
+        holder = holders.get(id_)
+        who: Values = (None, None, None) if holder is None else (holder.connection_id, holder.user, holder.host)
+        until = moment(message.until_ns)
+        first = (queue.table, queue.database, id_, message.priority, message.epoch, until)
+        rows.append((*first, round(message.seconds_left, 3), *who))
+    return rows
+
+
+def id_text(id_: int | str | bytes) -> str:
+    """An id to be read; bytes in hexadecimal, as `X'..'` takes them."""
+    return id_.hex() if isinstance(id_, bytes) else str(id_)

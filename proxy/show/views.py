@@ -1,0 +1,295 @@
+"""Looking: what a client is told of the queues, the streams and the messages, as far as its account may see them.
+
+Counts are the tables', by the engine's own account; what an account may see is asked of the database where accounts are
+its own, and else of the proxy's rights. Streams are those of all workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from engine.model.errors import QueueNotFound
+from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, unknown
+from engine.model.identity import IdKind, id_kind
+from engine.model.queue import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
+from proxy.errors import ProxyError
+from proxy.session.guard import denied
+from proxy.show.columns import Row, like_pattern, text_column
+from proxy.show.status_tables import (
+    EXPLANATIONS,
+    QUEUES,
+    SUBSCRIPTIONS,
+    Values,
+    columns,
+    dead_letter_queue,
+    id_text,
+    in_flight_values,
+    queue_values,
+    shown,
+    subscription_values,
+)
+from proxy.show.system_information import columns_of, with_system_tables
+from proxy.show.system_shows import system_show
+from proxy.show.system_tables import derived_table
+from proxy.upstream.base import Collected, collected, number
+from rewriter.grammar.system_tables import DATABASE
+from rewriter.plan import (
+    ExplainDelivery,
+    InformationTable,
+    Piece,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    ShowSystem,
+    SystemShow,
+    SystemTable,
+)
+from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
+
+if TYPE_CHECKING:
+    from proxy.statements.executor import Executor
+
+UNMATCHED_MAX = 500
+"""Ready messages of a queue that are looked at for whether they fit a stream."""
+
+ROWS_MAX = 2000
+"""Rows of a system table in one statement: 130 KB of text, which a server reads in 25 ms."""
+
+ROWS_MAX_EMBEDDED = 200
+"""The same for the embedded backend, whose compiler takes 60 ms for them."""
+
+_REAL = f"SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{DATABASE}'"
+
+_VISIBLE = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+    f" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%{QUEUE_MARK}%'"
+)
+_PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
+
+Sees = Callable[[QueueName], bool]
+
+
+class Looking:
+    """See the module. For one session's executor."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._session = executor.session
+        self._engine = executor.engine
+        self._peers = executor.peers
+
+    async def answer(
+        self, plan: ShowQueueStatus | ShowSubscriptions | ExplainDelivery | ShowSystem
+    ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
+        """Columns and rows of a statement that only looks."""
+        match plan:
+            case ShowQueueStatus(database, like):
+                return columns(QUEUES), shown(await self.queues(database, like))
+            case ShowSubscriptions(database, like):
+                return columns(SUBSCRIPTIONS), shown(await self.subscriptions(database, like))
+            case ExplainDelivery():
+                return columns(EXPLANATIONS), shown(await self.explanations(plan))
+            case ShowSystem():
+                fields, rows = system_show(plan)
+                if plan.what is SystemShow.DATABASES:
+                    wanted = like_pattern("%" if plan.like is None else plan.like)
+                    names = [name for (name,) in (await self._collect("SHOW DATABASES")).each(1)]
+                    rows = sorted([*((name,) for name in names if wanted(self._text(name))), *rows])
+                return tuple(text_column(field.name, field.length) for field in fields), rows
+
+    async def queues(self, database: str | None = None, like: str | None = None) -> list[Values]:
+        """The rows of SHOW QUEUE STATUS, of one database or of all."""
+        catalog = self._engine.catalog
+        wanted = await self._wanted(database, like)
+        queues = [queue for queue in catalog if wanted(queue.name)]
+        dead = [target for queue in queues if (target := dead_letter_queue(queue, catalog)) is not None]
+        surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*queues, *dead)}.values())
+        statuses = [status for status in await self._peers.queue_statuses() if wanted(status.name)]
+        rejected = {name: reason for name, reason in catalog.rejected.items() if wanted(name)}
+        return queue_values(statuses, surveys, catalog, rejected, await self._unmatched(queues))
+
+    async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
+        """Of the queues whose streams all have a WHERE: how many of the first ready messages fit none of them."""
+        streams: dict[QueueName, list[bool]] = {}
+        for stream in await self._peers.subscriptions():
+            streams.setdefault(stream.queue, []).append(bool(stream.filter))
+        counts = {}
+        for queue in queues:
+            if all(streams.get(queue.name, (False,))):
+                ids = await self._engine.surveyor.ready(queue, UNMATCHED_MAX)
+                counts[queue.name] = len(ids) - len(await self._peers.fitting(queue.name, ids))
+        return counts
+
+    async def subscriptions(self, database: str | None = None, like: str | None = None) -> list[Values]:
+        """The rows of SHOW SUBSCRIPTIONS."""
+        wanted = await self._wanted(database, like)
+        streams = [stream for stream in await self._peers.subscriptions() if wanted(stream.queue)]
+        return subscription_values(await self._visible_streams(streams))
+
+    async def in_flight(self) -> list[Values]:
+        """What receivers hold of every queue; somewhat more than ROWS_MAX where there is more than that."""
+        sees = await self._wanted(None, None)
+        rows: list[Values] = []
+        for queue in self._engine.catalog:
+            if sees(queue.name) and len(rows) <= ROWS_MAX:
+                held = await self._engine.surveyor.held(queue, ROWS_MAX + 1)
+                holders = await self._peers.holders(queue.name, [message.id for message in held])
+                visible = await self._visible_streams(list(holders.values()))
+                told = {id_text(id_): holder for id_, holder in holders.items() if holder in visible}
+                rows += in_flight_values(queue.name, held, told)
+        return rows
+
+    async def explanations(self, plan: ExplainDelivery) -> list[Values]:
+        """The rows of EXPLAIN DELIVERY."""
+        if self._session.rights is not None and not plan.ids:
+            raise denied(
+                self._session, "EXPLAIN DELIVERY", "its account may ask for ids alone: WHERE id = 42, or id IN (...)"
+            )
+        queue = self._engine.catalog.get(plan.queue)
+        if queue is None:
+            raise QueueNotFound(f"Table '{plan.queue}' doesn't exist or is not a queue")
+        found = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
+        ids = [self._id(queue, row[1]) for row in found]
+        rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
+        facts = await self._facts(queue, ids)
+        told = [explain(row, facts) for row in rows]
+        missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
+        dead = await self._dead(queue, missing)
+        told += [unknown(id_text(id_), facts, dead=None if dead is None else id_text(id_) in dead) for id_ in missing]
+        return [_explained(explanation) for explanation in told]
+
+    # --- system tables
+
+    async def rendered(self, pieces: Sequence[Piece]) -> str:
+        """The statement with the values of the moment in it, or with the names where the database has such a
+        database itself.
+
+        Raises:
+            ProxyError: a table has more rows than fit into a statement.
+        """
+        real = await self.real_database()
+        texts = {piece: await self._rendered_table(piece, real=real) for piece in set(pieces)}
+        return "".join(map(texts.__getitem__, pieces))
+
+    async def _rendered_table(self, piece: Piece, *, real: bool) -> str:
+        match piece:
+            case SystemTable() if real:
+                return f"`{DATABASE}`.`{piece.value}`"
+            case SystemTable():
+                return derived_table(piece, await self._values(piece))
+            case InformationTable() if real:
+                return f"information_schema.`{piece.value}`"
+            case InformationTable():
+                found = await self._collect(columns_of(piece))
+                columns = [(self._text(name), self._text(sql_type)) for name, sql_type in found.each(2)]
+                return with_system_tables(piece, columns)
+            case str():
+                return piece
+
+    async def real_database(self) -> bool:
+        """Whether the database has one called as ours: then that is meant, and we stay out of it."""
+        traits = self._executor.traits
+        return (traits.accounts or traits.lines) and bool((await self._collect(_REAL)).rows)
+
+    async def _values(self, table: SystemTable) -> list[Values]:
+        match table:
+            case SystemTable.QUEUES:
+                rows = await self.queues()
+            case SystemTable.SUBSCRIPTIONS:
+                rows = await self.subscriptions()
+            case SystemTable.IN_FLIGHT:
+                rows = await self.in_flight()
+        traits = self._executor.traits
+        most = ROWS_MAX if traits.accounts or traits.lines else ROWS_MAX_EMBEDDED
+        if len(rows) > most:
+            raise ProxyError(
+                1104,
+                f"{DATABASE}.{table.value} has {len(rows)} rows and more, and a statement takes {most} of them; "
+                "SHOW QUEUE STATUS and SHOW SUBSCRIPTIONS have no such limit",
+            )
+        return rows
+
+    # --- what may be seen
+
+    async def _wanted(self, database: str | None, like: str | None) -> Sees:
+        pattern = like_pattern("%" if like is None else like)
+        sees = await self.sees()
+        return lambda name: database in (None, name.database) and pattern(name.table) and sees(name)
+
+    async def sees(self) -> Sees:
+        """Which queues the session may know of."""
+        if self._session.rights is not None:
+            return self._session.rights.sees
+        if not self._executor.traits.accounts:
+            return lambda name: True
+        rows = (await self._collect(_VISIBLE)).each(2)
+        names = {QueueName(self._text(database), self._text(table)) for database, table in rows}
+        return names.__contains__
+
+    async def _visible_streams(self, streams: Sequence[SubscriptionStatus]) -> list[SubscriptionStatus]:
+        """Its own; others' as far as the process list shows them to this account."""
+        session = self._session
+        if session.rights is None and not self._executor.traits.accounts:
+            return list(streams)
+        own = [stream for stream in streams if stream.user == session.identity.user]
+        if session.rights is not None:
+            return list(streams) if session.admin else own
+        if len(own) == len(streams):
+            return own
+        known = {number(id_) for (id_,) in (await self._collect(_PROCESSES)).each(1)}
+        return [stream for stream in streams if stream in own or stream.connection_id in known]
+
+    # --- why a message is not out
+
+    def _id(self, queue: QueueSpec, value: TextValue) -> MessageId:
+        column = queue.column("id")
+        kind = IdKind.TEXT if column is None else id_kind(column)
+        if kind is IdKind.INTEGER:
+            return number(value)
+        return self._text(value) if kind is IdKind.TEXT else value or b""
+
+    def _message(self, id_: MessageId, row: Sequence[TextValue]) -> MessageRow:
+        now, _, epoch, time_next, time_acked, last_error, earlier, held = row
+        return MessageRow(
+            id_text(id_),
+            number(now),
+            number(epoch),
+            None if time_next is None else number(time_next),
+            None if time_acked is None else number(time_acked),
+            *(None if value is None else self._text(value) for value in (last_error, earlier, held)),
+        )
+
+    async def _facts(self, queue: QueueSpec, ids: Sequence[MessageId]) -> QueueFacts:
+        streams = [stream for stream in await self._peers.subscriptions() if stream.queue == queue.name]
+        holders = {id_text(id_): held for id_, held in (await self._peers.holders(queue.name, ids)).items()}
+        in_flight = None
+        if queue.options.max_concurrency is not None:
+            census = (await self._engine.surveyor.survey([queue]))[queue.name].census
+            in_flight = None if census is None else census.in_flight
+        fitting = None
+        if streams and all(stream.filter for stream in streams):
+            fitting = frozenset(map(id_text, await self._peers.fitting(queue.name, ids)))
+        target = dead_letter_queue(queue, self._engine.catalog)
+        return QueueFacts(queue, streams, holders, in_flight, fitting, None if target is None else str(target.name))
+
+    async def _dead(self, queue: QueueSpec, ids: Sequence[int | str | bytes]) -> set[str] | None:
+        """Which of these ids are in the dead-letter queue. None: there is one that the account may not read."""
+        target = dead_letter_queue(queue, self._engine.catalog)
+        if target is None or not ids:
+            return set()
+        if not (await self.sees())(target.name):
+            return None
+        found = await self._session.upstream.collect(ids_sql(target, tuple(ids)))
+        return {self._text(id_) for (id_,) in found.each(1)} if isinstance(found, Collected) else None
+
+    # --- the client's line
+
+    async def _collect(self, sql: str) -> Collected:
+        return await collected(self._session.upstream, sql)
+
+    def _text(self, value: TextValue) -> str:
+        return (value or b"").decode(self._session.identity.codec, "replace")
+
+
+def _explained(explanation: Explanation) -> Values:
+    return (explanation.id, explanation.state, explanation.text)

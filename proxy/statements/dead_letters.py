@@ -1,0 +1,60 @@
+"""Dead-letter queues, as far as SQL texts of MySQL's kind are concerned: their tables made for the engine, and REDRIVE.
+
+REDRIVE runs on the client's own line, in its transaction and with its rights: a unit of three statements that holds as
+a whole or not at all. It marks what is to go (by a time_next that nothing else has, never committed), copies
+what is marked back into the queue, and deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from engine.model.errors import BackendError
+from engine.model.queue import QueueName, QueueSpec
+from proxy.statements.unit import Unit
+from proxy.upstream.base import Outcome
+from rewriter.errors import RewriteError
+from rewriter.plan import Redrive
+from rewriter.plans.dead_letter_table import dead_letter_table
+
+Administer = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Runs a statement with the engine's own rights; its rows."""
+
+
+class DeadLetterTables:
+    """Makes the tables of dead-letter queues."""
+
+    def __init__(self, administer: Administer) -> None:
+        self._administer = administer
+
+    async def make(self, queue: QueueSpec, name: QueueName) -> None:
+        """See engine.duties.dead_letter_mover.MakeTable."""
+        ((_, definition, *_),) = await self._administer(f"SHOW CREATE TABLE {queue.name.sql}")
+        try:
+            sql = dead_letter_table(str(definition), queue, name)
+        except RewriteError as error:
+            raise BackendError(error.message, error.errno, error.sqlstate) from error
+        await self._administer(sql)
+
+
+class Redriving(Unit):
+    """Runs REDRIVE for one session."""
+
+    async def run(self, plan: Redrive) -> Outcome:
+        """Put dead letters back; affected rows are those that went.
+
+        Raises:
+            BackendError: the database refused a part of it; then nothing of it holds.
+        """
+        async with self.unit():
+            marked = await self.do(plan.mark)
+            if marked.affected_rows:
+                copied = await self.do(plan.copy)
+                deleted = await self.do(plan.delete)
+                if not copied.affected_rows == deleted.affected_rows == marked.affected_rows:
+                    raise BackendError(
+                        f"REDRIVE marked {marked.affected_rows}, copied {copied.affected_rows} and deleted"
+                        f" {deleted.affected_rows} messages; nothing was changed"
+                    )
+        return self.now(marked)

@@ -1,0 +1,235 @@
+"""Statements on queues whose messages form groups, carried out on the client's own line, in its transaction.
+
+What a client writes as one statement becomes several here: a unit that holds as a whole or not at all, a transaction of
+its own where none is open, else from a savepoint on. Order is everything (engine.model.groups says why): the rows of
+GROUPS_TABLE are locked before messages are ended, and a group is looked at last, by reads that see what others have
+committed, in any isolation level. A follow-up and its registration are one unit as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.model.errors import BackendError
+from engine.model.groups import GROUPS_TABLE, FindQueue, GroupKey
+from engine.model.identity import is_integer
+from engine.model.queue import QueueName, QueueSpec, quoted
+from engine.model.states import PARKED_NS
+from engine.store.statements.groups import due_sql, table_of
+from proxy.errors import ProxyError
+from proxy.session.session import ClientSession
+from proxy.statements.unit import Unit
+from proxy.upstream.base import Outcome, number, unhex
+from rewriter.errors import UnsupportedSql
+from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
+from rewriter.text.literals import hex_literal
+
+_NO_SUCH_TABLE = 1146
+_VALUES_AT_ONCE = 500  # of an IN list, each found by an index
+_NOW = PlanContext().now_sql
+
+Notes = tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a statement came to: the database's answer to the client's own part of it, its warnings, and the queues
+    that got messages through it."""
+
+    outcome: Outcome
+    notes: Notes
+    sent: frozenset[QueueName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Held:
+    """A message that waits for a group."""
+
+    group: str
+    queue: QueueName
+    id: str
+
+
+class GroupedStatements(Unit):
+    """Runs such statements for one session. `find` looks a queue up in the catalog."""
+
+    def __init__(self, session: ClientSession, find: FindQueue) -> None:
+        super().__init__(session)
+        self._find = find
+
+    async def end(self, plan: EndInGroup) -> Done:
+        """End messages, and send what waited for the groups that are done with them.
+
+        Raises:
+            BackendError: the database refused a part of it; then nothing of it holds.
+        """
+        async with self.unit():
+            # In this order, that of all who end messages: first the groups' rows, then the messages.
+            await self._held(plan.group, await self._groups_of(plan.group, plan.seen))
+            # The transaction's snapshot may be old. This read is of what the statement will find, and keeps it so.
+            groups = await self._groups_of(plan.group, f"{plan.seen} FOR UPDATE")
+            outcome, notes = await self._run(plan.sql)
+            # Whoever registers something locks a message of its group; so it is here, or sees that the group is done.
+            held = await self._held(plan.group, groups)
+            sent = await self._send_done(plan.group, held) if outcome.affected_rows else set()
+        return Done(self.now(outcome), notes, frozenset(sent))
+
+    async def insert(self, plan: InsertAfterGroup) -> Done:
+        """Enqueue a message that waits for a group, or as any other if the group is done.
+
+        Raises:
+            BackendError: as `end`. UnsupportedSql: it would wait for itself.
+        """
+        if plan.value is None or (plan.id is None and not plan.numbered):
+            raise ProxyError(1064, "You have an error in your SQL syntax: a ? has a value only where it is prepared")
+        async with self.unit():
+            await self._write_first(plan.group)
+            waits = not await self._is_done(plan.group, plan.value)
+            outcome, notes = await self._run(plan.held if waits else plan.plain)
+            if waits and outcome.affected_rows:
+                await self._register(plan, str(outcome.last_insert_id) if plan.id is None else plan.id)
+        return Done(self.now(outcome), notes)
+
+    async def _run(self, sql: str) -> tuple[Outcome, Notes]:
+        """The client's own part, and what SHOW WARNINGS tells of it."""
+        outcome = await self.do(sql)
+        if not outcome.warnings:
+            return outcome, ()
+        rows = await self.rows("SHOW WARNINGS", 3)
+        return outcome, tuple((_text(level), number(code), _text(text)) for level, code, text in rows)
+
+    # --- groups
+
+    async def _groups_of(self, group: GroupKey, sql: str) -> set[str]:
+        """The groups of messages; those with NULL belong to none."""
+        values = {value for (value,) in await self.rows(sql, 1) if value is not None}
+        return {str(number(value)) if group.integer else unhex(value) for value in values}
+
+    async def _held(self, group: GroupKey, values: Iterable[str]) -> list[_Held]:
+        """Lock, in one order for all, what is held for these groups."""
+        ordered = sorted(values)
+        held: list[_Held] = []
+        for start in range(0, len(ordered), _VALUES_AT_ONCE):
+            held += await self._held_for(group, ordered[start : start + _VALUES_AT_ONCE])
+        return held
+
+    async def _held_for(self, group: GroupKey, values: Sequence[str]) -> list[_Held]:
+        columns = "HEX(group_value), HEX(follow_database), HEX(follow_table), HEX(follow_id)"
+        condition = (
+            f"queue_name = {hex_literal(group.queue.table)} AND group_value IN ({', '.join(map(hex_literal, values))})"
+        )
+        order = "ORDER BY group_value, follow_database, follow_table, follow_id"
+        try:
+            rows = await self.rows(f"SELECT {columns} FROM {_groups(group)} WHERE {condition} {order} FOR UPDATE", 4)
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            return []  # nothing was ever registered in this database
+        texts = [[unhex(value) for value in row] for row in rows]
+        return [_Held(value, QueueName(database, table), id_) for value, database, table, id_ in texts]
+
+    async def _send_done(self, group: GroupKey, held: list[_Held]) -> set[QueueName]:
+        sent: set[QueueName] = set()
+        done = {value: await self._is_done(group, value) for value in sorted({one.group for one in held})}
+        for one in sorted(set(held)):
+            if done[one.group] and await self._send(one):
+                await self.do(f"DELETE FROM {_groups(group)} WHERE {_key(one.queue, one.id)}")
+                sent.add(one.queue)
+        return sent
+
+    async def _is_done(self, group: GroupKey, value: str) -> bool:
+        """Whether no message of the group waits for an ack. A message moves between a queue and its dead-letter queue,
+        either way, while we look: where it was first is asked again."""
+        return not (
+            await self._is_open(group.queue, group, value)
+            or await self._is_dead(group, value)
+            or await self._is_open(group.queue, group, value)
+        )
+
+    async def _is_dead(self, group: GroupKey, value: str) -> bool:
+        try:
+            return await self._is_open(group.dead, group, value)
+        except BackendError as error:
+            if not group.misses(error.errno):
+                raise
+            return False
+
+    async def _is_open(self, queue: QueueName, group: GroupKey, value: str) -> bool:
+        """Rows that others hold are waited for only where there are no free ones: they may be about to end, or not."""
+        sql = f"SELECT 1 FROM {queue.sql} WHERE time_acked IS NULL AND {_is_of(group, value)} LIMIT 1 FOR UPDATE"
+        return bool(await self.rows(f"{sql} SKIP LOCKED", 1) or await self.rows(sql, 1))
+
+    async def _send(self, held: _Held) -> bool:
+        """Make a held message due. One that is gone, or that somebody has rescheduled, is left alone.
+
+        False: there is no such table; it may have been renamed, and be back one day.
+        """
+        spec = self._find(held.queue)
+        due = _NOW if spec is None else due_sql(_NOW, spec)
+        try:
+            await self.do(
+                f"UPDATE {held.queue.sql} SET time_next = {due} WHERE id = {_id_literal(spec, held.id)}"
+                f" AND time_acked IS NULL AND time_next = {PARKED_NS}"
+            )
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            return False
+        return True
+
+    async def _write_first(self, group: GroupKey) -> None:
+        """Become a writer, where the database has room for one: what is looked at from here on stays so."""
+        try:
+            await self.do(f"UPDATE {_groups(group)} SET queue_name = queue_name WHERE 1 = 0")
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            raise BackendError(
+                f"there is no table {group.queue.database}.{GROUPS_TABLE}, which groups are kept in; the proxy's own "
+                "account could not make it: see its log, and docs/event-groups.md",
+                _NO_SUCH_TABLE,
+                "42S02",
+            ) from error
+
+    async def _register(self, plan: InsertAfterGroup, id_: str) -> None:
+        assert plan.value is not None
+        if plan.follow == plan.group.queue:
+            await self._check_other_group(plan, id_)
+        names = "follow_database, follow_table, follow_id, queue_name, group_value"
+        texts = (plan.follow.database, plan.follow.table, id_, plan.group.queue.table, plan.value)
+        # A message of this id may have been held before, and been deleted since.
+        await self.do(f"DELETE FROM {_groups(plan.group)} WHERE {_key(plan.follow, id_)}")
+        await self.do(f"INSERT INTO {_groups(plan.group)} ({names}) VALUES ({', '.join(map(hex_literal, texts))})")
+
+    async def _check_other_group(self, plan: InsertAfterGroup, id_: str) -> None:
+        group, value = plan.group, plan.value
+        assert value is not None
+        own = f"id = {_id_literal(self._find(plan.follow), id_)} AND {_is_of(group, value)}"
+        if await self.rows(f"SELECT 1 FROM {plan.follow.sql} WHERE {own}", 1):
+            raise UnsupportedSql(
+                f"the message would wait for itself, for it is of group {value} too; "
+                f"give it another {group.column}, or NULL"
+            )
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
+
+
+def _id_literal(spec: QueueSpec | None, id_: str) -> str:
+    column = None if spec is None else spec.column("id")
+    return id_ if column is not None and is_integer(column) and id_.isdecimal() else hex_literal(id_)
+
+
+def _is_of(group: GroupKey, value: str) -> str:
+    return f"{quoted(group.column)} = {value if group.integer else hex_literal(value)}"
+
+
+def _groups(group: GroupKey) -> str:
+    return table_of(group.queue.database)
+
+
+def _key(queue: QueueName, id_: str) -> str:
+    values = zip(("database", "table", "id"), (queue.database, queue.table, id_), strict=True)
+    return " AND ".join(f"follow_{name} = {hex_literal(value)}" for name, value in values)

@@ -1,0 +1,66 @@
+"""Killing: KILL, and which of the database and the proxy it is that decides who may.
+
+Where accounts are the database's it decides; the stream of that connection, which is here, follows its verdict. What
+only we know of, and all where accounts are our own, is ours to judge.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mysql_mimic.constants import KillKind
+
+from engine.model.errors import StreamKilled
+from proxy.cluster.registry import ProcessInfo
+from proxy.errors import ProxyError
+from proxy.upstream.base import Outcome
+from rewriter.plan import Kill
+
+if TYPE_CHECKING:
+    from proxy.statements.executor import Executor
+
+
+class Killing:
+    """See the module. For one session's executor."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._session = executor.session
+        self._peers = executor.peers
+
+    async def run_prepared(self, plan: Kill) -> Outcome:
+        """A KILL that was prepared."""
+        kind = b"QUERY" if plan.query_only else b"CONNECTION"
+        return await self.run(plan, b"KILL %s %d" % (kind, plan.connection_id))
+
+    async def run(self, plan: Kill, text: bytes, *, more: bool = False) -> Outcome:
+        """Kill, and answer; `text` is what the database is told."""
+        kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
+        owner = await self._ours(plan.connection_id)
+        if owner is None and (self._executor.traits.accounts or self._may_kill_foreign()):
+            outcome = await self._executor.forward(self._executor.query(text), more=more)
+            if outcome.ok:
+                await self._peers.kill(plan.connection_id, kind)
+            return outcome
+        self._check(plan.connection_id, owner)
+        await self._peers.kill(plan.connection_id, kind)
+        if owner is not None and owner.connection_id == self._session.identity.connection_id:
+            raise StreamKilled("Query execution was interrupted")
+        await self._session.writer.ok()
+        return Outcome()
+
+    async def _ours(self, connection_id: int) -> ProcessInfo | None:
+        """The connection, where the database does not know it (any more)."""
+        if self._executor.traits.accounts:
+            return await self._peers.detached(connection_id)
+        return await self._peers.find(connection_id)
+
+    def _may_kill_foreign(self) -> bool:
+        """Connections that are not this proxy's: the database's own account ends them for an admin without limits."""
+        return self._executor.traits.lines and self._session.admin and self._session.rights is None
+
+    def _check(self, connection_id: int, owner: ProcessInfo | None) -> None:
+        if owner is None:
+            raise ProxyError(1094, f"Unknown thread id: {connection_id}")
+        if owner.user != self._session.identity.user and not self._session.admin:
+            raise ProxyError(1095, f"You are not owner of thread {connection_id}")

@@ -1,0 +1,60 @@
+"""Scanner and planner for the catalog of the moment, built anew when the catalog changes; shared by all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.engine import Engine
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueCatalog, QueueName
+from proxy.login.rights import QueueRights
+from rewriter.planner import Planner
+from rewriter.scan.scanner import StatementScanner
+
+
+class Planning:
+    """Hands out a scanner and a planner that agree with the engine's current catalog."""
+
+    def __init__(self, engine: Engine, defaults: QueueOptions) -> None:
+        self._engine = engine
+        self._defaults = defaults
+        self._build()
+
+    def _build(self) -> None:
+        self._catalog = self._engine.catalog
+        self._scanner = StatementScanner(self._catalog)
+        self._planner = Planner(self._catalog, self._defaults)
+        self._limited: dict[QueueRights, Planner] = {}
+
+    @property
+    def scanner(self) -> StatementScanner:
+        """Runs on every statement, so the check for a new catalog is one comparison."""
+        if self._catalog is not self._engine.catalog:
+            self._build()
+        return self._scanner
+
+    @property
+    def planner(self) -> Planner:
+        """See `scanner`."""
+        if self._catalog is not self._engine.catalog:
+            self._build()
+        return self._planner
+
+    def planner_for(self, rights: QueueRights | None) -> Planner:
+        """A planner that knows no queue but those which an account of these rights may know of."""
+        planner = self.planner
+        if rights is None:
+            return planner
+        if rights not in self._limited:
+            self._limited[rights] = self.planner_of(rights.sees)
+        return self._limited[rights]
+
+    def planner_of(self, sees: Callable[[QueueName], bool]) -> Planner:
+        """A planner that knows these queues only, made anew."""
+        catalog = self._engine.catalog
+        seen = QueueCatalog(
+            catalog.version,
+            {name: queue for name, queue in catalog.queues.items() if sees(name)},
+            {name: reason for name, reason in catalog.rejected.items() if sees(name)},
+        )
+        return Planner(seen, self._defaults)

@@ -1,0 +1,125 @@
+"""Receiving: SELECT ... FROM STREAM carried out for one client, from its plan to the last row.
+
+The engine is asked for a subscription only after the account's rights and the stream's WHERE have been judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from engine.engine import Subscription
+from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
+from proxy.errors import ProxyError
+from proxy.login.rights import Right
+from proxy.session.guard import check_right
+from proxy.statements.streaming import SubscriptionCursor, stream_rows
+from proxy.upstream.base import RESULTS_CHARSET, Outcome, collected
+from proxy.wire.row_form import RowForm, is_text
+from rewriter.plan import Subscribe
+
+if TYPE_CHECKING:
+    from proxy.statements.executor import Executor
+
+LIMIT_MAX = (1 << 63) - 1
+
+
+class Receiving:
+    """See the module. For one session's executor."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._session = executor.session
+        self._engine = executor.engine
+
+    async def run(self, plan: Subscribe) -> Outcome:
+        """Answer a stream that was written as text."""
+        if plan.parameters:
+            raise ProxyError(1064, "You have an error in your SQL syntax: ? is for prepared statements")
+        await self.send(await self.subscribe(plan), binary=False)
+        return Outcome()
+
+    async def subscribe(self, plan: Subscribe, values: Sequence[object] = ()) -> Subscription:
+        """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
+        identity, traits = self._session.identity, self._executor.traits
+        request = _bound(plan, values)
+        request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
+        check_right(self._session, request.queue, Right.RECEIVE)
+        if traits.check_stream is not None:
+            traits.check_stream(self._session)
+        if traits.accounts:
+            await self._check_rights(request)
+        if plan.filter is not None:
+            given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
+            condition = await traits.condition(self._session, request.queue, plan.filter, given)
+            request = replace(request, condition=condition)
+        return await self._engine.subscribe(request)
+
+    async def _check_rights(self, request: SubscribeRequest) -> None:
+        """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""
+        spec = self._engine.catalog.get(request.queue)
+        names = request.columns or (() if spec is None else spec.message_columns)
+        read = " OR ".join(f"{quoted(name)} IS NULL" for name in names) or "1 = 1"
+        sql = f"UPDATE {request.queue.sql} SET epoch = epoch WHERE 1 = 0 AND ({read})"
+        outcome = await self._session.upstream.collect(sql)
+        if isinstance(outcome, Outcome) and not outcome.ok:
+            raise outcome.failure()
+
+    async def send(self, subscription: Subscription, *, binary: bool) -> None:
+        """Send a subscription to its end as a text or binary result set."""
+        session = self._session
+        session.subscription = subscription
+        try:
+            form = await self._form(subscription.columns, binary=binary)
+            await stream_rows(subscription, session.writer, form)
+        finally:
+            session.subscription = None
+            await subscription.close(give_back=True)  # nothing is left to close where the stream came to its own end
+
+    async def cursor(self, plan: Subscribe, values: Sequence[object]) -> SubscriptionCursor:
+        """Open a subscription behind a server-side cursor. Nobody is left with one that cannot be sent."""
+        subscription = await self.subscribe(plan, values)
+        try:
+            return SubscriptionCursor(subscription, await self._form(subscription.columns, binary=True))
+        except BaseException:
+            await subscription.close(give_back=True)
+            raise
+
+    async def _form(self, columns: tuple[ColumnMeta, ...], *, binary: bool) -> RowForm:
+        """The form in which the client wants its rows. Only the database knows the charset (SET NAMES)."""
+        charset = await self._results_charset() if any(map(is_text, columns)) else None
+        return RowForm(columns, charset, binary=binary)
+
+    async def _results_charset(self) -> str | None:
+        """None: nothing is to be converted."""
+        (name,) = (await collected(self._session.upstream, RESULTS_CHARSET)).row(1)
+        return None if name is None else name.decode("ascii", "replace")
+
+
+def _bound(plan: Subscribe, values: Sequence[object]) -> SubscribeRequest:
+    """The request with the values of its `?` put in."""
+    request = plan.request
+    for name, value in zip(plan.parameters, values, strict=True):
+        if name == "where":
+            continue
+        number = _number(name, value)
+        if name != "limit":
+            request = replace(request, wait_mode=WaitMode.WAIT, wait_seconds=float(number))
+        elif number == int(number):
+            request = replace(request, limit=int(number))
+        else:
+            raise ProxyError(1210, "Incorrect arguments to LIMIT: a whole number is needed")
+    return request
+
+
+def _number(name: str, value: object) -> Decimal:
+    """The `?` of LIMIT or WAIT. Some drivers send every number as a DOUBLE, so their users send strings."""
+    try:
+        number = Decimal(value.decode("ascii", "replace") if isinstance(value, bytes) else str(value))
+    except ArithmeticError:
+        number = Decimal(-1)
+    if not number.is_finite() or not 0 <= number <= LIMIT_MAX:
+        raise ProxyError(1210, f"Incorrect arguments to {name.upper()}: a number, 0 or more, is needed")
+    return number

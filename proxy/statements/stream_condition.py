@@ -1,0 +1,73 @@
+"""The WHERE of a stream, made ready for the engine on a MySQL server.
+
+It is checked by the database itself on the client's own line, with the client's rights, and read by the engine's
+connections under the client's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from engine.model.queue import Condition, QueueName
+from proxy.session.session import ClientSession
+from proxy.upstream.base import collected
+from rewriter.errors import UnsupportedSql
+from rewriter.plan import StreamFilter
+from rewriter.strict.variables import modes_without_reading_otherwise
+from rewriter.text.literals import typed_literal
+
+MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object]], Awaitable[Condition]]
+"""From a filter and its values to what the engine is asked for.
+
+Raises ClientFault kinds: the database or the account does not allow it.
+"""
+
+SECONDS_MAX = 10
+"""What a look or a claim with a condition may take."""
+
+SETTINGS = (
+    "sql_mode",
+    "time_zone",
+    "collation_connection",
+    "div_precision_increment",
+    "lc_time_names",
+    "default_week_format",
+)
+"""What of a session changes the value of an expression on a row. How text is cut into words is none of it: a filter
+comes in words that read alike."""
+
+_ASK = "SELECT " + ", ".join(f"@@{name}" for name in ("version", *SETTINGS))
+
+
+def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
+    """The filter with its values put in. Raises UnsupportedSql where one cannot be written."""
+    pieces = [parts[0]]
+    for value, part in zip(values, parts[1:], strict=True):
+        pieces += (typed_literal(value), part)
+    return "".join(pieces)
+
+
+def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) -> str:
+    """What the database is asked on the client's line: it reads the condition as for any SELECT, and no row."""
+    sql = filter_sql(chosen.parts if chosen.own_parts is None else chosen.own_parts, values)
+    return f"SELECT 1 FROM {queue.sql} WHERE ({sql}) LIMIT 0"
+
+
+async def server_condition(
+    session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
+) -> Condition:
+    """See MakeCondition; for MySQL and MariaDB."""
+    asked = (await collected(session.upstream, _ASK)).row(len(SETTINGS) + 1)
+    version, modes, *others = ((value or b"").decode("utf-8", "replace") for value in asked)
+    if "ORACLE" in modes.upper().split(","):
+        raise UnsupportedSql("WHERE in a stream is not supported with sql_mode ORACLE; set another")
+    await collected(session.upstream, check_sql(queue, chosen, values))
+    settings = tuple(zip(SETTINGS, (modes_without_reading_otherwise(modes), *others), strict=True))
+    return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
+
+
+def _time_limit(version: str) -> tuple[str, str]:
+    """A condition that takes far longer than a page should ends its own streams, and holds up no others for long."""
+    if "MariaDB" in version:
+        return "max_statement_time", str(SECONDS_MAX)
+    return "max_execution_time", str(SECONDS_MAX * 1000)

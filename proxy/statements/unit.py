@@ -1,0 +1,85 @@
+"""Unit: several statements on a client's own line that hold as a whole or not at all, for what the client wrote as one.
+
+A transaction of its own where none is open, else from a savepoint on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from engine.model.errors import BackendError
+from engine.model.queue import TextValue
+from proxy.session.session import ClientSession
+from proxy.upstream.base import Collected, Outcome, collected
+
+_AUTOCOMMIT = 0x2
+_UNREADABLE = frozenset((1064, 1105))  # Vitess's number for any error that it has none for
+
+
+class Unit:
+    """See the module. For one session."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+
+    @asynccontextmanager
+    async def unit(self) -> AsyncIterator[None]:
+        """What is done within holds, or else nothing of it."""
+        session = self._session
+        inside = session.in_transaction
+        autocommit = bool(session.upstream.status & _AUTOCOMMIT)
+        await self.do("SAVEPOINT queuegate_unit" if inside else "START TRANSACTION")
+        line = self._line_id
+        try:
+            yield
+            if inside:
+                await self.do("RELEASE SAVEPOINT queuegate_unit")
+            elif autocommit:
+                await self._commit()
+        except Exception:
+            await self._undo(inside, line)
+            raise
+
+    @property
+    def _line_id(self) -> int | None:
+        """Which line to the database the session is on, where it can outlive one; None without a line."""
+        return None if self._session.line_id is None else self._session.line_id()
+
+    async def _commit(self) -> None:
+        """Whatever completion_type says. Vitess has neither the words nor the variable; a statement that it cannot
+        read has done nothing, so the transaction is still open."""
+        try:
+            await self.do("COMMIT AND NO CHAIN NO RELEASE")
+        except BackendError as error:
+            if error.errno not in _UNREADABLE or "syntax error" not in error.message.lower():
+                raise
+            await self.do("COMMIT")
+
+    async def _undo(self, inside: bool, line: int | None) -> None:
+        """Where the transaction is lost already (a deadlock), or the line, there is nothing to undo.
+
+        On a session that outlives its lines a statement opens a new line. An error of that would hide the first one.
+        """
+        ends = ("ROLLBACK TO SAVEPOINT queuegate_unit", "RELEASE SAVEPOINT queuegate_unit") if inside else ("ROLLBACK",)
+        for sql in ends:
+            if self._session.upstream.alive and self._line_id == line:
+                await self._session.upstream.collect(sql)
+
+    async def do(self, sql: str) -> Outcome:
+        """Run a statement; what it came to. Raises BackendError."""
+        result = await self._session.upstream.collect(sql)
+        if isinstance(result, Collected):
+            return Outcome(status=self._session.upstream.status)
+        if not result.ok:
+            raise result.failure()
+        return result
+
+    async def rows(self, sql: str, columns: int) -> Sequence[tuple[TextValue, ...]]:
+        """Run a question; so many values of each row. Raises BackendError."""
+        return (await collected(self._session.upstream, sql)).each(columns)
+
+    def now(self, outcome: Outcome) -> Outcome:
+        """An outcome with the status flags of the end of the unit."""
+        return replace(outcome, status=self._session.upstream.status)

@@ -1,0 +1,92 @@
+"""AnswerWriter: our own answers to a client, in packets. Everything not relayed is written here.
+
+Honours what the client's capabilities say about the form of an answer (DEPRECATE_EOF, SESSION_TRACK ...). Holds no
+state of the session but the status flags, which the connection keeps current: `status` is what the last answer said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mysql_mimic.types import ServerStatus
+
+from engine.model.queue import ColumnMeta, TextValue
+from proxy.transport.client_socket import PacketStream
+from proxy.wire import replies as wire
+
+AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
+MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
+CURSOR_EXISTS = int(ServerStatus.SERVER_STATUS_CURSOR_EXISTS)
+LAST_ROW_SENT = int(ServerStatus.SERVER_STATUS_LAST_ROW_SENT)
+
+_OF_THE_SESSION = 0x1 | AUTOCOMMIT | 0x200 | 0x2000 | 0x8000  # and in transaction, its kind, two of sql_mode
+"""The status flags that describe the session. All others describe one answer: a cursor that the server has opened for
+one statement must not be announced in our answer to the next one."""
+
+
+class AnswerWriter:
+    """Writes answers to one client. `more` is set while further results of the same command follow."""
+
+    def __init__(self, stream: PacketStream, capabilities: int) -> None:
+        self.stream = stream
+        self.capabilities = capabilities
+        self.status = AUTOCOMMIT
+        self.more = False
+
+    def _status(self, flags: int = 0) -> int:
+        return self.status & _OF_THE_SESSION | flags | (MORE_RESULTS if self.more else 0)
+
+    async def flush(self) -> None:
+        """Wait until the socket has taken what was written."""
+        await self.stream.drain()
+
+    async def ok(self, *, affected_rows: int = 0, last_insert_id: int = 0, warnings: int = 0, info: str = "") -> None:
+        """An OK packet."""
+        packet = wire.ok_packet(
+            self.capabilities,
+            affected_rows=affected_rows,
+            last_insert_id=last_insert_id,
+            status=self._status(),
+            warnings=warnings,
+            info=info,
+        )
+        await self.stream.write(packet)
+
+    async def error(self, errno: int, sqlstate: str, message: str) -> None:
+        """An ERR packet; it ends the whole answer, whatever was to follow."""
+        await self.stream.write(wire.err_packet(self.capabilities, errno, sqlstate, message))
+
+    def header(self, columns: Sequence[ColumnMeta], *, flags: int = 0, encoding: str = "utf-8") -> None:
+        """Column count and definitions, names in `encoding`. `flags` CURSOR_EXISTS: rows do not follow, but wait."""
+        packets = [wire.column_count(len(columns), self.capabilities)]
+        packets += [wire.column_definition(column, self.capabilities, encoding) for column in columns]
+        if flags & CURSOR_EXISTS or not wire.deprecates_eof(self.capabilities):
+            # With DEPRECATE_EOF a cursor's header still ends with a packet: it carries the cursor flag.
+            packets.append(wire.end_packet(self.capabilities, status=self._status(flags)))
+        self.stream.write_many(packets)
+
+    def rows(self, encoded: Sequence[bytes]) -> None:
+        """Rows already encoded for the protocol in use."""
+        self.stream.write_many(encoded)
+
+    async def end_of_rows(self, *, warnings: int = 0, flags: int = 0) -> None:
+        """The end of a result set."""
+        await self.stream.write(wire.end_packet(self.capabilities, status=self._status(flags), warnings=warnings))
+
+    async def result(self, columns: Sequence[ColumnMeta], rows: Sequence[Sequence[TextValue]]) -> None:
+        """A whole small text result."""
+        self.header(columns)
+        self.rows([wire.text_row(row) for row in rows])
+        await self.end_of_rows()
+
+    async def prepared(
+        self, statement_id: int, parameters: int, columns: Sequence[ColumnMeta], *, encoding: str = "utf-8"
+    ) -> None:
+        """The answer to COM_STMT_PREPARE."""
+        packets = [wire.prepare_ok(statement_id, self.capabilities, columns=len(columns), parameters=parameters)]
+        for definitions in ([wire.PARAMETER] * parameters, columns):
+            packets += [wire.column_definition(column, self.capabilities, encoding) for column in definitions]
+            if definitions and not wire.deprecates_eof(self.capabilities):
+                packets.append(wire.end_packet(self.capabilities, status=self._status()))
+        self.stream.write_many(packets)
+        await self.stream.drain()

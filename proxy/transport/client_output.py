@@ -1,0 +1,143 @@
+"""PacketWriter: the writing half of a client's line, and what can be told of that line from outside.
+
+Rules: writing gathers until `drain` (or 64 KiB). `write_framed` bytes never overtake what was written before. Once the
+line is lost or closed, writing does nothing and `drain` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from proxy.errors import StreamClosed
+from proxy.transport import kernel
+from proxy.transport import tcp as sockets
+from proxy.transport.waiters import wait_in, wake_all
+from proxy.wire.packets import frame_into
+
+FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
+
+
+class PacketWriter(asyncio.Protocol):
+    """See the module. `seq` is the next sequence id; `closed` is true once the client hung up or the line broke."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.closed = False
+        self.encrypted = False
+        self.peername: tuple[Any, ...] = ()
+        self.on_pause: Callable[[], None] | None = None
+        self.on_resume: Callable[[], None] | None = None
+        self.writer: Callable[[bytes | bytearray], None] | None = None
+        """The transport's `write` while the line may be used, for bytes that are packets already. While a command is
+        awaited nothing written before can still be in our buffer, so on the fast path there is nothing to overtake."""
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._out = bytearray()
+        self._writing_paused = False
+        self._drainers: list[asyncio.Future[None]] = []
+        self._lost = False
+        self._closing = False
+
+    async def write(self, data: bytes, drain: bool = True) -> None:
+        """Frame one packet; send it now, or with `drain` false when enough has gathered."""
+        self.seq = frame_into(self._out, data, self.seq)
+        if drain or len(self._out) >= FLUSH_BYTES:
+            await self.drain()
+
+    def write_many(self, packets: Sequence[bytes]) -> None:
+        """Frame several packets without waiting; call `drain` between portions."""
+        out, seq = self._out, self.seq
+        for data in packets:
+            seq = frame_into(out, data, seq)
+        self.seq = seq
+        if len(out) >= FLUSH_BYTES:
+            self._flush()
+
+    def write_framed(self, data: bytes) -> None:
+        """Bytes that are packets already, past the framing; `seq` is the caller's to keep."""
+        if self._out:
+            self._flush()
+        if self.writer is not None:
+            self.writer(data)
+
+    async def drain(self) -> None:
+        """Send what was written and wait until the socket has room again.
+
+        Raises:
+            StreamClosed: the line is gone, or was closed by us.
+        """
+        self._flush()
+        while self._writing_paused and not self._lost:
+            await wait_in(self._drainers, self._loop)
+        if self._lost or self._closing or self._transport is None:
+            raise StreamClosed("the connection is closed")
+
+    def reset_seq(self) -> None:
+        """The next packet begins a new command."""
+        self.seq = 0
+
+    def _flush(self) -> None:
+        if self._out:
+            out, self._out = self._out, bytearray()
+            if self.writer is not None:
+                self.writer(out)
+
+    async def wait_lost(self) -> None:
+        """Return once the socket is gone for good: after `close`, when the last bytes have left."""
+        while not self._lost:
+            await wait_in(self._drainers, self._loop)
+
+    # --- asyncio.Protocol
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+        if self.on_pause is not None:
+            self.on_pause()
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        wake_all(self._drainers)
+        if self.on_resume is not None:
+            self.on_resume()
+
+    # --- what is seen from outside
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody can listen in: TLS, or a socket that does not leave the machine."""
+        return self.encrypted or sockets.is_local(self._transport)
+
+    @property
+    def confined(self) -> bool:
+        """Private, or within this machine."""
+        return self.private or sockets.is_loopback(self._transport)
+
+    @property
+    def sockname(self) -> tuple[Any, ...]:
+        """Where the client has connected to."""
+        name = None if self._transport is None else self._transport.get_extra_info("sockname")
+        return tuple(name) if isinstance(name, (tuple, list)) else ()
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can be sent any more. A client that only said it will send no more may still be reading."""
+        return self._lost
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the client has not taken what was written to it: a writer would wait now."""
+        return self._writing_paused and not self._lost
+
+    @property
+    def socket(self) -> Any:
+        """The socket, to look at; None where there is none (any more)."""
+        return None if self._transport is None or self._lost else self._transport.get_extra_info("socket")
+
+    @property
+    def unsent(self) -> int:
+        """Bytes written that the client's machine has not taken."""
+        if self._transport is None or self._lost:
+            return 0
+        return len(self._out) + self._transport.get_write_buffer_size() + kernel.unacknowledged(self.socket)

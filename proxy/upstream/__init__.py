@@ -1,0 +1,6 @@
+"""The client's own connection to its MySQL server.
+
+`base` is the contract, which proxy.embedded fulfils as well. `relay` passes a command on and its answer back, as bytes.
+`lazy` does so for a client that the proxy has logged in itself, over connections that `opener` opens at first need;
+`session_memory` makes a new connection what the session was. `large_command` carries commands of more than 16 MiB.
+"""

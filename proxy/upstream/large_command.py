@@ -1,0 +1,135 @@
+"""LargeCommand: a command passed on to the database while the client still sends it, so that nothing of it is held.
+
+Rules: packets keep the sizes that the client announced, so the database counts what the client counts. The next piece
+is read when the socket to the database has taken the last one. A text is passed on as far as `LargeText` lets it; where
+it stops, the packet under way is filled up with spaces, which change nothing behind a statement, and the rest of the
+text is kept for the proxy to run. A client that breaks off in the middle leaves the database with half a command, which
+it never executes: the line is cut. A database that hangs up in the middle leaves the client talking: it is heard to its
+end, for it listens only then.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+from proxy.errors import PacketTooLarge
+from proxy.transport.backend_socket import BackendLink
+from proxy.transport.client_socket import PacketStream
+from proxy.wire.packets import PAYLOAD_MAX, header
+from proxy.wire.pieces import Pieces
+from rewriter.scan.large_text import LargeText
+
+_SPACES = b" " * (64 * 1024)
+
+
+class LargeCommand:
+    """See the module. `head` is what `read_command` gave; `endless` says that nobody knows yet how much will come.
+
+    Once sent, `rest` is the text that the database has not been given: None where it has it all, and `too_large` where
+    there was more of it than may be kept.
+    """
+
+    def __init__(self, stream: PacketStream, head: bytes) -> None:
+        assert stream.pieces is not None
+        self.head = head
+        self.endless = stream.pieces.announced[0] >= min(PAYLOAD_MAX, stream.max_packet_bytes + 1)
+        self.rest: bytearray | None = None
+        self.too_large = False
+        self._stream = stream
+        self._pieces = stream.pieces
+        self._kept_max = stream.max_packet_bytes
+        self._text: LargeText | None = None
+        self._ready = head  # of the head, what is passed on
+
+    def watch(self, text: LargeText, begins: int) -> bool:
+        """Pass on only what `text` lets through of the SQL that begins there in the head. False: nothing so far, and
+        the command is to be taken `whole`."""
+        self._text = text
+        passed = text.feed(self.head[begins:])
+        self._ready = self.head[:begins] + passed
+        return bool(passed)
+
+    def replace_head(self, head: bytes) -> None:
+        """Another of the same length, where the database knows something in it by another number."""
+        self.head = self._ready = head
+
+    async def whole(self) -> bytes:
+        """The payload, joined after all. One that is too large is read to its end nevertheless: the client listens only
+        then.
+
+        Raises: as PacketStream.read.
+        """
+        joined = BytesIO()
+        size = joined.write(self.head)
+        while piece := await self._stream.read_piece():
+            size += len(piece)
+            if size <= self._kept_max:
+                joined.write(piece)
+        if size > self._kept_max:
+            self._stream.fail(PacketTooLarge(self._kept_max))
+        return joined.getvalue()  # what was written, not a copy of it
+
+    async def send(self, link: BackendLink) -> None:
+        """Pass the command on, to its end or as far as its text may go.
+
+        Raises: as PacketStream.read; then the link must be cut.
+        """
+        packets = _Packets(link, self._pieces)
+        await packets.write(self._ready)
+        while piece := await self._stream.read_piece():
+            await packets.write(self._passed(piece))
+        await packets.write(self._passed(b"", last=True))
+        if self.rest is None:
+            packets.end()
+        else:
+            await packets.fill_up()
+
+    def _passed(self, piece: bytes, *, last: bool = False) -> bytes:
+        if self._text is None:
+            return piece
+        if self.rest is None:
+            passed = self._text.feed(piece, last=last)
+            if self._text.stopped:
+                self.rest = self._text.held
+            return passed
+        if len(self.rest) + len(piece) <= self._kept_max:
+            self.rest += piece
+        else:
+            self.too_large = True
+        return b""
+
+
+class _Packets:
+    """Writes a payload as packets of the sizes that the client announced for its own."""
+
+    def __init__(self, link: BackendLink, pieces: Pieces) -> None:
+        self._link = link
+        self._announced = pieces.announced
+        self._seq = 0
+        self._size = self._left = 0
+
+    async def write(self, data: bytes) -> None:
+        while data:
+            if not self._left:
+                self._open(self._announced.pop(0))
+            piece, data = data[: self._left], data[self._left :]
+            self._left -= len(piece)
+            self._link.write(piece)
+            await self._link.drain()
+
+    def end(self) -> None:
+        """All has been written; a last packet may be empty."""
+        for size in self._announced:
+            self._open(size)
+
+    async def fill_up(self) -> None:
+        """No more of the client's: end the packet under way, and the command with it."""
+        while self._left:
+            await self.write(_SPACES[: self._left])
+        if self._size == PAYLOAD_MAX:
+            self._open(0)
+
+    def _open(self, size: int) -> None:
+        self._link.write(header(size, self._seq))
+        self._seq = self._seq + 1 & 0xFF
+        self._size = self._left = size

@@ -1,0 +1,383 @@
+"""LazyUpstream: a client whom the proxy itself has logged in, and its line to the MySQL server, opened at first need.
+
+Rules:
+- No line for what needs no database: a login, COM_PING, COM_RESET_CONNECTION, settings that drivers send when they
+  connect (`SessionMemory` keeps them for the line to come), COMMIT and ROLLBACK of nothing, and streams.
+- A line on which nothing was done but what can be repeated on another is given back after `IDLE_LINE_SECONDS`. All
+  else pins the session to its line until the session is reset: what it did there may have left something behind.
+- A line that is lost while the client waits for an answer: the answer is the error. Lost while idle: if it was pinned,
+  the next command, whatever it is, gets one error that says what is gone; if not, nobody can tell, and nobody is told.
+  Either way the next command that needs a line opens a new one.
+- Ids of prepared statements are never used twice in a session, so one of an old line is unknown on the next (1243).
+  The server counts anew on every line; from the second on, ids are moved up behind those given out before.
+- The fast path is open while the session is pinned to its line, and never for settings, which have to be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from mysql_mimic.types import Commands
+
+from proxy.errors import LOST, BackendLost, ProxyError
+from proxy.transport.answer_writer import AnswerWriter
+from proxy.transport.client_socket import PacketStream
+from proxy.upstream.base import RESULTS_CHARSET, Collected, Outcome
+from proxy.upstream.large_command import LargeCommand
+from proxy.upstream.opener import WHAT_IS_GONE, Line, LineOpener
+from proxy.upstream.relay import NO, Decide, OnAnswer
+from proxy.upstream.server_profile import NO_BACKSLASH_ESCAPES
+from proxy.upstream.session_memory import SessionMemory, Unknown
+from proxy.wire import requests as params
+from proxy.wire.answer_walker import BULK_EXECUTE
+from proxy.wire.packets import HEADER_BYTES
+from rewriter.strict.statements import Limited, QueueStatement, read
+
+log = logging.getLogger(__name__)
+
+IDLE_LINE_SECONDS = 5.0
+"""Long enough for all that a driver asks when it connects, and for a worker that settles messages one after the other;
+short enough that receivers which ask nothing more do not add up in the database."""
+
+READ_MAX_BYTES = 8 * 1024  # of a statement, to see whether it can be repeated: settings and acks are far shorter
+
+IN_TRANSACTION = 0x1
+LAST_PREPARED = 0xFFFFFFFF  # MariaDB's id for the statement prepared last
+_FIRST_LOCAL_ID = 1 << 31  # the proxy's own prepared statements count from here; see `prepared`
+_STATEMENT_ID_AT = HEADER_BYTES + 1  # in the answer to COM_STMT_PREPARE
+
+_STATEMENTS = frozenset(
+    (Commands.COM_STMT_EXECUTE, Commands.COM_STMT_FETCH, Commands.COM_STMT_RESET, BULK_EXECUTE)
+)  # those of a prepared statement that are answered
+_LEAVING_NOTHING = frozenset((Commands.COM_PING, Commands.COM_INIT_DB, Commands.COM_RESET_CONNECTION))
+_UNANSWERED = frozenset((Commands.COM_STMT_CLOSE, Commands.COM_STMT_SEND_LONG_DATA))
+
+
+class LazyUpstream:
+    """See the module. `on_answer` and `decide` are what a RelayUpstream's are; `attach` says them."""
+
+    def __init__(self, stream: PacketStream, writer: AnswerWriter, opener: LineOpener, memory: SessionMemory) -> None:
+        self._stream = stream
+        self._writer = writer
+        self._opener = opener
+        self._memory = memory
+        self._line: Line | None = None
+        self._pinned = False
+        self._loss = ""  # why a line was lost of which the client has yet to hear
+        self._ids_given = 0  # the highest id of a prepared statement that the client was told
+        self._ids_moved = 0  # by how much those of this line are moved up
+        self._idle: asyncio.TimerHandle | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._decide: Decide | None = None
+        self._on_answer: OnAnswer | None = None
+        self._encoding: str | None = None  # where it is not that of the login
+        self._closed = False
+
+    def __repr__(self) -> str:
+        mode = "no line" if self._line is None else "pinned" if self._pinned else "on a line"
+        return f"<LazyUpstream {mode} {self._memory!r} {self._line!r}>"
+
+    def attach(self, decide: Decide, on_answer: OnAnswer) -> None:
+        """What to ask before a command takes the fast path, and whom to tell how it ended."""
+        self._decide, self._on_answer = decide, on_answer
+
+    @property
+    def status(self) -> int:
+        """See Upstream."""
+        line = self._usable
+        return self._memory.status if line is None else line.upstream.status
+
+    @property
+    def alive(self) -> bool:
+        """See Upstream: the session outlives its lines."""
+        return not self._closed
+
+    @property
+    def line_id(self) -> int | None:
+        """The server's id of this session's line, if it has one."""
+        line = self._usable
+        return None if line is None else line.connection_id
+
+    @property
+    def answering(self) -> int | None:
+        """The server's id of the line on which a statement is running for the client, if one is."""
+        line = self._usable
+        return line.connection_id if line is not None and line.upstream.answering else None
+
+    @property
+    def _usable(self) -> Line | None:
+        return self._line if self._line is not None and self._line.upstream.alive else None
+
+    # --- commands
+
+    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+        """See Upstream.
+
+        Raises:
+            ProxyError: there is no line to be had (1218), the one before was lost (1105), or what the relay raises.
+        """
+        command = payload[0]
+        text = self._text(payload)
+        statement = self._read(text)
+        if command == Commands.COM_RESET_CONNECTION and self._opener.owner.limited:
+            self._give_back()  # a reset line would have the server's sql_mode, which need not be one that is judged by
+        if self._usable is None:
+            done = await self._without_line(command, payload, statement, text)
+            if done is not None:
+                return done
+        line = await self._open()
+        if command in _STATEMENTS or command in _UNANSWERED:
+            moved = self._moved(payload)
+            if moved is None:
+                return Outcome(status=self.status)
+            payload = moved
+        if command == Commands.COM_STMT_PREPARE and self._ids_moved:
+            outcome = await self._prepare(line, payload, more)
+        else:
+            outcome = await line.upstream.command(payload, more=more, hold=hold)
+        self._done(line, command, payload, statement, text, outcome)
+        return outcome
+
+    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+        """See Upstream. Raises as `command`."""
+        command = large.head[0]
+        if self._usable is None and (done := await self._without_line(command, large.head, None, None)) is not None:
+            return done
+        line = await self._open()
+        if command in _STATEMENTS or command in _UNANSWERED:
+            moved = self._moved(large.head)
+            if moved is None:
+                return Outcome(status=self.status)
+            large.replace_head(moved)
+        outcome = await line.upstream.pass_on(large, hold=hold)
+        self._done(line, command, large.head, None, None, outcome)
+        return outcome
+
+    def recode(self, encoding: str) -> None:
+        """See Upstream. What made the change is repeated on a line to come, so it holds there too."""
+        self._encoding = encoding
+        if self._usable is not None:
+            self._usable.upstream.recode(encoding)
+
+    async def deliver(self) -> None:
+        """See Upstream."""
+        if self._line is not None:
+            await self._line.upstream.deliver()
+
+    async def collect(self, sql: str) -> Collected | Outcome:
+        """See Upstream. Statements of the proxy's own that are not questions pin the session."""
+        if sql == RESULTS_CHARSET and self._usable is None and not isinstance(self._memory.results_charset, Unknown):
+            name = self._memory.results_charset
+            return Collected((), ((None if name is None else name.encode(),),))
+        line = await self._open()
+        result = await line.upstream.collect(sql)
+        if isinstance(result, Outcome) and not line.upstream.alive:
+            # Not every caller would tell the client of an answer that did not come.
+            raise BackendLost(result.message.removeprefix(LOST))
+        leaves_nothing = sql.split(maxsplit=1)[0].upper() in ("SELECT", "SHOW") or isinstance(
+            read(sql.encode("utf-8", "surrogateescape")), QueueStatement
+        )
+        self._after(line, pins=not leaves_nothing)
+        return result
+
+    def restart(self, opener: LineOpener, memory: SessionMemory) -> None:
+        """COM_CHANGE_USER: nothing of the session before stays."""
+        self._give_back()
+        self._opener, self._memory, self._loss, self._encoding = opener, memory, "", None
+
+    async def close(self) -> None:
+        """See Upstream."""
+        self._closed = True
+        line = self._let_go()
+        if line is not None:
+            await line.upstream.close()
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+    def _text(self, payload: bytes) -> bytes | None:
+        """The text of a statement short enough to be looked at."""
+        if payload[0] != Commands.COM_QUERY or len(payload) > READ_MAX_BYTES:
+            return None
+        return params.query_text(payload[1:], self._writer.capabilities)
+
+    def _read(self, text: bytes | None) -> Limited | None:
+        """What a statement is; not of one on a pinned line unless it sets something, for then nothing depends on it."""
+        if text is None or (self._pinned and self._usable is not None and not _may_set(text)):
+            return None
+        return read(text, backslash_escapes=not self.status & NO_BACKSLASH_ESCAPES)
+
+    # --- without a line
+
+    async def _without_line(
+        self, command: int, payload: bytes, statement: Limited | None, text: bytes | None
+    ) -> Outcome | None:
+        """The answer to what needs no line; None: it needs one."""
+        if command in _UNANSWERED:
+            return Outcome(status=self.status)
+        if command == Commands.COM_RESET_CONNECTION:
+            self._memory.reset()
+            self._loss = ""
+            return await self._ok()
+        self._tell_loss()
+        if command in _STATEMENTS:
+            raise _unknown_statement(payload)
+        if command == Commands.COM_PING:
+            return await self._ok()
+        if command == Commands.COM_INIT_DB and payload[1:] == (self._opener.database or "").encode():
+            return await self._ok()
+        if statement is not None and text is not None and self._memory.deferred(statement, text, self._opener.database):
+            return await self._ok()
+        return None
+
+    async def _ok(self) -> Outcome:
+        self._writer.status = self.status
+        await self._writer.ok()
+        return Outcome(status=self.status)
+
+    def _tell_loss(self) -> None:
+        reason, self._loss = self._loss, ""
+        if reason:
+            raise BackendLost(reason + WHAT_IS_GONE)
+
+    # --- the line's life
+
+    async def _open(self) -> Line:
+        self._cancel_idle()
+        line = self._usable
+        if line is not None:
+            return line
+        self._tell_loss()
+        line = self._line = await self._opener.open(self._stream, self._memory)
+        if self._encoding is not None:
+            line.upstream.recode(self._encoding)
+        self._pinned = False
+        self._ids_moved = self._ids_given
+        line.upstream.on_lost = lambda outcome: self._lost(line, outcome)
+        line.upstream.on_answer = self._on_answer
+        return line
+
+    def _done(
+        self,
+        line: Line,
+        command: int,
+        payload: bytes,
+        statement: Limited | None,
+        text: bytes | None,
+        outcome: Outcome,
+    ) -> None:
+        """After an answer: remember what it changed, and whether the session is on this line now."""
+        if command == Commands.COM_STMT_PREPARE and outcome.ok:
+            self._ids_given = max(self._ids_given, outcome.statement_id)
+        if command == Commands.COM_RESET_CONNECTION and outcome.ok:
+            self._memory.reset()
+            self._unpin(line)
+        pins = command not in _LEAVING_NOTHING
+        if statement is not None and text is not None:
+            # One that failed has done nothing; where there are several, `statement` is None.
+            pins = outcome.ok and not self._memory.repeatable(statement, text)
+        self._after(line, pins=pins)
+
+    def _after(self, line: Line, *, pins: bool) -> None:
+        if self._line is not line or not line.upstream.alive:
+            return
+        if pins and not self._pinned:
+            self._pinned = True
+            self._open_fast_path(line)
+        if not self._pinned and not line.upstream.status & IN_TRANSACTION:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_LINE_SECONDS, self._give_back)
+
+    def _open_fast_path(self, line: Line) -> None:
+        decide = self._decide
+        if decide is None or not line.fast:
+            return
+
+        def decided(command: int, packet: bytes) -> int:
+            # Settings have to be seen, and ids of statements may have to be changed.
+            if (command == Commands.COM_QUERY and _may_set(packet[5:24])) or (
+                self._ids_moved and command in _STATEMENTS
+            ):
+                return NO
+            return decide(command, packet)
+
+        line.upstream.decide = decided
+        self._stream.fast_path = line.upstream.try_fast
+
+    def _unpin(self, line: Line) -> None:
+        self._pinned = False
+        self._stream.fast_path = line.upstream.decide = None
+
+    def _give_back(self) -> None:
+        """Close the line, and go on without one."""
+        line = self._let_go()
+        if line is not None:
+            # Its first step, in which it lets go of the stream, is taken before any other line can be open.
+            task = asyncio.get_running_loop().create_task(line.upstream.close())
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    def _let_go(self) -> Line | None:
+        self._cancel_idle()
+        line, self._line = self._line, None
+        self._pinned = False
+        self._stream.fast_path = None
+        if line is not None:
+            self._memory.was(line.upstream.status)
+            line.upstream.on_lost = None
+            line.forget()
+        return line
+
+    def _cancel_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _lost(self, line: Line, outcome: Outcome) -> None:
+        """The server closed the line, or it broke. A command that was under way has been answered with the error."""
+        if self._line is not line:
+            return
+        told = line.upstream.told_loss
+        if not told and (self._pinned or line.upstream.status & IN_TRANSACTION):
+            self._loss = outcome.message.removeprefix(LOST)
+        self._cancel_idle()
+        self._memory.was(line.upstream.status)
+        self._stream.fast_path = None
+        self._pinned = False
+        line.forget()
+        log.info("a client's line to the database was lost", extra={"reason": outcome.message, "told": told})
+
+    # --- prepared statements
+
+    async def _prepare(self, line: Line, payload: bytes, more: bool) -> Outcome:
+        """Prepare on a line whose ids are moved: the answer is held, and the id in it changed."""
+        outcome = await line.upstream.command(payload, more=more, hold=True)
+        number = outcome.statement_id + self._ids_moved
+        if outcome.ok:
+            if number >= _FIRST_LOCAL_ID:
+                raise ProxyError(1461, "This session has prepared as many statements as it may; connect anew")
+            line.upstream.amend(_STATEMENT_ID_AT, number.to_bytes(4, "little"))
+            outcome = Outcome(status=outcome.status, statement_id=number)
+        await line.upstream.deliver()
+        return outcome
+
+    def _moved(self, payload: bytes) -> bytes | None:
+        """The command with the server's own id in it; None for one without an answer on a statement that is gone."""
+        number = int.from_bytes(payload[1:5], "little")
+        if not self._ids_moved or number == LAST_PREPARED:
+            return payload
+        if number <= self._ids_moved:
+            if payload[0] in _UNANSWERED:
+                return None
+            raise _unknown_statement(payload)
+        return payload[:1] + (number - self._ids_moved).to_bytes(4, "little") + payload[5:]
+
+
+def _may_set(text: bytes) -> bool:
+    """Whether a statement may be a SET or a USE; one that begins with a comment or the like may be anything."""
+    head = text.lstrip(b" \t\r\n\x00\x01")[:3].lower()
+    return head in (b"set", b"use") or not head[:1].isalpha()
+
+
+def _unknown_statement(payload: bytes) -> ProxyError:
+    number = int.from_bytes(payload[1:5], "little")
+    return ProxyError(1243, f"Unknown prepared statement handler ({number}) given to EXECUTE; prepare it anew")

@@ -1,0 +1,213 @@
+"""Lines to the MySQL server that the proxy opens for clients whom it has logged in itself, with the URL's account.
+
+`Lines` is shared: how to reach the server, and what it says of itself. A `LineOpener` belongs to one session and makes
+each new line what the session is: capabilities, character set, database, settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mysql_mimic.types import Commands
+
+from engine.backend.base import StorePool
+from engine.backend.url import BackendUrl
+from engine.model.errors import BackendError, BackendUnavailable
+from proxy.cluster.registry import ConnectionRegistry
+from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable, ProxyError
+from proxy.login.as_client import LineLogin, LineWish, log_in
+from proxy.login.backend_tls import BackendTls, backend_tls
+from proxy.session.guard import read_plainly
+from proxy.transport.backend_socket import BackendLink
+from proxy.transport.client_socket import PacketStream
+from proxy.transport.proxy_header import proxy_header
+from proxy.upstream.base import Outcome
+from proxy.upstream.concealing import concealed_packet
+from proxy.upstream.relay import RelayUpstream
+from proxy.upstream.server_profile import AUTOCOMMIT, BackendProfile, Collation
+from proxy.upstream.session_memory import SessionMemory
+from proxy.wire.packets import frame
+from proxy.wire.replies import MULTI_STATEMENTS
+
+CONNECT_SECONDS = 5.0  # as for the engine's own: a database that takes longer is as good as down
+OPENING_MAX = 64  # at a time: below the backlog of a server's socket, which thousands of clients would overflow
+WHAT_IS_GONE = (
+    "; the transaction, temporary tables, variables and prepared statements of this session are gone, and it goes on"
+    " with a new connection to the database"
+)
+"""What a client is told behind the reason, once its session has lost a line on which it had left something."""
+
+_CLIENTS_OWN_MISTAKES = frozenset((1044, 1049))  # the database it named
+_COLLATIONS = (
+    "SELECT id, collation_name, character_set_name FROM information_schema.collations"
+    " WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A session's line. `connection_id` is the server's; `fast` whether the fast path may be used on it. `forget` takes
+    its id out of the registry."""
+
+    upstream: RelayUpstream
+    connection_id: int
+    fast: bool
+    forget: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LineOwner:
+    """What of a client holds for all its lines. `limited`: it may only run what the proxy has read."""
+
+    connection_id: int
+    user: str
+    host: str
+    capabilities: int
+    charset: int
+    encoding: str
+    attributes: Mapping[str, str]
+    limited: bool
+
+
+class Lines:
+    """See the module. `pool` is the engine's."""
+
+    def __init__(self, url: BackendUrl, pool: StorePool) -> None:
+        self._url = url
+        self._pool = pool
+        self._tls: BackendTls | None = backend_tls(url, own=True)
+        self._opening = asyncio.Semaphore(OPENING_MAX)
+        self._profile: BackendProfile | None = None
+
+    @property
+    def profile(self) -> BackendProfile:
+        """What the server said when a line was last opened."""
+        assert self._profile is not None, "learn() comes first"
+        return self._profile
+
+    async def learn(self) -> None:
+        """Ask the server what clients shall be told.
+
+        Raises:
+            BackendError: it cannot be reached, or does not let the URL's account in.
+        """
+        rows = await self._pool.read(lambda connection: connection.query(_COLLATIONS))
+        collations = {int(row[0]): Collation(str(row[1]).lower(), str(row[2]).lower()) for row in rows}
+        try:
+            link, login = await self.connect(None, LineWish(0, 45, self._url.database))
+        except ProxyError as error:
+            raise BackendUnavailable(f"cannot log in to {self._url}: {error.message}", error.errno) from error
+        link.write(frame(bytes((Commands.COM_QUIT,))))
+        link.close()
+        self._profile = BackendProfile.of(login, collations)
+
+    async def connect(self, stream: PacketStream | None, wish: LineWish) -> tuple[BackendLink, LineLogin]:
+        """A new line, logged in, for the client of that stream.
+
+        Raises:
+            BackendUnreachable, BackendRefused
+        """
+        async with self._opening:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    return await self._connect(stream, wish)
+            except TimeoutError:
+                raise BackendUnreachable(f"no answer within {CONNECT_SECONDS:g} s") from None
+            except BackendRefused as error:
+                if error.errno in _CLIENTS_OWN_MISTAKES:
+                    raise
+                told = f"the database refused a connection of the proxy's own account: {error.message}"
+                raise BackendRefused(error.errno, told, error.sqlstate) from error
+            except BackendLost as error:
+                raise BackendUnreachable(error.reason) from error
+
+    async def _connect(self, stream: PacketStream | None, wish: LineWish) -> tuple[BackendLink, LineLogin]:
+        url = self._url
+        link = await BackendLink.connect(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
+        try:
+            if url.proxy_protocol:
+                link.write(proxy_header(*((stream.peername, stream.sockname) if stream is not None else ((), ()))))
+            login = await log_in(link, url, self._tls, wish)
+        except BaseException:
+            link.abort()
+            raise
+        if self._profile is not None:
+            self._profile.learn(login)
+        return link, login
+
+    async def kill_query(self, line_id: int) -> None:
+        """Stop what runs on a line. It may just have ended: then there is nothing to stop."""
+        try:
+            await self._pool.read(lambda connection: connection.execute(f"KILL QUERY {line_id}"))
+        except BackendError:
+            pass
+
+    async def has_database(self, name: str) -> bool:
+        """Whether there is a database of that name. True where the server cannot be asked: a statement will tell."""
+        sql = "SELECT 1 FROM information_schema.schemata WHERE schema_name = ?"
+        try:
+            return bool(await self._pool.read(lambda connection: connection.query(sql, (name,))))
+        except BackendError:
+            return True
+
+
+class LineOpener:
+    """See the module. `database` says which is the session's current one."""
+
+    def __init__(
+        self, lines: Lines, owner: LineOwner, registry: ConnectionRegistry, database: Callable[[], str | None]
+    ) -> None:
+        self._lines = lines
+        self._registry = registry
+        self._database = database
+        self.owner = owner
+
+    @property
+    def database(self) -> str | None:
+        return self._database()
+
+    async def open(self, stream: PacketStream, memory: SessionMemory) -> Line:
+        """A line on which everything is as the session has it.
+
+        Raises:
+            ProxyError: there is none to be had, or the server refuses one of the session's settings.
+        """
+        owner = self.owner
+        attributes = {**owner.attributes, "_queuegate_user": owner.user, "_queuegate_client": owner.host}
+        attributes.setdefault("program_name", "queuegate")
+        # What an account may run is judged one statement at a time: then the server shall not find two in one text.
+        capabilities = owner.capabilities & ~MULTI_STATEMENTS if owner.limited else owner.capabilities
+        wish = LineWish(capabilities, owner.charset, self._database(), attributes)
+        link, login = await self._lines.connect(stream, wish)
+        upstream = RelayUpstream(
+            link, stream, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
+        )
+        if owner.limited:
+            upstream.reword = concealed_packet
+        upstream.loss_hint = "; whether the statement took effect is unknown" + WHAT_IS_GONE
+        try:
+            await self._make_same(upstream, memory)
+        except BaseException:
+            link.abort()
+            raise
+        line_id = login.greeting.connection_id
+        forget = self._registry.add_line(line_id, owner.connection_id)
+        return Line(upstream, line_id, not owner.limited, forget)
+
+    async def _make_same(self, upstream: RelayUpstream, memory: SessionMemory) -> None:
+        if self.owner.limited:
+            await read_plainly(upstream)
+        for text in memory.repeated:
+            await self._run(upstream, text.decode("ascii"))
+        if (upstream.status ^ memory.status) & AUTOCOMMIT:
+            await self._run(upstream, f"SET autocommit = {int(memory.autocommit)}")
+
+    async def _run(self, upstream: RelayUpstream, sql: str) -> None:
+        result = await upstream.collect(sql)
+        if isinstance(result, Outcome) and not result.ok:
+            if not upstream.alive:
+                raise BackendUnreachable(result.message.removeprefix(LOST))
+            told = f"a new connection to the database refused a setting of this session: {result.message}"
+            raise BackendRefused(result.errno, told, result.sqlstate)

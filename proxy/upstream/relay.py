@@ -1,0 +1,557 @@
+"""RelayUpstream: a client's commands to its own MySQL connection, the answers back, as bytes.
+
+Rules:
+- One command at a time. The walker finds the end of its answer; rows are never looked at.
+- Bytes pass untouched, except in the middle of a multi-statement (sequence ids, MORE_RESULTS), and except for answers
+  that are held for `deliver` or collected for the proxy itself.
+- Back-pressure goes both ways: a client that does not read stops the reading of the server, and the other way round.
+- The fast path: from the client's socket callback to the server's socket and back, no task and no queue between.
+- A line lost: the client's connection is closed, as the server would have done. Where the session outlives its line
+  (`loss_hint`), the command under way gets an error instead, if nothing of its answer was sent yet; otherwise the
+  client's connection is cut, because half an answer cannot be ended. Whether the command took effect is unknown.
+- Cancelling a command in mid-answer closes the line: what it still carries would be taken for the next answer.
+
+Modes: idle, answering (direct, re-framed, held or collected), fast. Each ends when the walker is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+
+from mysql_mimic.types import Commands
+
+from proxy.errors import (
+    BackendLost,
+    FatalProtocolError,
+    MalformedPacket,
+    ProxyError,
+    RefusedByServer,
+    SessionLost,
+    StreamClosed,
+)
+from proxy.login.carried import Admit, LoginResult, anybody, carry_change_user
+from proxy.transport.backend_socket import BackendLink
+from proxy.transport.client_socket import PacketStream
+from proxy.upstream.base import Collected, Outcome, encoded
+from proxy.upstream.client_data import pass_file, pass_replies
+from proxy.upstream.large_command import LargeCommand
+from proxy.wire import replies as wire
+from proxy.wire import requests as params
+from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
+from proxy.wire.collected import decode_ok, decode_result
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
+from proxy.wire.reframer import Reframer, reworded
+from proxy.wire.whole_answer import WholeAnswers
+
+__all__ = ("BackendLink", "RelayUpstream")
+
+HELD_MAX_BYTES = 16 << 20
+"""Of an answer kept in memory: what SHOW statements and DDL answer is far smaller; beyond it nothing is collected."""
+
+FAST_COMMAND_MAX_BYTES = 64 * 1024  # one read of the socket; a larger command is written with back-pressure
+QUIT_SECONDS = 1.0  # time for the server to say goodbye, so that a rollback is over when `close` returns
+
+Verdict = int
+NO, YES, TELL = 0, 1, 2
+"""Whether a command may take the fast path. TELL: and how it ends must be told, though it ends as the last one did."""
+
+Decide = Callable[[int, bytes], Verdict]  # a command and the whole packet it stands in
+OnAnswer = Callable[[int, Outcome], None]
+
+_FAST = frozenset(command for command, shape in SHAPES.items() if shape is Shape.RESULT)
+_ANSWERED = frozenset(command for command, shape in SHAPES.items() if shape is not Shape.NOTHING)
+_unpack_command = struct.Struct("<IB").unpack_from
+_DUMPS = (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID)
+_WITH_STATUS = frozenset(command for command, shape in SHAPES.items() if shape in (Shape.RESULT, Shape.ROWS))
+
+
+class RelayUpstream:
+    """See the module. `decide` says whether a command may take the fast path, `on_answer` is told how it ended, and
+    `on_lost` when the server closed the line or it broke. `on_farewell` gets what it said unasked before."""
+
+    def __init__(
+        self,
+        link: BackendLink,
+        stream: PacketStream,
+        *,
+        capabilities: int,
+        status: int = 0,
+        encoding: str = "utf-8",
+        decide: Decide | None = None,
+        on_answer: OnAnswer | None = None,
+        on_lost: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        self.encoding = encoding
+        self.decide = decide
+        self.on_answer = on_answer
+        self.on_lost = on_lost
+        self.on_farewell: Callable[[bytes], None] | None = None
+        self.reword: Callable[[bytes], bytes] | None = None
+        """From an ERR packet of the server's to the one that the client gets in its place; not on the fast path."""
+        self._link = link
+        self._stream = stream
+        self._capabilities = capabilities
+        self._status = status
+        self._walker = AnswerWalker(capabilities)
+        self._recognise = WholeAnswers(capabilities).recognise
+        self._command = 0
+        self._busy = False
+        self._fast = False
+        self._tell = False
+        self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
+        self._begun = False  # something of this answer has reached the client
+        self._kept: bytearray | None = None  # the answer so far, where it is held or collected
+        self._collecting = False
+        self._reframer: Reframer | None = None
+        self._waiter: asyncio.Future[Outcome] | None = None
+        self._client_data: asyncio.Task[None] | None = None
+        self._sending = False  # a large command is on its way
+        self._replies: asyncio.Task[None] | None = None
+        self._early = b""  # what the server said while the client was still sending its data
+        self._closed = False
+        self.told_loss = False
+        """Whether a command was under way when the line was lost, whose answer said so."""
+        self.loss_hint = ""
+        """What a client is told behind the reason, when its command was under way."""
+        stream.on_pause, stream.on_resume = link.pause_reading, link.resume_reading
+        # A client that stopped reading and then went never resumes; what the server still sends must be seen to end it.
+        stream.on_lost = link.resume_reading
+        link.on_lost = self._lost
+        link.deliver_to(self._data)
+
+    def __repr__(self) -> str:
+        mode = "lost" if self._link.closed else "fast" if self._fast else "answering" if self._busy else "idle"
+        return f"<RelayUpstream {mode} command={self._command:#04x} status={self._status:#06x}>"
+
+    @property
+    def status(self) -> int:
+        """See Upstream."""
+        return self._status
+
+    @property
+    def alive(self) -> bool:
+        """See Upstream."""
+        return not self._link.closed
+
+    @property
+    def answering(self) -> bool:
+        """Whether the server is at work for the client, or for us."""
+        return self._busy
+
+    # --- commands
+
+    async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
+        """See Upstream.
+
+        Raises:
+            ProxyError: a command that cannot be relayed, or a line that was lost before.
+            StreamClosed: the line was lost with half an answer written, so the client was cut off.
+        """
+        command = payload[0] if payload else -1
+        if command not in SHAPES:
+            raise ProxyError(1047, f"Unknown command {command:#04x}")
+        if command not in _ANSWERED:
+            self._check_ready()
+            await self._write(payload)
+            return Outcome(status=self._status)
+        sent_packets = len(payload) // PAYLOAD_MAX + 1
+        untouched = not more and self._stream.seq == sent_packets & 0xFF and self.reword is None
+        self._begin(command)
+        self._reframer = None if untouched else Reframer(self._stream.seq, more=more, capabilities=self._capabilities)
+        self._kept = bytearray() if hold else None
+        return await self._send(payload)
+
+    async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
+        """See Upstream."""
+        command = large.head[0]
+        if command not in _ANSWERED:
+            self._check_ready()
+            await self._send_large(large)
+            return Outcome(status=self._status)
+        self._begin(command)
+        self._reframer = None
+        self._kept = bytearray() if hold else None
+        return await self._answered(self._send_large(large), large=True)
+
+    async def _send_large(self, large: LargeCommand) -> None:
+        """Send a command; what the server says before it has had all of it is kept until then."""
+        self._sending, self._early = True, b""
+        try:
+            await large.send(self._link)
+        except (StreamClosed, FatalProtocolError):
+            self._busy = False
+            self._link.abort("the client broke off its command")  # half of it is there; it must never be executed
+            raise
+        finally:
+            self._sending = False
+        early, self._early = self._early, b""
+        if self._busy and (early or large.rest is not None):
+            # The server has not counted as many packets as the client has sent.
+            self._reframer = Reframer(self._stream.seq, more=large.rest is not None, capabilities=self._capabilities)
+        if early:
+            self._data(early)
+        if self._busy and self._link.closed:
+            self._fail(self._loss(self._link.reason))
+
+    def recode(self, encoding: str) -> None:
+        """See Upstream."""
+        self.encoding = encoding
+
+    async def deliver(self) -> None:
+        """See Upstream."""
+        self._stop_holding()
+        await self._stream.drain()
+
+    def amend(self, position: int, data: bytes) -> None:
+        """Change bytes of the answer that `hold` keeps back."""
+        if self._kept is not None:
+            self._kept[position : position + len(data)] = data
+
+    async def collect(self, sql: str) -> Collected | Outcome:
+        """See Upstream."""
+        try:
+            payload = params.query_payload(encoded(sql, self.encoding), self._capabilities)
+        except UnicodeEncodeError as error:
+            return Outcome(1300, f"Invalid {self.encoding} character string: {error.reason}", "HY000")
+        self._begin(Commands.COM_QUERY)
+        self._reframer, self._kept, self._collecting = None, bytearray(), True
+        outcome = await self._send(payload)
+        kept, self._kept = self._kept, None
+        if not outcome.ok:
+            return outcome
+        if kept is None or len(kept) > HELD_MAX_BYTES:
+            return Outcome(1105, f"the answer is larger than {HELD_MAX_BYTES} bytes", "HY000", self._status)
+        return self._decoded(bytes(kept), outcome)
+
+    def _decoded(self, answer: bytes, outcome: Outcome) -> Collected | Outcome:
+        try:
+            result = decode_result(answer, self._capabilities, encoding=self.encoding)
+            return decode_ok(answer, outcome) if result is None else result
+        except MalformedPacket as error:
+            return Outcome(1105, error.message, "HY000", self._status)
+
+    async def change_user(self, payload: bytes, login: LoginResult, admit: Admit = anybody) -> LoginResult:
+        """Carry a COM_CHANGE_USER; see `carry_change_user` for what it raises."""
+        self._check_ready()
+        try:
+            result = await carry_change_user(self._stream, self._link, payload, login, admit=admit)
+        except RefusedByServer:
+            self._status, self._last_outcome = login.status, None  # MariaDB made the session new before it said no
+            raise
+        self._status, self.encoding, self._last_outcome = result.status, result.encoding, None
+        return result
+
+    async def close(self) -> None:
+        """See Upstream."""
+        if self._closed:
+            return
+        self._closed = True
+        self._link.on_lost = self._stream.on_pause = self._stream.on_resume = self._stream.on_lost = None
+        self._end_replies()
+        if self._client_data is not None:
+            self._client_data.cancel()
+        if self._busy and self._fast and not self._begun:
+            # A client that is killed leaves its last statement under way. How it ends is worth knowing.
+            self._waiter = asyncio.get_running_loop().create_future()
+            await asyncio.wait((self._waiter,), timeout=QUIT_SECONDS)
+        if self._busy:
+            self._link.abort()
+            self._fail(self._loss("closed by the proxy"))
+        elif not self._link.closed:
+            self._link.resume_reading()
+            self._link.sink = _discard
+            if self._stream.closed and not self._stream.goodbye:
+                self._link.hang_up()  # as the client did: the server counts such, and logs them
+            else:
+                self._link.write(frame(bytes((Commands.COM_QUIT,))))
+            try:
+                async with asyncio.timeout(QUIT_SECONDS):
+                    await self._link.wait_lost()
+            except TimeoutError:
+                pass  # the rollback takes longer than we wait
+            finally:
+                self._link.close()
+
+    def _check_ready(self) -> None:
+        if self._link.closed:
+            if not self.loss_hint:
+                self._stream.close()
+            raise self._loss(self._link.reason)
+        assert not self._busy, "a command is under way"
+
+    def _begin(self, command: int) -> None:
+        self._check_ready()
+        self._walker.begin(command)
+        self._command = command
+        self._busy = True
+        self._begun = self._collecting = False
+        if command in _DUMPS:
+            self._replies = asyncio.get_running_loop().create_task(pass_replies(self._stream, self._link))
+
+    def _send(self, payload: bytes) -> Awaitable[Outcome]:
+        return self._answered(self._write(payload), large=len(payload) > FAST_COMMAND_MAX_BYTES)
+
+    async def _answered(self, sending: Awaitable[None], *, large: bool) -> Outcome:
+        """Have a command sent, and wait for the end of its answer. `large`: the server may say last words before it has
+        had all of it."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            with self._link.last_words_kept(large):
+                await sending
+                return await self._waiter
+        except asyncio.CancelledError:
+            self._busy = False
+            self._link.abort("a command was cancelled")
+            raise
+        finally:
+            self._waiter = None
+
+    def _end_replies(self) -> None:
+        """Whatever comes next is the client's next command."""
+        if self._replies is not None:
+            self._replies.cancel()
+            self._replies = None
+            self._stream.seq = 1
+
+    async def _write(self, payload: bytes) -> None:
+        """A large command goes as the server takes it."""
+        for piece in pieces(payload):
+            self._link.write(piece)
+            await self._link.drain()
+
+    # --- the fast path
+
+    def try_fast(self, data: bytes) -> bool:
+        """A PacketStream's fast path: relay one whole small command without a task, if `decide` agrees."""
+        size = len(data) - HEADER_BYTES
+        if not 0 < size <= FAST_COMMAND_MAX_BYTES:
+            return False
+        header, command = _unpack_command(data)
+        # The header as one number: its sequence id has to be 0, and the packet all there is.
+        send = self._link.writer
+        if header != size or command not in _FAST or self._busy or self.decide is None or send is None:
+            return False
+        verdict = self.decide(command, data)
+        if verdict == NO:
+            return False
+        send(data)
+        self._tell = verdict == TELL
+        self._command = command
+        self._busy = self._fast = True
+        return True
+
+    # --- answers
+
+    def _data(self, chunk: bytes) -> None:
+        if not self._fast or self._client_data is not None:
+            self._slow_data(chunk)
+            return
+        # The client first: what the bytes mean is looked at while they are on their way.
+        stream = self._stream
+        if stream.writer is not None:
+            stream.writer(chunk)
+        if not self._begun:
+            outcome = self._recognise(chunk)
+            if outcome is not None:
+                self._busy = self._fast = False
+                # Outcomes of whole answers are shared values: the same one again has nothing new to tell.
+                if outcome is not self._last_outcome or self._tell:
+                    self._news(outcome)
+                stream.fast_done()
+                if self._waiter is not None:
+                    self._resolve(outcome)
+                return
+            self._begun = True
+            self._walker.begin(self._command)
+        self._walk(chunk, written=True)
+
+    def _news(self, outcome: Outcome) -> None:
+        self._last_outcome, self._status = outcome, outcome.status
+        if self.on_answer is not None:
+            self.on_answer(self._command, outcome)
+
+    def _slow_data(self, chunk: bytes) -> None:
+        if self._client_data is not None or self._sending:
+            self._keep_early(chunk)
+        elif self._busy:
+            self._walk(chunk)
+        else:
+            self._out_of_turn(chunk)
+
+    def _walk(self, chunk: bytes, *, written: bool = False) -> None:
+        """Find the end of the answer; the bytes go to the client unless they are `written` already."""
+        try:
+            used = self._walker.feed(chunk)
+        except AnswerError as error:
+            self._link.abort(str(error))
+            return
+        rest = b""
+        if used != len(chunk):
+            chunk, rest = chunk[:used], chunk[used:]
+        if not written:
+            self._emit(chunk)
+        if self._walker.done:
+            self._finish()
+            if rest:
+                self._out_of_turn(rest)
+        elif self._walker.wants_client_data:
+            self._begin_client_data(rest)
+        elif self._stream.lost:
+            self._link.abort("the client is gone, and with it the need for the rest of its answer")
+
+    def _emit(self, chunk: bytes) -> None:
+        """A chunk of an answer: as it is, re-framed, or kept."""
+        if self._reframer is not None:
+            done, failed = self._walker.done, not self._walker.outcome.ok
+            chunk = self._reframer.feed(chunk, ended=done and not failed)
+            if done and failed and self.reword is not None:
+                chunk = reworded(chunk, self.reword)
+        if self._kept is None:
+            self._begun = self._begun or bool(chunk)
+            self._stream.write_framed(chunk)
+        elif len(self._kept) <= HELD_MAX_BYTES:
+            self._kept += chunk
+        elif not self._collecting:
+            # Too much to hold: the client gets it before the proxy has read the catalog again.
+            self._stop_holding()
+            self._stream.write_framed(chunk)
+
+    def _stop_holding(self) -> None:
+        if self._kept is not None:
+            kept, self._kept = bytes(self._kept), None
+            self._begun = self._busy
+            self._stream.write_framed(kept)
+
+    def _finish(self) -> None:
+        outcome = self._walker.outcome
+        if not outcome.errno and self._command in _WITH_STATUS:
+            self._status = outcome.status
+        self._busy = False
+        if self._fast:
+            self._fast_done(outcome)
+            return
+        self._end_replies()
+        if not self._collecting:
+            self._stream.seq = self._next_seq()
+        self._at_rest()
+        self._resolve(outcome)
+
+    def _at_rest(self) -> None:
+        """How the fast path expects things between commands. What is kept is for `deliver` or `collect` to take."""
+        self._begun = self._collecting = False
+        self._reframer = self._last_outcome = None
+
+    def _fast_done(self, outcome: Outcome) -> None:
+        self._fast = False
+        self._at_rest()
+        if self.on_answer is not None:
+            self.on_answer(self._command, outcome)
+        self._stream.reset_seq()
+        self._stream.fast_done()
+        self._resolve(outcome)
+
+    def _next_seq(self) -> int:
+        """The sequence id that follows the last packet the client was sent."""
+        return self._walker.last_sequence + 1 & 0xFF if self._reframer is None else self._reframer.seq
+
+    def _resolve(self, outcome: Outcome) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(outcome)
+
+    # --- LOAD DATA LOCAL
+
+    def _begin_client_data(self, rest: bytes) -> None:
+        self._early = rest
+        if self._collecting:
+            # The proxy itself has no file to send: an empty packet ends it.
+            self._link.write(frame(b"", self._walker.last_sequence + 1 & 0xFF))
+            self._walker.client_data_sent()
+            return
+        self._stop_holding()
+        self._client_data = asyncio.get_running_loop().create_task(self._send_client_data())
+
+    def _keep_early(self, chunk: bytes) -> None:
+        self._early += chunk
+        if len(self._early) > HELD_MAX_BYTES:
+            self._link.abort("the server answers at length before it has been sent everything")
+
+    async def _send_client_data(self) -> None:
+        """When the client has sent its file the answer goes on."""
+        stream = self._stream
+        stream.seq = self._next_seq()
+        self._link.seq = self._walker.last_sequence + 1 & 0xFF
+        if not await pass_file(stream, self._link):
+            return
+        if self._reframer is not None:
+            self._reframer.seq = stream.seq
+        self._walker.client_data_sent()
+        self._client_data = None
+        early, self._early = self._early, b""
+        if early:
+            self._data(early)
+
+    # --- losing the line
+
+    def _out_of_turn(self, chunk: bytes) -> None:
+        """The server speaks unasked: it is about to close the line and says why (timeout, KILL, shutdown)."""
+        reason = "the server spoke out of turn"
+        if chunk[HEADER_BYTES : HEADER_BYTES + 1] == b"\xff":
+            reason = parse_err(chunk[HEADER_BYTES:]).message
+            if self.on_farewell is not None:
+                self.on_farewell(chunk)
+        self._link.abort(reason)
+
+    def _lost(self, reason: str) -> None:
+        self._end_replies()
+        if self._client_data is not None:
+            self._client_data.cancel()
+            self._client_data = None
+        self.told_loss = self._busy
+        error = self._loss(reason)
+        if self._busy and not self._sending:
+            self._fail(error)
+        if self.on_lost is not None:
+            self.on_lost(Outcome.of(error, self._status))
+
+    def _loss(self, reason: str) -> BackendLost:
+        """With a hint the client's session outlives the line, and must not be taken for lost. Without, the client's
+        connection is closed, and no packet says why."""
+        if self.loss_hint:
+            return BackendLost(reason + self.loss_hint if self._busy else reason)
+        return SessionLost(reason)
+
+    def _fail(self, error: BackendLost) -> None:
+        """End the command under way."""
+        outcome = Outcome.of(error, self._status)
+        self._busy = False
+        if self._begun:
+            self._fast = False
+            if not self._stream.closed:
+                self._stream.abort()
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_exception(StreamClosed("the client was cut off in mid-answer"))
+            return
+        if not self.loss_hint:
+            self._kept = None
+            self._stream.close()
+        elif not self._collecting:
+            self._write_error(error)
+        if self._fast:
+            self._fast_done(outcome)
+        else:
+            self._resolve(outcome)
+
+    def _write_error(self, error: BackendLost) -> None:
+        seq = 1 if self._fast else self._stream.seq
+        packet = frame(wire.err_packet(self._capabilities, error.errno, error.sqlstate, error.message), seq)
+        self._stream.seq = seq + 1 & 0xFF
+        if self._kept is None:
+            self._stream.write_framed(packet)
+        else:
+            self._kept[:] = packet
+
+
+def _discard(chunk: bytes) -> None:
+    """What the server says when the line ends is of no interest."""

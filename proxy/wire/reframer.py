@@ -1,0 +1,99 @@
+"""Reframer: makes a server's answer fit into the middle of a longer one.
+
+The second statement of a multi-statement is sent to the server as a command of its own, whose answer counts packets
+from 1; the client counts on. And all answers but the last must say that more results follow: at their end, and in the
+EOF packet behind the definitions, where there is one. Pure, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from proxy.wire.answer_walker import MORE_RESULTS, status_position
+from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
+from proxy.wire.packet_reader import PayloadReader
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
+
+_EOF, _ERR = 0xFE, 0xFF
+_NO_RESULT_SET = (0x00, 0xFB, _EOF, _ERR)
+_EOF_BELOW = 9
+
+
+class Reframer:
+    """Renumbers packets from `seq` on; with `more`, marks a successful answer. `capabilities`: the client's."""
+
+    def __init__(self, seq: int, *, more: bool, capabilities: int) -> None:
+        self.seq = seq
+        self._more = more
+        self._definitions = _DefinitionsEnd(capabilities) if more and not capabilities & DEPRECATE_EOF else None
+        self._held = bytearray()  # an incomplete packet, so at most 16 MiB: the last one must be whole to be marked
+
+    def feed(self, chunk: bytes, *, ended: bool) -> bytes:
+        """Whole packets, renumbered. `ended`: the answer succeeded and this chunk is the last of it."""
+        data = self._held
+        data += chunk
+        position = last = 0
+        size = len(data)
+        while position + HEADER_BYTES <= size:
+            end = position + HEADER_BYTES + (data[position] | data[position + 1] << 8 | data[position + 2] << 16)
+            if end > size:
+                break
+            data[position + 3] = self.seq
+            self.seq = self.seq + 1 & 0xFF
+            if self._definitions is not None and self._definitions.met(data, position + HEADER_BYTES, end):
+                mark_more(data, position)
+            last, position = position, end
+        if ended and self._more and position:
+            mark_more(data, last)
+        self._held = data[position:]
+        del data[position:]
+        return bytes(data)
+
+
+class _DefinitionsEnd:
+    """Finds the EOF packets behind definitions, for clients that still get them."""
+
+    def __init__(self, capabilities: int) -> None:
+        self._flagged = bool(capabilities & (CACHE_METADATA | OPTIONAL_METADATA))
+        self._left: int | None = None  # definitions still to come of the result that has begun; -1: in its rows
+        self._continued = False
+
+    def met(self, data: bytearray, start: int, end: int) -> bool:
+        """Whether the next packet, which stands there, is one."""
+        continued, self._continued = self._continued, end - start == PAYLOAD_MAX
+        if continued or start == end:
+            return False
+        if self._left is None:
+            if data[start] not in _NO_RESULT_SET:
+                self._left = self._count(bytes(data[start:end]))
+            return False
+        if self._left > 0:
+            self._left -= 1
+            return False
+        if self._left == 0:
+            self._left = -1
+            return data[start] == _EOF
+        if (data[start] == _EOF and end - start < _EOF_BELOW) or data[start] == _ERR:
+            self._left = None
+        return False
+
+    def _count(self, packet: bytes) -> int:
+        reader = PayloadReader(packet, "a column count")
+        count = reader.lenenc()
+        return 0 if self._flagged and reader.remaining and not reader.u8() else count
+
+
+def reworded(packets: bytes, reword: Callable[[bytes], bytes]) -> bytes:
+    """Whole packets, of which the last, an ERR, is another one. It keeps its number."""
+    position = last = 0
+    while position + HEADER_BYTES <= len(packets):
+        last = position
+        position += HEADER_BYTES + int.from_bytes(packets[position : position + 3], "little")
+    return packets[:last] + frame(reword(packets[last + HEADER_BYTES : position]), packets[last + 3])
+
+
+def mark_more(data: bytearray, position: int) -> None:
+    """Set the MORE_RESULTS flag in the OK or EOF packet that begins there."""
+    start = position + HEADER_BYTES
+    length = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+    data[status_position(data, start, length)] |= MORE_RESULTS

@@ -1,0 +1,230 @@
+"""The grammar of queue statements: tokens in, a node out, or None where the text is ordinary SQL after all.
+
+What belongs to the language but not to this version is recognised here and refused with what to do instead.
+Clauses live beside: ddl_grammar (CREATE QUEUE), stream_grammar (SELECT ... FROM STREAM), settle_grammar (ACK, UPDATE),
+verb_grammar (NACK, RELEASE, RENEW, REJECT, RETRY, and the verbs as functions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from rewriter.errors import RewriteError, SqlSyntaxError, StreamNotExplained, UnsupportedSql
+from rewriter.grammar.create_queue import parse_alter_queue, parse_create_queue
+from rewriter.grammar.insert import parse_insert, parse_replace
+from rewriter.grammar.quick_ack import quick_ack
+from rewriter.grammar.settle import parse_ack, parse_delete, parse_update
+from rewriter.grammar.statements import (
+    ChangeDatabase,
+    DescribeQueue,
+    DropQueue,
+    KillConnection,
+    ListProcesses,
+    ListQueues,
+    ListQueueStatus,
+    ListSubscriptions,
+    SelectStream,
+    Statement,
+    TruncateQueue,
+)
+from rewriter.grammar.stream import parse_select, parse_stream
+from rewriter.grammar.system_tables import DATABASE, parse_system
+from rewriter.grammar.verbs import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
+from rewriter.plans.explain_delivery import parse_explain_delivery
+from rewriter.text.lexis import leading_verb
+from rewriter.text.tokens import Kind, TokenCursor, string_value
+
+# What begins so may be ordinary SQL that the tokenizer cannot read: the database is the judge then.
+_ORDINARY_VERBS = frozenset(
+    (
+        b"SELECT",
+        b"WITH",
+        b"TABLE",
+        b"UPDATE",
+        b"DELETE",
+        b"INSERT",
+        b"REPLACE",
+        b"EXPLAIN",
+        b"DESCRIBE",
+        b"DESC",
+        b"ANALYZE",
+        b"CALL",
+        b"KILL",
+        b"USE",
+        b"SHOW",
+    )
+)
+
+
+def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None) -> Statement | None:
+    """One statement, which may end with `;`. `database`: the session's current one.
+
+    Raises:
+        SqlSyntaxError: it begins like a queue statement and goes on wrongly.
+        UnsupportedSql: it is part of the language, but not of this version.
+    """
+    if (ack := quick_ack(sql)) is not None:
+        return ack
+    try:
+        cursor = TokenCursor(sql, sql_modes)
+    except RewriteError:
+        if leading_verb(sql.encode("utf-8", "surrogatepass"))[0] in _ORDINARY_VERBS:
+            return None
+        raise
+    while cursor.accept_symbol("("):
+        pass
+    inside = database == DATABASE
+    if (inside or DATABASE in sql.lower()) and (system := parse_system(cursor, inside=inside)) is not None:
+        return system
+    handler = _HANDLERS.get(cursor.word)
+    if handler is None or (cursor.position and handler is not parse_select):
+        return None
+    return handler(cursor)
+
+
+def _create(cursor: TokenCursor) -> Statement | None:
+    cursor.take_words("CREATE")
+    return parse_create_queue(cursor) if cursor.accept_words("QUEUE") else None
+
+
+def _alter(cursor: TokenCursor) -> Statement | None:
+    return parse_alter_queue(cursor) if cursor.accept_words("ALTER", "QUEUE") else None
+
+
+def _drop(cursor: TokenCursor) -> Statement | None:
+    if not cursor.accept_words("DROP", "QUEUE"):
+        return None
+    if_exists = cursor.accept_words("IF", "EXISTS")
+    statement = DropQueue(cursor.take_name(), if_exists)
+    cursor.take_end("DROP QUEUE takes one queue")
+    return statement
+
+
+def _truncate(cursor: TokenCursor) -> Statement | None:
+    if not cursor.accept_words("TRUNCATE", "QUEUE") or cursor.token is None or cursor.at_symbol(";"):
+        return None  # TRUNCATE queue: the table of that name
+    statement = TruncateQueue(cursor.take_name())
+    cursor.take_end()
+    return statement
+
+
+def _show(cursor: TokenCursor) -> Statement | None:
+    cursor.take_words("SHOW")
+    if cursor.accept_words("QUEUES"):
+        return ListQueues(*_which_queues(cursor, "SHOW QUEUES"))
+    if cursor.accept_words("QUEUE", "STATUS"):
+        return ListQueueStatus(*_which_queues(cursor, "SHOW QUEUE STATUS"))
+    if cursor.accept_words("SUBSCRIPTIONS"):
+        return ListSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
+    if cursor.accept_words("CREATE", "QUEUE"):
+        statement = DescribeQueue(cursor.take_name())
+        cursor.take_end()
+        return statement
+    if cursor.accept_words("QUEUE"):
+        raise cursor.error("there are SHOW QUEUES, SHOW QUEUE STATUS and SHOW CREATE QUEUE q")
+    return _show_processlist(cursor)
+
+
+def _which_queues(cursor: TokenCursor, statement: str) -> tuple[str | None, str | None]:
+    """[FROM database] [LIKE 'pattern'], to the end."""
+    database = like = None
+    if cursor.accept_words("FROM") or cursor.accept_words("IN"):
+        database = cursor.take_identifier()
+    if cursor.accept_words("LIKE"):
+        pattern = cursor.accept_kind(Kind.STRING)
+        if pattern is None:
+            raise cursor.error("LIKE takes a quoted pattern")
+        like = string_value(pattern.text)
+    elif cursor.word == "WHERE":
+        raise UnsupportedSql(f"{statement} WHERE is not supported; use {statement} LIKE 'pattern'")
+    cursor.take_end()
+    return database, like
+
+
+def _show_processlist(cursor: TokenCursor) -> Statement | None:
+    full = cursor.accept_words("FULL")
+    if not cursor.accept_words("PROCESSLIST"):
+        return None
+    cursor.take_end()
+    return ListProcesses(full)
+
+
+def _kill(cursor: TokenCursor) -> Statement | None:
+    """KILL of a plain number, also with MariaDB's HARD or SOFT; an expression, KILL USER ... are the database's."""
+    cursor.take_words("KILL")
+    if not cursor.accept_words("HARD"):
+        cursor.accept_words("SOFT")
+    query_only = cursor.accept_words("QUERY")
+    if not query_only:
+        cursor.accept_words("CONNECTION")
+    number = cursor.accept_kind(Kind.NUMBER)
+    if number is None or not number.text.isdecimal() or len(number.text) > 20:  # 2^64 has 20 digits
+        return None
+    cursor.take_end()
+    return KillConnection(int(number.text), query_only)
+
+
+def _use(cursor: TokenCursor) -> Statement | None:
+    """What is not read here is the database's, which also says what is wrong with it."""
+    cursor.take_words("USE")
+    try:
+        statement = ChangeDatabase(cursor.take_identifier())
+        cursor.take_end()
+    except SqlSyntaxError:
+        return None
+    return statement
+
+
+def _set(cursor: TokenCursor) -> Statement | None:
+    """MariaDB's SET STATEMENT ... FOR: a statement of ours behind it is refused, any other is the database's."""
+    if not cursor.accept_words("SET", "STATEMENT"):
+        return None
+    while cursor.token is not None and not cursor.accept_words("FOR"):
+        cursor.take()
+    if cursor.word in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
+        raise UnsupportedSql(
+            "SET STATEMENT ... FOR before this statement on a queue is not supported; send that by itself, "
+            "from MariaDB Connector/J without a query timeout"
+        )
+    return parse_select(cursor) if cursor.word in ("SELECT", "WITH", "TABLE") else None
+
+
+def _explain(cursor: TokenCursor) -> Statement | None:
+    cursor.take()
+    if cursor.accept_words("DELIVERY", "FOR"):
+        return parse_explain_delivery(cursor)
+    statement = parse_select(cursor)
+    return replace(statement, fault=StreamNotExplained()) if isinstance(statement, SelectStream) else statement
+
+
+_HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
+    "CREATE": _create,
+    "ALTER": _alter,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+    "SHOW": _show,
+    "KILL": _kill,
+    "USE": _use,
+    "SET": _set,
+    "SELECT": parse_select,
+    "WITH": parse_select,
+    "TABLE": parse_select,
+    "EXPLAIN": _explain,
+    "DESCRIBE": _explain,
+    "DESC": _explain,
+    "ANALYZE": _explain,
+    "STREAM": parse_stream,
+    "ACK": parse_ack,
+    "UPDATE": parse_update,
+    "DELETE": parse_delete,
+    "INSERT": parse_insert,
+    "REPLACE": parse_replace,
+    "CALL": parse_call,
+    "NACK": parse_verb,
+    "REJECT": parse_verb,
+    "RENEW": parse_verb,
+    "RELEASE": parse_release,
+    "RETRY": parse_retry,
+    "REDRIVE": parse_redrive,
+}

@@ -1,0 +1,66 @@
+"""ALTER QUEUE to ALTER TABLE: options live in the table's comment, and some of them need an index beside it.
+
+It is made from the catalog's reading of the table, so the executor has the catalog read afresh before it plans one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.model.errors import InvalidOption
+from engine.model.groups import unfit_group_key
+from engine.model.options import (
+    INDEX_NAMES,
+    OptionValue,
+    QueueOptions,
+    changed_comment,
+    check_dead_letter,
+    parse_options,
+    reset,
+)
+from engine.model.queue import QueueSpec, has_index, quoted, unfit_order_key
+from rewriter.plan import Effects, Execute
+from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name
+from rewriter.text.tokens import Name
+
+
+def alter_plan(spec: QueueSpec, given: Mapping[str, OptionValue | None], defaults: QueueOptions) -> Execute:
+    """The ALTER TABLE that gives a queue these options; a value of None stands for the default.
+
+    Raises:
+        InvalidOption: unknown name, absurd value, or one that contradicts an option the queue has.
+    """
+    options = reset(spec.options, [name for name, value in given.items() if value is None], defaults)
+    wanted = {name: value for name, value in given.items() if value is not None}
+    stretch = "max_backoff" in given and "max_backoff" not in wanted
+    options = parse_options(wanted, options, altered=spec.options, stretch=stretch)
+    _check_columns(spec, options)
+    check_dead_letter(options, spec.name.table)
+    changes = [*_index_changes(spec, options), f"COMMENT={comment_literal(changed_comment(spec.comment, options))}"]
+    table = quoted_name(Name(spec.name.database, spec.name.table))
+    return Execute(f"ALTER TABLE {table} {', '.join(changes)}", Effects(catalog=True))
+
+
+def _check_columns(spec: QueueSpec, options: QueueOptions) -> None:
+    for column in options.message_cols:
+        if spec.column(column) is None:
+            raise InvalidOption(f"message_cols: '{column}' is not a column of the queue")
+    if reason := unfit_order_key(options.order_key, {c.name.lower(): c.type for c in spec.columns}):
+        raise InvalidOption(reason)
+    if reason := unfit_group_key(options.group_key, spec.column(options.group_key or "")):
+        raise InvalidOption(reason)
+
+
+def _index_changes(spec: QueueSpec, options: QueueOptions) -> list[str]:
+    """Add what the options need and no index begins with; drop what is ours and of no more use."""
+    needed = dict(options.needed_indexes)
+    ours = {index.name: index.columns for index in spec.indexes if index.name in INDEX_NAMES[1:]}
+    stale = [name for name, columns in ours.items() if needed.get(name) != columns]
+    kept = [index for index in spec.indexes if index.name not in stale]
+    drops = [f"DROP KEY {quoted(name)}" for name in stale]
+    adds = [
+        f"ADD KEY {quoted(name)} ({index_columns(columns)})"
+        for name, columns in needed.items()
+        if not has_index(kept, columns)
+    ]
+    return drops + adds

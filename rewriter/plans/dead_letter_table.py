@@ -1,0 +1,70 @@
+"""The table of a dead-letter queue, made from that of its queue.
+
+The same columns, types and character sets, so that a message can go there and back unchanged; what a row of the queue
+may have to fulfil besides (unique keys but for the id, foreign keys, checks of several columns) would only keep dead
+letters out, and is left out. More columns say where a message comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from engine.model.options import GROUP_INDEX, QueueOptions, to_comment
+from engine.model.queue import ERROR_COLUMNS, ERROR_TYPE, Layout, QueueName, QueueSpec, quoted
+from rewriter.grammar.create_queue import parse_create_table
+from rewriter.grammar.statements import ColumnItem
+from rewriter.plans.queue_table import EXECUTABLE_COMMENT, comment_literal, quoted_name
+from rewriter.text.tokens import Name
+
+STATE = "state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' ELSE 'dead' END) VIRTUAL"
+ADDED_COLUMNS = {
+    "attempts": "BIGINT NULL",
+    **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
+    "time_dead": "BIGINT NULL",
+    "source": "VARCHAR(64) CHARACTER SET utf8mb4 NULL",
+}
+"""What a dead letter has besides, unless the queue has columns of these names itself."""
+
+_CHARSET = re.compile(r"\n\) [^'\n]*?(DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)")
+
+
+def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) -> str:
+    """The CREATE TABLE, from what SHOW CREATE TABLE says of the queue's table."""
+    text = EXECUTABLE_COMMENT.sub(r"\1", create_table_sql)
+    _, items = parse_create_table(text)
+    columns = [item for item in items if isinstance(item, ColumnItem)]
+    names = {column.name.lower() for column in columns}
+    lines = [_column(column) for column in columns]
+    if "state" not in names:
+        lines.append(STATE)
+    lines += [f"{quoted(name)} {kind}" for name, kind in ADDED_COLUMNS.items() if name not in names]
+    legacy = queue.layout is Layout.LEGACY
+    lines += ["PRIMARY KEY (id)", f"KEY queuegate_due (time_acked, {'' if legacy else 'priority, '}time_next)"]
+    if queue.options.group_key is not None:
+        lines.append(f"KEY {GROUP_INDEX} (time_acked, {quoted(queue.options.group_key)})")
+    charset = _CHARSET.search(text)
+    table = quoted_name(Name(name.database, name.table))
+    comment = comment_literal(to_comment(_options(queue)))
+    return f"CREATE TABLE {table} ({', '.join(lines)}){f' {charset[1]}' if charset else ''} COMMENT={comment}"
+
+
+def _column(column: ColumnItem) -> str:
+    if column.name.lower() == "state" and "GENERATED" in column.words and "to_be_fired" in column.text:
+        return STATE
+    return re.sub(r"\s+AUTO_INCREMENT\b(?!')", "", column.text) if "AUTO_INCREMENT" in column.words else column.text
+
+
+def _options(queue: QueueSpec) -> QueueOptions:
+    """The queue's own where they make sense: dead letters are few, and wait for a person."""
+    default = QueueOptions()
+    return replace(
+        default,
+        dead_letter_of=queue.name.table,
+        message_cols=queue.options.message_cols,
+        **{
+            name: getattr(queue.options, name)
+            for name in ("ack_wait_ns", "min_backoff_ns", "max_backoff_ns", "purge_after_ns", "poll_interval_ns")
+        },
+        **{name: getattr(queue.options, name) for name in ("batch_size", "prefetch", "cache_size")},
+    )

@@ -1,0 +1,137 @@
+"""Statements on queues whose messages form groups: what must be known besides, before and after they are carried out.
+
+A value of a group is read as its digits, or in hexadecimal as UTF-8, so that no character set comes between.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from engine.model.groups import GROUP_VALUE_MAX, GroupKey
+from engine.model.queue import QueueSpec, quoted
+from engine.model.states import PARKED_NS
+from rewriter.errors import IncorrectId, UnsupportedSql
+from rewriter.grammar.statements import Ack, DeleteQueue, InsertQueue, UpdateQueue
+from rewriter.plan import EndInGroup, Execute, InsertAfterGroup, Passthrough, Plan
+from rewriter.plans.insert import first_layout, insert_effects, with_columns
+from rewriter.plans.settle import ack_condition, ends_messages, update_sql
+from rewriter.scan.named_ids import KeyKind, ending, key_kind, settled_ids
+from rewriter.text.tokens import Kind, Token, string_value
+
+_AUTO_INCREMENT_FLAG = 0x200
+_INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+
+
+def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -> Plan:
+    """ACK by ids or by condition."""
+    assert isinstance(plan, Execute)
+    seen = _seen(group, spec.name.sql, ack_condition(statement, spec), "")
+    return EndInGroup(plan.sql, plan.effects, group, seen)
+
+
+def update_in_group(plan: Plan, statement: UpdateQueue, group: GroupKey) -> Plan:
+    """UPDATE, if it may end messages."""
+    assert isinstance(plan, Execute | Passthrough)
+    if not ends_messages(statement):
+        return plan
+    ours = isinstance(plan, Execute)  # then it has our guard: acked messages are not acked again
+    seen = _seen(group, statement.target, statement.condition, statement.tail, guarded=ours)
+    return EndInGroup(plan.sql if isinstance(plan, Execute) else update_sql(statement), plan.effects, group, seen)
+
+
+def delete_in_group(statement: DeleteQueue, spec: QueueSpec, group: GroupKey | None) -> Plan:
+    """DELETE; without groups it is the database's own."""
+    condition = statement.condition.encode("utf-8", "surrogatepass")
+    plain = bool(statement.condition) and not statement.tail
+    effects = ending(spec.name, settled_ids(condition, key_kind(spec)) if plain else None)
+    effects = replace(effects, tally=(spec.name, "deleted"))
+    if group is None:
+        return Passthrough(effects)
+    seen = _seen(group, statement.target, statement.condition, statement.tail)
+    return EndInGroup(statement.sql, effects, group, seen)
+
+
+def _value_of(group: GroupKey) -> str:
+    column = quoted(group.column)
+    return column if group.integer else f"HEX(CONVERT({column} USING utf8mb4))"
+
+
+def _seen(group: GroupKey, target: str, condition: str, tail: str, *, guarded: bool = False) -> str:
+    """What reads the groups. With LIMIT it must find the rows that the statement will, acked ones and all."""
+    if tail and not guarded:
+        waiting = condition or "TRUE"
+    else:
+        waiting = f"({condition}) AND time_acked IS NULL" if condition else "time_acked IS NULL"
+    return f"SELECT {_value_of(group)} FROM {target} WHERE {waiting}{f' {tail}' if tail else ''}"
+
+
+# --- INSERT ... AFTER GROUP
+
+
+def insert_after_group(statement: InsertQueue, spec: QueueSpec, group: GroupKey, now_sql: str) -> Plan:
+    """INSERT of one message that waits for a group.
+
+    Raises:
+        UnsupportedSql: of a form that leaves open which message it is, or when it is due.
+    """
+    assert statement.group is not None
+    _check_form(statement, spec)
+    clause = statement.group
+    plain = replace(statement, sql=statement.sql[: clause.start].rstrip() + statement.sql[clause.end :], group=None)
+    named = {column.lower() for column in statement.columns}
+    filled = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
+    text, numbered = _id_of(statement, spec)
+    return InsertAfterGroup(
+        held=with_columns(plain, {**filled, "time_next": str(PARKED_NS)}),
+        plain=with_columns(plain, filled),
+        effects=insert_effects(plain, spec),
+        group=group,
+        value=_group_value(clause.value, group),
+        follow=spec.name,
+        numbered=numbered,
+        id=text,
+    )
+
+
+def _check_form(statement: InsertQueue, spec: QueueSpec) -> None:
+    if statement.changes or statement.returns or (not statement.assigns and len(statement.places) != 2):
+        raise UnsupportedSql(
+            "AFTER GROUP follows an INSERT of one message, without ON DUPLICATE KEY UPDATE or RETURNING, not a REPLACE"
+        )
+    for column in statement.columns:
+        if column.lower() in ("time_next", "time_acked"):
+            raise UnsupportedSql(
+                f"INSERT ... AFTER GROUP sets {column} itself; to send the message later than its group is done, give "
+                "time_scheduled"
+            )
+
+
+def _group_value(token: Token, group: GroupKey) -> str | None:
+    if token.kind is Kind.PARAMETER:
+        return None
+    text = string_value(token.text) if token.kind is Kind.STRING else token.text
+    if group.integer:
+        if _INTEGER.fullmatch(text) is None:
+            raise IncorrectId(f"Incorrect integer value: '{text}' for column '{group.column}' of '{group.queue.table}'")
+        return str(int(text))
+    if len(text) > GROUP_VALUE_MAX:
+        raise UnsupportedSql(f"AFTER GROUP takes a value of up to {GROUP_VALUE_MAX} characters")
+    return text
+
+
+def _id_of(statement: InsertQueue, spec: QueueSpec) -> tuple[str | None, bool]:
+    """The id that the INSERT gives, None if it is bound by `?`; and whether the database gives it."""
+    kind, column = key_kind(spec), spec.column("id")
+    given = dict(zip((name.lower() for name in statement.columns), statement.values, strict=False)).get("id")
+    if given is None:
+        if column is None or not column.flags & _AUTO_INCREMENT_FLAG:
+            raise UnsupportedSql(f"INSERT ... AFTER GROUP into '{spec.name.table}' must give the message's id")
+        return None, True
+    if len(given) == 1 and given[0].kind is Kind.PARAMETER and kind is not KeyKind.OTHER:
+        return None, False
+    text = string_value(given[0].text) if given[0].kind is Kind.STRING else given[0].text
+    fits = text.isdecimal() and int(text) > 0 if kind is KeyKind.INTEGER else len(text) <= GROUP_VALUE_MAX
+    if kind is KeyKind.OTHER or len(given) != 1 or given[0].kind not in (Kind.NUMBER, Kind.STRING) or not fits:
+        raise UnsupportedSql("INSERT ... AFTER GROUP takes an id that is a whole number or a quoted string, or none")
+    return (str(int(text)) if kind is KeyKind.INTEGER else text), False

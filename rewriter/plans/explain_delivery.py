@@ -1,0 +1,80 @@
+"""EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n]: its grammar, and the SELECT that reads the rows it asks about.
+
+The rows are read on the client's own connection, with its rights and its condition as written. DELIVERY_COLUMNS says
+what the SELECT brings, in order; engine.model.explanation makes words of it.
+"""
+
+from __future__ import annotations
+
+from engine.model.queue import Layout, MessageId, QueueSpec, quoted
+from engine.model.states import in_flight
+from rewriter.errors import UnsupportedSql
+from rewriter.grammar.settle import take_condition
+from rewriter.grammar.statements import ExplainMessages
+from rewriter.plan import ExplainDelivery
+from rewriter.scan.named_ids import key_kind, settled_ids
+from rewriter.text.literals import hex_literal
+from rewriter.text.tokens import Kind, TokenCursor
+
+LIMIT_DEFAULT, LIMIT_MAX = 20, 1000
+"""Messages explained; an answer is made of words, and nobody reads a thousand."""
+
+DELIVERY_COLUMNS = ("now", "id", "epoch", "time_next", "time_acked", "last_error", "earlier", "held")
+"""`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, and another one of
+the key that is in flight; NULL without."""
+
+
+def parse_explain_delivery(cursor: TokenCursor) -> ExplainMessages:
+    """What follows EXPLAIN DELIVERY FOR."""
+    name = cursor.take_name()
+    condition, limit = "", None
+    if cursor.accept_words("WHERE"):
+        first = cursor.position
+        condition = take_condition(cursor)
+        if any(token.kind is Kind.PARAMETER for token in cursor.tokens[first : cursor.position]):
+            raise UnsupportedSql("EXPLAIN DELIVERY takes no ?; write the value into the statement")
+    if cursor.accept_words("LIMIT"):
+        number = cursor.accept_kind(Kind.NUMBER)
+        if number is None or not number.text.isdecimal() or not 1 <= int(number.text[:9]) <= LIMIT_MAX:
+            raise cursor.error(f"EXPLAIN DELIVERY takes a LIMIT from 1 to {LIMIT_MAX}")
+        limit = int(number.text)
+    cursor.take_end("EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n]")
+    return ExplainMessages(name, condition, limit)
+
+
+def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> ExplainDelivery:
+    """The statement on a known queue."""
+    table = spec.name.sql
+    # Without a condition: those that wait, in the order of the index, so that no large table is sorted.
+    where = f"({statement.condition}) ORDER BY id" if statement.condition else "time_acked IS NULL"
+    sql = f"SELECT {_columns(spec, table, now_sql)} FROM {table} WHERE {where} LIMIT"
+    condition = statement.condition.encode("utf-8", "surrogatepass")
+    ids = settled_ids(condition, key_kind(spec)) if statement.condition else None
+    return ExplainDelivery(spec.name, f"{sql} {statement.limit or LIMIT_DEFAULT}", ids or ())
+
+
+def ids_sql(queue: QueueSpec, ids: tuple[MessageId, ...]) -> str:
+    """Which of these ids are in that queue."""
+    listed = ", ".join(hex_literal(i) if isinstance(i, str) else str(i) for i in ids if not isinstance(i, bytes))
+    return f"SELECT id FROM {queue.name.sql} WHERE time_acked IS NULL AND id IN ({listed})"
+
+
+def _columns(spec: QueueSpec, table: str, now_sql: str) -> str:
+    last_error = "last_error" if spec.column("last_error") is not None else "NULL"
+    earlier, held = _of_the_key(spec, table, now_sql)
+    columns = (now_sql, f"{table}.id", "COALESCE(epoch, 0)", "time_next", "time_acked", last_error, earlier, held)
+    return ", ".join(f"{sql} AS qg_{name}" for sql, name in zip(columns, DELIVERY_COLUMNS, strict=True))
+
+
+def _of_the_key(spec: QueueSpec, table: str, now_sql: str) -> tuple[str, str]:
+    key = spec.options.order_key
+    if key is None or spec.layout is not Layout.CURRENT:
+        return "NULL", "NULL"
+    same = f"FROM {table} AS qg_other WHERE qg_other.time_acked IS NULL"
+    if key != "*":
+        same += f" AND qg_other.{quoted(key)} = {table}.{quoted(key)}"
+    out = in_flight(now_sql).replace("time_", "qg_other.time_").replace("epoch", "qg_other.epoch")
+    return (
+        f"(SELECT MIN(qg_other.id) {same} AND qg_other.id < {table}.id)",
+        f"(SELECT MIN(qg_other.id) {same} AND qg_other.id <> {table}.id AND {out})",
+    )

@@ -1,0 +1,244 @@
+"""From a statement's node to its plan: names looked up in the catalog, then the pass for its kind."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from engine.model.groups import group_key
+from engine.model.options import QueueOptions, check_dead_letter, is_name, parse_options
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec
+from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
+from rewriter.grammar.statements import (
+    Ack,
+    AfterGroup,
+    AlterQueue,
+    ChangeDatabase,
+    CreateQueue,
+    DeleteQueue,
+    DescribeQueue,
+    DropQueue,
+    ExplainMessages,
+    InsertQueue,
+    KillConnection,
+    ListProcesses,
+    ListQueues,
+    ListQueueStatus,
+    ListSubscriptions,
+    QueueFunction,
+    ReadSystemTables,
+    RedriveQueue,
+    Retry,
+    SelectStream,
+    Settle,
+    ShowSystemTables,
+    Statement,
+    TruncateQueue,
+    Unbound,
+    UpdateQueue,
+)
+from rewriter.plan import (
+    Effects,
+    EndInGroup,
+    Execute,
+    ExecuteCounting,
+    Kill,
+    NoOperation,
+    Passthrough,
+    Plan,
+    PlanContext,
+    ReadSystem,
+    Rebind,
+    ShowCreateQueue,
+    ShowProcessList,
+    ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    ShowSystem,
+    UseDatabase,
+)
+from rewriter.plans.alter_queue import alter_plan
+from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
+from rewriter.plans.explain_delivery import explain_plan
+from rewriter.plans.insert import insert_plan
+from rewriter.plans.queue_table import create_table
+from rewriter.plans.redrive import redrive_plan, source_of
+from rewriter.plans.settle import ack_as_update, spelled_out, update_plan
+from rewriter.plans.subscribe import subscribe
+from rewriter.plans.verbs import retry_as_update, settle_as_update
+from rewriter.scan.named_ids import ending
+from rewriter.text.queue_names import QueueNames
+from rewriter.text.tokens import Name
+
+
+class Passes:
+    """Plans statements against one catalog."""
+
+    def __init__(self, catalog: QueueCatalog, names: QueueNames, defaults: QueueOptions) -> None:
+        self._catalog = catalog
+        self._names = names
+        self._defaults = defaults
+
+    def plan(self, statement: Statement, context: PlanContext) -> Plan:
+        """The plan; UPDATE of what is no queue, and `FROM stream alias`, are passed through without effects."""
+        match statement:
+            case SelectStream():
+                return self._stream(statement, context)
+            case Ack():
+                return self._ack(statement, context)
+            case Settle():
+                return settle_as_update(statement, self._spec(statement.name, context), context.now_sql)
+            case Retry():
+                return retry_as_update(statement, self._spec(statement.name, context), context.now_sql)
+            case RedriveQueue(name):
+                dead = self._spec(name, context)
+                return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
+            case QueueFunction(settles, column):
+                return _counting(self._spec(settles.name, context).name, self.plan(settles, context), column)
+            case Unbound(sql, parameters, column):
+                return Rebind(sql, parameters, column)
+            case UpdateQueue() | DeleteQueue():
+                return self._change(statement, context)
+            case InsertQueue(group=AfterGroup()):
+                return self._insert_after_group(statement, context)
+            case InsertQueue():
+                spec = self._perhaps(statement.name, context)
+                return insert_plan(statement, spec, context.now_sql) if spec else Passthrough()
+            case CreateQueue():
+                return self._create(statement, context)
+            case AlterQueue(name, options):
+                return alter_plan(self._spec(name, context), options, self._defaults)
+            case DropQueue():
+                return self._drop(statement, context)
+            case TruncateQueue(name):
+                queue = self._spec(name, context).name
+                return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
+            case ListQueues(database, like):
+                return ShowQueues(database or context.database, like)
+            case ListQueueStatus(database, like):
+                return ShowQueueStatus(database or context.database, like)
+            case ListSubscriptions(database, like):
+                return ShowSubscriptions(database or context.database, like)
+            case ReadSystemTables(pieces):
+                return ReadSystem(pieces)
+            case ShowSystemTables(what, table, like, full):
+                return ShowSystem(what, table, like, full)
+            case ExplainMessages(name):
+                return explain_plan(statement, self._spec(name, context), context.now_sql)
+            case DescribeQueue(name):
+                return ShowCreateQueue(self._spec(name, context).name)
+            case ListProcesses(full):
+                return ShowProcessList(full)
+            case KillConnection(connection_id, query_only):
+                return Kill(connection_id, query_only)
+            case ChangeDatabase(database):
+                return UseDatabase(database)
+        assert_never(statement)
+
+    # --- names
+
+    def _qualified(self, name: Name, context: PlanContext) -> QueueName:
+        database = name.database or context.database
+        if database is None:
+            raise NoDatabaseSelected("No database selected")
+        return QueueName(database, name.table)
+
+    def _find(self, name: QueueName) -> QueueSpec | None:
+        """The queue, or None if there is none.
+
+        Raises:
+            NotAQueueTable: the table says that it is a queue and cannot be served.
+        """
+        found = self._names.resolve(name.database, name.table)
+        if found is None:
+            return None
+        if reason := self._catalog.rejected.get(found):
+            raise NotAQueueTable(f"'{found.table}' is not a queue: {reason}")
+        return self._catalog.queues[found]
+
+    def _spec(self, name: Name, context: PlanContext) -> QueueSpec:
+        queue = self._qualified(name, context)
+        spec = self._find(queue)
+        if spec is None:
+            raise _unknown(queue)
+        return spec
+
+    def _perhaps(self, name: Name, context: PlanContext) -> QueueSpec | None:
+        """The queue of an ordinary statement, which is the database's own business if there is none."""
+        database = name.database or context.database
+        found = None if database is None else self._names.resolve(database, name.table)
+        return None if found is None else self._catalog.queues.get(found)
+
+    # --- passes that need the catalog
+
+    def _ack(self, statement: Ack, context: PlanContext) -> Plan:
+        spec = self._spec(statement.name, context)
+        statement = spelled_out(statement, spec)
+        plan = ack_as_update(statement, spec, context.now_sql)
+        group = group_key(spec, self._catalog)
+        return plan if group is None else ack_in_group(plan, statement, spec, group)
+
+    def _change(self, statement: UpdateQueue | DeleteQueue, context: PlanContext) -> Plan:
+        """UPDATE and DELETE, which are the database's own business where there is no queue of that name."""
+        spec = self._perhaps(statement.name, context)
+        if spec is None:
+            return Passthrough()
+        group = group_key(spec, self._catalog)
+        if isinstance(statement, DeleteQueue):
+            return delete_in_group(statement, spec, group)
+        plan = update_plan(statement, spec, context.now_sql)
+        return plan if group is None else update_in_group(plan, statement, group)
+
+    def _insert_after_group(self, statement: InsertQueue, context: PlanContext) -> Plan:
+        assert statement.group is not None
+        spec, of = self._spec(statement.name, context), self._spec(statement.group.name, context)
+        group = group_key(of, self._catalog)
+        if group is None:
+            raise UnsupportedSql(
+                f"the messages of queue '{of.name.table}' form no groups: "
+                f"ALTER QUEUE {of.name.table} SET (group_key = 'column')"
+            )
+        return insert_after_group(statement, spec, group, context.now_sql)
+
+    def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
+        queue = self._qualified(statement.name, context)
+        if not is_name(queue.table):
+            raise IncorrectName(queue.table)
+        options = parse_options(statement.options, self._defaults)
+        check_dead_letter(options, queue.table)
+        sql = create_table(
+            Name(queue.database, queue.table),
+            statement.items,
+            options,
+            context.now_sql,
+            if_not_exists=statement.if_not_exists,
+        )
+        return Execute(sql, Effects(catalog=True))
+
+    def _drop(self, statement: DropQueue, context: PlanContext) -> Plan:
+        queue = self._qualified(statement.name, context)
+        spec = self._find(queue)
+        if spec is not None:
+            # Somebody may drop it around the proxy in this moment.
+            if_exists = "IF EXISTS " if statement.if_exists else ""
+            return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True))
+        if statement.if_exists:
+            return NoOperation(1051, f"Unknown queue '{queue}'")
+        raise _unknown(queue)
+
+    def _stream(self, statement: SelectStream, context: PlanContext) -> Plan:
+        queue = self._qualified(statement.name, context)
+        spec = self._find(queue)
+        if spec is not None:
+            return subscribe(statement, spec, context.sql_modes)
+        if not statement.certain and (statement.fault or statement.clauses.condition):
+            return Passthrough()  # a table `stream` and its alias
+        raise _unknown(queue, perhaps_alias=not statement.certain)
+
+
+def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
+    assert isinstance(plan, Execute | EndInGroup), "a verb is one statement"
+    return ExecuteCounting(queue, plan, column)
+
+
+def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
+    return UnknownQueue(f"Queue '{queue}' doesn't exist", queue, perhaps_alias=perhaps_alias)

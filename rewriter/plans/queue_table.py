@@ -1,0 +1,323 @@
+"""CREATE QUEUE to CREATE TABLE and back.
+
+The queue's own columns come before the user's, but for those that the user declares: these keep their type and place,
+and get only what the engine cannot do without (a default, a unique key on id, the generated expression of state).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from engine.model.errors import InvalidOption
+from engine.model.options import INDEX_NAMES, QueueOptions, option_items, to_comment
+from engine.model.queue import ERROR_COLUMNS, ERROR_TYPE, SYSTEM_COLUMNS, QueueName, QueueSpec, quoted, unfit_order_key
+from rewriter.errors import UnsupportedSql
+from rewriter.grammar.create_queue import parse_create_table
+from rewriter.grammar.statements import ColumnItem, Item, KeyItem
+from rewriter.text.literals import plain_literal
+from rewriter.text.tokens import Name, word_set
+
+_DUE_KEY = INDEX_NAMES[0]
+_STATE = (
+    "GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' "
+    "WHEN epoch > 0 THEN 'fired' ELSE 'to_be_fired' END) VIRTUAL"
+)
+_INTEGERS = frozenset(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"))
+_TEXTS = word_set("CHAR VARCHAR CHARACTER NCHAR NVARCHAR")
+_NAME_MAX = 64
+_TIMES_RULE = "_times_are_nanoseconds"
+"""How the name of the constraint ends that refuses times in another unit. The name is what the error shows."""
+_IS_TIMES_RULE = re.compile(rf"CONSTRAINT `(?:[^`]|``)*{_TIMES_RULE}` CHECK\b")
+_YEAR_2000_NS = 946_684_800 * 10**9
+_TYPES = {
+    "priority": _INTEGERS,
+    "epoch": _INTEGERS,
+    "time_scheduled": frozenset(("BIGINT",)),
+    "time_next": frozenset(("BIGINT",)),
+    "time_created": frozenset(("BIGINT",)),
+    "time_acked": frozenset(("BIGINT",)),
+    **dict.fromkeys(ERROR_COLUMNS, frozenset(("VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"))),
+}
+_NO_IDENTITY = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME BIT JSON GEOMETRY POINT LINESTRING POLYGON")
+_NO_WHOLE_INDEX = word_set("TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY")
+_WITHOUT_WHOLE_INDEX = 252  # the protocol's type code of all these
+_NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS)
+_COUNTED = ("priority", "epoch")
+
+
+def comment_literal(text: str) -> str:
+    """A string literal that reads the same in every sql_mode, as COMMENT takes no other. Raises InvalidOption where
+    there is none."""
+    if "\\" in text:
+        raise InvalidOption(f"a queue's comment cannot hold a backslash: {text}")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def index_columns(columns: Iterable[str]) -> str:
+    """Columns of an index; only the user's own need quotes."""
+    return ", ".join(name if name in SYSTEM_COLUMNS else quoted(name) for name in columns)
+
+
+def quoted_name(name: Name) -> str:
+    """The name as SQL; qualified if it is."""
+    return quoted(name.table) if name.database is None else QueueName(name.database, name.table).sql
+
+
+def create_table(
+    name: Name, items: tuple[Item, ...], options: QueueOptions, now_sql: str, *, if_not_exists: bool
+) -> str:
+    """The CREATE TABLE that makes the queue.
+
+    Raises:
+        UnsupportedSql: the user declares one of the queue's columns so that it could not work.
+        InvalidOption: message_cols names a column that is not there.
+    """
+    declared = {item.name.lower(): item for item in items if isinstance(item, ColumnItem)}
+    _check_message_columns(options, declared)
+    _check_order_key(options, declared)
+    _check_group_key(options, declared)
+    defaults = _defaults(now_sql)
+    primary = any(_is_primary(item) for item in items)
+    if "id" not in declared and not primary:
+        defaults["id"] += " PRIMARY KEY"
+    lines = [f"{column} {definition}" for column, definition in defaults.items() if column not in declared]
+    late = [line for line in lines if "time_scheduled" in declared and line.startswith("time_next ")]
+    lines = [line for line in lines if line not in late]
+    for item in items:
+        lines.append(_user_item(item, defaults))
+        if isinstance(item, ColumnItem) and item.name.lower() == "time_scheduled":
+            # An expression default may only look back to columns before it (MySQL 8).
+            lines.extend(late)
+    lines.extend(_id_key(items, declared, primary))
+    lines.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
+    lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
+    lines.append(_times_rule(name.table))
+    exists = "IF NOT EXISTS " if if_not_exists else ""
+    return (
+        f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT={comment_literal(to_comment(options))}"
+    )
+
+
+def _defaults(now_sql: str) -> dict[str, str]:
+    """The definitions of the queue's own columns, in order."""
+    return {
+        "id": "BIGINT NOT NULL AUTO_INCREMENT",
+        "priority": "TINYINT NOT NULL DEFAULT 50",
+        "time_scheduled": f"BIGINT NOT NULL DEFAULT {now_sql}",
+        "time_next": "BIGINT NULL DEFAULT (time_scheduled)",
+        "epoch": "BIGINT NOT NULL DEFAULT 0",
+        "time_created": f"BIGINT NOT NULL DEFAULT {now_sql}",
+        "time_acked": "BIGINT NULL",
+        "state": f"VARCHAR(11) {_STATE}",
+        **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
+    }
+
+
+def _times_rule(table: str) -> str:
+    """The constraint that refuses a time before the year 2000: it is a time in seconds or milliseconds, or a DATETIME.
+
+    Such a time lies in the past as nanoseconds, so the message would go out at once. 0 and below mean "now". In MySQL
+    the names of constraints are unique in a database.
+    """
+    name = f"{table}{_TIMES_RULE}"
+    if len(name) > _NAME_MAX:
+        digest = hashlib.sha256(table.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = f"{table[: _NAME_MAX - len(_TIMES_RULE) - len(digest) - 1]}_{digest}{_TIMES_RULE}"
+    good = (f"{column} <= 0 OR {column} >= {_YEAR_2000_NS}" for column in ("time_scheduled", "time_next"))
+    return f"CONSTRAINT {quoted(name)} CHECK (({') AND ('.join(good)}))"
+
+
+def _check_message_columns(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
+    for column in options.message_cols:
+        if column.lower() not in declared and column.lower() not in SYSTEM_COLUMNS:
+            raise InvalidOption(f"message_cols: '{column}' is not a column of the queue")
+
+
+def _check_order_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
+    types = dict.fromkeys(SYSTEM_COLUMNS, 0)
+    for name, item in declared.items():
+        types[name] = _WITHOUT_WHOLE_INDEX if _NO_WHOLE_INDEX.intersection(item.words[:1]) else 0
+    if reason := unfit_order_key(options.order_key, types):
+        raise InvalidOption(reason)
+
+
+def _check_group_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
+    name = options.group_key
+    if name is None:
+        return
+    item = declared.get(name.lower())
+    if item is None or name.lower() in SYSTEM_COLUMNS:
+        raise InvalidOption(f"group_key: '{name}' is not a column of yours in the queue")
+    if not (_INTEGERS | _TEXTS).intersection(item.words[:1]):
+        raise InvalidOption(f"group_key: '{name}' must be an integer, a VARCHAR or a CHAR")
+
+
+# --- the user's items
+
+
+def _user_item(item: Item, defaults: dict[str, str]) -> str:
+    if isinstance(item, KeyItem) or item.name.lower() not in defaults:
+        return item.text
+    name = item.name.lower()
+    if name == "id":
+        return _user_id(item)
+    if name == "state":
+        return f"{item.text} {_STATE}" if _is_bare_type(item) else _refuse(item, "give only its type; it is generated")
+    if not item.words or item.words[0] not in _TYPES[name]:
+        return _refuse(item, f"its type must be {' or '.join(sorted(_TYPES[name]))}")
+    if "GENERATED" in item.words or "AS" in item.words or "AUTO_INCREMENT" in item.words:
+        return _refuse(item, "it must be an ordinary column")
+    return _with_default(item, name, defaults[name])
+
+
+def _user_id(item: ColumnItem) -> str:
+    """Whatever can be a key and whose text finds its row again; not NULL, for without an id nothing can be acked."""
+    if item.words and item.words[0] in _NO_IDENTITY:
+        return _refuse(item, "its type must be an integer, a string, a binary string, a decimal or a date")
+    nullness = _nullness(item)
+    if nullness == "NULL":
+        return _refuse(item, "it must not allow NULL, for every message needs an id")
+    if nullness is not None or {"GENERATED", "AS", "REFERENCES", "PRIMARY"}.intersection(item.words):
+        return item.text
+    return f"{item.text} NOT NULL"
+
+
+def _with_default(item: ColumnItem, name: str, ours: str) -> str:
+    if name in _NULLABLE and _nullness(item) == "NOT NULL":
+        return _refuse(item, "it must allow NULL: time_next of an acked message, the others of a new one")
+    if name in _COUNTED and (_nullness(item) == "NULL" or _default_is_null(item)):
+        return _refuse(item, "it must not be NULL")
+    if name == "time_acked" and "DEFAULT" in item.words and not _default_is_null(item):
+        return _refuse(item, "its default must be NULL: a new message is not acked")
+    nullness = " NOT NULL" if name not in _NULLABLE and _nullness(item) is None else ""
+    if "DEFAULT" in item.words or "DEFAULT" not in ours:
+        return item.text + (nullness if name in _COUNTED else "")
+    return f"{item.text}{nullness} DEFAULT{ours.partition(' DEFAULT')[2]}"
+
+
+def _refuse(item: ColumnItem, why: str) -> str:
+    raise UnsupportedSql(f"Column '{item.name}' is one of the queue's own: {why}, or leave it out")
+
+
+_ATTRIBUTES = word_set(
+    "NOT NULL DEFAULT GENERATED AS AUTO_INCREMENT PRIMARY UNIQUE KEY REFERENCES CHECK COMMENT ON INVISIBLE"
+)
+
+
+def _is_bare_type(item: ColumnItem) -> bool:
+    return not _ATTRIBUTES.intersection(item.words)
+
+
+def _default_is_null(item: ColumnItem) -> bool:
+    pairs = zip(item.words, item.words[1:], strict=False)
+    return ("DEFAULT", "NULL") in pairs
+
+
+def _nullness(item: ColumnItem) -> str | None:
+    """NOT NULL, NULL, or None if not said. NULL after DEFAULT or SET (of a foreign key) says nothing of it."""
+    for before, word in zip(("", *item.words), item.words, strict=False):
+        if word == "NULL" and before == "NOT":
+            return "NOT NULL"
+        if word == "NULL" and before not in ("DEFAULT", "SET"):
+            return "NULL"
+    return None
+
+
+# --- keys
+
+
+def _id_key(items: tuple[Item, ...], declared: dict[str, ColumnItem], primary: bool) -> list[str]:
+    """What makes id unique by itself, unless its own definition or the user's keys do."""
+    own = declared.get("id")
+    if own is not None and {"PRIMARY", "UNIQUE", "KEY"}.intersection(own.words):
+        return []
+    if any(_is_unique_key_on_id(item) for item in items):
+        return []
+    if primary:
+        return ["UNIQUE KEY (id)"]
+    return ["PRIMARY KEY (id)"] if own is not None else []
+
+
+def _is_unique_key_on_id(item: Item) -> bool:
+    if not isinstance(item, KeyItem) or not {"PRIMARY", "UNIQUE"}.intersection(item.words):
+        return False
+    return [column.lower() for column in item.columns] == ["id"]
+
+
+def _is_primary(item: Item) -> bool:
+    if isinstance(item, KeyItem):
+        return "PRIMARY" in item.words
+    return "PRIMARY" in item.words or ("KEY" in item.words and "UNIQUE" not in item.words)
+
+
+# --- back
+
+
+_INT = r"(?:\(\d+\))?"
+_NOW = r"\(+timestampdiff\([^;]*\)"
+_AS_CREATED = {
+    "id": rf"bigint{_INT} NOT NULL AUTO_INCREMENT(?: PRIMARY KEY)?",
+    "priority": rf"tinyint{_INT} NOT NULL DEFAULT '?50'?",
+    "time_scheduled": rf"bigint{_INT} NOT NULL DEFAULT {_NOW}",
+    "time_next": rf"bigint{_INT} (?:NULL )?DEFAULT \(?`?time_scheduled`?\)?",
+    "epoch": rf"bigint{_INT} NOT NULL DEFAULT '?0'?",
+    "time_created": rf"bigint{_INT} NOT NULL DEFAULT {_NOW}",
+    "time_acked": rf"bigint{_INT}(?: NULL)?(?: DEFAULT NULL)?",
+    "state": r"varchar\(11\).* GENERATED ALWAYS AS .*",
+    **dict.fromkeys(
+        ERROR_COLUMNS, r"varchar\(1000\)(?: CHARACTER SET \w+)?(?: COLLATE \w+)?(?: NULL)?(?: DEFAULT NULL)?"
+    ),
+}
+
+EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")
+"""How MySQL prints what older versions do not know."""
+
+
+_ESCAPING_STRING = r"'(?:[^'\\]|\\.|'')*'"
+_PLAIN_STRING = r"'(?:[^']|'')*'"
+
+
+def back_quoted(definition: str, *, backslash_escapes: bool = True) -> str:
+    """What a server prints under ANSI_QUOTES, as it prints it otherwise: names in back-quotes."""
+    string = _ESCAPING_STRING if backslash_escapes else _PLAIN_STRING
+    pattern = re.compile(string + r'|`(?:[^`]|``)*`|"((?:[^"]|"")*)"', re.DOTALL)
+    return pattern.sub(lambda m: m[0] if m[1] is None else quoted(m[1].replace('""', '"')), definition)
+
+
+def show_create_queue(create_table_sql: str, spec: QueueSpec, *, backslash_escapes: bool = True) -> str:
+    """CREATE QUEUE text that makes this queue again, from what SHOW CREATE TABLE says of its table.
+
+    Left out: the queue's own columns as CREATE QUEUE makes them, its index, and table options (engine, charset).
+    """
+    _, items = parse_create_table(EXECUTABLE_COMMENT.sub(r"\1", create_table_sql))
+    ours = {item.name.lower() for item in items if isinstance(item, ColumnItem) and _is_as_created(item)}
+    kept = [_as_declared(item) for item in items if not _is_ours(item, ours)]
+    columns = "\n  " + ",\n  ".join(kept) + "\n" if kept else ""
+    text = f"CREATE QUEUE {quoted(spec.name.table)} ({columns})"
+    given = option_items(spec.options).items()
+    options = ", ".join(f"{name} = {plain_literal(v, backslash_escapes=backslash_escapes)}" for name, v in given)
+    return f"{text} WITH ({options})"
+
+
+def _as_declared(item: Item) -> str:
+    """The item as CREATE QUEUE takes it: of state, only the type."""
+    is_state = isinstance(item, ColumnItem) and item.name.lower() == "state"
+    return re.split(r" GENERATED ALWAYS AS ", item.text, maxsplit=1)[0] if is_state else item.text
+
+
+def _is_as_created(item: ColumnItem) -> bool:
+    pattern = _AS_CREATED.get(item.name.lower())
+    return pattern is not None and re.fullmatch(pattern, item.definition, re.IGNORECASE | re.DOTALL) is not None
+
+
+def _is_ours(item: Item, ours: set[str]) -> bool:
+    if isinstance(item, ColumnItem):
+        return item.name.lower() in ours
+    if _IS_TIMES_RULE.match(item.text):
+        return True
+    words = item.text.split("(")[0].replace("`", "").split()
+    if words[:1] == ["KEY"] and words[1:] in [[name] for name in INDEX_NAMES]:
+        return True
+    return "id" in ours and _is_unique_key_on_id(item)

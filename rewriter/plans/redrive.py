@@ -1,0 +1,59 @@
+"""REDRIVE on a known dead-letter queue: what the database is to do, in the tables' terms."""
+
+from __future__ import annotations
+
+from engine.model.queue import QueueCatalog, QueueSpec, quoted
+from engine.model.states import REDRIVEN_NS, not_set_aside
+from rewriter.errors import UnsupportedSql
+from rewriter.grammar.statements import RedriveQueue
+from rewriter.plan import Effects, Redrive
+
+
+def source_of(dead: QueueSpec, catalog: QueueCatalog) -> QueueSpec:
+    """The queue that these are the dead letters of.
+
+    Raises:
+        UnsupportedSql: it is gone, or cannot be told.
+    """
+    name = dead.name
+    owner = dead.options.dead_letter_of
+    if owner is not None:
+        found = [queue for queue in catalog if queue.name.database == name.database and queue.name.table == owner]
+        why = f"its queue '{owner}' is gone"
+    else:
+        found = [q for q in catalog if q.name.database == name.database and q.options.dead_letter == name.table]
+        found += [q for q in catalog if q.options.dead_letter is None and q.dead_letter == name]
+        why = "no queue has it for its dead-letter queue" if not found else "several queues have it for theirs"
+    if len(found) != 1:
+        raise UnsupportedSql(f"REDRIVE {name.table} is not possible: {why}; move the messages by INSERT ... SELECT")
+    return found[0]
+
+
+def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, now_sql: str) -> Redrive:
+    """The unit of statements."""
+    table = dead.name.sql
+    wanted = f"time_acked IS NULL AND {not_set_aside()}"
+    condition = f"({statement.condition}) AND {wanted}" if statement.condition else wanted
+    limit = "" if statement.limit is None else f" LIMIT {statement.limit}"
+    marked = f"FROM {table} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
+    values = _values(dead, source, now_sql)
+    columns = ", ".join(map(quoted, values))
+    return Redrive(
+        f"UPDATE {table} SET time_next = {REDRIVEN_NS} WHERE {condition} ORDER BY time_next, id{limit}",
+        f"INSERT INTO {source.name.sql} ({columns}) SELECT {', '.join(values.values())} {marked}",
+        f"DELETE {marked}",
+        Effects(touched=frozenset((source.name,)), uncertain=frozenset((dead.name,))),
+    )
+
+
+def _values(dead: QueueSpec, source: QueueSpec, now_sql: str) -> dict[str, str]:
+    """What goes into each column of the queue, by name: as a new message, but for its identity and history."""
+    fixed = {"time_next": now_sql, "epoch": "0", "time_acked": "NULL"}
+    values: dict[str, str] = {}
+    for column in source.columns:
+        name = column.name.lower()
+        own = dead.column(name)
+        if name in source.generated or (own is None and name not in fixed):
+            continue
+        values[column.name] = fixed[name] if name in fixed or own is None else quoted(own.name)
+    return values

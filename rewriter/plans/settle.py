@@ -1,0 +1,162 @@
+"""ACK and UPDATE on a known queue, in the table's terms.
+
+An ack is `UPDATE q SET time_acked = now, time_next = NULL WHERE (...) AND time_acked IS NULL`, whoever spells it: the
+guard makes affected rows count messages that changed, and a second ack count none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.model.queue import MessageId, QueueSpec
+from rewriter.errors import IncorrectId, UnsupportedSql
+from rewriter.grammar.quick_ack import tokens_of
+from rewriter.grammar.statements import Ack, Assignment, UpdateQueue
+from rewriter.plan import Effects, Execute, Passthrough, Plan
+from rewriter.scan.named_ids import KeyKind, ending, key_kind, settled_ids
+from rewriter.text.literals import string_literal
+from rewriter.text.tokens import Kind, Token, string_value
+
+_ID_MAX = (1 << 64) - 1
+
+
+def spelled_out(statement: Ack, spec: QueueSpec) -> Ack:
+    """Plain numbers as the condition that they are where keys are integers, else as the ids they stand for."""
+    if not statement.numbers:
+        return statement
+    if key_kind(spec) is KeyKind.INTEGER and spec.options.group_key is None:
+        return Ack(statement.name, (), f"id IN ({statement.numbers})")
+    return Ack(statement.name, tokens_of(statement.numbers), "")
+
+
+def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
+    """ACK by ids or by condition."""
+    condition = ack_condition(statement, spec)
+    if statement.ids:
+        effects = _ack_effects(statement.ids, spec)
+    else:
+        effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
+    effects = replace(effects, tally=(spec.name, "acked"))
+    assignments = f"time_acked = {now_sql}, time_next = NULL"
+    return Execute(f"UPDATE {spec.name.sql} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+
+
+def ids_condition(tokens: tuple[Token, ...], spec: QueueSpec) -> str:
+    """The condition that these ids are meant. Raises IncorrectId, UnsupportedSql."""
+    kind = key_kind(spec)
+    return f"id IN ({', '.join(_id_literal(token, spec, kind) for token in tokens)})"
+
+
+def ack_condition(statement: Ack, spec: QueueSpec) -> str:
+    """Which messages an ACK names, unacked or not."""
+    return ids_condition(statement.ids, spec) if statement.ids else statement.condition
+
+
+def _id_literal(token: Token, spec: QueueSpec, kind: KeyKind) -> str:
+    """The id as SQL in the key's own type: a database would compare '5' with numbers, and 5 with texts, as floats."""
+    if token.kind is Kind.PARAMETER:
+        return token.text
+    if token.kind is Kind.NUMBER and not token.text.isdecimal():
+        raise UnsupportedSql(f"'{token.text}' is not a message id: write a whole number, or WHERE id = ...")
+    if token.kind is Kind.BYTES and kind is KeyKind.INTEGER:
+        raise IncorrectId(f"Incorrect integer value: {token.text} for column 'id' of queue '{spec.name.table}'")
+    if kind is KeyKind.TEXT and token.kind is Kind.NUMBER:
+        return string_literal(token.text)
+    return _integer(_id_text(token), spec) if kind is KeyKind.INTEGER else token.text
+
+
+def _id_text(token: Token) -> str:
+    return string_value(token.text) if token.kind is Kind.STRING else token.text
+
+
+def _integer(text: str, spec: QueueSpec) -> str:
+    if not (text.isascii() and text.isdecimal()):
+        raise IncorrectId(f"Incorrect integer value: '{text}' for column 'id' of queue '{spec.name.table}'")
+    if len(text) > len(str(_ID_MAX)) or int(text) > _ID_MAX:
+        raise IncorrectId(f"Out of range value: '{text}' for column 'id' of queue '{spec.name.table}'")
+    return text
+
+
+def known_ids(tokens: tuple[Token, ...], spec: QueueSpec) -> tuple[tuple[MessageId, ...], bool]:
+    """The ids that the text tells for certain, and whether these are all."""
+    kind = key_kind(spec)
+    told = [] if kind is KeyKind.OTHER else [_id_text(t) for t in tokens if t.kind not in (Kind.PARAMETER, Kind.BYTES)]
+    return tuple(int(text) if kind is KeyKind.INTEGER else text for text in told), len(told) == len(tokens)
+
+
+def _ack_effects(tokens: tuple[Token, ...], spec: QueueSpec) -> Effects:
+    ids, all_told = known_ids(tokens, spec)
+    return Effects(
+        settled=((spec.name, ids),) if ids else (),
+        uncertain=frozenset() if all_told else frozenset((spec.name,)),
+    )
+
+
+# --- UPDATE
+
+
+def ends_messages(statement: UpdateQueue) -> bool:
+    """Whether an UPDATE may mark messages as acked."""
+    by_column = {assignment.column.lower(): assignment.value for assignment in statement.assignments}
+    acked = by_column.get("time_acked")
+    return "state" in by_column or (acked is not None and [token.word for token in acked] != ["NULL"])
+
+
+def update_sql(statement: UpdateQueue) -> str:
+    """The statement as it was written."""
+    assignments = ", ".join(assignment.text for assignment in statement.assignments)
+    condition = f" WHERE {statement.condition}" if statement.condition else ""
+    return f"{statement.head} SET {assignments}{condition}{f' {statement.tail}' if statement.tail else ''}"
+
+
+def update_plan(statement: UpdateQueue, spec: QueueSpec, now_sql: str) -> Plan:
+    """UPDATE q SET state = 'acked' is an ack; Vitess's ack and all other updates are the database's as they stand."""
+    by_column = {assignment.column.lower(): assignment for assignment in statement.assignments}
+    state = by_column.get("state")
+    if state is not None and "state" not in (column.lower() for column in spec.message_columns):
+        _check_state(state)
+        return Execute(_acking_sql(statement, by_column, now_sql), _update_effects(statement, spec))
+    acked = by_column.get("time_acked")
+    if acked is not None and _is_time(acked.value):
+        return Passthrough(_update_effects(statement, spec))
+    queue = frozenset((spec.name,))
+    return Passthrough(Effects(touched=queue, uncertain=queue))
+
+
+def _check_state(assignment: Assignment) -> None:
+    value = assignment.value
+    if len(value) != 1 or value[0].kind is not Kind.STRING or string_value(value[0].text).lower() != "acked":
+        raise UnsupportedSql(
+            "state can only be set to 'acked'; it follows from time_acked and epoch. "
+            "To send a message again: UPDATE q SET time_next = 0 WHERE id = ..."
+        )
+
+
+def _acking_sql(statement: UpdateQueue, by_column: dict[str, Assignment], now_sql: str) -> str:
+    """The UPDATE with `state = 'acked'` replaced; what the statement sets itself (another time_acked) it keeps."""
+    ours = {"time_acked": f"time_acked = {now_sql}", "time_next": "time_next = NULL"}
+    acking = [text for column, text in ours.items() if column not in by_column]
+    assignments: list[str] = []
+    for assignment in statement.assignments:
+        assignments.extend(acking if assignment.column.lower() == "state" else [assignment.text])
+    condition = f"({statement.condition}) AND time_acked IS NULL" if statement.condition else "time_acked IS NULL"
+    tail = f" {statement.tail}" if statement.tail else ""
+    return f"{statement.head} SET {', '.join(assignments)} WHERE {condition}{tail}"
+
+
+def _is_time(value: tuple[Token, ...]) -> bool:
+    """Whether the value certainly marks a message as acked."""
+    return (
+        len(value) == 1
+        and value[0].kind is Kind.NUMBER
+        and value[0].text.isdecimal()
+        and value[0].text.strip("0") != ""
+    )
+
+
+def _update_effects(statement: UpdateQueue, spec: QueueSpec) -> Effects:
+    """LIMIT and IGNORE may leave messages out, so only the plain form settles."""
+    plain = not statement.tail and "IGNORE" not in statement.head.upper().split()
+    condition = statement.condition.encode("utf-8", "surrogatepass")  # bytes that are no characters are carried so
+    ids = settled_ids(condition, key_kind(spec)) if plain else None
+    return replace(ending(spec.name, ids), tally=(spec.name, "acked"))

@@ -1,0 +1,82 @@
+"""SELECT ... FROM STREAM on a known queue: columns and options checked, then the engine's request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from engine.model.errors import InvalidOption, UnknownColumn
+from engine.model.options import OPTIONS
+from engine.model.queue import QueueSpec, SubscribeRequest
+from rewriter.grammar.statements import Bound, SelectStream, StreamClauses, StreamColumn
+from rewriter.plan import Subscribe
+from rewriter.plans.condition import stream_filter
+
+_STREAM_OPTIONS = ("ack_wait", "prefetch")
+
+
+def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
+    """The plan: what the engine is asked for, where values bound by `?` stay at their defaults, and the filter.
+
+    Raises:
+        UnknownColumn: a name in the column list or the condition.
+        InvalidOption: an option that a stream does not have, or an absurd value.
+        RewriteError: what the grammar found, or something that a condition cannot be made of.
+    """
+    if statement.fault:
+        raise statement.fault
+    clauses = statement.clauses
+    request = _request(statement, spec)
+    if not clauses.condition:
+        return Subscribe(request, clauses.parameters)
+    chosen = stream_filter(clauses.condition, clauses.condition_text, spec, modes)
+    return Subscribe(request, clauses.parameters, chosen)
+
+
+def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
+    clauses = statement.clauses
+    options = _options(clauses)
+    return SubscribeRequest(
+        queue=spec.name,
+        columns=_columns(statement.columns, spec),
+        limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
+        wait_mode=clauses.wait_mode,
+        wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
+        prefetch=options.get("prefetch"),
+        ack_wait_ns=options.get("ack_wait"),
+    )
+
+
+def _columns(columns: tuple[StreamColumn, ...], spec: QueueSpec) -> tuple[str, ...] | None:
+    names: list[str] = []
+    for column in columns:
+        _check_qualifier(column, spec)
+        if column.name is None:
+            names.extend(spec.message_columns)
+            continue
+        if spec.column(column.name) is None:
+            raise _unknown_column(column)
+        names.append(column.name)
+    only_star = len(columns) == 1 and columns[0].name is None
+    return None if only_star else tuple(names)
+
+
+def _check_qualifier(column: StreamColumn, spec: QueueSpec) -> None:
+    full = (spec.name.database.lower(), spec.name.table.lower())
+    given = tuple(part.lower() for part in column.qualifier)
+    if given and given != full[-len(given) :]:
+        raise _unknown_column(column)
+
+
+def _unknown_column(column: StreamColumn) -> UnknownColumn:
+    return UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
+
+
+def _options(clauses: StreamClauses) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for name, value in clauses.options:
+        if name not in _STREAM_OPTIONS:
+            raise InvalidOption(f"a stream has no option '{name}'; allowed: {', '.join(_STREAM_OPTIONS)}")
+        read = OPTIONS[name].read(name, value)
+        assert isinstance(read, int)
+        values[name] = read
+    return values

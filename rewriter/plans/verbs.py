@@ -1,0 +1,160 @@
+"""NACK, RELEASE, RENEW, REJECT and RETRY on a known queue, each a single UPDATE in the table's terms.
+
+What each changes can be read off the rows (engine.model.states), so a second one, or one that comes too late, counts
+none:
+    NACK      delivered, not acked: due after the delay, with no lease; a REJECT with on_failure = 'dead_letter'
+    RELEASE   in flight: due at once and first in line, the delivery not counted
+    RENEW     delivered, not acked: leased for that long from now
+    REJECT    not acked: set aside, to be moved to the dead-letter queue
+    RETRY     waiting for a later time, not in flight: due at once
+Messages that somebody parked by hand are left alone by all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
+from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
+from rewriter.errors import UnsupportedSql
+from rewriter.grammar.statements import Retry, Settle, Verb
+from rewriter.plan import Effects, Execute
+from rewriter.plans.settle import ids_condition, known_ids
+from rewriter.scan.named_ids import key_kind, settled_ids
+from rewriter.text.literals import hex_literal
+
+_TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the TEXT family, STRING
+_LONG_TEXT_TYPES = frozenset((249, 250, 251, 252))
+_CODECS = {"latin1": "cp1252", "utf8": "utf-8", "utf8mb3": "utf-8", "ucs2": "utf-8", "latin2": "iso8859-2"}
+_LAST_OF_THREE_BYTES = 0xFFFF
+_COUNTERS: Mapping[Verb, str] = {
+    Verb.NACK: "nacked",
+    Verb.RELEASE: "released",
+    Verb.RENEW: "renewed",
+    Verb.REJECT: "rejected",
+}
+_STEP_NS = 1000  # of the databases' clocks
+
+
+def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execute:
+    """A verb by ids or by condition.
+
+    Raises:
+        UnsupportedSql: REJECT in a dead-letter queue that has none of its own.
+    """
+    if statement.verb is Verb.REJECT and spec.options.dead_letter_of and spec.options.dead_letter is None:
+        raise UnsupportedSql(
+            f"'{spec.name.table}' is a dead-letter queue: REJECT is not supported there;"
+            " ACK ends a dead letter, REDRIVE sends it again"
+        )
+    condition = ids_condition(statement.ids, spec) if statement.ids else statement.condition
+    fatal = statement.verb is Verb.NACK and spec.options.fails_at_once
+    outcome = replace(statement, verb=Verb.REJECT) if fatal else statement  # what is delivered, and fails, is rejected
+    assignments = [_time_next(outcome, spec, now_sql), *_errors(statement, spec)]
+    if statement.verb is Verb.RELEASE:
+        assignments.append("epoch = epoch - 1")
+    sql = (
+        f"UPDATE {spec.name.sql} SET {', '.join(assignments)}"
+        f" WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
+    )
+    effects = replace(_effects(outcome, spec), tally=(spec.name, _COUNTERS[statement.verb]))
+    return Execute(sql, effects, _warnings(statement, spec))
+
+
+def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
+    """RETRY q NOW."""
+    waiting = (
+        f"time_acked IS NULL AND time_next > {now_sql} AND time_next < {REJECTED_NS} AND NOT (epoch > 0 AND {leased()})"
+    )
+    condition = f"({statement.condition}) AND {waiting}" if statement.condition else waiting
+    sql = f"UPDATE {spec.name.sql} SET time_next = {now_sql} WHERE {condition}"
+    return Execute(sql, Effects(touched=frozenset((spec.name,))))
+
+
+def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
+    duration_ns = statement.duration_ns - statement.duration_ns % _STEP_NS
+    match statement.verb:
+        case Verb.NACK:
+            return f"time_next = {now_sql} + {duration_ns}" if duration_ns else f"time_next = {now_sql}"
+        case Verb.RENEW:
+            return f"time_next = {now_sql} + {lease_end(duration_ns)}"
+        case Verb.REJECT:
+            return f"time_next = {REJECTED_NS}"
+        case Verb.RELEASE:
+            scheduled = spec.column("time_scheduled") is not None
+            return f"time_next = LEAST(time_scheduled, {now_sql})" if scheduled else f"time_next = {now_sql}"
+
+
+def _concerned(verb: Verb, now_sql: str) -> str:
+    if verb is Verb.RELEASE:
+        return in_flight(now_sql)
+    delivered = "" if verb is Verb.REJECT else " AND epoch > 0"
+    return f"time_acked IS NULL{delivered} AND {not_set_aside()}"
+
+
+# --- reasons
+
+
+def _kept(spec: QueueSpec) -> list[str]:
+    """The columns that take a reason."""
+    return [name for name in ERROR_COLUMNS if (c := spec.column(name)) is not None and c.type in _TEXT_TYPES]
+
+
+def _errors(statement: Settle, spec: QueueSpec) -> list[str]:
+    if statement.reason is None:
+        return []
+    texts = {name: _reason(statement.reason, name, spec) for name in _kept(spec)}
+    return [
+        f"{name} = COALESCE({name}, {text})" if name == "first_error" else f"{name} = {text}"
+        for name, text in texts.items()
+    ]
+
+
+def _reason(text: str, column: str, spec: QueueSpec) -> str:
+    """As SQL that the column takes, whatever the text is: a message must be rejectable."""
+    readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    charset = dict(spec.narrow).get(column)
+    if charset is not None:  # what it lacks becomes a question mark, where a server would refuse the whole
+        codec = _CODECS.get(charset, "ascii")
+        readable = readable.encode(codec, "replace").decode(codec)
+        readable = "".join("?" if ord(c) > _LAST_OF_THREE_BYTES else c for c in readable)
+    return hex_literal(readable[: _room(spec, column)])
+
+
+def _room(spec: QueueSpec, name: str) -> int:
+    """How many characters of a reason a column surely holds."""
+    column = spec.column(name)
+    assert column is not None
+    # A length is told in bytes of utf8mb4, also where a column of the TEXT family holds that many bytes of its own.
+    return min(column.length // (16 if column.type in _LONG_TEXT_TYPES else 4), ERROR_CHARACTERS)
+
+
+def _warnings(statement: Settle, spec: QueueSpec) -> tuple[str, ...]:
+    missing = [name for name in ERROR_COLUMNS if name not in _kept(spec)]
+    if statement.reason is None or not missing:
+        return ()
+    adding = ", ".join(f"ADD COLUMN {name} {ERROR_TYPE}" for name in missing)
+    return (
+        f"queue '{spec.name.table}' has no column for the reason, which is dropped;"
+        f" ALTER TABLE {quoted(spec.name.table)} {adding} would keep it",
+    )
+
+
+# --- effects
+
+
+def _effects(statement: Settle, spec: QueueSpec) -> Effects:
+    queue = frozenset((spec.name,))
+    ids, certain = known_ids(statement.ids, spec) if statement.ids else _ids_of(statement.condition, spec)
+    named = ((spec.name, ids),) if ids else ()
+    uncertain = frozenset() if certain else queue
+    if statement.verb is Verb.REJECT:
+        return Effects(settled=named, uncertain=uncertain, rejected=queue)
+    touched = frozenset() if statement.verb is Verb.RENEW else queue
+    return Effects(touched=touched, changed=named, uncertain=uncertain)
+
+
+def _ids_of(condition: str, spec: QueueSpec) -> tuple[tuple[int | str | bytes, ...], bool]:
+    ids = settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec))
+    return ((), False) if ids is None else (ids, True)

@@ -1,0 +1,80 @@
+"""Which messages a statement certainly ends, as far as its text tells.
+
+Only `id = literal` and `id IN (literals)`, alone or with `AND time_acked IS NULL`, say so; everything else is
+uncertain, and the engine then asks the table. A literal counts only if it equals the key exactly as the engine holds
+it: digits for an integer key, a string without escapes for a text key.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from engine.model.queue import MessageId, QueueName, QueueSpec
+from rewriter.plan import Effects
+from rewriter.text.lexis import IDENTIFIER, SPACE
+
+_INTEGER_TYPES = frozenset((1, 2, 3, 8, 9))  # TINY, SHORT, LONG, LONGLONG, INT24 of the protocol
+_TEXT_TYPES = frozenset((15, 253, 254))  # VARCHAR, VAR_STRING, STRING
+_BINARY_CHARSET = 63
+_DIGITS_MAX = 20  # of 2^64, the largest BIGINT UNSIGNED
+
+
+class KeyKind(Enum):
+    """What a queue's ids are. OTHER: keys (decimals, dates, binary strings) whose literals have many spellings."""
+
+    INTEGER = "integer"
+    TEXT = "text"
+    OTHER = "other"
+
+
+def key_kind(spec: QueueSpec) -> KeyKind:
+    column = spec.column("id")
+    if column is None:
+        return KeyKind.OTHER
+    if column.type in _INTEGER_TYPES:
+        return KeyKind.INTEGER
+    if column.type in _TEXT_TYPES and column.charset != _BINARY_CHARSET:
+        return KeyKind.TEXT
+    return KeyKind.OTHER
+
+
+_QUALIFIER = rb"(?>(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb"){0,2})"
+_LITERAL = rb"(?:\d++|'[^'\\]*+')(?![\w'])"
+_PLAIN_CONDITION = re.compile(
+    SPACE + _QUALIFIER + rb"`?id`?" + SPACE
+    + rb"(?:=" + SPACE + rb"(" + _LITERAL + rb")"
+    + rb"|IN" + SPACE + rb"\(\s*+(" + _LITERAL + rb"(?>(?:\s*+,\s*+" + _LITERAL + rb")*))\s*+\))" + SPACE
+    + rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?time_acked`?" + SPACE + rb"IS" + SPACE + rb"NULL" + SPACE + rb")?)"
+    + rb"(?>(?:;" + SPACE + rb")*)",
+    re.IGNORECASE,
+)  # fmt: skip
+_LITERALS = re.compile(rb"\d++|'[^']*+'")
+
+
+def settled_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
+    """The ids that a condition limits a statement to; None when it cannot be told."""
+    match = _PLAIN_CONDITION.fullmatch(condition) if kind is not KeyKind.OTHER and condition.isascii() else None
+    if match is None:
+        return None
+    ids = [message_id(text.decode(), kind) for text in _LITERALS.findall(match[1] or match[2])]
+    known = tuple(i for i in ids if i is not None)
+    return known if len(known) == len(ids) else None
+
+
+def message_id(literal: str, kind: KeyKind) -> MessageId | None:
+    """The key that a literal, as written, certainly means; None when it may mean another."""
+    quoted = literal[:1] == "'"
+    text = literal[1:-1] if quoted else literal
+    if kind is KeyKind.TEXT:
+        return text if quoted and "\\" not in text and "'" not in text else None
+    if kind is KeyKind.INTEGER and text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
+        return int(text)
+    return None
+
+
+def ending(queue: QueueName, ids: tuple[MessageId, ...] | None) -> Effects:
+    """The effects of a statement that ends messages of `queue`: those of `ids`, or some if None."""
+    if ids is None:
+        return Effects(uncertain=frozenset((queue,)))
+    return Effects(settled=((queue, ids),))

@@ -1,0 +1,455 @@
+"""The cheap look at every statement: does it concern queues at all?
+
+Runs on the hot path of every client, so: the leading verb decides, a few anchored patterns follow, nothing is decoded
+or tokenised, and literals of megabytes are not read. Fail safe: where a statement might be ours it says PLAN, and the
+planner, which does parse, may still find it ordinary. What it cannot see (stored programs, triggers, PREPARE ... FROM
+text) is found by the engine's poller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from engine.model.queue import Layout, QueueCatalog, QueueName
+from rewriter.plan import NO_EFFECTS, Effects
+from rewriter.scan.named_ids import ending, key_kind, settled_ids
+from rewriter.scan.server_socket import asks_socket
+from rewriter.text.lexis import (
+    GAP,
+    IDENTIFIER,
+    MAYBE_GAP,
+    QUALIFIED,
+    SET_STATEMENT,
+    SPACE,
+    WORD_END,
+    WORDS,
+    leading_verb,
+    split_statements,
+)
+from rewriter.text.queue_names import SYSTEM_DATABASE, QueueNames, Undecidable
+from rewriter.text.shown_defaults import may_show_defaults
+from rewriter.text.transaction_verbs import transaction_verb
+
+__all__ = ["Concern", "Glance", "StatementScanner", "split_statements", "transaction_verb"]
+
+# 64 KiB: where a name must be looked for anywhere in a statement. Longer ones are taken to name every queue.
+_SEARCH_MAX = 65536
+_SEMICOLONS_MAX = 1000  # after each of which a verb is looked for; more, and the text is cut into its statements
+_FORM_MAX = 8192  # of an INSERT that a form made: the queue's own columns come first in it
+
+
+class Concern(Enum):
+    """How far a statement concerns queues. NONE and TOUCHES: to the database unchanged. USE (it may change how names
+    and texts of statements to come are read), PLAN: to the planner."""
+
+    NONE = "none"
+    TOUCHES = "touches"
+    USE = "use"
+    PLAN = "plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The verdict. `effects` are those of the statement if it is run as it stands (also with PLAN)."""
+
+    concern: Concern
+    effects: Effects = NO_EFFECTS
+
+
+_NOTHING = Glance(Concern.NONE)
+_PLAN = Glance(Concern.PLAN)
+_USE = Glance(Concern.USE)
+_CATALOG = Glance(Concern.TOUCHES, Effects(catalog=True))
+
+
+def _pattern(text: bytes) -> re.Pattern[bytes]:
+    return re.compile(text, re.IGNORECASE)
+
+
+def _words(*words: bytes) -> bytes:
+    """Any number of these words, as MySQL's modifiers come."""
+    return rb"(?>(?:(?:" + b"|".join(words) + rb")" + WORD_END + SPACE + rb")*)"
+
+
+_FROM_STREAM = _pattern(rb"FROM" + GAP + rb"STREAM" + MAYBE_GAP + rb"[\w$`\"\x80-\xff]")
+_QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)`?" + MAYBE_GAP + rb"\(")
+_SYSTEM_TABLE = _pattern(
+    rb"queuegate[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:queues|subscriptions|in_flight)" + WORD_END
+)
+_NAME = SYSTEM_DATABASE.encode()
+_SYSTEM_NAME = _pattern(rb"\b(?:queues|subscriptions|in_flight)\b")
+_INFORMATION = _pattern(
+    rb"information_schema[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:tables|columns|schemata)" + WORD_END
+)
+_INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
+_COLUMNS = _pattern(SPACE + rb"\(([^()]*+)\)")
+_UPDATE = _pattern(
+    SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
+    + rb"(?:(?:AS" + WORD_END + SPACE + rb")?" + IDENTIFIER + SPACE + rb")?SET" + WORD_END
+)  # fmt: skip
+_DELETE = _pattern(
+    SPACE + _words(b"LOW_PRIORITY", b"QUICK", b"IGNORE", b"HISTORY") + rb"FROM" + WORD_END + SPACE + QUALIFIED + SPACE
+    + rb"(?:(?:AS" + WORD_END + SPACE + rb")?" + IDENTIFIER + SPACE + rb")?"
+    + rb"(?:;|\Z|(?:(?P<where>WHERE)|ORDER|LIMIT|RETURNING)" + WORD_END + rb")"
+)  # fmt: skip
+_LOAD_TARGET = _pattern(rb"INTO" + GAP + rb"TABLE" + GAP + QUALIFIED)
+_CREATE = _pattern(
+    SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END
+)
+_ALTER = _pattern(SPACE + rb"(?:(QUEUE)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
+_DROP = _pattern(SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END)
+_DROPPED = _pattern(SPACE + rb"(?:IF" + WORD_END + SPACE + rb"EXISTS" + WORD_END + SPACE + rb")?")
+_DROPPED_NAME = _pattern(
+    QUALIFIED + SPACE + rb"(?:(,)" + SPACE + rb"|(?=;|\Z|(?:RESTRICT|CASCADE|WAIT|NOWAIT)" + WORD_END + rb"))"
+)
+_REPLACED = _pattern(SPACE + _words(b"OR", b"REPLACE") + rb"TABLE" + WORD_END + SPACE + QUALIFIED)
+_RENAME = _pattern(SPACE + rb"TABLES?" + WORD_END)
+_TRUNCATE_QUEUE = _pattern(SPACE + rb"QUEUE" + WORD_END + SPACE + IDENTIFIER)
+_TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
+_SHOW = _pattern(
+    SPACE + rb"(?:QUEUES?|SUBSCRIPTIONS|CREATE" + SPACE + rb"QUEUE|(?:FULL" + SPACE + rb")?PROCESSLIST)" + WORD_END
+)
+_SHOW_SYSTEM = _pattern(
+    SPACE + _words(b"FULL", b"EXTENDED")
+    + rb"(?:TABLES|COLUMNS|FIELDS|INDEX(?:ES)?|KEYS|TABLE" + GAP + rb"STATUS|CREATE" + GAP
+    + rb"(?:TABLE|VIEW|DATABASE|SCHEMA))" + GAP + rb"[^;]{0,200}?\bqueuegate\b"
+)  # fmt: skip
+_ASKS_DATABASE = _pattern(MAYBE_GAP + rb"(?:DATABASE|SCHEMA)" + MAYBE_GAP + rb"\(")
+_DELIVERY = _pattern(SPACE + rb"DELIVERY" + WORD_END + SPACE + rb"FOR" + WORD_END)
+_ANALYZED_WRITE = _pattern(
+    SPACE + rb"(?:FORMAT" + SPACE + rb"=" + SPACE + rb"\w+" + SPACE + rb")?(UPDATE|DELETE|INSERT|REPLACE)"
+)
+_SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
+_AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
+_READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE")
+_XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
+_IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
+_LITERAL = _pattern(rb"(?:FROM|IMMEDIATE)" + MAYBE_GAP + rb"['\"]")
+_QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
+
+_PLAIN_SELECT = (b"SELECT ", b"select ")  # the most common beginning by far, known without a pattern
+_OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"KILL")
+_TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET", b"EXECUTE")
+
+Handler = Callable[[bytes, int, str | None], Glance]
+
+
+def _changing(queue: QueueName) -> Effects:
+    return Effects(touched=frozenset((queue,)), uncertain=frozenset((queue,)))
+
+
+class StatementScanner:
+    """Glances at statements for one catalog."""
+
+    def __init__(self, catalog: QueueCatalog) -> None:
+        self._catalog = catalog
+        self._names = QueueNames(catalog)
+        self._all = Glance(Concern.TOUCHES, Effects(touched=self._names.all_queues, uncertain=self._names.all_queues))
+        self._inserts: dict[QueueName, Glance] = {}  # made at first need: there may be thousands of queues
+        self._handlers: dict[bytes, Handler] = {
+            b"SELECT": self._select,
+            b"WITH": self._with,
+            b"TABLE": self._select,
+            b"INSERT": self._insert,
+            b"REPLACE": self._replace,
+            b"LOAD": self._load,
+            b"UPDATE": self._update,
+            b"DELETE": self._delete,
+            b"CREATE": self._create,
+            b"ALTER": self._alter,
+            b"DROP": self._drop,
+            b"RENAME": self._rename,
+            b"TRUNCATE": self._truncate,
+            b"SHOW": self._show,
+            b"EXPLAIN": self._explain,
+            b"DESCRIBE": self._explain,
+            b"DESC": self._explain,
+            b"ANALYZE": self._analyze,
+            b"CALL": self._call,
+            b"RELEASE": self._release,
+            b"USE": lambda sql, end, database: _USE,
+            b"SET": self._set,
+            b"XA": self._xa,
+            b"PREPARE": self._dynamic,
+            b"EXECUTE": self._execute,
+            **dict.fromkeys(_OUR_VERBS, lambda sql, end, database: _PLAN),
+        }
+        # Comments are not looked through here but taken for a hit: many of them unclosed would cost a scan each.
+        verbs = b"|".join((*self._handlers, *_TRANSACTION_VERBS))
+        self._another = _pattern(rb";\s*+(?:" + verbs + rb"|\(|#|--|/\*)")
+
+    def _inserting(self, queue: QueueName) -> Glance:
+        """An INSERT into it. What one into Vitess's first layout leaves out is to be filled in."""
+        glance = self._inserts.get(queue)
+        if glance is None:
+            legacy = self._catalog.queues[queue].layout is Layout.LEGACY
+            effects = Effects(touched=frozenset((queue,)), tally=(queue, "enqueued"))
+            glance = self._inserts[queue] = Glance(Concern.PLAN if legacy else Concern.TOUCHES, effects)
+        return glance
+
+    def glance(self, sql: bytes, database: str | None) -> Glance:
+        """What the text, of one or of several statements, means for queues."""
+        if b";" in sql and (sql.count(b";") > _SEMICOLONS_MAX or self._another.search(sql)):
+            statements = split_statements(sql)
+            if len(statements) > 1:
+                return self._glance_each(statements, database)
+        if sql[:7] in _PLAIN_SELECT:
+            return self._select(sql, 7, database)
+        verb, end = leading_verb(sql)
+        handler = self._handlers.get(verb)
+        if handler is None:
+            return _NOTHING
+        try:
+            return handler(sql, end, database)
+        except Undecidable:
+            return _PLAN
+
+    def glance_beginning(self, sql: bytes, database: str | None) -> Glance:
+        """As `glance`, for the beginning of one statement that is too long to be held. What is not seen of it may end
+        messages, or reschedule them."""
+        glance = self.glance(sql, database)
+        effects = glance.effects
+        if glance.concern is not Concern.TOUCHES or effects.catalog:
+            return glance
+        queues = effects.touched | effects.uncertain | {queue for queue, _ in effects.settled}
+        return Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues))
+
+    def _glance_each(self, statements: list[bytes], database: str | None) -> Glance:
+        """Several statements: as one only if none needs the planner and no transaction ends among their effects."""
+        effects: list[Effects] = []
+        ends = False
+        for statement in statements:
+            glance = self.glance(statement, database)
+            if glance.concern in (Concern.PLAN, Concern.USE):
+                return _PLAN
+            ends = ends or transaction_verb(statement) is not None
+            if glance.concern is Concern.TOUCHES:
+                effects.append(glance.effects)
+        if not effects:
+            return _NOTHING
+        return _PLAN if ends else Glance(Concern.TOUCHES, merged(effects))
+
+    # --- reading
+
+    def _select(self, sql: bytes, end: int, database: str | None) -> Glance:
+        lowered = sql.lower()
+        if b"@@" in lowered and asks_socket(lowered):
+            return _PLAN
+        if b"stream" in lowered and _FROM_STREAM.search(sql, end):
+            return _PLAN
+        if b"queue" in lowered and (_QUEUE_FUNCTION.search(sql, end) or _SYSTEM_TABLE.search(sql, end)):
+            return _PLAN
+        if database == SYSTEM_DATABASE and (_SYSTEM_NAME.search(sql, end) or _ASKS_DATABASE.match(sql, end)):
+            return _PLAN
+        if (_NAME in lowered or database == SYSTEM_DATABASE) and _INFORMATION.search(sql, end):
+            return _PLAN
+        return _NOTHING
+
+    def _with(self, sql: bytes, end: int, database: str | None) -> Glance:
+        lowered = sql[end : end + _SEARCH_MAX].lower()
+        if b"update" in lowered or b"delete" in lowered:
+            changes = self._anywhere(sql)
+            if changes is not _NOTHING:
+                return changes
+        return self._select(sql, end, database)
+
+    def _show(self, sql: bytes, end: int, database: str | None) -> Glance:
+        if database == SYSTEM_DATABASE or _SHOW.match(sql, end) or _SHOW_SYSTEM.match(sql, end):
+            return _PLAN
+        return _NOTHING
+
+    def _explain(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return _PLAN if _DELIVERY.match(sql, end) else self._select(sql, end, database)
+
+    def _analyze(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """MariaDB's ANALYZE UPDATE ... carries it out."""
+        return self._anywhere(sql) if _ANALYZED_WRITE.match(sql, end) else self._select(sql, end, database)
+
+    # --- writing
+
+    def _target(self, match: re.Match[bytes] | None, database: str | None) -> QueueName | None:
+        return None if match is None else self._names.queue(match[1], match[2], database)
+
+    def _insert(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _INSERT.match(sql, end)
+        queue = self._target(match, database)
+        if match is None or queue is None:
+            return _NOTHING
+        lowered = sql[-_SEARCH_MAX:].lower()
+        if b"after" in lowered and _AFTER_GROUP.search(lowered):
+            return Glance(Concern.PLAN, self._inserting(queue).effects)
+        glance = (
+            Glance(self._inserting(queue).concern, _changing(queue))
+            if b"duplicate" in lowered
+            else self._inserting(queue)
+        )
+        if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
+            return replace(glance, concern=Concern.PLAN)
+        if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_state(sql, match.end()):
+            return replace(glance, concern=Concern.PLAN)
+        return glance
+
+    def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
+        queue = self._target(_INSERT.match(sql, end), database)
+        if queue is None:
+            return _NOTHING
+        lowered = sql[-_SEARCH_MAX:].lower()
+        grouped = b"after" in lowered and _AFTER_GROUP.search(lowered)
+        return Glance(Concern.PLAN if grouped else self._inserting(queue).concern, _changing(queue))
+
+    def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
+        queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)
+        if queue is None or b"replace" in sql[: end + _SEARCH_MAX].lower():
+            return self._changed(queue)
+        return Glance(Concern.TOUCHES, replace(_changing(queue), tally=(queue, "enqueued")))
+
+    def _update(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _UPDATE.match(sql, end)
+        if match is None:
+            return self._anywhere(sql)
+        queue = self._target(match, database)
+        if queue is None:
+            return _NOTHING
+        lowered = sql.lower()
+        ours = b"state" in lowered or b"time_acked" in lowered
+        return Glance(Concern.PLAN if ours else Concern.TOUCHES, _changing(queue))
+
+    def _delete(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _DELETE.match(sql, end)
+        if match is None:
+            return self._anywhere(sql)
+        queue = self._target(match, database)
+        if queue is None:
+            return _NOTHING
+        ids = settled_ids(sql[match.end() :], key_kind(self._catalog.queues[queue])) if match["where"] else None
+        # Where messages form groups, one that ends may be the last of its own.
+        concern = Concern.TOUCHES if self._catalog.queues[queue].options.group_key is None else Concern.PLAN
+        return Glance(concern, replace(ending(queue, ids), tally=(queue, "deleted")))
+
+    def _changed(self, queue: QueueName | None) -> Glance:
+        return _NOTHING if queue is None else Glance(Concern.TOUCHES, _changing(queue))
+
+    def _anywhere(self, sql: bytes) -> Glance:
+        """A write to several tables: any queue that is named may be changed."""
+        queues = self._mentioned(sql) & self._names.all_queues
+        return Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues)) if queues else _NOTHING
+
+    def names_queue(self, sql: bytes) -> bool:
+        """Whether the name of a queue, or of a table that would be one, occurs anywhere in a text."""
+        return bool(self._mentioned(sql))
+
+    def _mentioned(self, sql: bytes) -> frozenset[QueueName]:
+        return self._names.mentioned(sql) if len(sql) <= _SEARCH_MAX else self._names.marked
+
+    # --- definitions
+
+    def _create(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _CREATE.match(sql, end)
+        if match is None:
+            return _NOTHING
+        if match[1]:
+            return _PLAN
+        if (replaced := self._target(_REPLACED.match(sql, end), database)) is not None:
+            return _removal(frozenset((replaced,)))
+        return _CATALOG if match[2] else self._table_change(sql)
+
+    def _alter(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _ALTER.match(sql, end)
+        if match is None:
+            return _NOTHING
+        return _PLAN if match[1] else self._table_change(sql)
+
+    def _drop(self, sql: bytes, end: int, database: str | None) -> Glance:
+        match = _DROP.match(sql, end)
+        if match is None:
+            return _NOTHING
+        if match[1]:
+            return _PLAN
+        if match[2] or match[3]:
+            return _CATALOG if match[2] else self._table_change(sql)
+        dropped = self._dropped(sql, match.end(), database)
+        return _removal(dropped) if dropped else self._table_change(sql)
+
+    def _dropped(self, sql: bytes, place: int, database: str | None) -> frozenset[QueueName]:
+        """The queues that DROP TABLE names. Where its names cannot be told, all that are mentioned anywhere."""
+        if not self._mentioned(sql):
+            return frozenset()
+        found: set[QueueName] = set()
+        beginning = _DROPPED.match(sql, place)
+        name = None if beginning is None else _DROPPED_NAME.match(sql, beginning.end())
+        while name is not None:
+            queue = self._target(name, database)
+            found |= set() if queue is None else {queue}
+            if name[3] is None:
+                return frozenset(found)
+            name = _DROPPED_NAME.match(sql, name.end())
+        return self._mentioned(sql) & self._names.all_queues
+
+    def _rename(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return self._table_change(sql) if _RENAME.match(sql, end) else _NOTHING
+
+    def _truncate(self, sql: bytes, end: int, database: str | None) -> Glance:
+        if _TRUNCATE_QUEUE.match(sql, end):
+            return _PLAN
+        queue = self._target(_TRUNCATE.match(sql, end), database)
+        return _NOTHING if queue is None else _removal(frozenset((queue,)))
+
+    def _table_change(self, sql: bytes) -> Glance:
+        """DDL on tables concerns us if it names a queue, or may make one."""
+        return _CATALOG if b"vitess_message" in sql.lower() or self._mentioned(sql) else _NOTHING
+
+    # --- the rest
+
+    def _call(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return _PLAN if _QUEUE_PROCEDURE.match(sql, end) else _NOTHING
+
+    def _set(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """Character sets and modes change how the statements to come are to be read. MariaDB's SET STATEMENT ... FOR is
+        the statement after it, and its settings end with that."""
+        if (settings := SET_STATEMENT.match(sql, end)) is not None:
+            then = sql[settings.end() :]
+            return _USE if leading_verb(then)[0] == b"SET" else self.glance(then, database)
+        return _USE if _READING.search(sql, end, end + _SEARCH_MAX) else _NOTHING
+
+    def _xa(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """What was prepared may have been so by another session, through another proxy, or before a restart."""
+        return self._all if _XA_END.match(sql, end) and self._names.all_queues else _NOTHING
+
+    def _dynamic(self, sql: bytes, end: int, database: str | None) -> Glance:
+        """A statement given as a string, or as an expression that makes one: MariaDB runs USE from it, and SET."""
+        lowered = sql[end : end + _SEARCH_MAX].lower()
+        unsettling = b"use" in lowered or _READING.search(lowered)
+        return _NOTHING if _LITERAL.search(lowered) and not unsettling else _USE
+
+    def _execute(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return self._dynamic(sql, end, database) if _IMMEDIATE.match(sql, end) else _USE
+
+    def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
+        return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
+
+
+def _names_state(sql: bytes, place: int) -> bool:
+    """Whether the list of columns that begins here has the one that nobody can set."""
+    columns = _COLUMNS.match(sql, place)
+    return columns is not None and b"state" in WORDS.findall(columns[1].lower())
+
+
+def _removal(queues: frozenset[QueueName]) -> Glance:
+    """An ordinary statement that takes all messages of these queues along: the planner's, for it has to be allowed."""
+    return Glance(Concern.PLAN, Effects(uncertain=queues, removes=queues, catalog=True))
+
+
+def merged(effects: list[Effects]) -> Effects:
+    """What several statements do together."""
+    return Effects(
+        touched=frozenset().union(*(e.touched for e in effects)),
+        settled=tuple(pair for e in effects for pair in e.settled),
+        uncertain=frozenset().union(*(e.uncertain for e in effects)),
+        changed=tuple(pair for e in effects for pair in e.changed),
+        rejected=frozenset().union(*(e.rejected for e in effects)),
+        catalog=any(e.catalog for e in effects),
+        several=True,
+    )

@@ -1,0 +1,105 @@
+"""The functions this dialect knows, by MySQL name. Each says how many arguments it takes and how it is built.
+
+Where SQLite has the same function it is used; else one of ours (`qg_...`, in `runtime`) is called. Arguments are
+brought to the form a function wants by one letter each: t text, n number, i whole number, b bytes, x as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rewriter.sqlite.errors import SqlError
+from rewriter.sqlite.expressions.compiler import Expressions
+from rewriter.sqlite.expressions.typed import Typed, to_bytes, to_integer, to_number, to_text
+from rewriter.sqlite.values.types import TEXT, SqlType, joint_collation, text_type, text_width
+
+Build = Callable[[Expressions, list[Typed]], Typed]
+TypeRule = SqlType | Callable[[Sequence[Typed]], SqlType]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function: fewest and most arguments (None: any number), and its builder."""
+
+    fewest: int
+    most: int | None
+    build: Build
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+def define(names: str, fewest: int, most: int | None, build: Build) -> None:
+    """Register a function under its names."""
+    for name in names.split():
+        FUNCTIONS[name] = Function(fewest, most, build)
+
+
+def simple(
+    names: str, spec: str, result: TypeRule, template: str = "", *, optional: int = 0, nullable: bool = True
+) -> None:
+    """A function whose arguments are converted by `spec` and put into `template`, or passed to our function.
+
+    The last letter of `spec` stands for any further ones where it ends in '*'. `optional` last arguments may be
+    missing.
+    """
+    variadic = spec.endswith("*")
+    letters = spec.rstrip("*")
+
+    def build(x: Expressions, values: list[Typed]) -> Typed:
+        wanted = letters + letters[-1:] * (len(values) - len(letters)) if variadic else letters
+        arguments = [argument(x, letter, value) for letter, value in zip(wanted, values, strict=False)]
+        if template:
+            sql = template.format(*arguments, all=", ".join(arguments))
+        else:
+            sql = x.compilation.function(f"qg_{names.split()[0]}({', '.join(arguments)})")
+        known = result if isinstance(result, SqlType) else result(values)
+        return Typed(sql, known, nullable and (not values or any(value.nullable for value in values) or not template))
+
+    define(names, len(letters) - optional, None if variadic else len(letters), build)
+
+
+def argument(x: Expressions, letter: str, value: Typed) -> str:
+    """One argument in the form that the letter asks for."""
+    match letter:
+        case "t":
+            return to_text(x.compilation, value)
+        case "n":
+            return to_number(x.compilation, value).sql
+        case "i":
+            return to_integer(x.compilation, value)
+        case "b":
+            return to_bytes(x.compilation, value)
+        case _:
+            return value.sql
+
+
+def call(x: Expressions, name: str, values: list[Typed]) -> Typed:
+    """The call of a known function.
+
+    Raises:
+        SqlError: 1305 no such function, 1582 wrong number of arguments.
+    """
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise SqlError(1305, f"FUNCTION main.{name} does not exist")
+    if len(values) < function.fewest or (function.most is not None and len(values) > function.most):
+        raise SqlError(1582, f"Incorrect parameter count in the call to native function '{name}'")
+    return function.build(x, values)
+
+
+def like_text(values: Sequence[Typed]) -> SqlType:
+    """Text as long as the first argument may be."""
+    return text_type(text_width(values[0].type), values[0].type.collation)
+
+
+def long_text(values: Sequence[Typed]) -> SqlType:
+    """Text of any length, compared as the arguments are."""
+    return replace(TEXT, collation=joint_collation(*(value.type for value in values)))
+
+
+def joined_text(values: Sequence[Typed]) -> SqlType:
+    """Text as long as all arguments together."""
+    types = [value.type for value in values]
+    return text_type(sum(map(text_width, types)), joint_collation(*types))

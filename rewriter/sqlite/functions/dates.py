@@ -1,0 +1,463 @@
+"""Date and time functions. Moments come and go as ISO text, TIMEs as microseconds."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.values.store import time_text as time_as_text
+from rewriter.sqlite.values.temporal import (
+    MAX_TIME,
+    MICROSECONDS,
+    date_text,
+    datetime_number,
+    datetime_text,
+    parse_datetime,
+    parse_time,
+    round_time,
+    time_number,
+)
+
+_EPOCH = datetime(1970, 1, 1)
+_ORDINAL_0 = 365  # TO_DAYS counts from year 0, Python from year 1
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_MICROS = {
+    "MICROSECOND": 1,
+    "SECOND": MICROSECONDS,
+    "MINUTE": 60 * MICROSECONDS,
+    "HOUR": 3600 * MICROSECONDS,
+    "DAY": 86400 * MICROSECONDS,
+    "WEEK": 7 * 86400 * MICROSECONDS,
+}
+_TIME_UNITS = ("HOUR", "MINUTE", "SECOND", "MICROSECOND")
+_PARTS = ("DAY", "HOUR", "MINUTE", "SECOND", "MICROSECOND")
+
+
+def _text(moment: datetime, decimals: int, has_time: bool = True) -> str:
+    if decimals == -2 or (decimals == -1 and not has_time):
+        return date_text(moment)
+    return datetime_text(moment, (6 if moment.microsecond else 0) if decimals == -1 else decimals)
+
+
+def date_add(context: CallContext, base: object, quantity: object, unit: str, sign: int, decimals: int) -> str | None:
+    """DATE_ADD and DATE_SUB."""
+    moment = parse_datetime(base)
+    if moment is None:
+        return None
+    text = str(base).strip()
+    has_time = (
+        ":" in text
+        or len(re.sub(r"\D", "", text)) > 8
+        or not (unit in _MONTHS or unit in ("DAY", "WEEK", "YEAR_MONTH"))
+    )
+    try:
+        shifted = _shift(moment, quantity, unit, sign)
+    except (OverflowError, ValueError):
+        return None
+    return _text(shifted, decimals, has_time)
+
+
+def _shift(moment: datetime, quantity: object, unit: str, sign: int) -> datetime:
+    if unit in _MONTHS:
+        return _add_months(moment, sign * _whole(quantity) * _MONTHS[unit])
+    if unit == "YEAR_MONTH":
+        years, months = _fields(str(quantity), 2)
+        return _add_months(moment, sign * (years * 12 + months))
+    return moment + sign * timedelta(microseconds=_interval(quantity, unit))
+
+
+def _whole(quantity: object) -> int:
+    return round(Decimal(str(quantity)))
+
+
+def _interval(quantity: object, unit: str) -> int:
+    """An interval of fixed length, in microseconds."""
+    if unit == "SECOND":
+        return int(Decimal(str(quantity)) * MICROSECONDS)
+    if unit in _MICROS:
+        return _whole(quantity) * _MICROS[unit]
+    first, last = unit.split("_")
+    units = _PARTS[_PARTS.index(first) : _PARTS.index(last) + 1]
+    text = str(quantity)
+    fields = _fields(text, len(units))
+    return sum(field * _MICROS[name] for field, name in zip(fields, units, strict=True))
+
+
+def _fields(text: str, count: int) -> list[int]:
+    """The numbers in a compound interval; missing ones on the left are zero."""
+    numbers = [int(number) for number in re.findall(r"\d+", text)][:count]
+    numbers = [0] * (count - len(numbers)) + numbers
+    return [-number for number in numbers] if text.strip().startswith("-") else numbers
+
+
+def _add_months(moment: datetime, months: int) -> datetime:
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
+    return moment.replace(year=year, month=month + 1, day=day)
+
+
+def time_add(context: CallContext, base: int, quantity: object, unit: str, sign: int, decimals: int) -> int:
+    return round_time(base + sign * _interval(quantity, unit), decimals)
+
+
+def timestampdiff(context: CallContext, unit: str, start: object, end: object) -> int | None:
+    """TIMESTAMPDIFF: whole units from start to end."""
+    first, last = parse_datetime(start), parse_datetime(end)
+    if first is None or last is None:
+        return None
+    if unit in _MONTHS:
+        months = _months_between(first, last)
+        return int(months / _MONTHS[unit])
+    difference = (last - first) // timedelta(microseconds=1)
+    quotient = abs(difference) // _MICROS[unit]
+    return quotient if difference >= 0 else -quotient
+
+
+def _months_between(first: datetime, last: datetime) -> int:
+    if last < first:
+        return -_months_between(last, first)
+    months = (last.year - first.year) * 12 + last.month - first.month
+    rest_first = (first.day, first.time())
+    return months - ((last.day, last.time()) < rest_first)
+
+
+def extract(context: CallContext, unit: str, value: object) -> int | None:
+    """EXTRACT and the functions named for one part."""
+    if unit in _TIME_UNITS and ":" in str(value) and "-" not in str(value)[1:]:
+        return _extract_time(unit, value)
+    moment = parse_datetime(value)
+    if moment is None:
+        return _extract_time(unit, value)
+    if unit == "WEEK":
+        return week(context, value, 0)
+    if unit == "QUARTER":
+        return (moment.month + 2) // 3
+    digits = {
+        "YEAR": f"{moment.year:04}",
+        "MONTH": f"{moment.month:02}",
+        "DAY": f"{moment.day:02}",
+        "HOUR": f"{moment.hour:02}",
+        "MINUTE": f"{moment.minute:02}",
+        "SECOND": f"{moment.second:02}",
+        "MICROSECOND": f"{moment.microsecond:06}",
+    }
+    if "_" not in unit:
+        return int(digits[unit])
+    names = list(digits)
+    first, last = unit.split("_")
+    return int("".join(digits[name] for name in names[names.index(first) : names.index(last) + 1]))
+
+
+def _extract_time(unit: str, value: object) -> int | None:
+    microseconds = parse_time(value)
+    if microseconds is None:
+        return None
+    seconds, fraction = divmod(abs(microseconds), MICROSECONDS)
+    parts = {"HOUR": seconds // 3600, "MINUTE": seconds // 60 % 60, "SECOND": seconds % 60, "MICROSECOND": fraction}
+    return parts.get(unit)
+
+
+def to_date(context: CallContext, value: object) -> str | None:
+    moment = parse_datetime(value)
+    return None if moment is None else date_text(moment)
+
+
+def to_datetime(context: CallContext, value: object, decimals: int) -> str | None:
+    moment = parse_datetime(value)
+    return None if moment is None else datetime_text(moment, decimals)
+
+
+def moment(context: CallContext, value: object) -> str:
+    """Text compared with a date and time: what is none counts as the earliest of all."""
+    parsed = parse_datetime(value)
+    return "0000-00-00" if parsed is None else datetime_text(parsed, 6)
+
+
+def span(context: CallContext, value: object) -> int:
+    """Text compared with a TIME: what is none counts as zero."""
+    return parse_time(value) or 0
+
+
+def to_time(context: CallContext, value: object, decimals: int) -> int | None:
+    microseconds = parse_time(value)
+    return None if microseconds is None else round_time(microseconds, decimals)
+
+
+def datetime_as_number(context: CallContext, value: str) -> int | None:
+    moment = parse_datetime(value)
+    if moment is None:
+        return None
+    return datetime_number(moment) if len(value) > 10 else int(moment.strftime("%Y%m%d"))
+
+
+def time_as_number(context: CallContext, value: int) -> int:
+    return time_number(value)
+
+
+def time_text(context: CallContext, value: int, decimals: int) -> str:
+    return time_as_text(value, decimals)
+
+
+def unix_timestamp(context: CallContext, value: object, decimals: int) -> int | float | None:
+    moment = parse_datetime(value)
+    if moment is None:
+        return None
+    instant = moment.replace(tzinfo=context.zone)
+    microseconds = (instant - _EPOCH.replace(tzinfo=UTC)) // timedelta(microseconds=1)
+    if microseconds < 0:
+        return 0
+    return microseconds // MICROSECONDS if decimals == 0 else round(microseconds / MICROSECONDS, decimals)
+
+
+def from_unixtime(context: CallContext, seconds: float, decimals: int) -> str | None:
+    if seconds < 0 or seconds > 32536771199:
+        return None
+    microseconds = round(Decimal(repr(seconds)) * MICROSECONDS)
+    moment = (_EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=UTC).astimezone(context.zone)
+    return datetime_text(moment.replace(tzinfo=None), decimals)
+
+
+def local(context: CallContext, value: str) -> str:
+    """A stored TIMESTAMP (UTC) in the session's time zone."""
+    moment = datetime.fromisoformat(value).replace(tzinfo=UTC).astimezone(context.zone).replace(tzinfo=None)
+    return datetime_text(moment, max(0, len(value) - 20))
+
+
+def to_utc(context: CallContext, value: str) -> str:
+    """A TIMESTAMP of the session's time zone as it is stored."""
+    moment = datetime.fromisoformat(value).replace(tzinfo=context.zone).astimezone(UTC).replace(tzinfo=None)
+    return datetime_text(moment, max(0, len(value) - 20))
+
+
+def datediff(context: CallContext, one: object, other: object) -> int | None:
+    first, second = parse_datetime(one), parse_datetime(other)
+    return None if first is None or second is None else (first.date() - second.date()).days
+
+
+def dayofweek(context: CallContext, value: object) -> int | None:
+    moment = parse_datetime(value)
+    return None if moment is None else moment.isoweekday() % 7 + 1
+
+
+def weekday(context: CallContext, value: object) -> int | None:
+    moment = parse_datetime(value)
+    return None if moment is None else moment.weekday()
+
+
+def dayofyear(context: CallContext, value: object) -> int | None:
+    moment = parse_datetime(value)
+    return None if moment is None else moment.timetuple().tm_yday
+
+
+def week(context: CallContext, value: object, mode: int = 0) -> int | None:
+    moment = parse_datetime(value)
+    return None if moment is None else week_of(moment.date(), mode)[1]
+
+
+def yearweek(context: CallContext, value: object, mode: int = 0) -> int | None:
+    moment = parse_datetime(value)
+    if moment is None:
+        return None
+    year, number = week_of(moment.date(), mode | 2)
+    return year * 100 + number
+
+
+def weekofyear(context: CallContext, value: object) -> int | None:
+    return week(context, value, 3)
+
+
+def week_of(day: date, mode: int) -> tuple[int, int]:
+    """Year and week by MySQL's modes 0-7: bit 0 Monday first, bit 1 weeks 1-53, bit 2 how the first week is found."""
+    monday = bool(mode & 1)
+    first_weekday = bool(mode & 4) if monday else not mode & 4
+    range_1_53 = bool(mode & 2)
+    year = day.year
+    start = _first_week(year, monday, first_weekday)
+    if day < start:
+        if not range_1_53:
+            return year, 0
+        year -= 1
+        start = _first_week(year, monday, first_weekday)
+    elif range_1_53 and day >= _first_week(year + 1, monday, first_weekday):
+        return year + 1, 1
+    return year, (day - start).days // 7 + 1
+
+
+def _first_week(year: int, monday: bool, first_weekday: bool) -> date:
+    """The first day of week 1: by the first Sunday or Monday, or by the week with four days or more."""
+    new_year = date(year, 1, 1)
+    offset = new_year.weekday() if monday else new_year.isoweekday() % 7
+    start = new_year - timedelta(days=offset)
+    inside = offset == 0 if first_weekday else offset <= 3
+    return start if inside else start + timedelta(days=7)
+
+
+def dayname(context: CallContext, value: object) -> str | None:
+    moment = parse_datetime(value)
+    return None if moment is None else calendar.day_name[moment.weekday()]
+
+
+def monthname(context: CallContext, value: object) -> str | None:
+    moment = parse_datetime(value)
+    return None if moment is None else calendar.month_name[moment.month]
+
+
+def last_day(context: CallContext, value: object) -> str | None:
+    moment = parse_datetime(value)
+    if moment is None:
+        return None
+    return date_text(moment.replace(day=calendar.monthrange(moment.year, moment.month)[1]))
+
+
+def to_days(context: CallContext, value: object) -> int | None:
+    moment = parse_datetime(value)
+    return None if moment is None else moment.toordinal() + _ORDINAL_0
+
+
+def from_days(context: CallContext, number: int) -> str | None:
+    try:
+        return date_text(date.fromordinal(number - _ORDINAL_0))
+    except (ValueError, OverflowError):
+        return None
+
+
+def to_seconds(context: CallContext, value: object) -> int | None:
+    moment = parse_datetime(value)
+    if moment is None:
+        return None
+    return (moment.toordinal() + _ORDINAL_0) * 86400 + moment.hour * 3600 + moment.minute * 60 + moment.second
+
+
+def makedate(context: CallContext, year: int, day: int) -> str | None:
+    if day < 1:
+        return None
+    year += 0 if year > 99 else 1900 if year >= 70 else 2000
+    try:
+        return date_text(date(year, 1, 1) + timedelta(days=day - 1))
+    except (ValueError, OverflowError):
+        return None
+
+
+def time_to_sec(context: CallContext, value: object) -> int | None:
+    microseconds = parse_time(value)
+    if microseconds is None:
+        return None
+    seconds = abs(microseconds) // MICROSECONDS
+    return seconds if microseconds >= 0 else -seconds
+
+
+def sec_to_time(context: CallContext, seconds: float, decimals: int) -> int:
+    limit = 838 * 3600 + 59 * 60 + 59
+    microseconds = int(Decimal(repr(seconds)) * MICROSECONDS)
+    return round_time(max(-limit * MICROSECONDS, min(limit * MICROSECONDS, microseconds)), decimals)
+
+
+def maketime(context: CallContext, hour: int, minute: int, second: int) -> int | None:
+    if not (0 <= minute < 60 and 0 <= second < 60):
+        return None
+    seconds = abs(hour) * 3600 + minute * 60 + second
+    return (seconds if hour >= 0 else -seconds) * MICROSECONDS
+
+
+def timediff(context: CallContext, one: str, other: str) -> int | None:
+    first, second = _duration(one), _duration(other)
+    return None if first is None or second is None else max(-MAX_TIME, min(MAX_TIME, first - second))
+
+
+def _duration(text: str) -> int | None:
+    moment = parse_datetime(text) if "-" in text[1:] else None
+    if moment is not None:
+        return (moment - _EPOCH) // timedelta(microseconds=1)
+    return parse_time(text)
+
+
+def addtime(context: CallContext, value: str, other: str) -> str | None:
+    return _moved(value, other, 1)
+
+
+def subtime(context: CallContext, value: str, other: str) -> str | None:
+    return _moved(value, other, -1)
+
+
+def _moved(value: str, other: str, sign: int) -> str | None:
+    difference = parse_time(other)
+    if difference is None:
+        return None
+    moment = parse_datetime(value) if "-" in value[1:] else None
+    if moment is not None:
+        return _text(moment + sign * timedelta(microseconds=difference), -1)
+    start = parse_time(value)
+    return None if start is None else time_as_text(start + sign * difference)
+
+
+def convert_tz(context: CallContext, value: object, source: str, target: str, decimals: int) -> str | None:
+    moment = parse_datetime(value)
+    one, other = time_zone(source), time_zone(target)
+    if moment is None or one is None or other is None:
+        return None
+    return datetime_text(moment.replace(tzinfo=one).astimezone(other).replace(tzinfo=None), decimals)
+
+
+def time_zone(name: str) -> tzinfo | None:
+    """A time zone by offset ('+02:00'), name, or SYSTEM (the machine's own)."""
+    match = re.fullmatch(r"([+-])(\d{1,2}):(\d{2})", name)
+    if match:
+        minutes = int(match[2]) * 60 + int(match[3])
+        if minutes > 14 * 60 or int(match[3]) > 59:
+            return None
+        return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes)) if minutes else UTC
+    if name.upper() == "SYSTEM":
+        return system_zone()
+    if name.upper() in ("UTC", "GMT"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+class _SystemZone(tzinfo):
+    """The machine's local time, with its changes over the year."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return _local(moment).utcoffset() or timedelta()
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        return None
+
+    def tzname(self, moment: datetime | None) -> str:
+        return _local(moment).tzname() or "SYSTEM"
+
+    def fromutc(self, moment: datetime) -> datetime:
+        return moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=self)
+
+
+def _local(moment: datetime | None) -> datetime:
+    return (moment.replace(tzinfo=None) if moment is not None else datetime.now()).astimezone()
+
+
+def system_zone() -> tzinfo:
+    """UTC where the machine runs on UTC, so that nothing needs converting."""
+    winter, summer = datetime(2024, 1, 15).astimezone(), datetime(2024, 7, 15).astimezone()
+    if winter.utcoffset() == summer.utcoffset() == timedelta():
+        return UTC
+    return _SystemZone()
+
+
+def period_add(context: CallContext, period: int, months: int) -> int:
+    total = _period_months(period) + months
+    return total // 12 * 100 + total % 12 + 1
+
+
+def period_diff(context: CallContext, one: int, other: int) -> int:
+    return _period_months(one) - _period_months(other)
+
+
+def _period_months(period: int) -> int:
+    year, month = divmod(period, 100)
+    year += 0 if year > 99 else 1900 if year >= 70 else 2000
+    return year * 12 + month - 1

@@ -1,0 +1,43 @@
+"""The condition of a stream for the embedded backend: SQLite text that stands alone, its literals written into it.
+
+The same passes compile it as the WHERE of an ordinary statement, and refuse what they cannot do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rewriter.sqlite.compilation import Compilation
+from rewriter.sqlite.errors import unknown_table, unsupported
+from rewriter.sqlite.expressions.calls import known
+from rewriter.sqlite.expressions.scope import Scope, table_source
+from rewriter.sqlite.plan import Modes
+from rewriter.sqlite.queries.query import Queries
+from rewriter.sqlite.schema import Schema
+from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.parse import parse_expression
+from rewriter.sqlite.text.pipes import joining
+
+
+def compile_condition(sql: str, table_name: str, schema: Schema, modes: Modes) -> str:
+    """The condition on rows of that table. `sql` has strings in single quotes, with backslash escapes.
+
+    Raises:
+        RewriteError: it is wrong, or not supported.
+    """
+    table = schema.table(table_name)
+    if table is None:
+        raise unknown_table(table_name)
+    lifted = lift(sql)
+    plain = replace(modes, ansi_quotes=False, no_backslash_escapes=False)
+    compilation = Compilation(schema, plain, list(lifted.kinds), list(lifted.values))
+    try:
+        tree = parse_expression(joining(lifted.shape, modes), lifted.values, known())
+        scope = Scope(sources=[table_source(table, "", modes.utc)])
+        text = Queries(compilation).expressions.condition(tree, scope, "where clause")
+    except RecursionError:
+        raise unsupported("an expression nested this deeply", "simplify it") from None
+    if any(bind.slot < 0 for bind in compilation.binds):
+        raise unsupported("a function of the session in a stream's WHERE", "bind its value with ?")
+    compilation.inline = True
+    return compilation.finish(text).sql

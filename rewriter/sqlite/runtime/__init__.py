@@ -1,1 +1,0 @@
-"""What SQL calls while it runs: MySQL's functions in Python, where SQLite lacks them."""

@@ -1,0 +1,1 @@
+"""Statements about the session itself: `commands` reads SET, BEGIN, LOCK and their kin, `show` reads SHOW."""

@@ -1,0 +1,523 @@
+"""The statements whose whole effect can be told from their text alone, and what they are.
+
+Two use this: accounts that are limited to their queues may run nothing else, and a session that has run nothing else
+leaves nothing behind on its line to the database. `read` is strict (see strict_reader) and never guesses: None means
+"some other statement", and is what everything unknown comes to. It reads no structure beyond what a verdict needs; the
+database does, so a text that passes here may still be a syntax error there, but never another statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from rewriter.strict.reader import StrictReader, Unreadable
+from rewriter.text.tokens import Name, word_set
+
+
+class Act(Enum):
+    """What a statement does to a queue."""
+
+    ENQUEUE = "enqueue"
+    SETTLE = "settle"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatement:
+    """An INSERT of literal rows, or an UPDATE or DELETE that settles. `columns`: the names that its conditions use, in
+    lower case; they must be the table's, for the reader cannot know."""
+
+    act: Act
+    name: Name
+    columns: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One assignment of a SET, names in lower case. `value` None is NULL; DEFAULT is given as `default`.
+
+    `names` and `character set` are variables here, `collation` is what a COLLATE behind NAMES says.
+    """
+
+    variable: str
+    value: str | None
+    default: bool = False
+    collation: str | None = None
+    appended: bool = False
+    """`value` is put behind what the variable holds: CONCAT(@@sql_mode, value)."""
+    computed: bool = False
+    """By an expression of constants, variables and harmless functions; `value` is not known."""
+    reads: frozenset[str] = frozenset()
+    """The variables in that expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """A SET of session variables by constants. `transaction`: SET SESSION TRANSACTION ..., with no settings."""
+
+    settings: tuple[Setting, ...] = ()
+    transaction: bool = False
+
+
+class Shown(Enum):
+    """What a SHOW shows that tells more than an account limited to its queues may know."""
+
+    VARIABLES = "variables"
+    WARNINGS = "warnings"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A SELECT of constants, variables and harmless functions, or a SHOW of what any driver asks for.
+
+    `variables` are those it reads; `own_id` whether it asks for CONNECTION_ID(), `account` for USER() or its like.
+    """
+
+    variables: frozenset[str] = frozenset()
+    own_id: bool = False
+    account: bool = False
+    shows: Shown | None = None
+
+
+class Step(Enum):
+    """A step of a transaction. NEXT: SET TRANSACTION, which holds for the next one."""
+
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    NEXT = "next"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStep:
+    """`plain`: nothing but the verb, so that it means nothing where no transaction is open."""
+
+    step: Step
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    database: str
+
+
+Limited = QueueStatement | SessionSettings | Question | TransactionStep | Use
+
+_UNITS = word_set("MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR")
+_CLOCKS = word_set(
+    "CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME LOCALTIME LOCALTIMESTAMP UTC_TIMESTAMP UTC_DATE UTC_TIME"
+)
+_CONSTANTS = word_set("NULL TRUE FALSE DEFAULT INTERVAL DIV MOD") | _UNITS | _CLOCKS
+# The one column that an INSERT of ours uses: of the row that is being inserted, so it tells nothing of others.
+_INSERTED = _CONSTANTS | word_set("TIME_SCHEDULED")
+_OPERATORS = word_set("AND OR XOR NOT IN IS LIKE ESCAPE BETWEEN UNKNOWN") | _CONSTANTS
+_FUNCTIONS = _CLOCKS | word_set(
+    "NOW SYSDATE CURDATE CURTIME UNIX_TIMESTAMP FROM_UNIXTIME TIMESTAMPDIFF TIMESTAMPADD DATE_ADD DATE_SUB DATE "
+    "LOCATE FIND_IN_SET REPLACE "
+    "UUID ABS ROUND FLOOR CEIL CEILING MOD GREATEST LEAST COALESCE IFNULL NULLIF IF HEX UNHEX LOWER UPPER CONCAT TRIM "
+    "LENGTH CHAR_LENGTH JSON_OBJECT JSON_ARRAY JSON_EXTRACT JSON_UNQUOTE JSON_VALUE RAND MD5 SHA1 SHA2"
+)
+ACCOUNT_FUNCTIONS = word_set("USER CURRENT_USER SESSION_USER SYSTEM_USER")
+"""Those that tell the database's account of the line."""
+_ABOUT_ME = ACCOUNT_FUNCTIONS | word_set("DATABASE SCHEMA VERSION CONNECTION_ID LAST_INSERT_ID ROW_COUNT FOUND_ROWS")
+_ACCOUNT_WORDS = word_set("CURRENT_USER SESSION_USER CURRENT_ROLE")  # functions that need no parentheses
+# Words that begin or join queries and clauses, and those; never a column or an alias unless quoted, whatever the table
+# has.
+_RESERVED = _ACCOUNT_WORDS | word_set(
+    "SELECT TABLE VALUES VALUE WITH FROM INTO UNION EXCEPT INTERSECT MINUS EXISTS CALL PROCEDURE RETURNING SET WHERE "
+    "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
+)
+# What the verbs set (rewriter.plans.verbs): whoever may settle may nack, release and reject.
+_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", "first_error", "last_error"))
+_LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
+# Behind SET these are statements of their own, not variables.
+_NO_VARIABLES = word_set("PASSWORD ROLE DEFAULT RESOURCE STATEMENT GLOBAL PERSIST PERSIST_ONLY")
+
+
+def read(sql: bytes, *, backslash_escapes: bool = True) -> Limited | None:
+    """What one statement is; None for any other than those above."""
+    reader = StrictReader(sql, backslash_escapes=backslash_escapes)
+    handler = _HANDLERS.get(reader.word)
+    if handler is None:
+        return None
+    try:
+        found = handler(reader)
+    except Unreadable:
+        return None
+    return found if found is not None and reader.ended else None
+
+
+# --- queues
+
+
+def _insert(reader: StrictReader) -> Limited | None:
+    reader.take("INSERT")
+    while reader.accept_any("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE"):
+        pass
+    reader.accept("INTO")
+    name = _take_table(reader)
+    if reader.accept("SET"):
+        _take_assignments(reader, _INSERTED, None)
+    else:
+        if reader.accept_symbol(b"(") and not reader.accept_symbol(b")"):
+            _take_names(reader)
+            reader.take_symbol(b")")
+        if not reader.accept_any("VALUES", "VALUE"):
+            return None
+        _take_rows(reader)
+    if reader.accept("RETURNING") and not reader.accept_symbol(b"*"):
+        _take_names(reader)
+    return QueueStatement(Act.ENQUEUE, name)
+
+
+def _take_name(reader: StrictReader) -> str:
+    """An identifier; without quotes it must not be a word of the language's own."""
+    if reader.word in _RESERVED:
+        raise Unreadable
+    return reader.take_name()
+
+
+def _take_table(reader: StrictReader) -> Name:
+    first = _take_name(reader)
+    return Name(first, _take_name(reader)) if reader.accept_symbol(b".") else Name(None, first)
+
+
+def _take_names(reader: StrictReader) -> None:
+    while True:
+        _take_name(reader)
+        if not reader.accept_symbol(b","):
+            return
+
+
+def _take_rows(reader: StrictReader) -> None:
+    """Rows of literals, `?` and harmless functions."""
+    some = False
+    while reader.pass_values() or reader.accept_function(_FUNCTIONS) or reader.accept_one(_INSERTED):
+        some = True
+    if not some:
+        raise Unreadable
+
+
+def _take_assignments(reader: StrictReader, words: frozenset[str], only: frozenset[str] | None) -> frozenset[str]:
+    """`column = value, ...`; the columns that the values use. `only` these may be assigned, if given."""
+    used: set[str] = set()
+    while True:
+        column = _take_name(reader).lower()
+        if only is not None and column not in only:
+            raise Unreadable
+        reader.take_symbol(b"=")
+        used |= _take_value(reader, words, columns=only is not None)
+        if not reader.accept_symbol(b","):
+            return frozenset(used)
+
+
+def _take_value(reader: StrictReader, words: frozenset[str], *, columns: bool) -> set[str]:
+    """One expression, up to a comma or a word that is none of its own."""
+    used: set[str] = set()
+    depth, some = 0, False
+    while True:
+        if reader.accept_symbol(b"("):
+            depth += 1
+        elif depth and reader.accept_symbol(b")"):
+            depth -= 1
+        elif reader.accept_function(_FUNCTIONS):
+            depth += 1
+        elif not (
+            (depth and reader.accept_symbol(b","))
+            or reader.accept_scalar()
+            or reader.accept_one(words)
+            or (columns and _accept_column(reader, used))
+        ):
+            break
+        some = True
+    if depth or not some:
+        raise Unreadable
+    return used
+
+
+def _accept_column(reader: StrictReader, used: set[str]) -> bool:
+    word = reader.word
+    if word in _CLAUSES or reader.called:
+        return False
+    try:
+        used.add(_take_name(reader).lower())
+    except Unreadable:
+        return False
+    return True
+
+
+_CLAUSES = word_set("WHERE ORDER LIMIT BY ASC DESC")
+
+
+def _update(reader: StrictReader) -> Limited | None:
+    reader.take("UPDATE")
+    while reader.accept_any("LOW_PRIORITY", "IGNORE"):
+        pass
+    name = _take_table(reader)
+    reader.take("SET")
+    used = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS)
+    return QueueStatement(Act.SETTLE, name, used | _take_clauses(reader, name))
+
+
+def _delete(reader: StrictReader) -> Limited | None:
+    reader.take("DELETE")
+    while reader.accept_any("LOW_PRIORITY", "QUICK", "IGNORE"):
+        pass
+    reader.take("FROM")
+    name = _take_table(reader)
+    return QueueStatement(Act.SETTLE, name, _take_clauses(reader, name))
+
+
+def _take_clauses(reader: StrictReader, name: Name) -> frozenset[str]:
+    """WHERE, ORDER BY and LIMIT; the columns they use."""
+    used: set[str] = set()
+    if reader.accept("WHERE") and not _pass_condition(reader, name, used):
+        raise Unreadable
+    if reader.accept("ORDER", "BY"):
+        while True:
+            _take_column(reader, name, used)
+            reader.accept_any("ASC", "DESC")
+            if not reader.accept_symbol(b","):
+                break
+    if reader.accept("LIMIT") and not reader.pass_values():
+        raise Unreadable
+    return frozenset(used)
+
+
+def _pass_condition(reader: StrictReader, name: Name, used: set[str]) -> bool:
+    some = False
+    while True:
+        if reader.pass_terms() or reader.accept_function(_FUNCTIONS) or reader.accept_one(_OPERATORS):
+            some = True
+        elif reader.word in _CLAUSES or reader.ended:
+            return some
+        else:
+            _take_column(reader, name, used)
+            some = True
+
+
+def _take_column(reader: StrictReader, name: Name, used: set[str]) -> None:
+    """A column, perhaps with its table before it."""
+    if reader.called:
+        raise Unreadable
+    first = _take_name(reader)
+    if reader.accept_symbol(b"."):
+        if first != name.table or reader.called:
+            raise Unreadable
+        first = _take_name(reader)
+    used.add(first.lower())
+
+
+# --- the session
+
+
+def _set(reader: StrictReader) -> Limited | None:
+    reader.take("SET")
+    scope = reader.accept_any("SESSION", "LOCAL")
+    if reader.accept("TRANSACTION"):
+        _take_characteristics(reader)
+        return SessionSettings(transaction=True) if scope else TransactionStep(Step.NEXT)
+    settings = [_take_setting(reader)]
+    while reader.accept_symbol(b","):
+        reader.accept_any("SESSION", "LOCAL")
+        settings.append(_take_setting(reader))
+    return SessionSettings(tuple(settings))
+
+
+def _take_characteristics(reader: StrictReader) -> None:
+    while True:
+        if reader.accept("ISOLATION", "LEVEL"):
+            if not any(reader.accept(*level) for level in _LEVELS):
+                raise Unreadable
+        elif not (reader.accept("READ", "ONLY") or reader.accept("READ", "WRITE")):
+            raise Unreadable
+        if not reader.accept_symbol(b","):
+            return
+
+
+def _take_setting(reader: StrictReader) -> Setting:
+    if reader.accept("NAMES"):
+        value, default = _take_charset(reader)
+        collation = _take_charset(reader)[0] if reader.accept("COLLATE") else None
+        return Setting("names", value, default, collation)
+    if reader.accept("CHARSET") or reader.accept("CHARACTER", "SET"):
+        return Setting("character set", *_take_charset(reader))
+    variable = _take_variable(reader)
+    if not reader.accept_symbol(b":="):
+        reader.take_symbol(b"=")
+    start = reader.place
+    plain = _plain_value(reader, variable)
+    if plain is not None and (reader.ended or reader.at_symbol(b",")):
+        return plain
+    reader.go_back(start)
+    return Setting(variable, None, computed=True, reads=_take_computed(reader))
+
+
+def _take_charset(reader: StrictReader) -> tuple[str, bool]:
+    if reader.accept("DEFAULT"):
+        return "default", True
+    value = reader.accept_string()
+    return (_take_name(reader) if value is None else value).lower(), False
+
+
+def _take_variable(reader: StrictReader) -> str:
+    scoped = reader.accept_variable()
+    if scoped is None:
+        if reader.word in _NO_VARIABLES:
+            raise Unreadable
+        return _take_name(reader).lower()
+    if scoped[0] == "global":
+        raise Unreadable
+    return scoped[1]
+
+
+def _plain_value(reader: StrictReader, variable: str) -> Setting | None:
+    """A constant, or one put behind what the variable holds."""
+    if reader.accept_function(frozenset(("CONCAT",))):
+        itself = reader.accept_variable() in (("", variable), ("session", variable)) and reader.accept_symbol(b",")
+        value = reader.accept_string() if itself else None
+        return Setting(variable, value, appended=True) if value is not None and reader.accept_symbol(b")") else None
+    value = reader.accept_string()
+    if value is None:
+        value = reader.accept_number()
+    if value is not None:
+        return Setting(variable, value)
+    if reader.accept("NULL"):
+        return Setting(variable, None)
+    if reader.accept("DEFAULT"):
+        return Setting(variable, "default", default=True)
+    if not reader.word or reader.word in _ACCOUNT_WORDS or reader.called:
+        return None
+    return Setting(variable, reader.take_name().lower())  # ON is one
+
+
+def _take_computed(reader: StrictReader) -> frozenset[str]:
+    """An expression, up to a comma of the SET itself; the variables it reads."""
+    depth, some = 0, False
+    variables: set[str] = set()
+    while True:
+        if (variable := reader.accept_variable()) is not None:
+            variables.add(variable[1])
+        elif reader.accept_symbol(b"(") or reader.accept_function(_FUNCTIONS):
+            depth += 1
+        elif depth and reader.accept_symbol(b")"):
+            depth -= 1
+        elif not (
+            (depth and reader.accept_symbol(b","))
+            or reader.accept_scalar()
+            or reader.accept_comparison()
+            or reader.accept_one(_OPERATORS)
+        ):
+            break
+        some = True
+    if depth or not some:
+        raise Unreadable
+    return frozenset(variables)
+
+
+def _select(reader: StrictReader) -> Limited | None:
+    reader.take("SELECT")
+    variables: set[str] = set()
+    own_id = account = some = False
+    while not reader.ended:
+        if (variable := reader.accept_variable()) is not None:
+            variables.add(variable[1])
+        elif name := reader.accept_function(_FUNCTIONS | _ABOUT_ME):
+            own_id |= name == "CONNECTION_ID"
+            account |= name in ACCOUNT_FUNCTIONS
+            if name in _ABOUT_ME:
+                reader.take_symbol(b")")  # LAST_INSERT_ID(n) would set it
+        elif not (reader.pass_terms() or reader.accept_one(_OPERATORS)):
+            _take_alias(reader)
+        some = True
+    return Question(frozenset(variables), own_id, account) if some else None
+
+
+def _take_alias(reader: StrictReader) -> None:
+    """`AS name`, a bare name, or LIMIT: without FROM no name can be a column."""
+    if reader.called:
+        raise Unreadable
+    _take_name(reader)
+
+
+def _show(reader: StrictReader) -> Limited | None:
+    reader.take("SHOW")
+    if reader.accept("COUNT"):
+        reader.take_symbol(b"(")
+        reader.take_symbol(b"*")
+        reader.take_symbol(b")")
+        return Question() if reader.accept_any("WARNINGS", "ERRORS") else None
+    if reader.accept_any("WARNINGS", "ERRORS"):
+        return Question(shows=Shown.WARNINGS) if not reader.accept("LIMIT") or reader.pass_values() else None
+    if reader.accept("ENGINES") or reader.accept("STORAGE", "ENGINES"):
+        return Question()
+    shows = None
+    if not (reader.accept("COLLATION") or reader.accept("CHARSET") or reader.accept("CHARACTER", "SET")):
+        reader.accept_any("GLOBAL", "SESSION", "LOCAL")
+        reader.take("VARIABLES")
+        shows = Shown.VARIABLES
+    if reader.accept_any("LIKE", "WHERE") and not _pass_condition(reader, Name(None, ""), set()):
+        return None
+    return Question(shows=shows)
+
+
+def _use(reader: StrictReader) -> Limited | None:
+    reader.take("USE")
+    return Use(_take_name(reader))
+
+
+# --- transactions
+
+
+def _begin(reader: StrictReader) -> Limited | None:
+    if reader.accept("START", "TRANSACTION"):
+        while reader.accept_any("WITH", "CONSISTENT", "SNAPSHOT", "READ", "ONLY", "WRITE") or reader.accept_symbol(
+            b","
+        ):
+            pass
+    elif reader.accept("BEGIN"):
+        reader.accept("WORK")
+    return TransactionStep(Step.BEGIN)
+
+
+def _end(reader: StrictReader) -> Limited | None:
+    """COMMIT and ROLLBACK; not with RELEASE, which ends the connection."""
+    step = Step[reader.accept_any("COMMIT", "ROLLBACK")]
+    reader.accept("WORK")
+    plain = True
+    if step is Step.ROLLBACK and reader.accept("TO"):
+        reader.accept("SAVEPOINT")
+        _take_name(reader)
+        return TransactionStep(Step.SAVEPOINT)
+    if reader.accept("AND"):
+        plain = bool(reader.accept("NO"))
+        reader.take("CHAIN")
+    if reader.accept("NO"):
+        reader.take("RELEASE")
+    return TransactionStep(step, plain)
+
+
+def _savepoint(reader: StrictReader) -> Limited | None:
+    reader.accept("RELEASE")
+    reader.take("SAVEPOINT")
+    _take_name(reader)
+    return TransactionStep(Step.SAVEPOINT)
+
+
+_HANDLERS: dict[str, Callable[[StrictReader], Limited | None]] = {
+    "INSERT": _insert,
+    "UPDATE": _update,
+    "DELETE": _delete,
+    "SET": _set,
+    "SELECT": _select,
+    "SHOW": _show,
+    "USE": _use,
+    "BEGIN": _begin,
+    "START": _begin,
+    "COMMIT": _end,
+    "ROLLBACK": _end,
+    "SAVEPOINT": _savepoint,
+    "RELEASE": _savepoint,
+}

@@ -1,0 +1,5 @@
+"""MySQL's lexis: bytes, tokens, literals, names.
+
+`lexis` and `tokens` take texts apart, `long_text` does so within bounds for long ones. `literals` and `queue_names` put
+values and names into SQL, quoted. `binding` puts a value in the place of a `?`.
+"""

@@ -1,0 +1,62 @@
+"""Which statements open, end or wind back a transaction, from a cheap look at the text."""
+
+from __future__ import annotations
+
+import re
+
+from rewriter.plan import TransactionVerb
+from rewriter.text.lexis import SPACE, WORD_END, leading_verb, split_statements
+
+_START_TRANSACTION = re.compile(SPACE + rb"TRANSACTION" + WORD_END, re.IGNORECASE)
+_NOT_ATOMIC = re.compile(SPACE + rb"NOT" + WORD_END, re.IGNORECASE)
+_ROLLBACK_TO = re.compile(SPACE + rb"(?>(?:WORK" + WORD_END + SPACE + rb")?)TO" + WORD_END, re.IGNORECASE)
+_XA = re.compile(SPACE + rb"(?:(START|BEGIN)|(COMMIT)|(ROLLBACK))" + WORD_END, re.IGNORECASE)
+_AUTOCOMMIT_ON = re.compile(rb"(?<![\w$])autocommit`?\s*+:?=\s*+(?:1|ON|TRUE)" + WORD_END, re.IGNORECASE)
+
+
+_WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
+
+
+def transaction_verb(sql: bytes) -> TransactionVerb | None:
+    """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one
+    before it may have wound it back: that must not be forgotten, and the end is told by the status flags.
+
+    SET autocommit = 1 counts as COMMIT; implicit commits of DDL are told by the server's status flags, not here.
+    """
+    found = None
+    for statement in split_statements(sql):
+        verb = verb_of(statement)
+        if verb is not None and verb not in _WINDING:
+            return found or verb
+        found = found or verb
+    return found
+
+
+def verb_of(sql: bytes) -> TransactionVerb | None:
+    """As `transaction_verb`, for one statement."""
+    verb, end = leading_verb(sql)
+    match verb:
+        case b"BEGIN":
+            return TransactionVerb.OPAQUE if _NOT_ATOMIC.match(sql, end) else TransactionVerb.BEGIN
+        case b"START":
+            return TransactionVerb.BEGIN if _START_TRANSACTION.match(sql, end) else None
+        case b"COMMIT":
+            return TransactionVerb.COMMIT
+        case b"ROLLBACK":
+            return TransactionVerb.ROLLBACK_TO if _ROLLBACK_TO.match(sql, end) else TransactionVerb.ROLLBACK
+        case b"CALL" | b"EXECUTE":
+            return TransactionVerb.OPAQUE
+        case b"XA":
+            return _xa_verb(sql, end)
+        case b"SET":
+            return TransactionVerb.COMMIT if _AUTOCOMMIT_ON.search(sql, end) else None
+    return None
+
+
+def _xa_verb(sql: bytes, end: int) -> TransactionVerb | None:
+    match = _XA.match(sql, end)
+    if match is None:
+        return None
+    if match[1]:
+        return TransactionVerb.BEGIN
+    return TransactionVerb.COMMIT if match[2] else TransactionVerb.ROLLBACK

@@ -1,0 +1,232 @@
+"""A connection to the proxy: errors that say what to do, transactions that are tried again where that is safe."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+import pymysql
+
+from spark_connector.client.row_blocks import Block, blocks
+from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError
+from spark_connector.options import Address
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+_UNKNOWN_DATABASE = 1049
+LOCK_WAIT, DEADLOCK, NO_TABLE, NO_SUCH_COLUMN, DUPLICATE = 1205, 1213, 1146, 1054, 1062
+_AGAIN = frozenset({LOCK_WAIT, DEADLOCK})
+# Of the client library, of a server that ends, and of one that cut an idle line.
+_LOST = frozenset({2003, 2006, 2013, 2014, 1042, 1053, 1158, 1159, 1160, 1161, 1218, 1927, 3169, 4031})
+_DENIED = frozenset({1044, 1045, 1142, 1227})
+_ATTEMPTS = 5
+# TIMESTAMPs are in UTC; and a task may take its time with the rows that it has before it reads on.
+_SESSION = "SET time_zone = '+00:00', net_write_timeout = 3600"
+NOW_US = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
+"""The database's clock as SQL, in unix microseconds: as fine as every time of a message."""
+
+_PAUSE = 0.05  # seconds before a transaction is tried again; doubled each time
+
+
+class Client:
+    """One connection, autocommit. Not for several threads at once; never pickled: each process opens its own."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.address = address
+        self._sleep, self._elapsed = sleep, clock
+        self._ahead: int | None = None  # nanoseconds of the database's clock before this process's
+        self._connection = _connect(address)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up; what is not committed is rolled back by the server."""
+        try:
+            self._connection.close()
+        except pymysql.Error:
+            pass  # it was lost before
+
+    def rows(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
+        """All rows of a result. Raises pymysql's errors."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, args or None)
+            return list(cursor.fetchall())
+
+    def row(self, sql: str, args: Sequence[Any] = ()) -> Row | None:
+        """The first row, or None."""
+        return next(iter(self.rows(sql, args)), None)
+
+    def value(self, sql: str, args: Sequence[Any] = ()) -> Any:
+        """The only value of a result that has exactly one row."""
+        return self.rows(sql, args)[0][0]
+
+    def execute(self, sql: str, args: Sequence[Any] = ()) -> int:
+        """How many rows the statement changed."""
+        with self._connection.cursor() as cursor:
+            return int(cursor.execute(sql, args or None))
+
+    def blocks(self, sql: str, args: Sequence[Any], size: int) -> Iterator[Block]:
+        """The rows of a SELECT as they come, at most `size` at a time: memory stays bounded however many there are.
+
+        The text is one with placeholders even if there are no values: a `%` is written `%%`, as `placed` does.
+        Whoever stops before the end has a closed connection. Raises pymysql's errors.
+        """
+        with self._connection.cursor() as cursor:
+            text = cursor.mogrify(sql, tuple(args))
+        return blocks(self._connection, text, size)
+
+    def now_ns(self) -> int:
+        """The database's clock, in unix nanoseconds."""
+        return int(self.value(f"SELECT {NOW_US}")) * 1000
+
+    def about_now_ns(self) -> int:
+        """The same to a second or so: the database is asked once for each connection."""
+        if self._ahead is None:
+            self._ahead = self.now_ns() - int(self._elapsed() * 1e9)
+        return self._ahead + int(self._elapsed() * 1e9)
+
+    def statement(self, sql: str) -> int:
+        """How many rows a statement changed that is a transaction by itself; again after a deadlock or lock timeout."""
+        return self._again(lambda: self.execute(sql))
+
+    def transaction(self, work: Callable[[], T]) -> T:
+        """Runs `work` in a transaction and commits it; again, from its beginning, after a deadlock or a lock timeout.
+
+        Where the connection is lost during COMMIT nobody knows whether it was done: ConnectionFailed, and the caller
+        must be able to begin anew either way.
+        """
+
+        def whole() -> T:
+            with self._transaction():
+                return work()
+
+        return self._again(whole)
+
+    def _again(self, work: Callable[[], T]) -> T:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work()
+            except pymysql.Error as error:
+                if number(error) not in _AGAIN or attempt == _ATTEMPTS - 1:
+                    raise told(error, self.address) from error
+                self._sleep(_PAUSE * 2**attempt)
+        raise AssertionError("unreachable")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.begin()
+        try:
+            yield
+            self._connection.commit()
+        except BaseException:
+            try:
+                self._connection.rollback()
+            except pymysql.Error:
+                pass  # the connection is gone, and the transaction with it
+            raise
+
+
+def number(error: BaseException) -> int:
+    """MySQL's number of an error, 0 where it has none."""
+    found = error.args[0] if error.args else 0
+    return found if isinstance(found, int) else 0
+
+
+def told(error: pymysql.Error, address: Address) -> Exception:
+    """The same error in words that say what to do, where there is something to say; else as it is."""
+    if number(error) in _LOST:
+        return ConnectionFailed(f"the connection to {_at(address)} was lost: {_text(error)}")
+    if number(error) in _DENIED:
+        return ConnectionFailed(
+            f"{_at(address)} refuses user {address.user!r}: {_text(error)}. Grant it what is missing"
+        )
+    return ConnectorError(f"{_at(address)}: {_text(error)}")
+
+
+def quoted(*names: str) -> str:
+    """A name, or a name of names, as SQL writes it."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def placed(*names: str) -> str:
+    """The same in a statement that has placeholders."""
+    return quoted(*names).replace("%", "%%")
+
+
+def _connect(address: Address) -> pymysql.Connection[Any]:
+    encryption = _encryption(address)
+    try:
+        connection: pymysql.Connection[Any] = pymysql.connect(
+            host=address.host,
+            port=address.port,
+            user=address.user,
+            password=address.password,
+            database=address.database,
+            charset="utf8mb4",
+            autocommit=True,
+            init_command=_SESSION,
+            connect_timeout=max(1, round(address.connect_timeout)),
+            read_timeout=address.query_timeout,
+            write_timeout=address.query_timeout,
+            **encryption,
+        )
+    except Exception as error:  # a peer that is no MySQL server makes PyMySQL stumble in many ways
+        raise ConnectionFailed(_refusal(address, error)) from error
+    return _insist_on_tls(connection, address)
+
+
+def _refusal(address: Address, error: Exception) -> str:
+    at = _at(address)
+    if isinstance(error, pymysql.Error) and number(error) in _DENIED:
+        return f"user {address.user!r} is not let in by {at}: {_text(error)}"
+    if isinstance(error, pymysql.Error) and number(error) == _UNKNOWN_DATABASE:
+        return f"{at}: {_text(error)}; option database names the database that the queue is in"
+    why = _text(error) if isinstance(error, pymysql.Error) else f"{type(error).__name__}: {error}"
+    return f"user {address.user!r} cannot connect to {at}: {why}. Is queuegate listening there?"
+
+
+def _encryption(address: Address) -> dict[str, Any]:
+    """PyMySQL's options for an address. Raises OptionError."""
+    if address.ssl == "disabled":
+        return {"ssl_disabled": True}
+    try:
+        context = ssl.create_default_context(cafile=address.ssl_ca)
+    except OSError as error:  # ssl.SSLError is one
+        raise OptionError(f"option sslCa names {address.ssl_ca!r}, which holds no certificate: {error}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # a distribution's Python may leave it to the system
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # MySQL's self-made authorities do not keep all rules
+    if address.ssl == "required":
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return {"ssl": context}
+
+
+def _insist_on_tls(connection: pymysql.Connection[Any], address: Address) -> pymysql.Connection[Any]:
+    """Older versions of PyMySQL go on in clear where the server has no TLS."""
+    line: Any = connection
+    if address.ssl == "disabled" or isinstance(line._sock, ssl.SSLSocket):
+        return connection
+    connection.close()
+    raise ConnectionFailed(f"{_at(address)} offers no TLS, and option ssl is {address.ssl}")
+
+
+def _at(address: Address) -> str:
+    return f"{address.host}:{address.port}/{address.database}"
+
+
+def _text(error: pymysql.Error) -> str:
+    return f"error {number(error)}: {error.args[1]}" if len(error.args) > 1 else str(error)

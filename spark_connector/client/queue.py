@@ -1,0 +1,132 @@
+"""What a queue is, as the proxy tells: its columns, its keys, its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pymysql
+
+from spark_connector.client.columns import Column
+from spark_connector.client.connection import Client, number, quoted, told
+from spark_connector.errors import QueueError, SchemaError
+
+_NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE = 1146, 1064, 1347
+_DUE = ("time_acked", "priority", "time_next")
+_MARK = "vitess_message"
+PURGE_AFTER = "86400"
+"""Seconds after their ack at which messages are purged, where a queue's options do not say."""
+
+_COLUMNS = """
+SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT, COLLATION_NAME FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
+_KEYS = """
+SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NON_UNIQUE FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"""
+_COMMENT = "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue of the database that the client is connected to."""
+
+    name: str
+    columns: tuple[Column, ...]
+    options: Mapping[str, str] = field(
+        default_factory=dict
+    )  # as its table's comment keeps them, Vitess's keys included
+    unique: tuple[tuple[str, ...], ...] = ()  # the columns of each unique key, as declared
+    unique_in_part: tuple[str, ...] = ()  # the names of unique keys of parts of columns, or of expressions
+    id_key: str = "PRIMARY"  # the name of the key that is `id` alone
+    due_key: str | None = None  # the name of the index that finds what is due
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL writes it."""
+        return quoted(self.name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a column; names of columns are the same in any case."""
+        return any(column.name.lower() == name.lower() for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column of that name, in any case. Raises SchemaError."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        there = ", ".join(column.name for column in self.columns)
+        raise SchemaError(f"queue {self.name} has no column {name}; it has {there}")
+
+
+def describe(client: Client, name: str) -> Queue:
+    """The queue of that name. Raises QueueError where there is none, or no proxy."""
+    _insist(client, name)
+    columns = tuple(
+        Column(
+            column,
+            declared,
+            nullable=null == "YES",
+            generated="GENERATED" in extra.upper().replace("DEFAULT_GENERATED", ""),
+            auto="auto_increment" in extra.lower(),
+            default=default is not None and str(default).upper() != "NULL",
+            collation=collation,
+            invisible="INVISIBLE" in extra.upper(),
+        )
+        for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
+    )
+    keys, in_part = _keys(client, name)
+    unique = tuple(columns for columns, is_unique in keys.values() if is_unique)
+    id_key = next((key for key, (columns, _) in keys.items() if _lower(columns) == ("id",)), "PRIMARY")
+    due_key = next((key for key, (columns, _) in keys.items() if _lower(columns)[:3] == _DUE), None)
+    return Queue(name, columns, queue_options(client, name), unique, in_part, id_key, due_key)
+
+
+def queue_options(client: Client, name: str) -> dict[str, str]:
+    """The queue's options as they are now, which ALTER QUEUE may change at any time. None where it is gone."""
+    comment = client.row(_COMMENT, (name,))
+    return _options(str(comment[0])) if comment else {}
+
+
+def _insist(client: Client, name: str) -> None:
+    """Only the proxy knows the statement, and it knows only queues."""
+    try:
+        own = str(client.rows(f"SHOW CREATE QUEUE {quoted(name)}")[0][0])
+    except pymysql.Error as error:
+        if number(error) in (_SYNTAX, _NO_QUEUE, _NO_SUCH_TABLE):
+            raise QueueError(_refusal(client, name, error)) from error
+        raise told(error, client.address) from error
+    if own != name:  # the proxy knows its queues in any case, the database perhaps its tables not
+        raise QueueError(f"there is no queue {name!r} in database {client.address.database!r}: it is called {own!r}")
+
+
+def _refusal(client: Client, name: str, error: pymysql.Error) -> str:
+    at, database = f"{client.address.host}:{client.address.port}", client.address.database
+    if number(error) == _SYNTAX:
+        return f"what answers at {at} is a database, not queuegate: give the proxy's host and port"
+    if number(error) == _NO_QUEUE:
+        return f"{error.args[1]} (database {database!r} at {at}); Spark's format jdbc reads tables and views"
+    qualified = "; the database is an option of its own" if "." in name else ""
+    return f"there is no queue {name!r} in database {database!r} at {at}: SHOW QUEUES lists those there are{qualified}"
+
+
+def _options(comment: str) -> dict[str, str]:
+    pairs = (part.split("=", 1) for part in comment.split(",") if "=" in part)
+    return {key.strip(): value.strip() for key, value in pairs} if _MARK in comment else {}
+
+
+def _keys(client: Client, name: str) -> tuple[dict[str, tuple[tuple[str, ...], bool]], tuple[str, ...]]:
+    """The columns of each index, and whether it is unique; and the names of other unique ones.
+
+    Of whole columns only: of a part of a column, or of an expression, a key tells nothing of the column.
+    """
+    keys: dict[str, list[tuple[int, str, bool, bool]]] = {}
+    for key, place, column, part, repeats in client.rows(_KEYS, (name,)):
+        whole = column is not None and part is None
+        keys.setdefault(key, []).append((int(place), column, whole, not int(repeats)))
+    whole_ones = {key: sorted(parts) for key, parts in keys.items() if all(whole for _, _, whole, _ in parts)}
+    others = tuple(key for key, parts in keys.items() if key not in whole_ones and parts[0][3])
+    return {key: (tuple(column for _, column, *_ in parts), parts[0][3]) for key, parts in whole_ones.items()}, others
+
+
+def _lower(columns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(column.lower() for column in columns)

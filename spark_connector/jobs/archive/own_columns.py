@@ -1,0 +1,21 @@
+"""Which columns are a queue's own and which its users': what of a message makes another like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_connector.jobs.archive.folder import DAY, INTERVAL
+
+_IDENTITY = frozenset({"id", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state"})
+_FAILURE = frozenset({"first_error", "last_error", "attempts", "time_dead", "source"})
+_OF_ARCHIVES = frozenset({DAY, INTERVAL})
+
+
+def content(names: Iterable[str]) -> list[str]:
+    """The columns that a new message takes from an old one: its priority, and all that its queue's user declared."""
+    return [name for name in names if name.lower() not in _IDENTITY | _FAILURE | _OF_ARCHIVES]
+
+
+def declared(names: Iterable[str]) -> list[str]:
+    """The columns that the queue's user declared."""
+    return [name for name in content(names) if name.lower() != "priority"]

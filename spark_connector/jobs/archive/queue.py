@@ -1,0 +1,118 @@
+"""The queue's side of archiving: what docs/archive.md asks of a job, statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pymysql
+
+from spark_connector.client.columns import spark_type
+from spark_connector.client.connection import LOCK_WAIT, Client, number, placed, told
+from spark_connector.client.queue import Queue, describe
+from spark_connector.jobs.archive.intervals import BUCKET_NS, Interval
+from spark_connector.jobs.failures import JobError
+
+MAKE_TABLE = (
+    "CREATE TABLE IF NOT EXISTS queuegate_archive"
+    " (queue VARCHAR(64) NOT NULL PRIMARY KEY, archived_until BIGINT NOT NULL)"
+)
+_WITHIN = "time_acked > %s AND time_acked <= %s"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What an interval holds: how many messages, and the sum of the CRC-32 of `id:time_acked` of each."""
+
+    count: int
+    checksum: int
+
+
+class ArchivedQueue:
+    """A queue whose acked messages are archived, on a connection of its own. One archive job at a time has it.
+
+    The lock is the connection's: where that is lost, the next statement fails, and the run with it.
+    """
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.queue: Queue = describe(client, name)
+        self._insist()
+        self._lock = f"queuegate_archive.{client.address.database}.{name}"[:64]
+        if client.value("SELECT GET_LOCK(%s, 0)", (self._lock,)) != 1:
+            raise JobError(f"another job archives queue {name} at this moment: wait until it has ended")
+
+    def _insist(self) -> None:
+        if self.queue.options.get("archive") != "1":
+            raise JobError(
+                f"queue {self.queue.name} is purged without waiting for its archive; first: "
+                f"ALTER QUEUE {self.queue.quoted} SET (archive = 1)"
+            )
+        for name in ("id", "time_acked"):
+            self.queue.column(name)
+
+    def insist_alone(self) -> None:
+        """That the lock is still ours. Raises JobError."""
+        if not self._client.value("SELECT IS_USED_LOCK(%s) = CONNECTION_ID()", (self._lock,)):
+            raise JobError(f"the lock on the archive of queue {self.queue.name} was lost: run the job again")
+
+    def archived_until(self) -> int:
+        """How far the archive has come, unix nanoseconds; 0 at its beginning."""
+        self._client.execute(MAKE_TABLE)
+        self._client.execute(
+            "INSERT IGNORE INTO queuegate_archive (queue, archived_until) VALUES (%s, 0)", (self.queue.name,)
+        )
+        return int(
+            self._client.value("SELECT archived_until FROM queuegate_archive WHERE queue = %s", (self.queue.name,))
+        )
+
+    def now_ns(self) -> int:
+        """The database's clock."""
+        return self._client.now_ns()
+
+    def buckets(self, interval: Interval) -> list[tuple[int, int]]:
+        """Messages by the minute of their ack, as far as they can be seen without waiting for anybody."""
+        rows = self._client.rows(
+            f"SELECT time_acked DIV {BUCKET_NS} AS minute, COUNT(*) FROM {placed(self.queue.name)} WHERE {_WITHIN} "
+            "GROUP BY minute ORDER BY minute",
+            (interval.after, interval.until),
+        )
+        return [(int(minute), int(count)) for minute, count in rows]
+
+    def tally(self, interval: Interval, go_on: Callable[[], bool]) -> Tally:
+        """What is in the interval, once every transaction that has acked in it is over.
+
+        A locking read waits for whoever has changed a row. Each lock timeout of the database is waited through for as
+        long as `go_on` says so. Raises JobError.
+        """
+        while True:
+            try:
+                count, checksum = self._client.rows(self._tally_sql(), (interval.after, interval.until))[0]
+                return Tally(int(count), int(Decimal(checksum or 0)))
+            except pymysql.Error as error:
+                if number(error) != LOCK_WAIT:
+                    raise told(error, self._client.address) from error
+                if not go_on():
+                    raise JobError(
+                        f"an open transaction holds acked messages of queue {self.queue.name}: nothing is archived "
+                        "before it ends. Look at SHOW PROCESSLIST, or give a longer --wait"
+                    ) from error
+
+    def _tally_sql(self) -> str:
+        table, text = placed(self.queue.name), "CONCAT(id, ':', time_acked)"
+        if spark_type(self.queue.column("id")) != "binary":
+            text = f"CONVERT({text} USING utf8mb4)"
+        return f"SELECT COUNT(*), SUM(CRC32({text})) FROM {table} WHERE {_WITHIN} LOCK IN SHARE MODE"
+
+    def advance(self, interval: Interval) -> None:
+        """Says that the interval is archived: from now on the proxy may purge it. Raises JobError."""
+        changed = self._client.execute(
+            "UPDATE queuegate_archive SET archived_until = %s WHERE queue = %s AND archived_until = %s",
+            (interval.until, self.queue.name, interval.after),
+        )
+        if changed != 1:
+            raise JobError(
+                f"somebody else has changed archived_until of queue {self.queue.name} meanwhile: "
+                f"{interval.name} is in the archive and not counted; see docs/spark-jobs.md"
+            )

@@ -1,0 +1,134 @@
+"""What an analysis of dead letters says, and what it suggests: plain values and text, no Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spark_connector.client.connection import quoted
+from spark_connector.jobs.report.text import counted, duration
+from spark_connector.jobs.report.values import Counted, lines
+
+AGES: Mapping[str, int] = {"under an hour": 3600, "under a day": 86_400, "under a week": 604_800}
+OLDER = "older"
+_PASSING = re.compile(
+    r"time[d ]?-?\s?out|deadlock|lock wait|connect|unavailable|temporar|throttl|rate.?limit|too many|broken pipe|reset"
+    r"|\b(?:429|50[0234])\b",
+    re.IGNORECASE,
+)
+"""Errors of a kind that is often over by now."""
+_LITERAL_MAX = 120  # of an error in a suggested statement; longer ones are matched by their beginning
+_SHAPE_MAX, _DEPTH_MAX = 240, 3
+
+
+@dataclass(frozen=True)
+class Values:
+    """A column's most frequent values, and how many different ones there are, about."""
+
+    column: str
+    distinct: int
+    common: tuple[Counted, ...]
+    shapes: tuple[Counted, ...]  # of its JSON, where it holds any
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """What is in a dead-letter queue, unacked. Ages in seconds."""
+
+    queue: str
+    count: int
+    oldest: float | None
+    last_errors: tuple[Counted, ...]
+    first_errors: tuple[Counted, ...]
+    attempts: tuple[tuple[int, int], ...]
+    ages: tuple[Counted, ...]
+    columns: tuple[Values, ...]
+    suggestions: tuple[str, ...]
+    exported: str | None = None
+
+
+def shape_of(text: str | None) -> str | None:
+    """What a JSON object or array is made of, `{id: number, lines: [{sku: string}]}`; None for anything else."""
+    if text is None or text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return "not JSON, though it begins so"
+    return _shape(value, 0)[:_SHAPE_MAX]
+
+
+def _shape(value: Any, depth: int) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(f"{key}: {_shape(value[key], depth + 1)}" for key in sorted(value))
+        return f"{{{inner if depth < _DEPTH_MAX else '...'}}}"
+    if isinstance(value, list):
+        kinds = sorted({_shape(item, depth + 1) for item in value}) if depth < _DEPTH_MAX else ["..."]
+        return f"[{' | '.join(kinds)}]"
+    return "null" if value is None else _KINDS[type(value)]
+
+
+_KINDS: Mapping[type, str] = {bool: "boolean", int: "number", float: "number", str: "string"}
+
+
+def suggestions(queue: str, errors: Sequence[Counted], without: int) -> tuple[str, ...]:
+    """A statement for each kind of error; `without`: messages that have none."""
+    found = []
+    for error in errors:
+        if _PASSING.search(error.value):
+            hint = f"-- {error.count:,} messages; this kind of error passes: put them back"
+            found.append(f"REDRIVE {quoted(queue)} WHERE {_matching(error.value)}; {hint}")
+        else:
+            hint = f"-- {error.count:,} messages; look at some first, then REDRIVE or ACK with the same WHERE"
+            found.append(f"SELECT * FROM {quoted(queue)} WHERE {_matching(error.value)} LIMIT 5; {hint}")
+    if without:
+        hint = f"-- {without:,} messages that nobody gave a reason for: receivers died, or were slower than ack_wait"
+        found.append(f"SELECT * FROM {quoted(queue)} WHERE last_error IS NULL LIMIT 5; {hint}")
+    return tuple(found)
+
+
+def _matching(error: str) -> str:
+    if len(error) <= _LITERAL_MAX:
+        return f"last_error = {_literal(error)}"
+    beginning = re.sub(r"([%_\\])", r"\\\1", error[:_LITERAL_MAX])
+    return f"last_error LIKE {_literal(beginning + '%')}"
+
+
+def _literal(text: str) -> str:
+    for plain, escaped in (("\\", "\\\\"), ("'", "''"), ("\n", "\\n"), ("\r", "\\r"), ("\0", "\\0")):
+        text = text.replace(plain, escaped)
+    return f"'{text}'"
+
+
+def as_data(found: DeadLetters) -> dict[str, Any]:
+    """The analysis as JSON has it."""
+    return asdict(found)
+
+
+def text(found: DeadLetters) -> str:
+    """The analysis for a terminal."""
+    return "\n".join(_all(found))
+
+
+def _all(of: DeadLetters) -> Iterator[str]:
+    yield f"Dead-letter queue {of.queue}: {of.count:,} messages, the oldest {duration(of.oldest)} old"
+    if not of.count:
+        return
+    for name, values in (("last error", of.last_errors), ("first error", of.first_errors), ("age", of.ages)):
+        yield ""
+        yield from counted(name, values)
+    yield ""
+    yield from lines([["deliveries", "messages"], *([str(n), f"{c:,}"] for n, c in of.attempts if c)], [False, True])
+    for column in of.columns:
+        yield ""
+        yield from counted(f"{column.column}, about {column.distinct:,} different", column.common)
+        if column.shapes:
+            yield from counted(f"{column.column}, as JSON", column.shapes)
+    yield ""
+    yield "What to do:"
+    yield from of.suggestions
+    if of.exported:
+        yield f"\nExported to {of.exported}"

@@ -1,0 +1,108 @@
+"""report: how a database's queues are, and one of them in detail, from its table, from its archive, or from both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_connector.client.connection import Client, Row
+from spark_connector.client.queue import PURGE_AFTER, Queue, describe
+from spark_connector.jobs.archive.folder import ArchiveFolder
+from spark_connector.jobs.archive.intervals import Interval
+from spark_connector.jobs.console import SILENT, Console
+from spark_connector.jobs.failures import JobError
+from spark_connector.jobs.report.frames import archived, live, reckon
+from spark_connector.jobs.report.values import NS, TOP, Known, QueueLine, QueueReport, Report
+from spark_connector.jobs.sessions import watched
+from spark_connector.options import place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUEUES = """
+SELECT queue, ready, in_flight, retrying, scheduled, acked, dead, oldest_ready_age, counted FROM queuegate.queues
+WHERE db = DATABASE() ORDER BY ready + in_flight + retrying + scheduled DESC, queue"""
+_ANY = "-"  # where no queue is asked for: the options want one
+
+
+def report(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    *,
+    archive: str | None = None,
+    only_archive: bool = False,
+    per: str = "auto",
+    console: Console = SILENT,
+) -> Report:
+    """The report on the database's queues, and in detail on the one that `options` name, if they do.
+
+    `archive`: the folder of that queue's archive; `only_archive`: leave its table out. `per`: minute, hour, day or
+    auto, what the rates are per. Raises ConnectorError.
+    """
+    named = any(name.lower() in ("queue", "path") for name in options)
+    at = place(options if named else {**options, "queue": _ANY})
+    with Client(at.address) as client:
+        now = client.now_ns()
+        queues = tuple(map(_line, client.rows(_QUEUES)))
+        queue = describe(client, at.queue) if named else None
+    if queue is None and archive is not None:
+        raise JobError("an archive is one queue's: name the queue too")
+    if queue is None:
+        return Report(now, at.address.database, queues[:TOP], None)
+    dead = next((line.dead for line in queues if line.queue == queue.name), 0)
+    detail = _detail(spark, options, queue, archive, only_archive, dead, now, per, console)
+    return Report(now, at.address.database, tuple(_agreeing(line, detail) for line in queues[:TOP]), detail)
+
+
+def _line(row: Row) -> QueueLine:
+    queue, *counts, age, counted = row
+    ready, in_flight, retrying, scheduled, acked, dead = map(int, counts)
+    oldest = None if age is None else float(age)
+    return QueueLine(str(queue), ready, in_flight, retrying, scheduled, acked, dead, oldest, counted == "exact")
+
+
+def _agreeing(line: QueueLine, detail: QueueReport) -> QueueLine:
+    """The line of the queue that is reported in detail: counted at another moment, it would contradict."""
+    if line.queue != detail.queue or "acked" not in detail.states:
+        return line
+    of = detail.states
+    return replace(
+        line, ready=of["ready"], in_flight=of["in_flight"], retrying=of["retrying"], scheduled=of["scheduled"],
+        acked=of["acked"], oldest_ready=detail.oldest_due, exact=True,
+    )  # fmt: skip
+
+
+def _detail(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    queue: Queue,
+    archive: str | None,
+    only_archive: bool,
+    dead: int,
+    now: int,
+    per: str,
+    console: Console,
+) -> QueueReport:
+    folder = ArchiveFolder(spark, archive) if archive is not None else None
+    if folder is not None:
+        folder.insist()
+    intervals = folder.published() if folder is not None else []
+    sources = [] if only_archive else [live(spark, options, queue, intervals)]
+    if folder is not None and intervals:
+        sources.append(archived(folder, intervals))
+    if not sources:
+        raise JobError("there is nothing to report on: the archive is empty, or none was given")
+    with console.phase("reckoning") as phase, watched(spark, phase):
+        known = _known(queue, intervals, now, only_archive=only_archive)
+        found = reckon(queue.name, sources, dead, now, known, per)
+        phase.count = sum(found.states.values())
+    return found
+
+
+def _known(queue: Queue, intervals: Sequence[Interval], now: int, *, only_archive: bool) -> Known:
+    """Messages that were acked before it began may be purged; what is archived stays."""
+    if intervals:
+        return Known(intervals[0].after, intervals[-1].until if only_archive else now)
+    kept = float(queue.options.get("vt_purge_after", PURGE_AFTER))
+    return Known(now - int(kept * NS), now)

@@ -1,0 +1,283 @@
+"""Claims: which messages a query has leased and not acked yet, in a table beside the queue.
+
+A claim is numbered: (group, seq) names the messages of one, (group, seq, place) a message. A micro-batch is the claims
+between two numbers, so its offsets stay small and it can be read again after a restart, in parts, by any process.
+Each function here is one step of a transaction that its caller opened, or one statement.
+
+    held    the message is not acked, and nobody has leased it since: its epoch is that of the claim
+    taken   somebody else has leased it since, because our lease had run out or was given up
+    ended   somebody else has acked, rejected or deleted it
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from pymysql.converters import escape_string
+
+from spark_connector.client.connection import Client, placed, quoted
+from spark_connector.client.queue import Queue
+from spark_connector.errors import ConnectorError, QueueError
+from spark_connector.streaming.due import Found
+
+SET_ASIDE_NS = (1 << 63) - 2  # time_next of a rejected message until the proxy has moved it (docs/dead-letters.md)
+KEPT_SECONDS = 7 * 86400.0
+"""Claims this old are of a query that nobody restarts; their leases have run out long ago."""
+
+_STEP_NS, _LEASE_MARK = 1000, 1  # the mark of a lease in time_next (docs/sql.md)
+_NAME_MAX = 64
+_PREFIX = "queuegate_spark_claims_"
+_ROWS = 5000  # of one statement: as fast as more, and far below max_allowed_packet
+
+_COLUMN = """
+SELECT COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND COLUMN_NAME = 'id'"""
+_MADE = "time_created"
+# TRUNCATE QUEUE, and DROP and CREATE, give ids anew: what was made after the claim is another message, never seen.
+_SAME = f" AND COALESCE(q.{_MADE}, 0) <= c.time_claimed"
+_BETWEEN = "c.grp = %s AND c.seq > %s AND c.seq <= %s"
+_OPEN = f"q.time_acked IS NULL AND (q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS})"
+_HELD = f"q.epoch = c.epoch AND {_OPEN}"
+_STANDING = f"""
+CASE WHEN q.id IS NULL OR q.time_acked IS NOT NULL OR q.time_next = {SET_ASIDE_NS} THEN 2
+WHEN COALESCE(q.epoch, 0) = c.epoch THEN 0 ELSE 1 END"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Messages of one claim that follow each other: places `first` up to `end`, that one left out."""
+
+    seq: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What has become of claimed messages, by id."""
+
+    held: tuple[Any, ...]
+    taken: tuple[Any, ...]
+    ended: tuple[Any, ...]
+
+    @property
+    def lost(self) -> tuple[Any, ...]:
+        return (*self.taken, *self.ended)
+
+
+class Claims:
+    """The claims of one group on one queue."""
+
+    def __init__(self, queue: Queue, group: str) -> None:
+        self.queue, self.group = queue, group
+        self.table = quoted(table_name(queue.name))
+        self._claims = placed(table_name(queue.name))
+        self._messages = placed(queue.name)
+        # The claims first and the messages by their key, however few there are: a database that reads a small table
+        # whole would wait for whoever has locked any row of it.
+        same = _SAME if queue.has(_MADE) else ""
+        by_id = f"{self._messages} AS q FORCE INDEX ({placed(queue.id_key)}) ON q.id = c.id{same}"
+        self._both = f"{self._claims} AS c STRAIGHT_JOIN {by_id}"
+        self._all = f"{self._claims} AS c LEFT JOIN {by_id}"
+        self._held = f"FROM {self._both} WHERE {_HELD} AND {_BETWEEN}"
+
+    def last(self, client: Client, after: int) -> int | None:
+        """The number of the newest claim beyond that one."""
+        found = client.value(f"SELECT MAX(seq) FROM {self._claims} WHERE grp = %s AND seq > %s", (self.group, after))
+        return None if found is None else int(found)
+
+    def record(self, client: Client, seq: int, found: Sequence[Found], now: int) -> None:
+        """Write down that these messages, by id and deliveries up to now, are claim `seq`.
+
+        One whose maker's clock is ahead counts as claimed when it was made: so none is taken for one of a later time.
+        """
+        group = literal(self.group)
+        for start in range(0, len(found), _ROWS):
+            rows = (
+                f"({group}, {seq}, {place}, {literal(id_)}, {epoch}, {max(now, made)})"
+                for place, (id_, epoch, made) in enumerate(found[start : start + _ROWS], start)
+            )
+            client.execute(
+                f"INSERT INTO {self.table} (grp, seq, place, id, epoch, time_claimed) VALUES {', '.join(rows)}"
+            )
+
+    def lease(self, client: Client, seq: int, until: int) -> int:
+        """Lease the messages of a claim, which are locked by this transaction; returns how many. `until`: ns."""
+        return client.execute(
+            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch WHERE c.grp = %s AND c.seq = %s",
+            (lease_end(until), self.group, seq),
+        )
+
+    def renew(self, client: Client, now: int, lease: int) -> int:
+        """Hold on to what is held, for `lease` ns from now, where a third of that has gone; returns how many."""
+        until = lease_end(now + lease)
+        return client.execute(
+            f"UPDATE {self._both} SET q.time_next = %s WHERE c.grp = %s AND q.time_acked IS NULL AND q.epoch = c.epoch"
+            f" AND q.time_next %% {_STEP_NS} = {_LEASE_MARK} AND q.time_next < %s",
+            (until, self.group, until - lease // 3),
+        )
+
+    def spent(self, client: Client, after: int, upto: int, attempts: int) -> list[Any]:
+        """What is held of the claims beyond `after` up to `upto`, and was delivered so often already. Locks it."""
+        sql = f"SELECT c.id {self._held} AND c.epoch >= %s FOR UPDATE"
+        return [row[0] for row in client.rows(sql, (self.group, after, upto, attempts))]
+
+    def deliver_again(self, client: Client, after: int, upto: int, until: int) -> int:
+        """Count one more delivery of what is held of these claims, and lease it anew; returns how many."""
+        between = (self.group, after, upto)
+        client.execute(f"UPDATE {self._both} SET c.epoch = c.epoch + 1 WHERE {_HELD} AND {_BETWEEN}", between)
+        return client.execute(
+            f"UPDATE {self._both} SET q.time_next = %s, q.epoch = c.epoch"
+            f" WHERE q.epoch = c.epoch - 1 AND {_OPEN} AND {_BETWEEN}",
+            (lease_end(until), *between),
+        )
+
+    def standing(self, client: Client, upto: int, *, lock: bool) -> Standing:
+        """What has become of the claims up to that one. `lock`: it stays so until the transaction ends; costs more."""
+        rows = client.rows(
+            f"SELECT c.id, {_STANDING} FROM {self._all} WHERE c.grp = %s AND c.seq <= %s"
+            f"{' FOR UPDATE' if lock else ''}",
+            (self.group, upto),
+        )
+        by = {standing: tuple(id_ for id_, found in rows if found == standing) for standing in (0, 1, 2)}
+        return Standing(by[0], by[1], by[2])
+
+    def ack(self, client: Client, ids: Sequence[Any]) -> int:
+        """End messages, whoever holds them; returns how many were not ended before."""
+        texts = (f"ACK {self.queue.quoted} {names}" for names in _lists(ids))
+        return sum(client.execute(text) for text in texts)
+
+    def reject(self, client: Client, ids: Sequence[Any], reason: str) -> int:
+        """Set messages aside for the dead-letter queue."""
+        texts = (f"REJECT {self.queue.quoted} {names} REASON {literal(reason)}" for names in _lists(ids))
+        return sum(client.execute(text) for text in texts)
+
+    def give_back(self, client: Client, ids: Sequence[Any]) -> int:
+        """Release leased messages: due at once, and the delivery does not count."""
+        texts = (f"RELEASE {self.queue.quoted} {names}" for names in _lists(ids))
+        return sum(client.execute(text) for text in texts)
+
+    def forget(self, client: Client, upto: int) -> int:
+        """Delete the claims up to that one."""
+        return client.execute(f"DELETE FROM {self._claims} WHERE grp = %s AND seq <= %s", (self.group, upto))
+
+    def runs(self, client: Client, after: int, upto: int) -> list[Run]:
+        """The claims beyond `after` up to `upto`, each whole."""
+        rows = client.rows(
+            f"SELECT seq, MIN(place), MAX(place) FROM {self._claims} WHERE grp = %s AND seq > %s AND seq <= %s"
+            " GROUP BY seq ORDER BY seq",
+            (self.group, after, upto),
+        )
+        return [Run(int(seq), int(first), int(last) + 1) for seq, first, last in rows]
+
+    def count(self, client: Client) -> int:
+        """How many messages the group has claimed."""
+        return int(client.value(f"SELECT COUNT(*) FROM {self._claims} WHERE grp = %s", (self.group,)))
+
+    def select(self, columns: str) -> str:
+        """Reads `columns` (arrow.select_list) and the place of messages of a claim, in its order.
+
+        Values: group, seq, the place after which it begins, the last place.
+
+        Acked ones too: a micro-batch that is repeated has the same rows. Only what was rejected meanwhile is left out,
+        which is how a message that no job survives is got rid of.
+        """
+        return (
+            f"SELECT {columns}, c.place FROM {self._both}"
+            " WHERE c.grp = %s AND c.seq = %s AND c.place > %s AND c.place <= %s"
+            f" AND (q.time_acked IS NOT NULL OR q.time_next IS NULL OR q.time_next <> {SET_ASIDE_NS}) ORDER BY c.place"
+        )
+
+
+def prepare(client: Client, queue: Queue) -> None:
+    """Make the table of claims where there is none. Raises QueueError where it is of no use for this queue."""
+    name = table_name(queue.name)
+    wanted, found = _id_type(client, queue.name), _id_type(client, name)
+    if wanted is None:
+        raise QueueError(f"queue {queue.name} is gone")
+    if found is None:  # whoever may not create tables can have it made by somebody else
+        client.execute(
+            f"CREATE TABLE IF NOT EXISTS {quoted(name)} (grp VARCHAR(200) NOT NULL, seq BIGINT NOT NULL,"
+            f" place INT NOT NULL, id {wanted} NOT NULL, epoch BIGINT NOT NULL, time_claimed BIGINT NOT NULL,"
+            " PRIMARY KEY (grp, seq, place))"
+        )
+        found = _id_type(client, name)
+    if found != wanted:
+        raise QueueError(
+            f"table {name} was made for another type of id than queue {queue.name} has now ({wanted}): stop the"
+            f" queries that read the queue, then DROP TABLE {name}"
+        )
+
+
+def clean(client: Client, queue: Queue, before: int) -> int:
+    """Forget claims made before that time (ns), whoever made them; returns how many."""
+    table = placed(table_name(queue.name))
+    old = client.rows(f"SELECT grp, seq FROM {table} WHERE place = 0 AND time_claimed < %s", (before,))
+    return sum(client.execute(f"DELETE FROM {table} WHERE grp = %s AND seq = %s", one) for one in old)
+
+
+def table_name(queue: str) -> str:
+    """Of the claims on a queue; names that are too long are cut, and told apart by a digest."""
+    name = _PREFIX + queue
+    if len(name) <= _NAME_MAX:
+        return name
+    digest = hashlib.sha256(queue.encode()).hexdigest()[:8]
+    return f"{name[: _NAME_MAX - 9]}_{digest}"
+
+
+def cut(runs: Sequence[Run], parts: int) -> list[tuple[Run, ...]]:
+    """The runs as at most so many parts of equal size, in order, none of them empty."""
+    total = sum(run.end - run.first for run in runs)
+    parts = min(parts, total)
+    bounds = [total * part // parts for part in range(parts + 1)] if parts else []
+    return [tuple(_between(runs, low, high)) for low, high in pairwise(bounds)]
+
+
+def _between(runs: Sequence[Run], low: int, high: int) -> Iterator[Run]:
+    """What of the runs, laid end to end, lies between two places."""
+    at = 0
+    for run in runs:
+        first, end = run.first + max(0, low - at), run.first + min(run.end - run.first, high - at)
+        if first < end:
+            yield Run(run.seq, first, end)
+        at += run.end - run.first
+
+
+def lease_end(until: int) -> int:
+    """A time (ns) as a lease writes it, less than a microsecond off."""
+    return until - until % _STEP_NS + _LEASE_MARK
+
+
+def literal(value: Any) -> str:
+    """An id or a text as SQL. Raises ConnectorError for what cannot be the key of a message."""
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, str):
+        return f"'{escape_string(value)}'"
+    if isinstance(value, Decimal):
+        return f"'{value:f}'"
+    if value is None:
+        raise ConnectorError("a message without an id (NULL) cannot be claimed")
+    return f"'{value}'"  # dates and times
+
+
+def _lists(ids: Sequence[Any]) -> Iterable[str]:
+    for start in range(0, len(ids), _ROWS):
+        yield ", ".join(map(literal, ids[start : start + _ROWS]))
+
+
+def _id_type(client: Client, table: str) -> str | None:
+    """As a column of the same type is declared; None where there is no such table."""
+    row = client.row(_COLUMN, (table,))
+    if row is None:
+        return None
+    declared, charset, collation = row
+    text = f" CHARACTER SET {charset} COLLATE {collation}" if charset and collation else ""
+    return f"{declared}{text}"

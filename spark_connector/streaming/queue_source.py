@@ -1,0 +1,125 @@
+"""mode=queue: a streaming query as one of a queue's competing consumers.
+
+A micro-batch is a claim (spark_connector.streaming.claims): leased in the queue's table and written down beside it in
+one transaction, before Spark hears of it. Spark logs the claim's number, runs the micro-batch, logs that it is done,
+and passes that number as the `start` of the next: that is when its messages are acked. So at every moment a message is
+due, or claimed, or acked, whatever is killed:
+- claimed but not logged by Spark: the next `latest_offset` finds the claim and returns it as it is;
+- logged but not done: Spark repeats the micro-batch, and reads the same messages from the claim;
+- done but not acked: the next `latest_offset` acks it. Spark calls `commit` too, but later, and never for the last one;
+- claimed by a query that never comes back: the lease runs out.
+Every transaction can be done again where nobody knows whether it was done: it begins by looking.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_connector.client.columns import Field
+from spark_connector.client.connection import Client
+from spark_connector.client.queue import Queue, describe
+from spark_connector.client.reconnecting import Line
+from spark_connector.options import StreamReadOptions
+from spark_connector.streaming.claims import Claims, Run, cut
+from spark_connector.streaming.consumer import Consumer
+from spark_connector.streaming.offsets import QueueOffset, queue_offset
+from spark_connector.streaming.resumed import Statement, read
+from spark_connector.streaming.sizes import Sizes
+from spark_connector.values.arrow import agree, select_list
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one task reads. The driver knows the queue, so that not every task has to ask."""
+
+    queue: Queue
+    group: str
+    runs: tuple[Run, ...]
+
+
+class QueueSource:
+    """A StreamSource; see the module. What it holds besides options is made where it is used, and is never pickled."""
+
+    def __init__(self, options: StreamReadOptions, fields: tuple[Field, ...]) -> None:
+        self._options, self._fields = options, fields
+        self._forget()
+
+    def __getstate__(self) -> tuple[StreamReadOptions, tuple[Field, ...]]:
+        return self._options, self._fields
+
+    def __setstate__(self, state: tuple[StreamReadOptions, tuple[Field, ...]]) -> None:
+        self._options, self._fields = state
+        self._forget()
+
+    def _forget(self) -> None:
+        self._line = Line(self._options.address)
+        self._queue: Queue | None = None
+        self._consumer: Consumer | None = None
+        self._first: QueueOffset | None = None
+        self._until: int | None = None  # ns; availableNow: only what was due then
+
+    @property
+    def max_messages(self) -> int:
+        return self._options.max_messages
+
+    def initial_offset(self) -> dict[str, Any]:
+        if self._first is None:
+            self._first = QueueOffset(self._place, f"{self._options.group_prefix}-{uuid.uuid4().hex[:16]}")
+        return self._first.json()
+
+    def latest_offset(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:
+        offset = queue_offset(start, self._place)
+        upto = self._consumer_of(offset.group).advance(offset.seq, most, self._until)
+        return replace(offset, seq=upto).json()
+
+    def report(self) -> dict[str, Any] | None:
+        return None if self._consumer is None else self._consumer.report()
+
+    def prepare_available_now(self) -> None:
+        self._until = self._line.run(Client.now_ns)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Any]:
+        upto, after = queue_offset(end, self._place), queue_offset(start, self._place)
+        since = after.seq if after.group == upto.group else 0  # before the first claim Spark makes several groups up
+        consumer = self._consumer_of(upto.group)
+        runs = consumer.runs(since, upto.seq)
+        queue = self._described()
+        return [Part(queue, upto.group, part) for part in cut(runs, self._options.num_partitions)]
+
+    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+        sql = Claims(part.queue, part.group).select(select_list(part.queue, self._fields, "q"))
+        statements = [Statement(sql, (part.group, run.seq), run.first - 1, run.end - 1) for run in part.runs]
+        return read(self._options, statements, self._fields)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        offset = queue_offset(end, self._place)
+        self._consumer_of(offset.group).settle(offset.seq)
+
+    def stop(self) -> None:
+        if self._consumer is not None:
+            self._consumer.stop()
+        self._line.close()
+
+    @property
+    def _place(self) -> str:
+        return f"{self._options.address.database}.{self._options.queue}"
+
+    def _described(self) -> Queue:
+        if self._queue is None:
+            self._queue = self._line.run(lambda client: describe(client, self._options.queue))
+        return self._queue
+
+    def _consumer_of(self, group: str) -> Consumer:
+        if self._consumer is None or self._consumer.claims.group != group:
+            queue = self._described()
+            agree(queue, self._fields)
+            self.stop()
+            self._consumer = Consumer(self._options, queue, group, self._line, Sizes(queue, self._fields))
+            self._consumer.start()
+        return self._consumer

@@ -1,0 +1,121 @@
+"""Rows of the database as Arrow record batches of exactly the types that Spark was told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connector.client.columns import Column, Field, spark_type
+from spark_connector.client.connection import Client, placed
+from spark_connector.client.queue import Queue
+from spark_connector.client.row_blocks import Block
+from spark_connector.errors import SchemaError
+from spark_connector.values.widening import decimal, lossless
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+# Types that text is not cast to in one step.
+_BY_WAY_OF: Mapping[str, pa.DataType] = {"float": pa.float64(), "timestamp": pa.timestamp("us")}
+
+
+def arrow_type(spark: str) -> pa.DataType:
+    """The Arrow type that Spark takes for a type of its own. Raises SchemaError."""
+    if found := decimal(spark):
+        return pa.decimal128(*found)
+    if spark not in _TYPES:
+        raise SchemaError(f"columns of type {spark} cannot be read from or written to a queue")
+    return _TYPES[spark]
+
+
+def arrow_schema(fields: Sequence[Field]) -> pa.Schema:
+    """The schema of the batches that Spark is given for these fields."""
+    return pa.schema([pa.field(field.name, arrow_type(field.type), field.nullable) for field in fields])
+
+
+def agree(queue: Queue, fields: Sequence[Field]) -> None:
+    """That each field is a column which can be read as that type. Raises SchemaError."""
+    for field in fields:
+        column = queue.column(field.name)
+        own = spark_type(column)
+        arrow_type(field.type)
+        if not lossless(column.type, own, field.type):
+            raise SchemaError(
+                f"column {column.name} of queue {queue.name} is {column.type}, which is read as {own}: "
+                f"as {field.type} it could lose something"
+            )
+        if column.nullable and not field.nullable:
+            raise SchemaError(f"column {column.name} of queue {queue.name} may be NULL: declare it nullable")
+
+
+def select_list(queue: Queue, fields: Sequence[Field], table: str = "") -> str:
+    """The columns of the fields, in their order, as a SELECT with placeholders names them; `table`: its alias."""
+    return ", ".join(_expression(queue.column(field.name), field, table) for field in fields) or "1"
+
+
+def batches(
+    client: Client, sql: str, args: Sequence[Any], fields: Sequence[Field], size: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a SELECT of `select_list`, at most `size` at a time. Raises SchemaError, and pymysql's errors."""
+    schema = arrow_schema(fields)
+    for block in client.blocks(sql, args, size):
+        yield _batch(block, fields, schema)
+
+
+def keyed_batches(
+    client: Client, sql: str, args: Sequence[Any], fields: Sequence[Field], size: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The same of a SELECT that has one column more, last, a whole number: with what the last row has there."""
+    schema = arrow_schema(fields)
+    for block in client.blocks(sql, args, size):
+        *texts, keys = block.columns(max(1, len(fields)) + 1)
+        yield _arrays(texts, len(block.starts), fields, schema), int(keys[-1].as_py())
+
+
+def _batch(block: Block, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:
+    # Without fields, as for count(), the SELECT has a column all the same.
+    return _arrays(block.columns(len(fields)) if fields else [], len(block.starts), fields, schema)
+
+
+def _arrays(texts: Sequence[pa.BinaryArray], count: int, fields: Sequence[Field], schema: pa.Schema) -> pa.RecordBatch:
+    if not fields:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+    arrays = [_array(text, field, of) for text, field, of in zip(texts, fields, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _expression(column: Column, field: Field, table: str) -> str:
+    name = placed(table, column.name) if table else placed(column.name)
+    if column.base == "bit":
+        return f"{name} + 0"
+    # The text of a FLOAT has six digits, and a FLOAT about seven: as a DOUBLE it is told exactly.
+    return f"{name} * 1E0" if column.base == "float" and field.type in ("float", "double") else name
+
+
+def _array(text: pa.BinaryArray, field: Field, of: pa.DataType) -> pa.Array:
+    """A column's values from the text in which the database sent them, cast all at once."""
+    if text.null_count == len(text):
+        return pa.nulls(len(text), of)
+    if field.type == "binary":
+        return text
+    try:
+        first = text.cast(pa.string())  # raises if it is no UTF-8
+        return first.cast(_BY_WAY_OF[field.type]).cast(of) if field.type in _BY_WAY_OF else first.cast(of)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"column {field.name} holds a value that is no {field.type}: {error}. "
+            f"Read it as {'binary' if field.type == 'string' else 'string'} by .schema(...)"
+        ) from None

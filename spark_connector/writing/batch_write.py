@@ -1,0 +1,41 @@
+"""A batch write: a DataFrame's rows become messages when all its tasks have reported."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from spark_connector.client.columns import Field
+from spark_connector.options import WriteOptions
+from spark_connector.writing import publish_log
+from spark_connector.writing.publish_log import Publication
+from spark_connector.writing.sinks import sink
+from spark_connector.writing.stage import Staged
+
+
+class BatchWrite:
+    """df.write: made when Spark plans the write, then pickled to its tasks and to whoever commits."""
+
+    def __init__(self, options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> None:
+        self._sink = sink(options, fields, overwrite)
+        self._what = _publication(options)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        """A task's rows. Raises WriteError, ConnectionFailed."""
+        return self._sink.write(batches)
+
+    def commit(self, staged: Sequence[Staged]) -> None:
+        """All tasks have reported, in the order of their partitions. Raises WriteError, ConnectionFailed."""
+        self._sink.publish(staged, self._what)
+
+    def abort(self, staged: Sequence[Staged]) -> None:
+        """The job failed; these tasks had reported."""
+        self._sink.abandon(staged)
+
+
+def _publication(options: WriteOptions) -> Publication:
+    if options.transaction is None:
+        return publish_log.of_job(uuid.uuid4().hex)
+    return publish_log.of_application(*options.transaction)

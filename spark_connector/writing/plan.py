@@ -1,0 +1,133 @@
+"""What a write will do, settled before its tasks begin: which columns, how their values get there, and by which key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from spark_connector.client.columns import Column, Field
+from spark_connector.client.connection import quoted
+from spark_connector.client.queue import Queue
+from spark_connector.errors import OptionError, SchemaError
+from spark_connector.values.fitting import Target, fitted
+
+# A queue's own columns that a queue of Vitess's first layout has no defaults for, and what a new message has in them.
+_BEGINNINGS: Mapping[str, Literal["now", "zero"]] = {
+    "time_scheduled": "now", "time_next": "now", "time_created": "now", "epoch": "zero",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A column that the DataFrame has not and that has no default; `like`: the name of one whose values it takes."""
+
+    column: Column
+    value: Literal["now", "zero"]
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """Pickled into each task."""
+
+    queue: str
+    targets: tuple[Target, ...]  # for each column of the DataFrame, in its order
+    filled: tuple[Filled, ...]
+    key: tuple[str, ...]  # columns that tell one message from another; none: every row is a message
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All that are written."""
+        return (*(target.column for target in self.targets), *(filled.column for filled in self.filled))
+
+    @property
+    def names(self) -> str:
+        """Their names, as SQL lists them."""
+        return ", ".join(quoted(column.name) for column in self.columns)
+
+    @property
+    def on_duplicate(self) -> str:
+        """What an INSERT ends with: a message that is there already stays as it is. IGNORE would hide other errors."""
+        if not self.key:
+            return ""
+        column = quoted(self.queue, self.key[0])
+        return f" ON DUPLICATE KEY UPDATE {column} = {column}"
+
+
+def plan(queue: Queue, fields: Sequence[Field], key: str | None) -> WritePlan:
+    """How rows of these fields become messages. Raises SchemaError and OptionError."""
+    targets = tuple(fitted(field, _column(queue, field.name), queue.name) for field in fields)
+    given = [target.column.name for target in targets]
+    if not given:
+        raise SchemaError("the DataFrame has no columns: give it those of the queue's that are to be written")
+    for name in given:
+        if given.count(name) > 1:
+            raise SchemaError(f"the DataFrame has column {name} twice; names of columns are the same in any case")
+    filled = _filled(queue, given)
+    _insist_on_all(queue, [*given, *(one.column.name for one in filled)])
+    columns = _key(queue, key, given) if key else ()
+    targets = tuple(replace(target, key=target.column.name in columns) for target in targets)
+    return WritePlan(queue.name, targets, filled, columns)
+
+
+def _column(queue: Queue, name: str) -> Column:
+    if not queue.has(name):
+        there = ", ".join(column.name for column in queue.columns if not column.generated)
+        raise SchemaError(
+            f"queue {queue.name} has no column {name}: drop it, or rename it to the one it is meant for "
+            f"(withColumnRenamed); the queue has {there}"
+        )
+    return queue.column(name)
+
+
+def _filled(queue: Queue, given: Sequence[str]) -> tuple[Filled, ...]:
+    """A message is due when it is scheduled for, as the default of `time_next` says where there is one."""
+    scheduled = next((name for name in given if name.lower() == "time_scheduled"), None)
+    found = []
+    for column in queue.columns:
+        name = column.name.lower()
+        if name in _BEGINNINGS and column.base == "bigint" and column.name not in given and not column.default:
+            found.append(Filled(column, _BEGINNINGS[name], scheduled if name == "time_next" else None))
+    return tuple(found)
+
+
+def _insist_on_all(queue: Queue, written: Sequence[str]) -> None:
+    for column in queue.columns:
+        has_value = column.nullable or column.default or column.auto or column.generated
+        if not has_value and column.name not in written:
+            raise SchemaError(
+                f"column {column.name} ({column.type}) of queue {queue.name} has no default and may not be NULL, "
+                "and the DataFrame has no such column"
+            )
+
+
+def _key(queue: Queue, names: str, given: Sequence[str]) -> tuple[str, ...]:
+    columns = tuple(queue.column(name.strip()).name for name in names.split(","))
+    for name in columns:
+        if name not in given:
+            raise OptionError(f"option keyColumn names {name}, which is not a column of the DataFrame")
+    if not any(set(unique) == set(columns) for unique in queue.unique):
+        keys = "; ".join(", ".join(unique) for unique in queue.unique)
+        raise OptionError(
+            f"option keyColumn names {', '.join(columns)}, on which queue {queue.name} has no unique key; it has "
+            f"unique keys on {keys}. Make one, as by CREATE UNIQUE INDEX ... ON {queue.name} ({', '.join(columns)})"
+        )
+    if queue.unique_in_part:
+        raise OptionError(
+            f"option keyColumn cannot be used: {', '.join(queue.unique_in_part)} of queue {queue.name} is a unique key "
+            "of a part of a column or of an expression, and a row that is refused for it would be passed over"
+        )
+    for unique in queue.unique:
+        if not set(columns) <= set(unique) and _may_collide(queue, unique, given):
+            raise OptionError(
+                f"option keyColumn names {', '.join(columns)}, but {', '.join(unique)} is unique too: "
+                "a row that is refused for that one would be passed over. Name that key, or leave its columns out"
+            )
+    return columns
+
+
+def _may_collide(queue: Queue, unique: Sequence[str], given: Sequence[str]) -> bool:
+    """Not where a part of it is always new, or always NULL."""
+    absent = [queue.column(name) for name in unique if name not in given]
+    return not any(column.auto or (column.nullable and not column.default) for column in absent)

@@ -1,0 +1,87 @@
+"""What was published: a table with a row for each writer, changed in the transaction that publishes.
+
+So a write whose commit is repeated, or whose first commit had an outcome that nobody heard of, is known by its row.
+As in Delta's transactions a writer's versions only grow: what is not above the last one was published before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_connector.client.connection import Client, quoted
+
+LOG = "queuegate_spark_log"
+_DAY = 86_400 * 10**9  # ns
+KEPT = 90 * _DAY  # since the writer last published: longer than anybody replays
+KEPT_JOB = 2 * _DAY  # a job without a name of its own is never replayed, only its commit is
+_WRITER_BYTES = 600  # a txnAppId of 128 characters, in UTF-8, and more
+_SWEPT = 100  # rows at a time
+
+_DEFINITION = f"""
+CREATE TABLE IF NOT EXISTS {quoted(LOG)} (
+  queue VARBINARY(256) NOT NULL,
+  writer VARBINARY({_WRITER_BYTES}) NOT NULL,
+  version BIGINT NOT NULL,
+  messages BIGINT NOT NULL,
+  time_published BIGINT NOT NULL,
+  time_expires BIGINT NOT NULL,
+  PRIMARY KEY (queue, writer),
+  KEY time_expires (time_expires)
+)"""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What is published at once: who publishes, and its version."""
+
+    writer: str
+    version: int
+    kept: int = KEPT  # ns
+    named: bool = False  # somebody may ask by this name whether it was published, also where it has no rows
+
+
+def of_query(query: str, batch_id: int) -> Publication:
+    """A micro-batch of a streaming query."""
+    return Publication(f"query:{query}", batch_id)
+
+
+def of_application(app: str, version: int) -> Publication:
+    """A write with txnAppId and txnVersion."""
+    return Publication(f"app:{app}", version, named=True)
+
+
+def of_job(job: str) -> Publication:
+    """A write that nobody repeats, except for its commit."""
+    return Publication(f"job:{job}", 0, KEPT_JOB)
+
+
+def define(client: Client) -> None:
+    """Makes the table where there is none. Raises pymysql's errors."""
+    client.execute(_DEFINITION)
+
+
+def begin(client: Client, queue: str, what: Publication, now: int) -> bool:
+    """Whether it is still to be published. Until the transaction ends, no other of this writer gets past here."""
+    row = (queue.encode(), what.writer.encode())
+    client.execute(
+        f"INSERT INTO {quoted(LOG)} (queue, writer, version, messages, time_published, time_expires) "
+        f"VALUES (%s, %s, -1, 0, 0, %s) ON DUPLICATE KEY UPDATE version = version",
+        (*row, now + what.kept),
+    )
+    found = client.value(f"SELECT version FROM {quoted(LOG)} WHERE queue = %s AND writer = %s FOR UPDATE", row)
+    return int(found) < what.version
+
+
+def record(client: Client, queue: str, what: Publication, messages: int, now: int) -> None:
+    """That it is published; holds if the transaction is committed."""
+    client.execute(
+        f"UPDATE {quoted(LOG)} SET version = %s, messages = %s, time_published = %s, time_expires = %s "
+        "WHERE queue = %s AND writer = %s",
+        (what.version, messages, now, now + what.kept, queue.encode(), what.writer.encode()),
+    )
+
+
+def sweep(client: Client, now: int) -> None:
+    """Forgets some of those whose time is up. They are looked for without locks: nobody who publishes is waited for."""
+    for row in client.rows(f"SELECT queue, writer FROM {quoted(LOG)} WHERE time_expires < %s LIMIT %s", (now, _SWEPT)):
+        client.execute(f"DELETE FROM {quoted(LOG)} WHERE queue = %s AND writer = %s AND time_expires < %s", (*row, now))

@@ -1,0 +1,196 @@
+"""The two ways into a queue: staged, where all of a write's rows become messages at once or not at all, and direct."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import pyarrow as pa
+import pymysql
+
+from spark_connector.client import pool as lines
+from spark_connector.client.columns import Field
+from spark_connector.client.connection import Client, quoted, told
+from spark_connector.client.queue import describe
+from spark_connector.client.reconnecting import READ_COMMITTED, Line
+from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
+from spark_connector.options import Address, WriteOptions
+from spark_connector.writing import publish_log, stage
+from spark_connector.writing.inserts import begun, rows, statements
+from spark_connector.writing.plan import WritePlan, plan
+from spark_connector.writing.publish_log import LOG, Publication
+from spark_connector.writing.stage import Staged
+
+PATIENCE_SECONDS = 60.0  # so long a publication is tried again where the connection was lost, be it in COMMIT
+_MODES = "STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+_LOCK_WAIT_SECONDS = 50  # MySQL's own; the embedded backend's 5 are few beside a large publication
+# A session that is strict, in UTC, and locks no more than it writes.
+_SETTINGS = (
+    f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
+    READ_COMMITTED,
+)
+_NONE = Staged(0, 0)
+_TABLES = """
+SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN (%s, %s)"""
+
+
+class Sink(Protocol):
+    """Pickled into each task."""
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        """The rows of a task. Raises WriteError, ConnectionFailed."""
+
+    def publish(self, staged: Sequence[Staged], what: Publication) -> None:
+        """All rows of a write, as those that wrote them reported. Raises WriteError, ConnectionFailed."""
+
+    def abandon(self, staged: Sequence[Staged]) -> None:
+        """The write failed."""
+
+
+def sink(options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> Sink:
+    """What the options ask for, its tables made. Raises OptionError, SchemaError, QueueError, ConnectionFailed."""
+    if overwrite:
+        raise OptionError(
+            f"queue {options.queue} cannot be overwritten: write with mode('append') or outputMode('append'); "
+            "TRUNCATE QUEUE empties a queue"
+        )
+    with _connected(options.address, options.queue) as client:
+        what = plan(describe(client, options.queue), fields, options.key)
+        if options.mode == "direct":
+            return _Direct(options.address, what, options.batch_size)
+        _define(client, what)
+    return _Through(options.address, what, options.batch_size)
+
+
+def _define(client: Client, what: WritePlan) -> None:
+    """Where the tables are, an account needs no right to make any."""
+    there = {table for (table,) in client.rows(_TABLES, (LOG, stage.name(what)))}
+    if stage.name(what) not in there:
+        stage.define(client, what)
+    if LOG not in there:
+        publish_log.define(client)
+
+
+class _Direct:
+    """Each statement is a transaction: its rows are messages as soon as it is done, whatever becomes of the write."""
+
+    def __init__(self, address: Address, what: WritePlan, batch_size: int) -> None:
+        self._address, self._plan, self._batch_size = address, what, batch_size
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        if (some := begun(batches)) is None:
+            return _NONE
+        head = f"INSERT INTO {quoted(self._plan.queue)} ({self._plan.names})"
+        count = 0
+        with _connected(self._address, self._plan.queue, "rows of earlier statements are in the queue") as client:
+            for batch in some:
+                texts = rows(batch, self._plan, client.now_ns)
+                for text in statements(head, texts, self._plan.on_duplicate, self._batch_size):
+                    client.statement(text)
+                count += batch.num_rows
+        return Staged(0, count)
+
+    def publish(self, staged: Sequence[Staged], what: Publication) -> None:
+        """Nothing is left to do."""
+
+    def abandon(self, staged: Sequence[Staged]) -> None:
+        """What is in the queue stays there."""
+
+
+class _Through:
+    """Through a stage table. See `stage` and `publish_log`."""
+
+    def __init__(self, address: Address, what: WritePlan, batch_size: int) -> None:
+        self._address, self._plan, self._batch_size = address, what, batch_size
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        if (some := begun(batches)) is None:
+            return _NONE
+        attempt = stage.Attempt(self._plan, self._batch_size)
+        with _in_words(self._address, self._plan.queue), lines.kept(self._address, _SETTINGS) as line:
+            try:
+                for batch in some:
+                    attempt.put(line, batch)
+            except ConnectionFailed:
+                raise  # whoever cannot put rows cannot delete any: they go by their age
+            except BaseException:
+                _if_possible(lambda: attempt.forget(line))
+                raise
+            return attempt.staged
+
+    def publish(self, staged: Sequence[Staged], what: Publication) -> None:
+        with_rows = [one for one in staged if one.count]
+        if with_rows or what.named:
+            self._insist(with_rows, what)
+        if with_rows:
+            self.abandon(with_rows)
+
+    def abandon(self, staged: Sequence[Staged]) -> None:
+        _if_possible(lambda: self._clean(staged))
+
+    def _insist(self, staged: Sequence[Staged], what: Publication) -> None:
+        """Again after a lost connection: the log tells whether it was done."""
+        line = Line(self._address, settings=_SETTINGS, patience=PATIENCE_SECONDS)
+        try:
+            line.run(lambda client: self._publish(client, staged, what))
+        except ConnectionFailed as error:
+            raise ConnectionFailed(
+                f"{error}; whether the rows were published, {LOG} tells: it has the row ({self._plan.queue}, "
+                f"{what.writer}) with version {what.version} if they were"
+            ) from error
+        except ConnectorError as error:
+            raise _refusal(error, self._plan.queue, _NOTHING) from error.__cause__
+        finally:
+            line.close()
+
+    def _publish(self, client: Client, staged: Sequence[Staged], what: Publication) -> None:
+        client.transaction(lambda: self._publish_once(client, staged, what))
+
+    def _publish_once(self, client: Client, staged: Sequence[Staged], what: Publication) -> None:
+        now = client.now_ns()
+        if publish_log.begin(client, self._plan.queue, what, now):
+            count = stage.copy(client, self._plan, staged)
+            publish_log.record(client, self._plan.queue, what, count, now)
+
+    def _clean(self, staged: Sequence[Staged]) -> None:
+        with _connected(self._address, self._plan.queue) as client:
+            stage.forget(client, self._plan, [one.attempt for one in staged])
+            now = client.now_ns()
+            stage.sweep(client, now)
+            publish_log.sweep(client, now)
+
+
+_NOTHING = "nothing of this write is published"
+
+
+@contextmanager
+def _connected(address: Address, queue: str, so: str = _NOTHING) -> Iterator[Client]:
+    """A connection for writing. `so`: what it means if the queue refuses a row."""
+    with _in_words(address, queue, so), Client(address) as client:
+        for setting in _SETTINGS:
+            client.execute(setting)
+        yield client
+
+
+@contextmanager
+def _in_words(address: Address, queue: str, so: str = _NOTHING) -> Iterator[None]:
+    try:
+        yield
+    except pymysql.Error as error:
+        raise _refusal(told(error, address), queue, so) from error
+    except ConnectorError as error:
+        raise _refusal(error, queue, so) from error.__cause__
+
+
+def _refusal(error: Exception, queue: str, so: str) -> Exception:
+    """What the database says of a row, as an error of the write."""
+    return WriteError(f"queue {queue}: {error}; {so}") if type(error) in (ConnectorError, WriteError) else error
+
+
+def _if_possible(work: Callable[[], None]) -> None:
+    """What is not cleaned now is cleaned by age."""
+    try:
+        work()
+    except (pymysql.Error, ConnectorError):
+        pass
