@@ -67,12 +67,16 @@ class Suite(Protocol):
         ...
 
 
+_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+"""A suite has plugins of its own, and is not to be run by the options that our own tests are run by."""
+
+
 def _call(command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path) -> None:
     """Run a suite's own runner to its end; what it prints goes to a file beside the results."""
     with log.open("ab") as output:
         try:
             subprocess.run(
-                command, cwd=folder, env={**os.environ, **environment}, stdout=output, stderr=output,
+                command, cwd=folder, env={**_ENVIRONMENT, **environment}, stdout=output, stderr=output,
                 stdin=subprocess.DEVNULL, timeout=SUITE_SECONDS, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
