@@ -29,12 +29,12 @@ from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.show.system_database import enter, is_system
 from proxy.statements.executor import ClientFault, Executor
 from proxy.transport.client_socket import PacketStream
-from proxy.upstream.base import Outcome
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.relay import NO, TELL, YES, Verdict
 from proxy.wire import replies as wire
 from proxy.wire import requests as params
 from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
+from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES
 from proxy.wire.pieces import LARGE_BYTES
 from rewriter.plan import (

@@ -28,10 +28,11 @@ from rewriter.sqlite.definitions.emit import (
 )
 from rewriter.sqlite.expressions.scope import Scope, table_source
 from rewriter.sqlite.functions.context import CallContext
-from rewriter.sqlite.plan import Modes, Statement
+from rewriter.sqlite.plan import Statement
 from rewriter.sqlite.queries.query import Queries
 from rewriter.sqlite.queries.sources import table_name
 from rewriter.sqlite.schema import Column, Index, Schema, Table
+from rewriter.sqlite.text.modes import Modes
 
 
 @dataclass(frozen=True, slots=True)

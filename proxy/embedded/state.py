@@ -21,9 +21,10 @@ from proxy.embedded.variables import Variables
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.functions.context import CallContext
 from rewriter.sqlite.functions.dates import time_zone
-from rewriter.sqlite.plan import Bind, Modes
+from rewriter.sqlite.plan import Bind
 from rewriter.sqlite.queries.information_schema import INFORMATION_SCHEMA
 from rewriter.sqlite.schema import DATABASE, Schema, Table
+from rewriter.sqlite.text.modes import Modes
 
 _NUMBERS = "SELECT name, seq + 1 FROM main.sqlite_sequence"
 _CHARSETS = ("character_set_client", "character_set_connection", "character_set_results")

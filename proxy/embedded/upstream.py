@@ -20,11 +20,11 @@ from proxy.embedded.variables import NO_BACKSLASH_ESCAPES
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
-from proxy.upstream.base import Collected, Outcome
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies as wire
 from proxy.wire import requests as params
 from proxy.wire.flags import BACKSLASH_IN_CHARACTERS
+from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.parameters import ParameterType
 from rewriter.errors import RewriteError
 from rewriter.scan.scanner import split_statements

@@ -23,8 +23,8 @@ from proxy.transport import tcp as sockets
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import PacketStream
 from proxy.transport.proxy_header import proxy_header
-from proxy.upstream.base import Outcome
 from proxy.upstream.relay import BackendLink, RelayUpstream
+from proxy.wire.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.session.guard import GuardedUpstream
 from proxy.session.session import ClientSession
 from proxy.statements.stream_condition import check_sql, filter_sql
-from proxy.upstream.base import Outcome
+from proxy.wire.outcome import Outcome
 from rewriter.plan import StreamFilter
 
 

@@ -29,11 +29,12 @@ from engine.model.queue import QueueName, QueueSpec
 from proxy.errors import ProxyError
 from proxy.login.rights import AccountRights, QueueRights, Right
 from proxy.session.session import ClientSession
-from proxy.upstream.base import Collected, Outcome, Upstream, collected
+from proxy.upstream.base import Upstream, collected, read_plainly
 from proxy.upstream.concealing import concealed_warning
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import requests as params
 from proxy.wire.answer_walker import BULK_EXECUTE
+from proxy.wire.outcome import Collected, Outcome
 from rewriter.plan import (
     EndInGroup,
     Execute,
@@ -70,7 +71,7 @@ from rewriter.strict.statements import (
     Use,
     read,
 )
-from rewriter.strict.variables import ASKED, HARMLESS, UNTOLD, modes_without_reading_otherwise, reads_otherwise
+from rewriter.strict.variables import ASKED, HARMLESS, UNTOLD, reads_otherwise
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
 STATEMENTS_MAX = 16_382  # prepared ones of a session: MySQL's default for all sessions together
@@ -161,20 +162,6 @@ def check_charset(name: str | None) -> None:
         raise ProxyError(
             1115, f"Character set '{name}' cannot be used by an account that is limited to its queues; use utf8mb4"
         )
-
-
-async def read_plainly(upstream: Upstream) -> None:
-    """Have SQL read by the rules by which it is judged here.
-
-    Raises:
-        BackendError: the database does not.
-    """
-    modes = await collected(upstream, "SELECT @@sql_mode")
-    text = (modes.row(1)[0] or b"").decode("utf-8", "replace")
-    if reads_otherwise(text):
-        done = await upstream.collect(f"SET SESSION sql_mode = '{modes_without_reading_otherwise(text)}'")
-        if isinstance(done, Outcome) and not done.ok:
-            raise done.failure()
 
 
 def limit(

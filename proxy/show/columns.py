@@ -9,7 +9,7 @@ from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueStatus,
 from proxy.cluster.registry import ProcessInfo
 from proxy.errors import ProxyError
 from proxy.login.wildcards import Wildcard, fits
-from proxy.upstream.base import Collected
+from proxy.wire.outcome import Collected
 
 _LONGLONG, _VAR_STRING = 8, 253
 _BINARY, _UTF8MB4 = 63, 45

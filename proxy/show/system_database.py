@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from proxy.errors import BackendLost, ProxyError
 from proxy.transport.backend_socket import BackendLink
-from proxy.upstream.base import Outcome
 from proxy.wire.answer_walker import parse_err
+from proxy.wire.outcome import Outcome
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
 if TYPE_CHECKING:

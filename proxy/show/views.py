@@ -32,7 +32,8 @@ from proxy.show.status_tables import (
 from proxy.show.system_information import columns_of, with_system_tables
 from proxy.show.system_shows import system_show
 from proxy.show.system_tables import derived_table
-from proxy.upstream.base import Collected, collected, number
+from proxy.upstream.base import collected
+from proxy.wire.outcome import Collected, number
 from rewriter.grammar.system_tables import DATABASE
 from rewriter.plan import (
     ExplainDelivery,

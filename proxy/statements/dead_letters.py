@@ -13,7 +13,7 @@ from typing import Any
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName, QueueSpec
 from proxy.statements.unit import Unit
-from proxy.upstream.base import Outcome
+from proxy.wire.outcome import Outcome
 from rewriter.errors import RewriteError
 from rewriter.plan import Redrive
 from rewriter.plans.dead_letter_table import dead_letter_table

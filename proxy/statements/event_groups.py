@@ -20,7 +20,7 @@ from engine.store.statements.groups import due_sql, table_of
 from proxy.errors import ProxyError
 from proxy.session.session import ClientSession
 from proxy.statements.unit import Unit
-from proxy.upstream.base import Outcome, number, unhex
+from proxy.wire.outcome import Outcome, number, unhex
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
 from rewriter.text.literals import hex_literal

@@ -40,12 +40,13 @@ from proxy.statements.kill import Killing
 from proxy.statements.planning import Planning
 from proxy.statements.receive import Receiving
 from proxy.statements.stream_condition import MakeCondition
-from proxy.upstream.base import Collected, Outcome, collected, encoded
+from proxy.upstream.base import collected, encoded
 from proxy.upstream.concealing import concealed_text, concealed_warning
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies as wire
 from proxy.wire import requests as params
 from proxy.wire.flags import BACKSLASH_IN_CHARACTERS, encoding_named
+from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,

@@ -13,7 +13,7 @@ from mysql_mimic.constants import KillKind
 from engine.model.errors import StreamKilled
 from proxy.cluster.registry import ProcessInfo
 from proxy.errors import ProxyError
-from proxy.upstream.base import Outcome
+from proxy.wire.outcome import Outcome
 from rewriter.plan import Kill
 
 if TYPE_CHECKING:

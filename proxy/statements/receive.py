@@ -16,7 +16,8 @@ from proxy.errors import ProxyError
 from proxy.login.rights import Right
 from proxy.session.guard import check_right
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
-from proxy.upstream.base import RESULTS_CHARSET, Outcome, collected
+from proxy.upstream.base import RESULTS_CHARSET, collected
+from proxy.wire.outcome import Outcome
 from proxy.wire.row_form import RowForm, is_text
 from rewriter.plan import Subscribe
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from engine.model.errors import BackendError
 from engine.model.queue import TextValue
 from proxy.session.session import ClientSession
-from proxy.upstream.base import Collected, Outcome, collected
+from proxy.upstream.base import collected
+from proxy.wire.outcome import Collected, Outcome
 
 _AUTOCOMMIT = 0x2
 _UNREADABLE = frozenset((1064, 1105))  # Vitess's number for any error that it has none for

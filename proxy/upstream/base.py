@@ -6,117 +6,17 @@ answer's last packet said. It knows nothing of queues.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from engine.model.errors import BackendError
-from engine.model.queue import ColumnMeta, TextValue
+from proxy.wire.outcome import Collected, Outcome, otherwise
 
 if TYPE_CHECKING:
     from proxy.upstream.large_command import LargeCommand
-
+from rewriter.strict.variables import modes_without_reading_otherwise, reads_otherwise
 
 RESULTS_CHARSET = "SELECT @@character_set_results"
 """What `collect` is asked for the character set of results. An upstream that knows it need not ask the database."""
-
-_NUMBER = re.compile(rb"-?0*[0-9]{1,20}")  # ZEROFILL has zeros before it
-_NUMBER_MIN, _NUMBER_MAX = -(1 << 63), (1 << 64) - 1  # of BIGINT, with a sign and without
-
-
-def otherwise(what: str = "") -> BackendError:
-    """The error for an answer that is none to the question. `what` it has in place of what was due."""
-    return BackendError("the database does not answer what it was asked" + (what and f": {what}"), 1105, "HY000")
-
-
-def number(value: TextValue) -> int:
-    """A whole number of an answer.
-
-    Raises:
-        BackendError: it is none, or none that a column can hold.
-    """
-    if value is not None and _NUMBER.fullmatch(value) and _NUMBER_MIN <= (found := int(value)) <= _NUMBER_MAX:
-        return found
-    raise otherwise("NULL is no number" if value is None else f"{value[:32]!r} is no number")
-
-
-def unhex(value: TextValue) -> str:
-    """The text of an answer's HEX(column), as the column holds it in UTF-8.
-
-    Raises:
-        BackendError: it is none.
-    """
-    try:
-        return bytes.fromhex((value or b"").decode("ascii")).decode()
-    except ValueError as error:
-        raise otherwise(f"{(value or b'')[:32]!r} is no text in hexadecimal") from error
-
-
-class Refusal(Protocol):
-    """An error with what a client is told of it."""
-
-    errno: int
-    message: str
-    sqlstate: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags.
-
-    The last three are told by `collect` alone.
-    """
-
-    errno: int = 0
-    message: str = ""
-    sqlstate: str = "00000"
-    status: int = 0
-    affected_rows: int = 0
-    statement_id: int = 0
-    last_insert_id: int = 0
-    warnings: int = 0
-    info: str = ""
-
-    @classmethod
-    def of(cls, error: Refusal, status: int = 0) -> Outcome:
-        """What an error of ours comes to."""
-        return cls(error.errno, error.message, error.sqlstate, status)
-
-    @property
-    def ok(self) -> bool:
-        return self.errno == 0
-
-    def failure(self) -> BackendError:
-        """The error that this is, where it is one."""
-        return BackendError(self.message, self.errno, self.sqlstate)
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """A whole small result, held: for SHOW statements that the proxy edits."""
-
-    columns: tuple[ColumnMeta, ...]
-    rows: tuple[tuple[TextValue, ...], ...]
-
-    def row(self, columns: int) -> tuple[TextValue, ...]:
-        """The first so many values of the answer to a question that has one row.
-
-        Raises:
-            BackendError: the database answers otherwise.
-        """
-        if not self.rows:
-            raise otherwise("no row")
-        return self.each(columns)[0]
-
-    def each(self, columns: int) -> list[tuple[TextValue, ...]]:
-        """The first so many values of every row.
-
-        Raises:
-            BackendError: there are fewer.
-        """
-        if any(len(row) < columns for row in self.rows):
-            raise otherwise(f"fewer than {columns} columns")
-        return [row[:columns] for row in self.rows]
 
 
 class Upstream(Protocol):
@@ -191,3 +91,17 @@ async def collected(upstream: Upstream, sql: str) -> Collected:
     if result.ok:
         raise otherwise("no result")
     raise result.failure()
+
+
+async def read_plainly(upstream: Upstream) -> None:
+    """Have SQL read by the rules by which it is judged here.
+
+    Raises:
+        BackendError: the database does not.
+    """
+    modes = await collected(upstream, "SELECT @@sql_mode")
+    text = (modes.row(1)[0] or b"").decode("utf-8", "replace")
+    if reads_otherwise(text):
+        done = await upstream.collect(f"SET SESSION sql_mode = '{modes_without_reading_otherwise(text)}'")
+        if isinstance(done, Outcome) and not done.ok:
+            raise done.failure()

@@ -23,7 +23,7 @@ from mysql_mimic.types import Commands
 from proxy.errors import LOST, BackendLost, ProxyError
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import PacketStream
-from proxy.upstream.base import RESULTS_CHARSET, Collected, Outcome
+from proxy.upstream.base import RESULTS_CHARSET
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.opener import WHAT_IS_GONE, Line, LineOpener
 from proxy.upstream.relay import NO, Decide, OnAnswer
@@ -31,6 +31,7 @@ from proxy.upstream.server_profile import NO_BACKSLASH_ESCAPES
 from proxy.upstream.session_memory import SessionMemory, Unknown
 from proxy.wire import requests as params
 from proxy.wire.answer_walker import BULK_EXECUTE
+from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES
 from rewriter.strict.statements import Limited, QueueStatement, read
 

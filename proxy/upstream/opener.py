@@ -19,15 +19,15 @@ from proxy.cluster.registry import ConnectionRegistry
 from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.as_client import LineLogin, LineWish, log_in
 from proxy.login.backend_tls import BackendTls, backend_tls
-from proxy.session.guard import read_plainly
 from proxy.transport.backend_socket import BackendLink
 from proxy.transport.client_socket import PacketStream
 from proxy.transport.proxy_header import proxy_header
-from proxy.upstream.base import Outcome
+from proxy.upstream.base import read_plainly
 from proxy.upstream.concealing import concealed_packet
 from proxy.upstream.relay import RelayUpstream
 from proxy.upstream.server_profile import AUTOCOMMIT, BackendProfile, Collation
 from proxy.upstream.session_memory import SessionMemory
+from proxy.wire.outcome import Outcome
 from proxy.wire.packets import frame
 from proxy.wire.replies import MULTI_STATEMENTS
 

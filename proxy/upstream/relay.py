@@ -34,13 +34,14 @@ from proxy.errors import (
 from proxy.login.carried import Admit, LoginResult, anybody, carry_change_user
 from proxy.transport.backend_socket import BackendLink
 from proxy.transport.client_socket import PacketStream
-from proxy.upstream.base import Collected, Outcome, encoded
+from proxy.upstream.base import encoded
 from proxy.upstream.client_data import pass_file, pass_replies
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies as wire
 from proxy.wire import requests as params
 from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
 from proxy.wire.collected import decode_ok, decode_result
+from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
 from proxy.wire.reframer import Reframer, reworded
 from proxy.wire.whole_answer import WholeAnswers

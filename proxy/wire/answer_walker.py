@@ -25,8 +25,8 @@ from functools import lru_cache
 
 from mysql_mimic.types import Commands, ServerStatus
 
-from proxy.upstream.base import Outcome
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA, PROGRESS
+from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
 
 MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)

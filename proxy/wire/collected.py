@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from engine.model.queue import ColumnMeta, TextValue
 from proxy.errors import MalformedPacket
-from proxy.upstream.base import Collected, Outcome
 from proxy.wire.answer_walker import PROGRESS_REPORT
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, EXTENDED_METADATA, OPTIONAL_METADATA
+from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packet_reader import PayloadReader
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
 

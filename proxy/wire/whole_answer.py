@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 
-from proxy.upstream.base import Outcome
 from proxy.wire.answer_walker import MORE_RESULTS, AnswerError, end_of, ok_outcome
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
+from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
 
 _OK, _EOF = 0x00, 0xFE

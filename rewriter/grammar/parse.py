@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from rewriter.errors import RewriteError, SqlSyntaxError, StreamNotExplained, UnsupportedSql
 from rewriter.grammar.create_queue import parse_alter_queue, parse_create_queue
+from rewriter.grammar.explain_delivery import parse_explain_delivery
 from rewriter.grammar.insert import parse_insert, parse_replace
 from rewriter.grammar.quick_ack import quick_ack
 from rewriter.grammar.settle import parse_ack, parse_delete, parse_update
@@ -31,7 +32,6 @@ from rewriter.grammar.statements import (
 from rewriter.grammar.stream import parse_select, parse_stream
 from rewriter.grammar.system_tables import DATABASE, parse_system
 from rewriter.grammar.verbs import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
-from rewriter.plans.explain_delivery import parse_explain_delivery
 from rewriter.text.lexis import leading_verb
 from rewriter.text.tokens import Kind, TokenCursor, string_value
 

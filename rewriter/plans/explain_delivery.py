@@ -1,4 +1,4 @@
-"""EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n]: its grammar, and the SELECT that reads the rows it asks about.
+"""EXPLAIN DELIVERY FOR q: the SELECT that reads the rows it asks about.
 
 The rows are read on the client's own connection, with its rights and its condition as written. DELIVERY_COLUMNS says
 what the SELECT brings, in order; engine.model.explanation makes words of it.
@@ -8,38 +8,15 @@ from __future__ import annotations
 
 from engine.model.queue import Layout, MessageId, QueueSpec, quoted
 from engine.model.states import in_flight
-from rewriter.errors import UnsupportedSql
-from rewriter.grammar.settle import take_condition
+from rewriter.grammar.explain_delivery import LIMIT_DEFAULT
 from rewriter.grammar.statements import ExplainMessages
 from rewriter.plan import ExplainDelivery
 from rewriter.scan.named_ids import key_kind, settled_ids
 from rewriter.text.literals import hex_literal
-from rewriter.text.tokens import Kind, TokenCursor
-
-LIMIT_DEFAULT, LIMIT_MAX = 20, 1000
-"""Messages explained; an answer is made of words, and nobody reads a thousand."""
 
 DELIVERY_COLUMNS = ("now", "id", "epoch", "time_next", "time_acked", "last_error", "earlier", "held")
 """`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, and another one of
 the key that is in flight; NULL without."""
-
-
-def parse_explain_delivery(cursor: TokenCursor) -> ExplainMessages:
-    """What follows EXPLAIN DELIVERY FOR."""
-    name = cursor.take_name()
-    condition, limit = "", None
-    if cursor.accept_words("WHERE"):
-        first = cursor.position
-        condition = take_condition(cursor)
-        if any(token.kind is Kind.PARAMETER for token in cursor.tokens[first : cursor.position]):
-            raise UnsupportedSql("EXPLAIN DELIVERY takes no ?; write the value into the statement")
-    if cursor.accept_words("LIMIT"):
-        number = cursor.accept_kind(Kind.NUMBER)
-        if number is None or not number.text.isdecimal() or not 1 <= int(number.text[:9]) <= LIMIT_MAX:
-            raise cursor.error(f"EXPLAIN DELIVERY takes a LIMIT from 1 to {LIMIT_MAX}")
-        limit = int(number.text)
-    cursor.take_end("EXPLAIN DELIVERY FOR q [WHERE condition] [LIMIT n]")
-    return ExplainMessages(name, condition, limit)
 
 
 def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> ExplainDelivery:

@@ -13,9 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 from rewriter.sqlite.errors import SqlError
-from rewriter.sqlite.plan import Bind, Modes, Statement
-from rewriter.sqlite.schema import Schema
+from rewriter.sqlite.plan import Bind, Statement
+from rewriter.sqlite.schema import IndexPart, Schema
 from rewriter.sqlite.text.lift import slot_of
+from rewriter.sqlite.text.modes import Modes
 
 _PLACE = re.compile("\x01(\\d+)\x02")
 
@@ -137,3 +138,9 @@ def sql_literal(value: Any) -> str:
 def quote(name: str) -> str:
     """An identifier in back quotes, which SQLite never takes for a string."""
     return "`" + name.replace("`", "``").replace("\0", "") + "`"
+
+
+def key_part(part: IndexPart, unique: bool) -> str:
+    """A part of a key in SQLite's words."""
+    text = quote(part.column)
+    return text if part.length is None or not unique else f"substr({text}, 1, {part.length})"

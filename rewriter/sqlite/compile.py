@@ -17,10 +17,11 @@ from rewriter.sqlite.changes.update_delete import compile_delete, compile_update
 from rewriter.sqlite.compilation import Compilation
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions.calls import known
-from rewriter.sqlite.plan import Compiled, Insert, Modes, Modify, Query
+from rewriter.sqlite.plan import Compiled, Insert, Modify, Query
 from rewriter.sqlite.queries.select import compile_select
 from rewriter.sqlite.schema import Schema
 from rewriter.sqlite.text.lift import LexicalModes, Lifted, slot_kinds
+from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.text.parse import parse
 from rewriter.sqlite.text.pipes import joining
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rewriter.sqlite.values.store import StoreAs
 from rewriter.sqlite.values.types import (
     AUTO_INCREMENT_FLAG,
     DEFAULT_COLLATION,
@@ -229,3 +230,11 @@ def _index(document: dict[str, Any]) -> Index:
 def _foreign_key(document: dict[str, Any]) -> ForeignKey:
     columns, references = tuple(document["columns"]), tuple(document["references"])
     return ForeignKey(**{**document, "columns": columns, "references": references})
+
+
+def stored_default(column: Column) -> Any:
+    """What a literal DEFAULT stores. That of a BIT column is kept as the number that was written."""
+    assert column.default is not None
+    text = column.default.text
+    number = column.type.kind is Kind.BIT and text is not None and text.isdecimal()
+    return StoreAs(column.type, column.name)(int(text or 0) if number else text)

@@ -14,8 +14,8 @@ from fuzz_sql import statement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.upstream.base import Outcome
 from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape
+from proxy.wire.outcome import Outcome
 from proxy.wire.reframer import Reframer
 from proxy.wire.whole_answer import WholeAnswers
 

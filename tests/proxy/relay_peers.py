@@ -10,11 +10,11 @@ from wire_peers import RecordingTransport, packet, settle
 from engine.model.queue import ColumnMeta
 from proxy.transport.backend_socket import BackendLink
 from proxy.transport.client_socket import PacketStream
-from proxy.upstream.base import Outcome
 from proxy.upstream.relay import NO, TELL, RelayUpstream, Verdict
 from proxy.wire import replies as wire
 from proxy.wire.answer_walker import MORE_RESULTS
 from proxy.wire.flags import DEPRECATE_EOF
+from proxy.wire.outcome import Outcome
 
 QUERY = b"\x03SELECT 1"
 BEGUN = 0x0003  # in transaction, autocommit

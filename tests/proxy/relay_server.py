@@ -13,9 +13,9 @@ from proxy.errors import LoginFailed, ProxyError, StreamClosed
 from proxy.login.carried import BackendTls, LoginResult, carry_authentication
 from proxy.login.client_tls import OfferedTls
 from proxy.transport.client_socket import PacketStream
-from proxy.upstream.base import Collected, Outcome
 from proxy.upstream.relay import NO, TELL, BackendLink, RelayUpstream
 from proxy.wire import replies as wire
+from proxy.wire.outcome import Collected, Outcome
 
 MAX_PACKET_BYTES = 64 << 20
 

@@ -13,10 +13,10 @@ from mysql_mimic.types import Commands
 from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
-from proxy.upstream.base import Outcome
 from proxy.wire import replies as wire
 from proxy.wire.answer_walker import CURSOR_EXISTS, MORE_RESULTS, SHAPES, AnswerError, AnswerWalker, Shape
 from proxy.wire.flags import CACHE_METADATA, OPTIONAL_METADATA, PROGRESS
+from proxy.wire.outcome import Outcome
 from proxy.wire.packets import PAYLOAD_MAX, frame
 
 QUERY, EXECUTE = Commands.COM_QUERY, Commands.COM_STMT_EXECUTE

@@ -12,7 +12,7 @@ from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
 from proxy.errors import ProxyError
 from proxy.statements.receive import Receiving
-from proxy.upstream.base import Collected, Outcome
+from proxy.wire.outcome import Collected, Outcome
 from rewriter.plan import Subscribe
 
 Q = QueueName("d", "q")

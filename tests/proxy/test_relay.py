@@ -12,9 +12,9 @@ from wire_peers import packet, packets_of, settle
 from engine.model.queue import ColumnMeta
 from proxy.errors import BackendLost, ProxyError, StreamClosed
 from proxy.upstream import relay as relay_module
-from proxy.upstream.base import Collected, Outcome
 from proxy.wire import replies as wire
 from proxy.wire.flags import DEPRECATE_EOF
+from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import PAYLOAD_MAX, frame
 
 # --- commands

@@ -9,8 +9,8 @@ from relay_peers import BEGUN, QUERY, Relay, answer, mark, ok, result
 from wire_peers import packet, packets_of, settle
 
 from proxy.errors import StreamClosed
-from proxy.upstream.base import Outcome
 from proxy.wire.flags import DEPRECATE_EOF
+from proxy.wire.outcome import Outcome
 
 # --- the fast path
 

@@ -15,7 +15,7 @@ from proxy.show.columns import (
     queue_rows,
     text_column,
 )
-from proxy.upstream.base import Collected
+from proxy.wire.outcome import Collected
 
 ORDERS = QueueStatus(QueueName("shop", "orders"), 2, 5, 7, {"sent": 11, "redelivered": 1, "purged": 3})
 

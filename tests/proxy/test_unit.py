@@ -7,7 +7,7 @@ import pytest
 from engine.model.errors import BackendError
 from proxy.errors import BackendLost
 from proxy.statements.unit import Unit
-from proxy.upstream.base import Outcome
+from proxy.wire.outcome import Outcome
 
 COMMIT = "COMMIT AND NO CHAIN NO RELEASE"
 VITESS = Outcome(1105, "syntax error at position 11 near 'AND'", "HY000")

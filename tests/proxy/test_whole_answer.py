@@ -9,10 +9,10 @@ from mysql_mimic.types import Commands
 from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
-from proxy.upstream.base import Outcome
 from proxy.wire import replies as wire
 from proxy.wire.answer_walker import CURSOR_EXISTS, MORE_RESULTS, AnswerError, AnswerWalker
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF
+from proxy.wire.outcome import Outcome
 from proxy.wire.whole_answer import WholeAnswers
 
 QUERY = int(Commands.COM_QUERY)

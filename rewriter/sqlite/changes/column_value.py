@@ -12,10 +12,10 @@ from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.expressions.compiler import Expressions
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import Typed, pad_moment, rebind, to_text
-from rewriter.sqlite.schema import Column, Table
+from rewriter.sqlite.schema import Column, Table, stored_default
 from rewriter.sqlite.text.lift import lift
 from rewriter.sqlite.text.parse import parse_expression
-from rewriter.sqlite.values.store import HexStoreAs, StoreAs, stored_default
+from rewriter.sqlite.values.store import HexStoreAs, StoreAs
 from rewriter.sqlite.values.types import CALENDAR, INTEGER_BITS, Kind, SqlType
 
 

@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from rewriter.sqlite.changes.assignments import Assignments
 from rewriter.sqlite.changes.column_value import DefaultScope, default_value, is_default, stored
-from rewriter.sqlite.compilation import Compilation, quote, sql_literal
-from rewriter.sqlite.definitions.emit import key_part
+from rewriter.sqlite.compilation import Compilation, key_part, quote, sql_literal
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions.compiler import Expressions, refuse_parts
 from rewriter.sqlite.expressions.dates import EPOCH_MICROSECONDS

@@ -334,7 +334,7 @@ def _check_column(column: Column) -> None:
 
 def _check_literal(column: Column) -> None:
     from rewriter.sqlite.errors import ValueRefused
-    from rewriter.sqlite.values.store import stored_default
+    from rewriter.sqlite.schema import stored_default
 
     assert column.default is not None
     try:

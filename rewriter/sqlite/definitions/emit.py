@@ -12,18 +12,17 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.errors import RewriteError
-from rewriter.sqlite.compilation import Compilation, quote, sql_literal
+from rewriter.sqlite.compilation import Compilation, key_part, quote, sql_literal
 from rewriter.sqlite.errors import SqlError, unknown_column
 from rewriter.sqlite.expressions.calls import known
 from rewriter.sqlite.expressions.scope import Scope, Source
 from rewriter.sqlite.expressions.typed import Typed
-from rewriter.sqlite.plan import Modes
 from rewriter.sqlite.queries.query import Queries
 from rewriter.sqlite.queries.sources import table_name
-from rewriter.sqlite.schema import Check, Column, Default, Index, IndexPart, Schema, Table
+from rewriter.sqlite.schema import Check, Column, Default, Index, Schema, Table, stored_default
 from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.text.parse import parse_expression
-from rewriter.sqlite.values.store import stored_default
 from rewriter.sqlite.values.types import TEXTUAL
 
 REBUILT = "queuegate_meta_rebuilt"
@@ -71,12 +70,6 @@ def create_index(table: Table, index: Index) -> str:
     parts = [key_part(part, index.unique) + " DESC" * part.descending for part in index.parts]
     unique = "UNIQUE " * index.unique
     return f"CREATE {unique}INDEX {index_name(table, index)} ON {quote(table.name)} ({', '.join(parts)})"
-
-
-def key_part(part: IndexPart, unique: bool) -> str:
-    """A part of a key in SQLite's words."""
-    text = quote(part.column)
-    return text if part.length is None or not unique else f"substr({text}, 1, {part.length})"
 
 
 def triggers(table: Table) -> list[str]:

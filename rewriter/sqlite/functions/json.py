@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.values.json_text import NumberTooBig, finite, no_constant
 
 _STEP = re.compile(r'\.\s*([A-Za-z_$][\w$]*|"(?:[^"\\]|\\.)*"|\*)|\[\s*(\d+|\*|last(?:\s*-\s*\d+)?)\s*\]|(\*\*)')
 _AT_ONCE = 262_144  # characters of a document; reading so many in one call takes about ten milliseconds
@@ -27,23 +28,6 @@ def parsed(text: str) -> Any:
     if len(text) > DOCUMENT_MAX:
         raise unsupported(f"a JSON document of more than {DOCUMENT_MAX} characters", "keep it in a LONGTEXT column")
     return _PIECEWISE.decode(text)
-
-
-class NumberTooBig(ValueError):
-    """A JSON number that no DOUBLE is."""
-
-
-def finite(number: str) -> float:
-    """A number with a point or an exponent; MySQL refuses what it would have to keep as infinity."""
-    value = float(number)
-    if isinf(value):
-        raise NumberTooBig("Number too big to be stored in double.")
-    return value
-
-
-def no_constant(name: str) -> None:
-    """NaN and Infinity, which Python takes and JSON does not have."""
-    raise ValueError(f"{name} is not JSON")
 
 
 def _piecewise_decoder() -> json.JSONDecoder:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from rewriter.sqlite.errors import unsupported
-from rewriter.sqlite.plan import Modes
 from rewriter.sqlite.text.lift import syntax_error
+from rewriter.sqlite.text.modes import Modes
 
 OPERATOR = "<->"
 _PIPES = re.compile(r"(`(?:[^`]|``)*`)|\|\|")

@@ -15,8 +15,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation, localcont
 from typing import Any
 
 from rewriter.sqlite.errors import ValueRefused
-from rewriter.sqlite.functions.json import finite, no_constant
-from rewriter.sqlite.schema import Column
+from rewriter.sqlite.values.json_text import finite, no_constant
 from rewriter.sqlite.values.numbers import float_text, full_number, numeric_prefix, round_half_away
 from rewriter.sqlite.values.temporal import (
     date_text,
@@ -282,14 +281,6 @@ _STORE: dict[Kind, Callable[[StoreAs, Any], Any]] = {
     Kind.JSON: _store_json,
     Kind.BIT: _store_bit,
 }
-
-
-def stored_default(column: Column) -> Any:
-    """What a literal DEFAULT stores. That of a BIT column is kept as the number that was written."""
-    assert column.default is not None
-    text = column.default.text
-    number = column.type.kind is Kind.BIT and text is not None and text.isdecimal()
-    return StoreAs(column.type, column.name)(int(text or 0) if number else text)
 
 
 @dataclass(frozen=True, slots=True)
