@@ -26,7 +26,7 @@ from proxy.cluster.registry import ProcessInfo
 from proxy.commands.prepared import FIRST_LOCAL_ID, LocalStatements
 from proxy.commands.rebinding import rebind
 from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
-from proxy.show.system_database import enter, is_system
+from proxy.login.system_database import is_system
 from proxy.statements.executor import ClientFault, Executor
 from proxy.transport.client_socket import PacketStream
 from proxy.upstream.large_command import LargeCommand
@@ -392,7 +392,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     async def _init_db(self, payload: bytes) -> None:
         database = payload[1:].decode(self.session.identity.codec, "replace")
-        if is_system(database) and await enter(self.executor) is not None:
+        if is_system(database) and await self.executor.enter_system_database() is not None:
             return
         outcome = await self.executor.forward(payload)
         if outcome.ok:

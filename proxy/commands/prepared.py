@@ -17,8 +17,6 @@ from proxy.commands.rebinding import rebound
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
-from proxy.statements.kill import Killing
-from proxy.statements.receive import Receiving
 from proxy.statements.streaming import SubscriptionCursor
 from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.wire import replies as wire
@@ -164,17 +162,17 @@ class LocalStatements:
         if not isinstance(plan, Subscribe):
             await self._send_local(plan)
             return
-        receiving = Receiving(self._executor)
+        streams = self._executor.streams
         if not request.cursor:
-            await receiving.send(await receiving.subscribe(plan, request.values), binary=True)
+            await streams.send(await streams.subscribe(plan, request.values), binary=True)
             return
-        cursor = statement.cursor = await receiving.cursor(plan, request.values)
+        cursor = statement.cursor = await streams.cursor(plan, request.values)
         session.writer.header(cursor.columns, flags=CURSOR_EXISTS)
         await session.writer.flush()
 
     async def _send_local(self, plan: Plan) -> None:
         if isinstance(plan, Kill):
-            await Killing(self._executor).run_prepared(plan)
+            await self._executor.kills.run_prepared(plan)
             return
         if isinstance(plan, Execute):
             await self._executor.execute(plan)

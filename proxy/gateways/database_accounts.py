@@ -17,7 +17,7 @@ from proxy.login.backend_tls import backend_tls
 from proxy.login.carried import Admit, LoginResult, carry_authentication
 from proxy.login.client_tls import ClientTls
 from proxy.session.session import ClientSession, Identity
-from proxy.statements.executor import BackendTraits
+from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
 from proxy.transport import tcp as sockets
 from proxy.transport.answer_writer import AnswerWriter

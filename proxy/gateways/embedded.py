@@ -36,10 +36,10 @@ from proxy.login.own_accounts import (
     database_of,
     only_database,
 )
+from proxy.login.system_database import STANDS_IN, is_system
 from proxy.session.guard import check_charset, limit
 from proxy.session.session import ClientSession
-from proxy.show.system_database import STANDS_IN, is_system
-from proxy.statements.executor import BackendTraits
+from proxy.session.traits import BackendTraits
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import PacketStream
 from proxy.upstream.base import read_plainly

@@ -17,7 +17,7 @@ from rewriter.plan import StreamFilter
 async def embedded_condition(
     session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
 ) -> Condition:
-    """See proxy.statements.stream_condition.MakeCondition."""
+    """See proxy.session.traits.MakeCondition."""
     upstream = _upstream(session)
     checked = await upstream.collect(check_sql(queue, chosen, values))
     if isinstance(checked, Outcome):

@@ -26,10 +26,10 @@ from proxy.login.carried import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
 from proxy.login.own_accounts import EmbeddedIdentities, authenticate_embedded, change_user_embedded, database_of
 from proxy.login.rights import AccountRights
+from proxy.login.system_database import is_system
 from proxy.session.guard import check_charset, limit
 from proxy.session.session import ClientSession
-from proxy.show.system_database import database_at_server, is_system
-from proxy.statements.executor import BackendTraits
+from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import PacketStream
@@ -206,4 +206,4 @@ class ProxyAccountsGateway:
 
 def _known_database(session: ClientSession) -> str | None:
     """Where a new line begins. A change that went unseen ended with the line on which it was made."""
-    return None if session.database == UNKNOWN_DATABASE else database_at_server(session)
+    return None if session.database == UNKNOWN_DATABASE else session.database_at_server

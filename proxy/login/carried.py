@@ -28,7 +28,7 @@ from proxy.errors import (
 from proxy.login.backend_tls import BackendTls as BackendTls  # part of what this module offers
 from proxy.login.client_tls import OfferedTls
 from proxy.login.exchange import AuthExchange, pass_refusal
-from proxy.show.system_database import STANDS_IN, is_system
+from proxy.login.system_database import STANDS_IN, is_system
 from proxy.transport.backend_socket import BackendLink
 from proxy.transport.client_socket import PacketStream
 from proxy.wire import replies as wire

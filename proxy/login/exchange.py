@@ -14,7 +14,7 @@ from proxy.errors import BackendLost, FatalProtocolError, RefusedByServer
 from proxy.login.account_check import check_account
 from proxy.login.password_bridge import PasswordBridge, Privacy, Step
 from proxy.login.password_key import UnusableKey, encrypt_password, password_key
-from proxy.show.system_database import enter_at_login
+from proxy.login.system_database import enter_at_login
 from proxy.transport.backend_socket import BackendLink, ReadInterrupted
 from proxy.transport.client_socket import PacketStream
 from proxy.wire import answer_walker as answer

@@ -14,6 +14,7 @@ from engine.engine import Subscription
 from engine.model.queue import CommitReport, QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import QueueRights
+from proxy.login.system_database import STANDS_IN
 from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.base import Upstream
@@ -52,7 +53,7 @@ class ClientSession:
         self.writer = writer
         self.database = database
         self.stands_in = False
-        """Whether `queuegate`, where it is the current database, is none of the server's (see system_database)."""
+        """Whether the current database is `queuegate`, and the server has none of that name (login.system_database)."""
         self.scope = TransactionScope()
         self.subscription: Subscription | None = None
         self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not tell
@@ -90,6 +91,17 @@ class ClientSession:
         """Whether the server says that double quotes are for names; only MariaDB does."""
         return bool(self.upstream.status & ANSI_QUOTES)
 
+    def reading_modes(self) -> frozenset[str]:
+        """The sql_modes that say how texts are to be read."""
+        known = {"ANSI_QUOTES"} & self.sql_modes
+        told = (("NO_BACKSLASH_ESCAPES", self.no_backslash_escapes), ("ANSI_QUOTES", self.ansi_quotes))
+        return frozenset(known | {mode for mode, on in told if on})
+
+    @property
+    def database_at_server(self) -> str | None:
+        """The current database as the server knows it."""
+        return STANDS_IN if self.stands_in and self.database == SYSTEM_DATABASE else self.database
+
     def became(self, identity: Identity, database: str | None) -> None:
         """COM_CHANGE_USER: another account on the same connection."""
         self.renewed()
@@ -104,6 +116,13 @@ class ClientSession:
     def stand_in(self) -> None:
         """The current database is `queuegate`, and the server has none of that name."""
         self.database, self.stands_in = SYSTEM_DATABASE, True
+
+    def entered_as_told(self, told: str) -> None:
+        """The current database is what the server says of it."""
+        if self.stands_in and told == STANDS_IN:
+            self.stand_in()
+        else:
+            self.entered(told or None)
 
     def renewed(self) -> None:
         """COM_RESET_CONNECTION: as after the login, but for the default database, which stays."""

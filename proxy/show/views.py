@@ -1,4 +1,4 @@
-"""Looking: what a client is told of the queues, the streams and the messages, as far as its account may see them.
+"""QueueViews: what a client is told of the queues, the streams and the messages, as far as its account may see them.
 
 Counts are the tables', by the engine's own account; what an account may see is asked of the database where accounts are
 its own, and else of the proxy's rights. Streams are those of all workers.
@@ -7,14 +7,17 @@ its own, and else of the proxy's rights. Streams are those of all workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from engine.engine import Engine
 from engine.model.errors import QueueNotFound
 from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, unknown
 from engine.model.identity import IdKind, id_kind
 from engine.model.queue import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
+from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
 from proxy.session.guard import denied
+from proxy.session.session import ClientSession
+from proxy.session.traits import BackendTraits
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.status_tables import (
     EXPLANATIONS,
@@ -47,9 +50,6 @@ from rewriter.plan import (
 )
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
 
-if TYPE_CHECKING:
-    from proxy.statements.executor import Executor
-
 UNMATCHED_MAX = 500
 """Ready messages of a queue that are looked at for whether they fit a stream."""
 
@@ -70,14 +70,14 @@ _PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
 Sees = Callable[[QueueName], bool]
 
 
-class Looking:
-    """See the module. For one session's executor."""
+class QueueViews:
+    """See the module. For one session."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._session = executor.session
-        self._engine = executor.engine
-        self._peers = executor.peers
+    def __init__(self, session: ClientSession, engine: Engine, peers: Peers, traits: BackendTraits) -> None:
+        self._session = session
+        self._engine = engine
+        self._peers = peers
+        self._traits = traits
 
     async def answer(
         self, plan: ShowQueueStatus | ShowSubscriptions | ExplainDelivery | ShowSystem
@@ -189,7 +189,7 @@ class Looking:
 
     async def real_database(self) -> bool:
         """Whether the database has one called as ours: then that is meant, and we stay out of it."""
-        traits = self._executor.traits
+        traits = self._traits
         return (traits.accounts or traits.lines) and bool((await self._collect(_REAL)).rows)
 
     async def _values(self, table: SystemTable) -> list[Values]:
@@ -200,7 +200,7 @@ class Looking:
                 rows = await self.subscriptions()
             case SystemTable.IN_FLIGHT:
                 rows = await self.in_flight()
-        traits = self._executor.traits
+        traits = self._traits
         most = ROWS_MAX if traits.accounts or traits.lines else ROWS_MAX_EMBEDDED
         if len(rows) > most:
             raise ProxyError(
@@ -221,7 +221,7 @@ class Looking:
         """Which queues the session may know of."""
         if self._session.rights is not None:
             return self._session.rights.sees
-        if not self._executor.traits.accounts:
+        if not self._traits.accounts:
             return lambda name: True
         rows = (await self._collect(_VISIBLE)).each(2)
         names = {QueueName(self._text(database), self._text(table)) for database, table in rows}
@@ -230,7 +230,7 @@ class Looking:
     async def _visible_streams(self, streams: Sequence[SubscriptionStatus]) -> list[SubscriptionStatus]:
         """Its own; others' as far as the process list shows them to this account."""
         session = self._session
-        if session.rights is None and not self._executor.traits.accounts:
+        if session.rights is None and not self._traits.accounts:
             return list(streams)
         own = [stream for stream in streams if stream.user == session.identity.user]
         if session.rights is not None:

@@ -38,7 +38,7 @@ class DeadLetterTables:
         await self._administer(sql)
 
 
-class Redriving(Unit):
+class RedriveStatement(Unit):
     """Runs REDRIVE for one session."""
 
     async def run(self, plan: Redrive) -> Outcome:

@@ -2,7 +2,7 @@
 
 One statement in, its whole answer at the client, and the engine told what was committed. Errors of planning and of the
 engine become ERR packets here; only a broken client connection is raised. What one kind of plan alone needs lives in a
-module of its own, which is handed the executor (receiving, killing, looking).
+module of its own (receive, kill, proxy.show.views).
 """
 
 from __future__ import annotations
@@ -10,36 +10,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from engine.engine import Engine
-from engine.model.errors import BackendError, EngineError, NotAQueue, QueueNotFound
+from engine.model.errors import BackendError, EngineError, NotAQueue
 from engine.model.queue import ColumnMeta, QueueName
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
+from proxy.login.system_database import STANDS_IN, is_system
 from proxy.session.guard import check_plan, check_sees, judge_grouped
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession
-from proxy.show.columns import (
-    PROCESSES_COLUMNS,
-    QUEUES_COLUMNS,
-    WARNINGS_COLUMNS,
-    number_column,
-    processes_with_streams,
-    queue_rows,
-    text_column,
-)
-from proxy.show.system_database import enter, is_system, take_told
-from proxy.show.views import Looking
-from proxy.statements.dead_letters import Redriving
+from proxy.session.traits import BackendTraits
+from proxy.show.columns import QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
+from proxy.show.create_queue import show_create
+from proxy.show.process_list import process_list
+from proxy.show.views import QueueViews
+from proxy.statements.dead_letters import RedriveStatement
 from proxy.statements.drop_table import check_removal
 from proxy.statements.event_groups import Done, GroupedStatements
-from proxy.statements.kill import Killing
+from proxy.statements.kill import KillStatement
 from proxy.statements.planning import Planning
-from proxy.statements.receive import Receiving
-from proxy.statements.stream_condition import MakeCondition
+from proxy.statements.receive import StreamStatement
 from proxy.upstream.base import collected, encoded
 from proxy.upstream.concealing import concealed_text, concealed_warning
 from proxy.upstream.large_command import LargeCommand
@@ -74,7 +68,6 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
-from rewriter.plans.queue_table import back_quoted, show_create_queue
 from rewriter.scan.scanner import split_statements
 from rewriter.text.lexis import defines_queue, leading_verb
 from rewriter.text.long_text import LONG_TEXT
@@ -89,18 +82,6 @@ _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
 ClientFault = (EngineError, RewriteError, ProxyError)
-
-
-@dataclass(frozen=True, slots=True)
-class BackendTraits:
-    """What differs between backends for the executor. `accounts`: the database knows the client and its rights.
-    `lines`: it knows lines of ours, which all have the backend's own account. `condition`: makes a stream's WHERE.
-    `check_stream`: refuses a stream in a state of the session in which nothing could be delivered."""
-
-    accounts: bool
-    condition: MakeCondition
-    lines: bool = False
-    check_stream: Callable[[ClientSession], None] | None = None
 
 
 class Executor:
@@ -126,10 +107,17 @@ class Executor:
         self.peers = peers
         self.traits = traits
         self.allow_drop_table = allow_drop_table
+        self._views = QueueViews(session, engine, peers, traits)
 
     @property
-    def _looking(self) -> Looking:
-        return Looking(self)
+    def streams(self) -> StreamStatement:
+        """What opens and sends streams for this session."""
+        return StreamStatement(self.session, self.engine, self.traits)
+
+    @property
+    def kills(self) -> KillStatement:
+        """What carries out KILL for this session."""
+        return KillStatement(self.session, self.peers, self.traits, self._forward_text)
 
     # --- statements
 
@@ -137,7 +125,7 @@ class Executor:
         """The plan for one statement; raises ClientFault kinds. A long one is planned in a thread, so that others have
         their turn meanwhile."""
         planner = self.planning.planner_for(self.session.rights)  # here: a thread must not build one
-        context = PlanContext(self.session.database, sql_modes=self.sql_modes())
+        context = PlanContext(self.session.database, sql_modes=self.session.reading_modes())
         if len(text) <= LONG_TEXT:
             return planner.plan(self.decode(text), context)
         return await asyncio.to_thread(planner.plan, self.decode(text), context)
@@ -193,9 +181,9 @@ class Executor:
                 raise
             if not self.planning.scanner.names_queue(text):
                 raise
-            sees = await self._looking.sees()
+            sees = await self._views.sees()
             try:
-                context = PlanContext(self.session.database, sql_modes=self.sql_modes())
+                context = PlanContext(self.session.database, sql_modes=self.session.reading_modes())
                 return self.planning.planner_of(sees).plan(self.decode(text), context)
             except UnknownQueue as error:
                 await self._check_denied(error.queue)
@@ -208,13 +196,6 @@ class Executor:
         probe = await self.session.upstream.collect(f"UPDATE {queue.sql} SET time_next = 0 WHERE 1 = 0")
         if isinstance(probe, Outcome) and probe.errno in _DENIED:
             raise probe.failure()
-
-    def sql_modes(self) -> frozenset[str]:
-        """The session's, those that say how texts are to be read."""
-        session = self.session
-        known = {"ANSI_QUOTES"} & session.sql_modes
-        told = (("NO_BACKSLASH_ESCAPES", session.no_backslash_escapes), ("ANSI_QUOTES", session.ansi_quotes))
-        return frozenset(known | {mode for mode, on in told if on})
 
     @property
     def several(self) -> bool:
@@ -277,12 +258,12 @@ class Executor:
             case UseDatabase(database):
                 return await self._use(text, database, more)
             case Kill():
-                return await Killing(self).run(plan, text, more=more)
+                return await self.kills.run(plan, text, more=more)
             case Subscribe():
-                return await Receiving(self).run(plan)
+                return await self.streams.run(plan)
             case ReadSystem(pieces):
-                return await self.forward(self.query(self.encode(await self._looking.rendered(pieces))), more=more)
-            case ShowSystem() if await self._looking.real_database():
+                return await self.forward(self.query(self.encode(await self._views.rendered(pieces))), more=more)
+            case ShowSystem() if await self._views.real_database():
                 return await self.forward(self.query(text), more=more)
             case (
                 NoOperation()
@@ -364,7 +345,7 @@ class Executor:
     async def redrive(self, plan: Redrive) -> Outcome:
         """Put dead letters back, and answer."""
         try:
-            outcome = await Redriving(self.session).run(plan)
+            outcome = await RedriveStatement(self.session).run(plan)
         except BackendError as error:
             self.note(Outcome.of(error), plan.effects)
             raise
@@ -391,7 +372,7 @@ class Executor:
         try:
             done = await (grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan))
         except BackendError as error:
-            if error.errno in _DENIED and not (await self._looking.sees())(plan.group.queue):
+            if error.errno in _DENIED and not (await self._views.sees())(plan.group.queue):
                 await self._check_denied(plan.group.queue)
             self.note(Outcome.of(error), plan.effects)
             raise
@@ -433,58 +414,48 @@ class Executor:
                 self.session.notes = (("Note", errno, note),)
                 return (), ()
             case ShowQueues(database, like):
-                statuses, sees = await self.peers.queue_statuses(), await self._looking.sees()
+                statuses, sees = await self.peers.queue_statuses(), await self._views.sees()
                 return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
             case ShowQueueStatus() | ShowSubscriptions() | ExplainDelivery() | ShowSystem():
-                return await self._looking.answer(plan)
+                return await self._views.answer(plan)
             case ReadSystem(pieces):
-                listed = await self._collect(await self._looking.rendered(pieces))
+                listed = await self._collect(await self._views.rendered(pieces))
                 return listed.columns, listed.rows
             case ShowCreateQueue(queue):
-                return await self._show_create(queue)
+                return await show_create(self.session, self.engine, queue)
             case ShowProcessList(full):
-                return await self._processes(
-                    self.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
-                )
+                sql = self.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
+                return await process_list(self.session, self.peers, sql)
             case _:
                 raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")
-
-    async def _processes(self, sql: str) -> tuple[tuple[ColumnMeta, ...], list[tuple[bytes | None, ...]]]:
-        """The database's list with what we know of it; of an account with limits, its own connections only."""
-        if self.session.rights is None:
-            listed = await self._collect(sql)
-            return listed.columns, processes_with_streams(listed, await self.peers.processes())
-        user, admin = self.session.identity.user, self.session.admin
-        ours = [process for process in await self.peers.processes() if admin or process.user == user]
-        return PROCESSES_COLUMNS, processes_with_streams(Collected(PROCESSES_COLUMNS, ()), ours, alone=True)
-
-    async def _show_create(self, queue: QueueName) -> tuple[tuple[ColumnMeta, ...], list[tuple[bytes | None, ...]]]:
-        spec = self.engine.catalog.get(queue)
-        if spec is None:
-            raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
-        listed = await self._collect(f"SHOW CREATE TABLE {queue.sql}")
-        _, definition = listed.row(2)
-        escapes = not self.session.no_backslash_escapes
-        told = (definition or b"").decode("utf-8", "replace")
-        if "ANSI_QUOTES" in self.sql_modes():
-            told = back_quoted(told, backslash_escapes=escapes)
-        text = show_create_queue(told, spec, backslash_escapes=escapes)
-        return (text_column("Queue"), text_column("Create Queue", 16_384)), [(queue.table.encode(), text.encode())]
 
     async def _collect(self, sql: str) -> Collected:
         return await collected(self.session.upstream, sql)
 
+    async def _forward_text(self, text: bytes, more: bool) -> Outcome:
+        return await self.forward(self.query(text), more=more)
+
     async def _use(self, text: bytes, database: str, more: bool) -> Outcome:
-        if is_system(database) and (entered := await enter(self)) is not None:
+        if is_system(database) and (entered := await self.enter_system_database()) is not None:
             return entered
-        outcome = await self.forward(self.query(text), more=more)
+        outcome = await self._forward_text(text, more)
         if outcome.ok:
             self.session.entered(database)
         return outcome
 
-    async def real_system_database(self) -> bool:
-        """Whether the server has a database called as that of the system tables."""
-        return await self._looking.real_database()
+    async def enter_system_database(self) -> Outcome | None:
+        """USE queuegate, answered. None: the server has such a database, or the account is limited to queues."""
+        session = self.session
+        if session.rights is not None or await self._views.real_database():
+            return None
+        outcome = await session.upstream.collect(f"USE {STANDS_IN}")
+        assert isinstance(outcome, Outcome)
+        if not outcome.ok:
+            raise outcome.failure()
+        self.note(outcome)
+        session.stand_in()
+        await session.writer.ok()
+        return outcome
 
     def learn(self, text: bytes) -> None:
         """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
@@ -519,7 +490,7 @@ class Executor:
         charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
         self._recode(charset)
         session.sql_modes = frozenset(modes.split(","))
-        take_told(session, database)
+        session.entered_as_told(database)
         session.unsettled = False
 
     async def told_notes(self, text: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Killing: KILL, and which of the database and the proxy it is that decides who may.
+"""KILL, and which of the database and the proxy it is that decides who may.
 
 Where accounts are the database's it decides; the stream of that connection, which is here, follows its verdict. What
 only we know of, and all where accounts are our own, is ours to judge.
@@ -6,27 +6,31 @@ only we know of, and all where accounts are our own, is ours to judge.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from mysql_mimic.constants import KillKind
 
 from engine.model.errors import StreamKilled
+from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ProcessInfo
 from proxy.errors import ProxyError
+from proxy.session.session import ClientSession
+from proxy.session.traits import BackendTraits
 from proxy.wire.outcome import Outcome
 from rewriter.plan import Kill
 
-if TYPE_CHECKING:
-    from proxy.statements.executor import Executor
+Forward = Callable[[bytes, bool], Awaitable[Outcome]]
+"""A statement's text, and whether more results follow its own."""
 
 
-class Killing:
-    """See the module. For one session's executor."""
+class KillStatement:
+    """See the module. `forward` has the database answer a statement of the client."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._session = executor.session
-        self._peers = executor.peers
+    def __init__(self, session: ClientSession, peers: Peers, traits: BackendTraits, forward: Forward) -> None:
+        self._session = session
+        self._peers = peers
+        self._traits = traits
+        self._forward = forward
 
     async def run_prepared(self, plan: Kill) -> Outcome:
         """A KILL that was prepared."""
@@ -37,8 +41,8 @@ class Killing:
         """Kill, and answer; `text` is what the database is told."""
         kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
         owner = await self._ours(plan.connection_id)
-        if owner is None and (self._executor.traits.accounts or self._may_kill_foreign()):
-            outcome = await self._executor.forward(self._executor.query(text), more=more)
+        if owner is None and (self._traits.accounts or self._may_kill_foreign()):
+            outcome = await self._forward(text, more)
             if outcome.ok:
                 await self._peers.kill(plan.connection_id, kind)
             return outcome
@@ -51,13 +55,13 @@ class Killing:
 
     async def _ours(self, connection_id: int) -> ProcessInfo | None:
         """The connection, where the database does not know it (any more)."""
-        if self._executor.traits.accounts:
+        if self._traits.accounts:
             return await self._peers.detached(connection_id)
         return await self._peers.find(connection_id)
 
     def _may_kill_foreign(self) -> bool:
         """Connections that are not this proxy's: the database's own account ends them for an admin without limits."""
-        return self._executor.traits.lines and self._session.admin and self._session.rights is None
+        return self._traits.lines and self._session.admin and self._session.rights is None
 
     def _check(self, connection_id: int, owner: ProcessInfo | None) -> None:
         if owner is None:

@@ -1,4 +1,4 @@
-"""Receiving: SELECT ... FROM STREAM carried out for one client, from its plan to the last row.
+"""SELECT ... FROM STREAM carried out for one client, from its plan to the last row.
 
 The engine is asked for a subscription only after the account's rights and the stream's WHERE have been judged.
 """
@@ -8,32 +8,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from engine.engine import Subscription
+from engine.engine import Engine, Subscription
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
 from proxy.session.guard import check_right
+from proxy.session.session import ClientSession
+from proxy.session.traits import BackendTraits
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.upstream.base import RESULTS_CHARSET, collected
 from proxy.wire.outcome import Outcome
 from proxy.wire.row_form import RowForm, is_text
 from rewriter.plan import Subscribe
 
-if TYPE_CHECKING:
-    from proxy.statements.executor import Executor
-
 LIMIT_MAX = (1 << 63) - 1
 
 
-class Receiving:
-    """See the module. For one session's executor."""
+class StreamStatement:
+    """See the module. For one session."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._session = executor.session
-        self._engine = executor.engine
+    def __init__(self, session: ClientSession, engine: Engine, traits: BackendTraits) -> None:
+        self._session = session
+        self._engine = engine
+        self._traits = traits
 
     async def run(self, plan: Subscribe) -> Outcome:
         """Answer a stream that was written as text."""
@@ -44,7 +42,7 @@ class Receiving:
 
     async def subscribe(self, plan: Subscribe, values: Sequence[object] = ()) -> Subscription:
         """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
-        identity, traits = self._session.identity, self._executor.traits
+        identity, traits = self._session.identity, self._traits
         request = _bound(plan, values)
         request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
         check_right(self._session, request.queue, Right.RECEIVE)

@@ -6,7 +6,7 @@ connections under the client's settings.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from engine.model.queue import Condition, QueueName
 from proxy.session.session import ClientSession
@@ -15,12 +15,6 @@ from rewriter.errors import UnsupportedSql
 from rewriter.plan import StreamFilter
 from rewriter.strict.variables import modes_without_reading_otherwise
 from rewriter.text.literals import typed_literal
-
-MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object]], Awaitable[Condition]]
-"""From a filter and its values to what the engine is asked for.
-
-Raises ClientFault kinds: the database or the account does not allow it.
-"""
 
 SECONDS_MAX = 10
 """What a look or a claim with a condition may take."""

@@ -1,4 +1,4 @@
-"""Receiving: what becomes of a subscription that cannot be sent."""
+"""StreamStatement: what becomes of a subscription that cannot be sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mysql_mimic.types import ColumnType
 from engine.model.errors import BackendError
 from engine.model.queue import ColumnMeta, QueueName, SubscribeRequest
 from proxy.errors import ProxyError
-from proxy.statements.receive import Receiving
+from proxy.statements.receive import StreamStatement
 from proxy.wire.outcome import Collected, Outcome
 from rewriter.plan import Subscribe
 
@@ -30,7 +30,9 @@ class Subscription:
         self.closed.append(give_back)
 
 
-def receiving(subscription: Subscription, answer: Collected | Outcome) -> tuple[Receiving, list[SubscribeRequest]]:
+def stream_statement(
+    subscription: Subscription, answer: Collected | Outcome
+) -> tuple[StreamStatement, list[SubscribeRequest]]:
     """What the client's line answers is `answer`; and what the engine was asked for."""
     asked: list[SubscribeRequest] = []
 
@@ -42,17 +44,17 @@ def receiving(subscription: Subscription, answer: Collected | Outcome) -> tuple[
         return answer
 
     identity = SimpleNamespace(connection_id=7, user="u", host="h")
-    session = SimpleNamespace(identity=identity, rights=None, upstream=SimpleNamespace(collect=collect))
-    engine, traits = SimpleNamespace(subscribe=subscribe), SimpleNamespace(accounts=False, check_stream=None)
-    executor: Any = SimpleNamespace(session=session, engine=engine, traits=traits)
-    return Receiving(executor), asked
+    session: Any = SimpleNamespace(identity=identity, rights=None, upstream=SimpleNamespace(collect=collect))
+    engine: Any = SimpleNamespace(subscribe=subscribe)
+    traits: Any = SimpleNamespace(accounts=False, check_stream=None)
+    return StreamStatement(session, engine, traits), asked
 
 
 @pytest.mark.parametrize("how", ["cursor", "send"])
 async def test_a_subscription_is_closed_where_the_line_is_lost_before_its_first_row(how):
     """Else the engine would lease messages to it for ever, and nobody would read them."""
     subscription = Subscription()
-    subject, _ = receiving(subscription, Outcome(2013, "Lost connection", "HY000"))
+    subject, _ = stream_statement(subscription, Outcome(2013, "Lost connection", "HY000"))
     with pytest.raises(BackendError, match="Lost connection"):
         if how == "cursor":
             await subject.cursor(Subscribe(SubscribeRequest(Q)), ())
@@ -63,7 +65,7 @@ async def test_a_subscription_is_closed_where_the_line_is_lost_before_its_first_
 
 async def test_a_cursor_has_the_charset_that_the_line_tells():
     subscription = Subscription()
-    subject, asked = receiving(subscription, Collected((), ((b"latin1",),)))
+    subject, asked = stream_statement(subscription, Collected((), ((b"latin1",),)))
     cursor = await subject.cursor(Subscribe(SubscribeRequest(Q), ("limit", "wait")), (3.0, b"1.5"))
     assert [(column.name, column.charset) for column in cursor.columns] == [("body", 8)]  # latin1_swedish_ci
     assert subscription.closed == []
@@ -73,7 +75,7 @@ async def test_a_cursor_has_the_charset_that_the_line_tells():
 
 @pytest.mark.parametrize("values", [(0.5,), (-1,), (b"x",), ("inf",), (1 << 63,)])
 async def test_a_limit_that_is_none_opens_nothing(values):
-    subject, asked = receiving(Subscription(), Collected((), ()))
+    subject, asked = stream_statement(Subscription(), Collected((), ()))
     with pytest.raises(ProxyError) as refused:
         await subject.subscribe(Subscribe(SubscribeRequest(Q), ("limit",)), values)
     assert refused.value.errno == 1210

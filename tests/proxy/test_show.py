@@ -6,15 +6,8 @@ import pytest
 
 from engine.model.queue import QueueCatalog, QueueName, QueueStatus
 from proxy.cluster.registry import ProcessInfo
-from proxy.show.columns import (
-    PROCESSES_COLUMNS,
-    QUEUES_COLUMNS,
-    like_pattern,
-    number_column,
-    processes_with_streams,
-    queue_rows,
-    text_column,
-)
+from proxy.show.columns import QUEUES_COLUMNS, like_pattern, number_column, queue_rows, text_column
+from proxy.show.process_list import PROCESSES_COLUMNS, processes_with_streams
 from proxy.wire.outcome import Collected
 
 ORDERS = QueueStatus(QueueName("shop", "orders"), 2, 5, 7, {"sent": 11, "redelivered": 1, "purged": 3})

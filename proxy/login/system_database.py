@@ -7,22 +7,16 @@ name is left alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from proxy.errors import BackendLost, ProxyError
 from proxy.transport.backend_socket import BackendLink
 from proxy.wire.answer_walker import parse_err
-from proxy.wire.outcome import Outcome
 from rewriter.text.queue_names import SYSTEM_DATABASE
-
-if TYPE_CHECKING:
-    from proxy.session.session import ClientSession
-    from proxy.statements.executor import Executor
 
 STANDS_IN = "information_schema"
 """The server's database behind it."""
 
 _NOT_THERE = (1044, 1049)  # with 1044 a server answers accounts that may not know whether there is one
+
 _INIT_DB = b"\x02"
 
 
@@ -50,31 +44,3 @@ async def enter_at_login(link: BackendLink) -> bool:
     if outcome.errno not in _NOT_THERE:
         raise ProxyError(outcome.errno, outcome.message, outcome.sqlstate)
     return False
-
-
-async def enter(executor: Executor) -> Outcome | None:
-    """USE queuegate, answered; None where the server has such a database, or the account is limited to its queues."""
-    session = executor.session
-    if session.rights is not None or await executor.real_system_database():
-        return None
-    outcome = await session.upstream.collect(f"USE {STANDS_IN}")
-    assert isinstance(outcome, Outcome)
-    if not outcome.ok:
-        raise outcome.failure()
-    executor.note(outcome)
-    session.stand_in()
-    await session.writer.ok()
-    return outcome
-
-
-def database_at_server(session: ClientSession) -> str | None:
-    """The session's current database as the server knows it."""
-    return STANDS_IN if session.stands_in and session.database == SYSTEM_DATABASE else session.database
-
-
-def take_told(session: ClientSession, told: str) -> None:
-    """The session's current database is what the server says of it."""
-    if session.stands_in and told == STANDS_IN:
-        session.stand_in()
-    else:
-        session.entered(told or None)

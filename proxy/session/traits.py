@@ -1,0 +1,30 @@
+"""BackendTraits: what differs between backends for the statements of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from engine.model.queue import Condition, QueueName
+from proxy.session.session import ClientSession
+from rewriter.plan import (
+    StreamFilter,
+)
+
+MakeCondition = Callable[[ClientSession, QueueName, StreamFilter, Sequence[object]], Awaitable[Condition]]
+"""From a filter and its values to what the engine is asked for.
+
+Raises ClientFault kinds: the database or the account does not allow it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendTraits:
+    """What differs between backends for the executor. `accounts`: the database knows the client and its rights.
+    `lines`: it knows lines of ours, which all have the backend's own account. `condition`: makes a stream's WHERE.
+    `check_stream`: refuses a stream in a state of the session in which nothing could be delivered."""
+
+    accounts: bool
+    condition: MakeCondition
+    lines: bool = False
+    check_stream: Callable[[ClientSession], None] | None = None

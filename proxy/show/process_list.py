@@ -1,0 +1,85 @@
+"""SHOW PROCESSLIST: the database's list, in which our clients have their own addresses and streams are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.model.queue import ColumnMeta, TextValue
+from proxy.cluster.peers import Peers
+from proxy.cluster.registry import ProcessInfo
+from proxy.session.session import ClientSession
+from proxy.show.columns import Row, number_column, text_column
+from proxy.upstream.base import collected
+from proxy.wire.outcome import Collected
+
+PROCESSES_COLUMNS = (
+    number_column("Id"),
+    text_column("User", 32),
+    text_column("Host", 64),
+    text_column("db", 64),
+    text_column("Command", 16),
+    number_column("Time"),
+    text_column("State", 64),
+    text_column("Info", 1024),
+)
+
+
+def processes_with_streams(listed: Collected, ours: Sequence[ProcessInfo], *, alone: bool = False) -> list[Row]:
+    """The backend's process list, in which our clients have their own addresses, and streaming ones show what they
+    stream.
+
+    Lines that the backend knows by its own account only bear their client's id, name and address. Sessions that it does
+    not list come last: their line to it is gone, or they have none. `alone`: all of ours do.
+    """
+    by_line = {str(p.line_id or p.connection_id).encode(): p for p in ours}
+    names = [column.name.lower() for column in listed.columns]
+    rows: list[Row] = []
+    for row in listed.rows:
+        process = by_line.get(row[0] or b"")
+        rows.append(row if process is None else _overlaid(row, names, process))
+    known = {row[0] for row in listed.rows}
+    missing = ours if alone else [p for n, p in by_line.items() if (p.detached or p.proxied) and n not in known]
+    rows += [_listed(names, process) for process in missing]
+    return rows
+
+
+def _listed(names: Sequence[str], process: ProcessInfo) -> Row:
+    """The row of a connection that the backend does not list."""
+    values = _overlay(process)
+    values |= {"id": str(process.connection_id).encode(), "user": process.user.encode()}
+    if process.database is not None:
+        values["db"] = process.database.encode()
+    return tuple(values.get(name) for name in names)
+
+
+def _overlaid(row: Row, names: Sequence[str], process: ProcessInfo) -> Row:
+    overlay: dict[str, TextValue] = {"host": process.host.encode()}
+    overlay |= _overlay(process) if process.streaming else {}
+    if process.proxied:
+        overlay |= {
+            "id": str(process.connection_id).encode(),
+            "user": process.user.encode(),
+            "host": process.host.encode(),
+        }
+    return tuple(overlay.get(name, value) for name, value in zip(names, row, strict=True))
+
+
+def _overlay(process: ProcessInfo) -> dict[str, TextValue]:
+    return {
+        "host": process.host.encode(),
+        "command": process.command.encode(),
+        "time": str(process.seconds).encode(),
+        "state": process.state.encode(),
+        "info": process.info.encode() if process.info else None,
+    }
+
+
+async def process_list(session: ClientSession, peers: Peers, sql: str) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
+    """The answer to SHOW PROCESSLIST: the database's list with what we know of it; of an account with limits, its own
+    connections only. `sql` is the statement, which the list itself shows."""
+    if session.rights is None:
+        listed = await collected(session.upstream, sql)
+        return listed.columns, processes_with_streams(listed, await peers.processes())
+    user, admin = session.identity.user, session.admin
+    ours = [process for process in await peers.processes() if admin or process.user == user]
+    return PROCESSES_COLUMNS, processes_with_streams(Collected(PROCESSES_COLUMNS, ()), ours, alone=True)
