@@ -7,8 +7,6 @@ import random
 import time
 from typing import Protocol
 
-NS_PER_SECOND = 1_000_000_000
-
 
 class Clock(Protocol):
     """Wall time and monotonic time. Injected, so tests own both."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
-from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX, MessageManager
@@ -25,6 +25,7 @@ from engine.duties.surveyor import Surveyor
 from engine.duties.watchdog import Watchdog
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.groups import group_key
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import (
     CommitReport,
     MessageId,

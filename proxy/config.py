@@ -19,10 +19,9 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from engine.backend.url import BackendUrl, InvalidBackendUrl
-from engine.clock import NS_PER_SECOND
 from engine.delivery.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
 from engine.model.errors import EngineError
-from engine.model.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
+from engine.model.options import NS_PER_SECOND, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
 from proxy.config_words import mistake
 from proxy.login.accounts import Account, InvalidPasswordHash
 from proxy.login.backend_tls import backend_tls_mistake

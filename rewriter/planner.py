@@ -6,13 +6,13 @@ ordinary SQL is passed through with the effects that the scanner saw.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog
 from rewriter.grammar.parse import parse
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
-from rewriter.plan_cache import PlanCache
 from rewriter.plans.plan_statement import Passes
 from rewriter.scan.scanner import Concern, StatementScanner
 from rewriter.scan.server_socket import without_socket
@@ -62,3 +62,31 @@ def _comes_again(plan: Plan) -> bool:
     if isinstance(plan, ExecuteCounting | EndInGroup | InsertAfterGroup):
         return False
     return not (isinstance(plan, (Execute, Passthrough)) and (plan.effects.settled or plan.effects.changed))
+
+
+_TEXT_MAX = 4096  # longer texts hold literals and seldom come twice; with 1024 plans the cache stays below 10 MB
+
+
+class PlanCache:
+    """Plans by text and context, for one catalog."""
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self._capacity = capacity
+        self._plans: OrderedDict[tuple[str, PlanContext], Plan] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def get(self, sql: str, context: PlanContext) -> Plan | None:
+        key = (sql, context)
+        plan = self._plans.get(key)
+        if plan is not None:
+            self._plans.move_to_end(key)
+        return plan
+
+    def put(self, sql: str, context: PlanContext, plan: Plan) -> None:
+        if len(sql) > _TEXT_MAX:
+            return
+        self._plans[(sql, context)] = plan
+        if len(self._plans) > self._capacity:
+            self._plans.popitem(last=False)

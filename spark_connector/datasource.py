@@ -51,7 +51,7 @@ class QueuegateDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the queue's table."""
-        from spark_connector.batch.schema import of_queue
+        from spark_connector.batch.read import of_queue
 
         return of_queue(self._given)
 

@@ -6,7 +6,7 @@ ack_wait * 2^epoch. All in whole nanoseconds; nothing here overflows a BIGINT co
 
 from __future__ import annotations
 
-from engine.clock import NS_PER_SECOND
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Layout, QueueSpec
 
 DELAY_MAX_NS = 100 * 365 * 86400 * NS_PER_SECOND

@@ -7,7 +7,8 @@ for settlements that nobody told us of. The table decides; a gate that opens too
 
 from __future__ import annotations
 
-from engine.clock import NS_PER_SECOND, Clock
+from engine.clock import Clock
+from engine.model.options import NS_PER_SECOND
 from engine.store.base import Hold
 
 PLACES_SECONDS = 1.0

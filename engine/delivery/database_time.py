@@ -8,7 +8,8 @@ longer than it does, never shorter.
 
 from __future__ import annotations
 
-from engine.clock import NS_PER_SECOND, Clock
+from engine.clock import Clock
+from engine.model.options import NS_PER_SECOND
 
 
 class DatabaseTime:

@@ -15,13 +15,14 @@ The reasons for a look are those of the Poller.
 
 from __future__ import annotations
 
-from engine.clock import NS_PER_SECOND, Clock
+from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.filter_shares import FilterShares, LaneShare
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.poller import LOOK_LIMIT_MAX, Looked
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Condition, MessageId, QueueSpec
 from engine.store.base import MessageStore, Page, Position, Scanned
 

@@ -26,7 +26,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.claim_pause import Gate
 from engine.delivery.database_time import DatabaseTime
@@ -47,6 +47,7 @@ from engine.model.errors import (
     TooManyFilters,
 )
 from engine.model.identity import IdKind, id_kind, normalise
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import (
     Condition,
     Message,

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from engine.clock import NS_PER_SECOND, Clock
+from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.metrics import QueueMetrics
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueSpec
 from engine.store.base import Look, MessageStore
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.backoff import lease_delays_ns
 from engine.delivery.cache import MessageCache, delivery_order
@@ -28,6 +28,7 @@ from engine.delivery.database_time import DatabaseTime
 from engine.delivery.in_flight import InFlight
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
 from engine.store.base import Claim, LeaseUnknown, Look, MessageStore, Release, release_of
 

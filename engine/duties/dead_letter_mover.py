@@ -21,11 +21,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.backoff import Doubling
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.service import Service
 from engine.store.base import MessageStore

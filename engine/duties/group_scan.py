@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from engine.clock import NS_PER_SECOND, Jitter
+from engine.clock import Jitter
 from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import CommitReport, QueueSpec
 from engine.service import Service
 from engine.store.base import MessageStore

@@ -19,10 +19,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.clock import NS_PER_SECOND, Clock, Jitter
+from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
 from engine.store.base import MessageStore, PartitionPurge

@@ -13,8 +13,9 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from urllib.parse import quote, unquote
 
-from engine.clock import NS_PER_SECOND
 from engine.model.errors import InvalidOption, InvalidQueueTable
+
+NS_PER_SECOND = 1_000_000_000
 
 _UNIT_NS = {
     "ms": 1_000_000,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.clock import NS_PER_SECOND
 from engine.model.errors import BackendError
+from engine.model.options import NS_PER_SECOND
 from engine.store.statements import proxies
 
 BEAT_SECONDS = 10.0

@@ -23,8 +23,7 @@ from mysql_mimic.types import Commands
 
 from engine.model.errors import StreamKilled
 from proxy.cluster.registry import ProcessInfo
-from proxy.commands.prepared import FIRST_LOCAL_ID, LocalStatements
-from proxy.commands.rebinding import rebind
+from proxy.commands.prepared import FIRST_LOCAL_ID, LocalStatements, rebind
 from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.login.system_database import is_system
 from proxy.statements.executor import ClientFault, Executor

@@ -13,7 +13,6 @@ from mysql_mimic.types import Commands
 
 from engine.model.errors import EngineError
 from engine.model.queue import ColumnMeta
-from proxy.commands.rebinding import rebound
 from proxy.errors import MalformedPacket, ProxyError
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
@@ -22,7 +21,7 @@ from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.wire import replies as wire
 from proxy.wire import requests as params
 from proxy.wire.answer_walker import BULK_EXECUTE
-from proxy.wire.parameters import ParameterType
+from proxy.wire.parameters import ParameterType, ParameterValue
 from rewriter.plan import (
     EndInGroup,
     Execute,
@@ -40,6 +39,8 @@ from rewriter.plan import (
     ShowSubscriptions,
     Subscribe,
 )
+from rewriter.text.binding import bound_text, parameter_places
+from rewriter.text.literals import plain_literal
 
 FIRST_LOCAL_ID = 1 << 31
 LONG_DATA_MAX_BYTES = 1024 * 1024  # of a parameter; a reason keeps a thousand characters
@@ -224,3 +225,16 @@ class LocalStatements:
         self._statements.clear()
         for statement in statements:
             await self._close_cursor(statement)
+
+
+def rebind(executor: Executor, text: bytes) -> Rebind:
+    """What is kept of a statement that becomes several: they are made when its values are known."""
+    sql = executor.decode(text)
+    return Rebind(sql, len(parameter_places(sql, executor.session.reading_modes())), None)
+
+
+async def rebound(executor: Executor, plan: Rebind, values: Sequence[ParameterValue]) -> Plan:
+    """The plan of the statement with these values. Raises as Executor.planned."""
+    escapes = not executor.session.no_backslash_escapes
+    literals = [plain_literal(value, backslash_escapes=escapes) for value in values]
+    return await executor.planned(executor.encode(bound_text(plan.sql, literals, executor.session.reading_modes())))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.backend.sqlite.connection import SqliteConnection
-from proxy.embedded.alter_table import next_number
 from proxy.embedded.diagnostics import WARNING_COLUMNS, count_column
 from proxy.embedded.explain import explain
 from proxy.embedded.results import OkResult, RowsResult, fixed_rows
+from proxy.embedded.schema.alter_table import next_number
 from proxy.embedded.state import State
 from proxy.embedded.variables import status_of
 from rewriter.sqlite.definitions.show_create import create_table_text

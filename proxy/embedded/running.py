@@ -15,9 +15,9 @@ from engine.backend.sqlite.writer_gate import Job
 from engine.model.errors import BackendError, LockWaitTimeout
 from proxy.embedded.binding import bind
 from proxy.embedded.changes import Report, RowPlan, Runner, atomically
-from proxy.embedded.definitions import Defined, Definer
 from proxy.embedded.result_reader import Stream
 from proxy.embedded.results import ClosingRows, OkResult, Row, RowsResult, row_decoder
+from proxy.embedded.schema.definitions import Defined, Definer
 from proxy.embedded.shared import read_tables
 from proxy.embedded.state import State
 from rewriter.sqlite.definitions.statements import CreateTable, Definition, DropTables

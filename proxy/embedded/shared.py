@@ -11,8 +11,8 @@ from typing import Any
 from engine.backend.base import Settings
 from engine.backend.sqlite.connection import SqlFunctions, SqliteConnection
 from engine.backend.sqlite.database import SqliteDatabase
-from proxy.embedded.information_schema import ColumnTexts
 from proxy.embedded.reader_threads import Readers
+from proxy.embedded.schema.information_schema import ColumnTexts
 from rewriter.sqlite.compile import PlanCache
 from rewriter.sqlite.functions.aggregates import AGGREGATES
 from rewriter.sqlite.functions.context import CallContext

@@ -14,7 +14,7 @@ from engine.backend.sqlite.database import SqliteDatabase
 from proxy.embedded.binding import MOMENTS, Dynamics, dynamic_values, moment_value, utc_now
 from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText, client_text
 from proxy.embedded.diagnostics import Diagnostics
-from proxy.embedded.information_schema import Information
+from proxy.embedded.schema.information_schema import Information
 from proxy.embedded.shared import Shared
 from proxy.embedded.transaction import Transaction
 from proxy.embedded.variables import Variables

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.backend.sqlite.database import SqliteDatabase
+from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.clock import Clock
 from engine.engine import Engine
 from engine.model.errors import BackendError
+from engine.model.queue import Condition, QueueName
 from engine.store.sql_store import Define, SqlMessageStore
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.commands.connection import ClientConnection
@@ -26,7 +28,6 @@ from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.embedded.variables import IDLE_MAX
 from proxy.gateways.configured import configured_accounts, configured_rights
 from proxy.gateways.database_accounts import Gateway, Opened, identity_of
-from proxy.gateways.embedded_filters import check_stream, embedded_condition
 from proxy.login.carried import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
 from proxy.login.own_accounts import (
@@ -37,15 +38,18 @@ from proxy.login.own_accounts import (
     only_database,
 )
 from proxy.login.system_database import STANDS_IN, is_system
-from proxy.session.guard import check_charset, limit
+from proxy.session.guard import GuardedUpstream, check_charset, limit
 from proxy.session.session import ClientSession
 from proxy.session.traits import BackendTraits
+from proxy.statements.stream_condition import check_sql, filter_sql
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import PacketStream
 from proxy.upstream.base import read_plainly
 from proxy.wire.flags import FOUND_ROWS, INTERACTIVE
 from proxy.wire.login import Credentials
+from proxy.wire.outcome import Outcome
 from rewriter.errors import RewriteError
+from rewriter.plan import StreamFilter
 
 EMBEDDED_VERSION = "8.0.40-queuegate"
 """What the embedded backend calls itself: the MySQL version whose dialect and answers it follows."""
@@ -73,7 +77,7 @@ async def embedded_backend(
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
         identities = EmbeddedIdentities(await configured_accounts(config))
-        store = SqlMessageStore.for_sqlite(database.store_pool(), _definer(database))
+        store = SqlMessageStore.for_sqlite(SqliteStorePool(database), _definer(database))
         try:
             yield store, EmbeddedGateway(database, identities, clock, registry, config, client_tls)
         finally:
@@ -113,6 +117,31 @@ async def _enter(session: ClientSession, embedded: EmbeddedSession, login: Login
     if is_system(login.database):
         await embedded.use(STANDS_IN)
         session.stand_in()
+
+
+async def embedded_condition(
+    session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
+) -> Condition:
+    """See proxy.session.traits.MakeCondition."""
+    upstream = _upstream(session)
+    checked = await upstream.collect(check_sql(queue, chosen, values))
+    if isinstance(checked, Outcome):
+        raise BackendError(checked.message or "no result", checked.errno or 1105, checked.sqlstate)
+    compiled, zone = await upstream.session.condition(queue.table, filter_sql(chosen.parts, values))
+    return Condition(compiled, (("time_zone", zone),), chosen.text)
+
+
+def check_stream(session: ClientSession) -> None:
+    """Raises SqlError where the client's own transaction would keep its deliveries from being written."""
+    _upstream(session).session.check_stream()
+
+
+def _upstream(session: ClientSession) -> EmbeddedUpstream:
+    upstream = session.upstream
+    if isinstance(upstream, GuardedUpstream):
+        upstream = upstream.behind
+    assert isinstance(upstream, EmbeddedUpstream)
+    return upstream
 
 
 class EmbeddedGateway:

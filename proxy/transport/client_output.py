@@ -13,7 +13,6 @@ from typing import Any
 from proxy.errors import StreamClosed
 from proxy.transport import kernel
 from proxy.transport import tcp as sockets
-from proxy.transport.waiters import wait_in, wake_all
 from proxy.wire.packets import frame_into
 
 FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
@@ -141,3 +140,20 @@ class PacketWriter(asyncio.Protocol):
         if self._transport is None or self._lost:
             return 0
         return len(self._out) + self._transport.get_write_buffer_size() + kernel.unacknowledged(self.socket)
+
+
+async def wait_in(waiters: list[asyncio.Future[None]], loop: asyncio.AbstractEventLoop) -> None:
+    waiter = loop.create_future()
+    waiters.append(waiter)
+    try:
+        await waiter
+    finally:
+        if waiter in waiters:
+            waiters.remove(waiter)
+
+
+def wake_all(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    waiters.clear()

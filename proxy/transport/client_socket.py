@@ -23,9 +23,8 @@ from typing import NoReturn, cast
 
 from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
 from proxy.transport import tcp as sockets
-from proxy.transport.client_output import PacketWriter
+from proxy.transport.client_output import PacketWriter, wait_in, wake_all
 from proxy.transport.compressed import CompressedLine
-from proxy.transport.waiters import wait_in, wake_all
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES
 from proxy.wire.pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
 

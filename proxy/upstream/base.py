@@ -6,13 +6,11 @@ answer's last packet said. It knows nothing of queues.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.model.errors import BackendError
+from proxy.upstream.large_command import LargeCommand
 from proxy.wire.outcome import Collected, Outcome, otherwise
-
-if TYPE_CHECKING:
-    from proxy.upstream.large_command import LargeCommand
 from rewriter.strict.variables import modes_without_reading_otherwise, reads_otherwise
 
 RESULTS_CHARSET = "SELECT @@character_set_results"

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from engine.clock import NS_PER_SECOND
 from engine.model.errors import EngineError, InvalidOption
-from engine.model.options import OptionValue, parse_duration
+from engine.model.options import NS_PER_SECOND, OptionValue, parse_duration
 from engine.model.queue import WaitMode
 from rewriter.errors import RewriteError, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.condition_words import OPERATORS

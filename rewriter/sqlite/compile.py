@@ -14,7 +14,7 @@ from typing import Any
 
 from rewriter.sqlite.changes.insert import compile_insert
 from rewriter.sqlite.changes.update_delete import compile_delete, compile_update
-from rewriter.sqlite.compilation import Compilation
+from rewriter.sqlite.compilation import Compilation, ValueNeeded
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions.calls import known
 from rewriter.sqlite.plan import Compiled, Insert, Modify, Query
@@ -175,8 +175,6 @@ def _compile(shape: str, values: Sequence[Any], schema: Schema, modes: Modes) ->
 
 def query_columns(lifted: Lifted, schema: Schema, modes: Modes) -> tuple[Any, ...]:
     """The result columns of a statement whose parameters are not known yet; () when they depend on them."""
-    from rewriter.sqlite.compilation import ValueNeeded
-
     try:
         plan = compile_statement(lifted.shape, lifted.values, schema, modes).plan
     except ValueNeeded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,10 +11,10 @@ import pymysql
 from spark_connector.batch import parts
 from spark_connector.batch.filters import Condition, split
 from spark_connector.batch.parts import Part
-from spark_connector.client.columns import Field
+from spark_connector.client.columns import Field, ddl, fields
 from spark_connector.client.connection import Client, placed, told
 from spark_connector.client.queue import Queue, describe
-from spark_connector.options import BatchReadOptions
+from spark_connector.options import BatchReadOptions, place
 from spark_connector.values import arrow
 
 if TYPE_CHECKING:
@@ -69,3 +69,10 @@ class BatchRead:
             self._queue = describe(client, self._options.queue)
             arrow.agree(self._queue, self.fields)
         return self._queue
+
+
+def of_queue(options: Mapping[str, str]) -> str:
+    """The DDL of the queue that the options name. Raises OptionError, QueueError, ConnectionFailed."""
+    at = place(options)
+    with Client(at.address) as client:
+        return ddl(fields(describe(client, at.queue).columns))

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.model.errors import BackendUnavailable
 from engine.model.queue import ColumnMeta
 
@@ -48,7 +49,7 @@ async def test_a_queue_table_keeps_its_promises(client, database):
 
 async def test_the_engine_writes_and_reads_the_same_table(client, database):
     await client(QUEUE)
-    pool = database.store_pool()
+    pool = SqliteStorePool(database)
     await pool.write(lambda c: c.execute("INSERT INTO q (payload) VALUES (?)", ("from the engine",)))
     assert await client.rows("SELECT priority, epoch, state, time_next > 0 FROM q") == [(50, 0, "to_be_fired", 1)]
     comment = await pool.read(lambda c: c.query("SELECT comment FROM queuegate_meta_tables WHERE name = 'q'"))
@@ -69,7 +70,7 @@ async def test_the_store_reads_text_as_the_protocol_sends_it(client, database):
         " '2024-01-02 03:04:05.678901', '-100:01:02.5', 4095, '{\"a\": 1}', 2024), (1, 0, 0, 0.1, 1e-7, '', '', NULL,"
         " NULL, '00:00:00', 0, NULL, NULL)"
     )
-    pool = database.store_pool()
+    pool = SqliteStorePool(database)
     columns = await pool.read(lambda c: c.describe("main", "v"))
     rows = await pool.read(lambda c: c.query_text("SELECT * FROM v ORDER BY a", (), columns))
     assert rows[0] == (

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.model.errors import BackendError, LockWaitTimeout
 
 IN_TRANSACTION, AUTOCOMMIT = 1, 2
@@ -436,7 +437,7 @@ async def test_interrupt_between_statements_does_nothing(client):
 
 
 async def test_the_engine_and_the_clients_share_one_gate(database, client, table):
-    pool = database.store_pool()
+    pool = SqliteStorePool(database)
     await client("BEGIN")
     await client("INSERT INTO t (n) VALUES (1)")
     with pytest.raises(LockWaitTimeout):
@@ -448,7 +449,7 @@ async def test_the_engine_and_the_clients_share_one_gate(database, client, table
 
 
 async def test_a_store_transaction_that_raises_leaves_nothing(database, client, table):
-    pool = database.store_pool()
+    pool = SqliteStorePool(database)
 
     def work(connection):
         connection.execute("INSERT INTO t (n) VALUES (1)")

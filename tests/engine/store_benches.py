@@ -14,6 +14,7 @@ from memory_store import COLUMNS, NAME, MemoryStore, Row, make_spec
 
 from engine.backend.mysql import MySQLPool
 from engine.backend.sqlite.database import SqliteDatabase
+from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.backend.url import BackendUrl
 from engine.clock import SystemClock
 from engine.model.options import QueueOptions, to_comment
@@ -144,7 +145,7 @@ class SqliteBench(SqlBench):
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
-        self.store = SqlMessageStore.for_sqlite(database.store_pool())
+        self.store = SqlMessageStore.for_sqlite(SqliteStorePool(database))
 
     @classmethod
     async def open(cls, path: str, id_type: str = "INTEGER") -> SqliteBench:

@@ -8,9 +8,9 @@ from memory_store import MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import World, world
 
-from engine.clock import NS_PER_SECOND
 from engine.delivery.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
 from engine.delivery.receivers import Lane, Pass
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Condition
 
 LOOK_SECONDS = 0.001

@@ -12,7 +12,6 @@ from memory_store import COLUMNS, NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import World, world
 
-from engine.clock import NS_PER_SECOND as SECOND
 from engine.delivery.receivers import TRANSITIONS, Event, Mode
 from engine.model.errors import (
     BackendError,
@@ -22,6 +21,7 @@ from engine.model.errors import (
     ShuttingDown,
     UnknownColumn,
 )
+from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, QueueName, SubscribeRequest
 from engine.model.states import lease_end
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_store import make_spec
 
-from engine.clock import NS_PER_SECOND as SECOND
 from engine.clock import system_jitter
 from engine.delivery.backoff import DELAY_MAX_NS, Doubling, lease_delay_ns, lease_delays_ns
 from engine.delivery.cache import MessageCache, delivery_order
@@ -19,6 +18,7 @@ from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
 from engine.delivery.in_flight import InFlight
 from engine.delivery.sender import fair_shares
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
+from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
 from engine.store.base import Standing
 

@@ -12,13 +12,13 @@ from memory_store import NAME, MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
-from engine.clock import NS_PER_SECOND as SECOND
 from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, Scanner
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
+from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, Condition, Unmatched, WaitMode
 from engine.store.base import Page
 

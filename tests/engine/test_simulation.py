@@ -14,8 +14,8 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
-from engine.clock import NS_PER_SECOND as SECOND
 from engine.model.errors import BackendError, BackendUnavailable, EngineError
+from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, SubscribeRequest, WaitMode
 
 MESSAGES = 300

@@ -8,8 +8,8 @@ import pytest
 from memory_store import Row
 from store_benches import MemoryBench, SqliteBench
 
-from engine.clock import NS_PER_SECOND as SECOND
 from engine.model.errors import BackendError
+from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import MessageKey, QueueCatalog
 from engine.model.states import PARKED_NS, REJECTED_NS, lease_end
 from engine.store.base import Release

@@ -9,7 +9,6 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
-from engine.clock import NS_PER_SECOND as SECOND
 from engine.model.errors import (
     BackendUnavailable,
     InvalidOption,
@@ -18,6 +17,7 @@ from engine.model.errors import (
     StreamKilled,
     UnknownColumn,
 )
+from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueCatalog, QueueName, SubscribeRequest, WaitMode
 
 # --- how a result ends by itself

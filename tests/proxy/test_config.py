@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.clock import NS_PER_SECOND
+from engine.model.options import NS_PER_SECOND
 from proxy.config import Address, Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
 from proxy.login.rights import Right
 

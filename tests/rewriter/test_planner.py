@@ -12,8 +12,7 @@ from engine.model.options import QueueOptions
 from engine.model.queue import QueueName
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
-from rewriter.plan_cache import PlanCache
-from rewriter.planner import Planner
+from rewriter.planner import PlanCache, Planner
 from rewriter.scan.scanner import Concern, StatementScanner
 
 SHOP = PlanContext("shop")

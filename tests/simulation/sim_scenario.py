@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from random import Random
 
-from engine.clock import NS_PER_SECOND
-from engine.model.options import QueueOptions
+from engine.model.options import NS_PER_SECOND, QueueOptions
 
 SHAPE = "CREATE QUEUE q (k VARCHAR(20), n INT)"
 EVENTS = ("kill", "shutdown", "outage", "retune", "pause")

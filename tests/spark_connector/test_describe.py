@@ -11,7 +11,7 @@ from certificates import Authority
 from reading import described, options, own_fields, read, reader
 from servers import Gate, free_port
 
-from spark_connector.batch.schema import of_queue
+from spark_connector.batch.read import of_queue
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectionFailed, OptionError, QueueError

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.backend.base import Settings, StorePool
+from engine.backend.base import Settings
 from engine.backend.sqlite.batch_writer import BatchWriter
 from engine.backend.sqlite.connection import SqlFunctions, SqliteConnection, SqliteWorker
-from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.backend.sqlite.writer_gate import Job, WriterGate
 from engine.model.errors import BackendUnavailable
 
@@ -74,10 +73,6 @@ class SqliteDatabase:
             await database.close()
             raise
         return database
-
-    def store_pool(self) -> StorePool:
-        """The engine's access."""
-        return SqliteStorePool(self)
 
     def install(self, functions: SqlFunctions, contexts: Callable[[Settings], Any] = lambda settings: None) -> None:
         """Make these functions known to every connection from its next use on; see `contexts`."""

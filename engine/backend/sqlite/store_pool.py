@@ -9,15 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement, StoreConnection
 from engine.backend.sqlite.connection import SqliteConnection
+from engine.backend.sqlite.database import SqliteDatabase
 from engine.backend.sqlite.text_form import text_encoder
 from engine.model.queue import ColumnMeta, TextValue
-
-if TYPE_CHECKING:
-    from engine.backend.sqlite.database import SqliteDatabase
 
 R = TypeVar("R")
 T = TypeVar("T")

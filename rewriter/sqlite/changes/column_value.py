@@ -10,6 +10,7 @@ from sqlglot import exp
 from rewriter.sqlite.compilation import sql_literal
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.expressions.compiler import Expressions
+from rewriter.sqlite.expressions.dates import moment
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import Typed, pad_moment, rebind, to_text
 from rewriter.sqlite.schema import Column, Table, stored_default
@@ -106,8 +107,6 @@ def default_value(x: Expressions, table: Table, column: Column, given: dict[str,
             return Typed("NULL", SqlType(Kind.NULL, "null"))
         raise SqlError(1364, f"Field '{column.name}' doesn't have a default value")
     if default.now is not None:
-        from rewriter.sqlite.expressions.dates import moment
-
         return moment(x, "now", default.now)
     if not default.expression:
         return Typed(sql_literal(stored_default(column)), column.type)

@@ -25,7 +25,7 @@ from rewriter.sqlite.definitions.types import charset_collation, check_collation
 from rewriter.sqlite.errors import SqlError, unknown_column, unsupported
 from rewriter.sqlite.schema import Column, Index, Table
 from rewriter.sqlite.text.tokens import Tokens
-from rewriter.sqlite.values.types import DEFAULT_COLLATION
+from rewriter.sqlite.values.types import DEFAULT_COLLATION, TEXT
 
 _NO_OPERATION = ("ALGORITHM", "LOCK", "FORCE", "ENABLE", "DISABLE", "WITH", "WITHOUT")
 
@@ -147,8 +147,6 @@ def _alter(tokens: Tokens, reader: DefinitionReader) -> Change:
     if tokens.accept("DROP", "DEFAULT"):
         return SetDefault(name, None)
     tokens.expect("SET", "DEFAULT")
-    from rewriter.sqlite.values.types import TEXT
-
     return SetDefault(name, reader.default(TEXT, name))
 
 

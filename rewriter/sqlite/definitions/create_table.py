@@ -8,8 +8,18 @@ from dataclasses import dataclass, field, replace
 from rewriter.sqlite.definitions.columns import DefinitionReader, Key
 from rewriter.sqlite.definitions.statements import CreateTable
 from rewriter.sqlite.definitions.types import charset_collation, check_collation
-from rewriter.sqlite.errors import SqlError, unsupported
-from rewriter.sqlite.schema import DATABASE, SIDE_TABLE_PREFIX, Check, Column, ForeignKey, Index, IndexPart, Table
+from rewriter.sqlite.errors import SqlError, ValueRefused, unsupported
+from rewriter.sqlite.schema import (
+    DATABASE,
+    SIDE_TABLE_PREFIX,
+    Check,
+    Column,
+    ForeignKey,
+    Index,
+    IndexPart,
+    Table,
+    stored_default,
+)
 from rewriter.sqlite.text.keywords import keywords
 from rewriter.sqlite.text.lift import fill_slots
 from rewriter.sqlite.text.tokens import Tokens
@@ -333,9 +343,6 @@ def _check_column(column: Column) -> None:
 
 
 def _check_literal(column: Column) -> None:
-    from rewriter.sqlite.errors import ValueRefused
-    from rewriter.sqlite.schema import stored_default
-
     assert column.default is not None
     try:
         stored_default(column)

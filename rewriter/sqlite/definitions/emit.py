@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rewriter.errors import RewriteError
+from rewriter.sqlite.changes.update_delete import row_id
 from rewriter.sqlite.compilation import Compilation, key_part, quote, sql_literal
 from rewriter.sqlite.errors import SqlError, unknown_column
 from rewriter.sqlite.expressions.calls import known
@@ -94,8 +95,6 @@ def drop_triggers(table: Table) -> list[str]:
 
 
 def _row_id(table: Table) -> str:
-    from rewriter.sqlite.changes.update_delete import row_id
-
     return row_id(table)
 
 

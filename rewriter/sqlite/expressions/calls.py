@@ -23,6 +23,7 @@ from rewriter.sqlite.expressions.typed import (
     to_number,
     to_text,
 )
+from rewriter.sqlite.functions.numbers import signed
 from rewriter.sqlite.text.lift import slot_of
 from rewriter.sqlite.text.parse import PREFIX
 from rewriter.sqlite.values.types import (
@@ -147,8 +148,6 @@ def _operand(x: Expressions, value: Typed) -> str:
 
 
 def _whole_prefix(value: object) -> int:
-    from rewriter.sqlite.functions.numbers import signed
-
     return signed(None, str(value))
 
 

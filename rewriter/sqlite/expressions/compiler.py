@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from sqlglot import exp
 
 from rewriter.sqlite.compilation import Compilation
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions.scope import Scope
-from rewriter.sqlite.expressions.typed import NULL, Typed, slot_value, truth
+from rewriter.sqlite.expressions.subqueries import Subqueries
+from rewriter.sqlite.expressions.typed import NULL, Typed, slot_value, to_number, truth
 from rewriter.sqlite.text.lift import slot_of
 from rewriter.sqlite.text.parse import PREFIX
 from rewriter.sqlite.values.types import BOOLEAN, DOUBLE, NUMERIC, Kind
-
-if TYPE_CHECKING:
-    from rewriter.sqlite.queries.query import Queries
 
 Handler = Callable[["Expressions", exp.Expression, Scope], Typed]
 H = TypeVar("H", bound=Handler)
@@ -44,7 +42,7 @@ def handles(*nodes: type[exp.Expression], parts: str = "") -> Callable[[H], H]:
 class Expressions:
     """Compiles the expressions of one statement."""
 
-    def __init__(self, compilation: Compilation, queries: Queries) -> None:
+    def __init__(self, compilation: Compilation, queries: Subqueries) -> None:
         self.compilation = compilation
         self.queries = queries
 
@@ -102,8 +100,6 @@ def _paren(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 @handles(exp.Neg, parts="this")
 def _negative(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    from rewriter.sqlite.expressions.typed import to_number
-
     inner = x.compile(node.this, scope)
     if inner.slot is not None and inner.type.kind in NUMERIC | {Kind.EXACT} and x.compilation.kinds[inner.slot] != "q":
         return slot_value(x.compilation, inner.slot, not inner.negative)

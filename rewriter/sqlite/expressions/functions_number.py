@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 
-from rewriter.sqlite.errors import unsupported
+from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions import decimals
 from rewriter.sqlite.expressions.compiler import Expressions
 from rewriter.sqlite.expressions.decimals import operand
@@ -176,8 +176,6 @@ def limit_value(x: Expressions, value: Typed) -> str:
 
 
 def _limit(value: object) -> int:
-    from rewriter.sqlite.errors import SqlError
-
     if isinstance(value, int) and value >= 0:
         return min(value, (1 << 63) - 1)
     if isinstance(value, str) and value.isdecimal():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rewriter.sqlite.compilation import sql_literal
 from rewriter.sqlite.expressions.compiler import Expressions
 from rewriter.sqlite.expressions.functions import define, joined_text, like_text, long_text, simple
-from rewriter.sqlite.expressions.predicates import is_case_sensitive
+from rewriter.sqlite.expressions.predicates import compare, is_case_sensitive
 from rewriter.sqlite.expressions.typed import Typed, to_bytes, to_integer, to_text
 from rewriter.sqlite.values.types import (
     BIGINT,
@@ -78,8 +78,6 @@ def _find_in_set(x: Expressions, values: list[Typed]) -> Typed:
 
 
 def _field(x: Expressions, values: list[Typed]) -> Typed:
-    from rewriter.sqlite.expressions.predicates import compare
-
     tests = (
         f" WHEN {compare(x, '=', values[0], value).sql} THEN {position}"
         for position, value in enumerate(values[1:], start=1)

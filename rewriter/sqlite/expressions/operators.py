@@ -7,6 +7,7 @@ from sqlglot import exp
 from rewriter.sqlite.compilation import quote, sql_literal
 from rewriter.sqlite.expressions import decimals
 from rewriter.sqlite.expressions.compiler import Expressions, handles
+from rewriter.sqlite.expressions.dates import add_interval
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import NULL, Typed, to_integer, to_number, truth
 from rewriter.sqlite.schema import DATABASE
@@ -104,8 +105,6 @@ def _escaped(text: str) -> str:
 
 @handles(exp.Add, exp.Sub, parts="this expression")
 def _sum(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
-    from rewriter.sqlite.expressions.dates import add_interval
-
     left, right = node.this, node.args["expression"]
     if isinstance(right, exp.Interval) and right.args.get("unit") is not None:
         return add_interval(x, x.compile(left, scope), right, scope, subtract=isinstance(node, exp.Sub))

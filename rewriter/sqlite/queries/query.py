@@ -17,12 +17,14 @@ from rewriter.sqlite.expressions.compiler import Expressions, refuse_parts
 from rewriter.sqlite.expressions.functions_number import limit_value
 from rewriter.sqlite.expressions.ordering import order_by
 from rewriter.sqlite.expressions.scope import Scope, Source
+from rewriter.sqlite.expressions.subqueries import Selected
 from rewriter.sqlite.expressions.typed import Typed, coerce, shown
 from rewriter.sqlite.plan import RowLock
 from rewriter.sqlite.queries.sources import Sources
 from rewriter.sqlite.text.column_names import ItemText
 from rewriter.sqlite.text.keywords import keywords
 from rewriter.sqlite.text.lift import slot_of, syntax_error
+from rewriter.sqlite.text.parse import mysql_text
 from rewriter.sqlite.values.types import TEXTUAL, Kind, SqlType, unify
 
 _HANDLERS = (aggregates, calls, operators, predicates)  # imported for the handlers they register
@@ -38,17 +40,6 @@ _MODIFIERS = keywords(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """A compiled query expression. `single`: it cannot yield more than one row."""
-
-    sql: str
-    columns: list[tuple[str, Typed]]
-    single: bool = False
-    lock: RowLock | None = None
-    unlimited: str | None = None  # without LIMIT, where SQL_CALC_FOUND_ROWS asks for the count
-
-
 @dataclass(eq=False, slots=True)
 class Queries:
     """Compiles the queries of one statement. `virtual` gives the columns of information_schema's tables."""
@@ -60,7 +51,7 @@ class Queries:
 
     def __post_init__(self) -> None:
         self.expressions = Expressions(self.compilation, self)
-        self.sources = Sources(self.compilation, self)
+        self.sources = Sources(self.compilation, self.expressions, self)
 
     @property
     def known_functions(self) -> frozenset[str]:
@@ -212,8 +203,6 @@ class Queries:
         return text.name(self.compilation.values), value
 
     def _made_up_name(self, item: exp.Expression) -> str:
-        from rewriter.sqlite.text.parse import mysql_text
-
         slots = [slot_of(literal.name) for literal in item.find_all(exp.Literal)]
         for slot in slots:
             if slot is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from rewriter.sqlite.compilation import Compilation, quote
 from rewriter.sqlite.errors import SqlError, unknown_table, unsupported
-from rewriter.sqlite.expressions.compiler import refuse_parts
+from rewriter.sqlite.expressions.compiler import Expressions, refuse_parts
 from rewriter.sqlite.expressions.scope import Scope, Source, derived_source, table_source
+from rewriter.sqlite.expressions.subqueries import Subqueries
 from rewriter.sqlite.expressions.typed import Typed
 from rewriter.sqlite.queries.information_schema import INFORMATION_SCHEMA, grant_source, is_grant_table, virtual_source
 from rewriter.sqlite.schema import DATABASE, SIDE_TABLE_PREFIX, Table
@@ -20,9 +20,6 @@ from rewriter.sqlite.text.keywords import keywords
 from rewriter.sqlite.text.lift import lift
 from rewriter.sqlite.text.parse import parse
 from rewriter.sqlite.values.types import NOT_NULL_FLAG
-
-if TYPE_CHECKING:
-    from rewriter.sqlite.queries.query import Queries
 
 _TABLE_PARTS = keywords("this db alias hints joins")
 _JOIN_PARTS = keywords("this on using side kind method")
@@ -34,7 +31,8 @@ class Sources:
     """Compiles FROM clauses; knows the common table expressions in reach."""
 
     compilation: Compilation
-    queries: Queries
+    expressions: Expressions
+    queries: Subqueries
     _common: list[dict[str, list[tuple[str, Typed]]]] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
 
@@ -112,7 +110,7 @@ class Sources:
         self, join: exp.Expression, scope: Scope, before: list[Source], added: list[Source], natural: bool
     ) -> str:
         if join.args.get("on") is not None:
-            return " ON " + self.queries.expressions.condition(join.args["on"], scope, "on clause")
+            return " ON " + self.expressions.condition(join.args["on"], scope, "on clause")
         names = [self.compilation.name(one.name) for one in join.args.get("using") or ()]
         if natural:
             names = [name for source in added for name, _ in source.columns if any(one.find(name) for one in before)]

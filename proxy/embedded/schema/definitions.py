@@ -12,9 +12,9 @@ from datetime import datetime
 
 from engine.backend.sqlite.connection import SqliteConnection
 from engine.backend.sqlite.errors import SqliteFault
-from proxy.embedded.alter_table import Rebuild, set_next_number
 from proxy.embedded.binding import bind
-from proxy.embedded.dictionary import forget, keep
+from proxy.embedded.schema.alter_table import Rebuild, set_next_number
+from proxy.embedded.schema.dictionary import forget, keep
 from rewriter.sqlite.compilation import quote
 from rewriter.sqlite.compile import compile_statement
 from rewriter.sqlite.definitions.alter_table import Alteration
