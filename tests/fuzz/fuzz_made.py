@@ -128,7 +128,7 @@ _COMPILED = tuple((re.compile(asked, re.IGNORECASE | re.DOTALL), re.compile(made
 _OF_ITSELF = tuple(re.compile(form, re.DOTALL) for form in _ALWAYS)
 
 _FILLED = re.compile(
-    rb", (?:time_next|time_scheduled|epoch|time_created)(?: = (?:\d+|time_scheduled|" + NOW + rb"))?(?=[,) ;\0]|\Z)"
+    rb", (?:time_next|time_scheduled|epoch|time_created)(?: = (?:\d+|time_scheduled|" + NOW + rb"))?(?=[^\w$]|\Z)"
     rb"|, (?:" + _PARKED + rb"|time_scheduled|0|" + NOW + rb")(?=[,)])"
 )
 """What an INSERT into a queue is given besides: columns, and their values in every row."""

@@ -74,6 +74,10 @@ MADE = [
     ("SELECT s.queue FROM queuegate.subscriptions s, ft", f"SELECT s.queue FROM {_SUBSCRIPTIONS} s, ft"),
     ("INSERT INTO fq (id) VALUES (7) AFTER GROUP 3", "INSERT INTO fq (id, time_next) VALUES (7, 9223372036854775807)"),
     (
+        "INSERT INTO fq SET payload = 'a'/**/AFTER GROUP 'b' OF fg",
+        "INSERT INTO fq SET payload = 'a', time_next = 9223372036854775807/**/",
+    ),
+    (
         "-- x\nINSERT IGNORE INTO fq SET payload = ? AFTER GROUP 'b' OF fg",
         "-- x\nINSERT IGNORE INTO fq SET payload = DATE '2026-01-01', time_next = 9223372036854775807",
     ),
