@@ -29,7 +29,7 @@ from proxy.login.sha256_crypt import sha256_crypt
 from proxy.release import release
 
 if TYPE_CHECKING:
-    from proxy.listen.listener import Place
+    from proxy.listen.listener import WorkerSlot
 
 logger = logging.getLogger("queuegate")
 
@@ -183,7 +183,7 @@ def _supervise(config: Config) -> int:
     return supervisor.run()
 
 
-def _work(config: Config, place: Place) -> int:
+def _work(config: Config, place: WorkerSlot) -> int:
     """One worker's life, in a process of its own."""
     from proxy import app
 

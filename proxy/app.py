@@ -19,18 +19,18 @@ from engine.clock import Clock, SystemClock, system_jitter
 from engine.engine import Engine
 from engine.store.proxy_directory import ProxyDirectory
 from engine.store.sql_store import SqlMessageStore
-from proxy.cluster.mesh import Place as MeshPlace
+from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.config import Address, Auth, Config
 from proxy.gateways.database_accounts import Gateway, RelayGateway
 from proxy.gateways.proxy_accounts import ProxyAccountsGateway
 from proxy.listen.admission import Admission, AdmissionLimits
-from proxy.listen.listener import Place, bind
-from proxy.listen.shared_counts import Tallies
+from proxy.listen.listener import WorkerSlot, bind
+from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
 from proxy.release import release
-from proxy.server import GateServer
+from proxy.server import ProxyServer
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.transport.tcp import own_address
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class RunningProxy:
     """A gate that accepts clients. `stop` asks it to end, as SIGTERM does."""
 
     address: Address
@@ -48,10 +48,10 @@ class Serving:
     stop: Callable[[], None]
 
 
-def tallies(config: Config) -> Tallies:
+def tallies(config: Config) -> SharedCounts:
     """Where the workers count their clients."""
     limits = config.limits
-    return Tallies(config.workers, limits.max_connections if limits.max_user_connections else 0)
+    return SharedCounts(config.workers, limits.max_connections if limits.max_user_connections else 0)
 
 
 def address_of(sockets: Sequence[socket.socket], config: Config) -> Address:
@@ -74,13 +74,13 @@ def bind_admin(config: Config) -> list[socket.socket]:
 
 async def serve(
     config: Config,
-    place: Place | None = None,
+    place: WorkerSlot | None = None,
     *,
-    ready: Callable[[Serving], None] | None = None,
+    ready: Callable[[RunningProxy], None] | None = None,
     ending: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT, `Serving.stop` or the end of the supervisor; without a `place`, alone. `ending` is
-    called when the end begins.
+    """Serve until SIGTERM, SIGINT, `RunningProxy.stop` or the end of the supervisor; without a `place`, alone.
+    `ending` is called when the end begins.
 
     Raises:
         EngineError: the backend cannot be opened.
@@ -123,7 +123,7 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def _at(config: Config, place: Place | None) -> AsyncIterator[Place]:
+async def _at(config: Config, place: WorkerSlot | None) -> AsyncIterator[WorkerSlot]:
     """Where this process serves: the place that a supervisor gave it, or one of its own.
 
     Raises:
@@ -135,19 +135,19 @@ async def _at(config: Config, place: Place | None) -> AsyncIterator[Place]:
     with contextlib.ExitStack() as sockets:
         listening = [sockets.enter_context(one) for one in bind(config.listen)]
         admin = [sockets.enter_context(one) for one in bind_admin(config)]
-        yield Place(listening, tallies(config).of(0), admin=admin)
+        yield WorkerSlot(listening, tallies(config).of(0), admin=admin)
 
 
 async def _accept(
     config: Config,
-    place: Place,
+    place: WorkerSlot,
     engine: Engine,
     gateway: Gateway,
     directory: ProxyDirectory | None,
     peers: Peers,
     stopping: asyncio.Event,
     stop: Callable[[], None],
-    ready: Callable[[Serving], None] | None,
+    ready: Callable[[RunningProxy], None] | None,
 ) -> None:
     """Clients, until `stopping`, which `stop` sets; then their orderly end."""
     limits = config.limits
@@ -167,7 +167,7 @@ async def _accept(
     await peers.join(place, engine, admission, stop)
     if directory is not None:
         await peers.find_others(directory, await asyncio.to_thread(_mesh_place, config, place))
-    server = GateServer(
+    server = ProxyServer(
         gateway,
         engine,
         Planning(engine, config.queue_defaults),
@@ -183,13 +183,13 @@ async def _accept(
     async with _admin(place, engine, peers, stopping):
         peers.ready()
         if ready is not None:
-            ready(Serving(address_of(place.sockets, config), engine, peers.registry, stop))
+            ready(RunningProxy(address_of(place.sockets, config), engine, peers.registry, stop))
         await stopping.wait()
         log.info("stopping", extra={"connections": len(peers.registry)})
         await _end(config, place, engine, server)
 
 
-async def _end(config: Config, place: Place, engine: Engine, server: GateServer) -> None:
+async def _end(config: Config, place: WorkerSlot, engine: Engine, server: ProxyServer) -> None:
     deadline = asyncio.get_running_loop().time() + config.shutdown_grace
     server.close()
     for listening in place.sockets:
@@ -199,7 +199,7 @@ async def _end(config: Config, place: Place, engine: Engine, server: GateServer)
 
 
 @contextlib.asynccontextmanager
-async def _admin(place: Place, engine: Engine, peers: Peers, stopping: asyncio.Event) -> AsyncIterator[None]:
+async def _admin(place: WorkerSlot, engine: Engine, peers: Peers, stopping: asyncio.Event) -> AsyncIterator[None]:
     """The admin port, until the very end: whoever asks then is told that we are stopping."""
     if not place.admin:
         yield
@@ -215,7 +215,7 @@ async def _admin(place: Place, engine: Engine, peers: Peers, stopping: asyncio.E
         await admin.close()
 
 
-def _first_id(config: Config, place: Place | None) -> int:
+def _first_id(config: Config, place: WorkerSlot | None) -> int:
     """From where this process counts its clients; not where a server's own ids may be met, nor another worker's."""
     if config.backend.embedded:
         return 1
@@ -247,7 +247,7 @@ async def _backend(
         yield *opened, None
 
 
-def _mesh_place(config: Config, place: Place) -> MeshPlace:
+def _mesh_place(config: Config, place: WorkerSlot) -> MeshPlace:
     """Where other proxies reach this process: each worker has a port of its own. May take time: names are looked up."""
     given, secret = config.peers, config.peers.secret
     listen = given.listen or Address(own_address(config.backend), 0)

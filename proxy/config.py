@@ -272,7 +272,7 @@ class Tls(_Section):
             raise ConfigError([_tls_mistake(error)]) from None
 
 
-class Peering(_Section):
+class PeersConfig(_Section):
     """Links to other proxies of the same database. `peers: false` is the same as `enabled: false`."""
 
     enabled: bool = True
@@ -313,7 +313,7 @@ class Config(_Section):
     limits: Limits = Limits()
     admin: Admin = Admin()
     workers: int = Field(default=1, ge=1, le=64)
-    peers: Annotated[Peering, BeforeValidator(_peering)] = Peering()
+    peers: Annotated[PeersConfig, BeforeValidator(_peering)] = PeersConfig()
     shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
     log: Log = Log()
 

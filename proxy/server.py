@@ -26,7 +26,7 @@ from proxy.login.carried import refusal
 from proxy.session.open_transactions import OpenTransactions
 from proxy.statements.executor import Executor
 from proxy.statements.planning import Planning
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ DRAIN_LOOK_SECONDS = 0.1  # how often the end looks whether what is left still m
 STUCK_SECONDS = 1.0  # a client that took no byte for so long while all others have ended will not let us end in order
 
 
-class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped here
+class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped here
     """Accepts clients, logs them in, and serves each in a task of its own."""
 
     def __init__(
@@ -67,7 +67,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         self._allow_drop_table = allow_drop_table
         self._transactions = OpenTransactions(transactions_per_account)
         self._sweeper = Sweeper()
-        self._tasks: dict[asyncio.Task[None], PacketStream] = {}
+        self._tasks: dict[asyncio.Task[None], ClientSocket] = {}
 
     def accept_from(self, sockets: Sequence[socket.socket]) -> None:
         """Accept clients from now on. The sockets stay their owner's, to be closed after `close`."""
@@ -79,10 +79,10 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         self._admission.tally.set_present(False)
         super().close()
 
-    def _new_stream(self) -> PacketStream:
-        return PacketStream(self._accepted, max_packet_bytes=LOGIN_PACKET_MAX_BYTES)
+    def _new_stream(self) -> ClientSocket:
+        return ClientSocket(self._accepted, max_packet_bytes=LOGIN_PACKET_MAX_BYTES)
 
-    def _accepted(self, stream: PacketStream) -> None:
+    def _accepted(self, stream: ClientSocket) -> None:
         try:
             visit = self._admission.arrive(host_of(stream))
         except ProxyError as error:
@@ -102,7 +102,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("connection failed", exc_info=error, extra={"peer": stream.peername})
 
-    async def _serve(self, stream: PacketStream, visit: Visit) -> None:
+    async def _serve(self, stream: ClientSocket, visit: Visit) -> None:
         opened = await self._log_in(stream, visit)
         if opened is None:
             return
@@ -141,7 +141,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
     def _idle_seconds(self) -> float:
         return self._idle_timeout
 
-    async def _log_in(self, stream: PacketStream, visit: Visit) -> Opened | None:
+    async def _log_in(self, stream: ClientSocket, visit: Visit) -> Opened | None:
         """A session, or None once the client has been told why not."""
         try:
             async with asyncio.timeout(self._login_timeout):
@@ -167,7 +167,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
             visit.logged_in()
         return None
 
-    async def _refuse(self, stream: PacketStream, error: ProxyError | BackendUnavailable) -> None:
+    async def _refuse(self, stream: ClientSocket, error: ProxyError | BackendUnavailable) -> None:
         try:
             await stream.write(refusal(stream, error))
         except (StreamClosed, ConnectionError):
@@ -203,7 +203,7 @@ class GateServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped h
         return [stream.unsent for stream in self._tasks.values()]
 
 
-def _drop(stream: PacketStream, task: asyncio.Task[None], error: ProxyError) -> None:
+def _drop(stream: ClientSocket, task: asyncio.Task[None], error: ProxyError) -> None:
     """Others want the place of a client that has not logged in."""
     if not stream.encrypting:
         stream.write_many([refusal(stream, error)])
@@ -211,6 +211,6 @@ def _drop(stream: PacketStream, task: asyncio.Task[None], error: ProxyError) -> 
     task.cancel()
 
 
-def host_of(stream: PacketStream) -> str:
+def host_of(stream: ClientSocket) -> str:
     """The client's address as text; of a unix socket there is none."""
     return str(stream.peername[0]) if stream.peername else "localhost"

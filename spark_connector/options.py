@@ -55,7 +55,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Place:
+class QueueAddress:
     """A queue, and how to get to it."""
 
     address: Address
@@ -111,10 +111,10 @@ def allowed(use: Use) -> tuple[str, ...]:
     return _ALLOWED[use]
 
 
-def place(options: Mapping[str, str]) -> Place:
+def place(options: Mapping[str, str]) -> QueueAddress:
     """Where the queue is that a read names, be it of a batch or of a stream; its reader checks the rest."""
     given = _Given(options, Use.BATCH_READ, Use.STREAM_READ)
-    return Place(_address(given), _queue(given))
+    return QueueAddress(_address(given), _queue(given))
 
 
 def batch_read(options: Mapping[str, str]) -> BatchReadOptions:

@@ -10,7 +10,7 @@ import yaml
 from over import over
 
 from engine.model.options import OF_ONE_QUEUE, OPTIONS
-from proxy.config import Admin, Config, Limits, Log, Peering, Queues, Tls, User
+from proxy.config import Admin, Config, Limits, Log, PeersConfig, Queues, Tls, User
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
@@ -25,7 +25,7 @@ def keys() -> Iterator[str]:
     yield from (f"log.{name}" for name in Log.model_fields)
     yield from (f"tls.{name}" for name in Tls.model_fields)
     yield from (f"admin.{name}" for name in Admin.model_fields)
-    yield from (f"peers.{name}" for name in Peering.model_fields)
+    yield from (f"peers.{name}" for name in PeersConfig.model_fields)
     yield from (f"users[].{name}" for name in User.model_fields)
     yield from (f"queue_defaults.{name}" for name in OPTIONS if name not in OF_ONE_QUEUE)
 

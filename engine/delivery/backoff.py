@@ -42,7 +42,7 @@ def lease_delays_ns(queue: QueueSpec, jitter: float, ack_wait_ns: int | None = N
     return delays
 
 
-class Doubling:
+class DoublingDelay:
     """A pause that doubles from `first` to `most` seconds until it is reset."""
 
     def __init__(self, first: float, most: float) -> None:

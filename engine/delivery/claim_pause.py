@@ -1,4 +1,4 @@
-"""Gate: shut while a queue's limits let nothing be claimed, so that nobody asks in vain. Pure but for the clock.
+"""ClaimPause: on while a queue's limits let nothing be claimed, so that nobody asks in vain. Pure but for the clock.
 
 Shut by a rate, it opens when the next delivery is allowed. Shut because all places are taken, it opens when one of them
 may be free: at once when a settlement is heard of, else when the first lease ends, and at the latest after a second,
@@ -21,7 +21,7 @@ COMMIT_SECONDS = 0.02
 _SECONDS_MIN = 0.001  # a claim takes as long; rates above a thousand a second have bursts to make up for it
 
 
-class Gate:
+class ClaimPause:
     """See the module; one for each queue. Times are monotonic seconds."""
 
     def __init__(self, clock: Clock) -> None:

@@ -1,10 +1,10 @@
-"""Scanner: looks at a queue's table for the receivers of one condition, page by page.
+"""FilteredPoller: looks at a queue's table for the receivers of one condition, page by page.
 
-The counterpart of the Poller in a lane with a WHERE. Messages that fit no stream stay due, so they stand before those
-that fit at every look. What bounds their cost:
+The counterpart of the Poller in a receiver set with a WHERE. Messages that fit no stream stay due, so they stand before
+those that fit at every look. What bounds their cost:
 - a scan goes on in pages, each of which examines a bounded number of messages (its span, which adapts to how long a
-  page takes and how many fit); between two pages other lanes have their turn, and after one in vain this lane rests
-  for as long as it took;
+  page takes and how many fit); between two pages other receiver sets have their turn, and after one in vain this
+  receiver set rests for as long as it took;
 - once the whole has been examined, and took more than a page, a commit leads to a fresh scan only, of what fell due
   since shortly before the last one: that finds what producers enqueue at once. The whole is examined again, because
   any commit may be an UPDATE, after a rest of ten times as long as that takes;
@@ -29,7 +29,7 @@ from engine.store.base import MessageStore, Page, Position, Scanned
 SPAN_MIN = 1000
 SPAN_MAX = 32_000
 PAGE_SECONDS = 0.05
-"""How long a page should take at most: what another lane of the queue may have to wait."""
+"""How long a page should take at most: what another receiver set of the queue may have to wait."""
 
 REST = 10.0
 """Between two scans of the whole: so many times as long as one takes. A tenth of one connection's time at most."""
@@ -41,7 +41,7 @@ OVERLAP_NS = 5 * NS_PER_SECOND
 """How far a fresh scan reaches back: a message falls due when it is inserted, and is seen when that is committed."""
 
 
-class Scanner:
+class FilteredPoller:
     """See the module. One pass is one page."""
 
     def __init__(

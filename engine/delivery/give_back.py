@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
-from engine.delivery.backoff import Doubling
+from engine.delivery.backoff import DoublingDelay
 from engine.delivery.database_time import DatabaseTime
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
@@ -40,7 +40,7 @@ class _GiveBack:
     due: float = 0.0
     tries: int = 0
     released: int = 0
-    pauses: Doubling = field(default_factory=lambda: Doubling(_FIRST_PAUSE, _MOST_PAUSE))
+    pauses: DoublingDelay = field(default_factory=lambda: DoublingDelay(_FIRST_PAUSE, _MOST_PAUSE))
 
 
 class GiveBacks:

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Message, MessageId
 from engine.model.states import is_lease_end
-from engine.store.base import Release, Standing
+from engine.store.base import LeaseStanding, Release
 
 H = TypeVar("H", bound=Hashable)
 
@@ -76,7 +76,7 @@ class InFlight(Generic[H]):
     def compare(
         self,
         asked: Iterable[MessageId],
-        found: Mapping[MessageId, Standing],
+        found: Mapping[MessageId, LeaseStanding],
         told: Mapping[MessageId, bool] | None = None,
     ) -> tuple[int, int]:
         """Take in how the table says that these stand: a lease renewed there goes on as long as it says, one that is
@@ -150,7 +150,7 @@ class InFlight(Generic[H]):
             heapq.heapify(self._deadlines)
 
 
-def _is_renewed(release: Release, standing: Standing) -> bool:
+def _is_renewed(release: Release, standing: LeaseStanding) -> bool:
     """The same delivery with another end. A NACK leaves no lease's end, a RELEASE no such epoch."""
     until_ns = standing.time_next_ns
     return standing.epoch == release.epoch and until_ns is not None and is_lease_end(until_ns)

@@ -1,16 +1,17 @@
 """MessageManager: one queue's life in memory. Head of the engine's hot path, so its rules first.
 
 What lives here
-    The receivers of one queue, in lanes (engine.delivery.receivers: what waits for them, and when the table is looked
-    at), the leases in flight, and one owner task that does all database work for them, one call at a time. No locks:
-    state changes between awaits only, and only the owner awaits.
+    The receivers of one queue, in receiver sets (engine.delivery.receivers: what waits for them, and when the table is
+    looked at), the leases in flight, and one owner task that does all database work for them, one call at a time. No
+    locks: state changes between awaits only, and only the owner awaits.
 
 Theory of operation
     A pass (`run_once`) does what is needed, in this order: give back leases of receivers that are gone, drop leases
-    that ran out, ask the table about messages in flight, a step of each lane that has receivers (look, claim and hand
-    out), end bounded results for which nothing is left. A pass that did anything is followed by another at once;
-    otherwise the owner sleeps until it is woken (a commit, a receiver) or the next thing falls due. Without a receiver
-    that waits, nothing is looked for; without any receiver nothing is cached (the purger alone works on the queue).
+    that ran out, ask the table about messages in flight, a step of each receiver set that has receivers (look, claim
+    and hand out), end bounded results for which nothing is left. A pass that did anything is followed by another at
+    once; otherwise the owner sleeps until it is woken (a commit, a receiver) or the next thing falls due. Without a
+    receiver that waits, nothing is looked for; without any receiver nothing is cached (the purger alone works on the
+    queue).
 
 What must never be
     - a message handed out that is not leased in the table;
@@ -28,14 +29,14 @@ from dataclasses import replace
 
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
-from engine.delivery.claim_pause import Gate
+from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.database_time import DatabaseTime
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.give_back import GiveBacks
 from engine.delivery.in_flight import InFlight
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.outage import Outage
-from engine.delivery.receivers import Lane, Mode, Pass, Surroundings
+from engine.delivery.receivers import Mode, PassResult, QueueContext, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.model.errors import (
@@ -104,15 +105,15 @@ class MessageManager(Service):
         self._rechecker = Rechecker(store, work, clock, self._in_flight, metrics)
         time = DatabaseTime(clock)
         self._give_backs = GiveBacks(store, work, clock, metrics, logger, time, released)
-        self._subscriptions: dict[Subscription, Lane] = {}
+        self._subscriptions: dict[Subscription, ReceiverSet] = {}
         self._wakeup = asyncio.Event()
-        shared = (store, work, clock, jitter, metrics, self._in_flight, Gate(clock), time)
+        shared = (store, work, clock, jitter, metrics, self._in_flight, ClaimPause(clock), time)
         told = (self._wake, self._orphaned, self._leased, self._note_due, self._unheard, rejected)
-        self._around = Surroundings(*shared, *told, shares or FilterShares(clock))
-        self._lane = Lane(queue, self._around)
-        self._filtered: dict[Condition, Lane] = {}  # those that have receivers
+        self._around = QueueContext(*shared, *told, shares or FilterShares(clock))
+        self._receiver_set = ReceiverSet(queue, self._around)
+        self._filtered: dict[Condition, ReceiverSet] = {}  # those that have receivers
         self._filters_max, self._filters_per_account = filters_max, filters_per_account
-        self._served = 0  # how often any lane was given messages
+        self._served = 0  # how often any receiver set was given messages
         self._end_error: EngineError | None = None
         self._pass_began: float | None = None
         self.passes = 0
@@ -124,7 +125,7 @@ class MessageManager(Service):
     def __repr__(self) -> str:
         return (
             f"<MessageManager {self.queue.name} {self.mode.value} subscribers={len(self._subscriptions)}"
-            f" cached={self._lane.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
+            f" cached={self._receiver_set.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
         )
 
     @property
@@ -143,7 +144,7 @@ class MessageManager(Service):
 
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""
-        cached = sum(lane.cached for lane in self._lanes())
+        cached = sum(receiver_set.cached for receiver_set in self._receiver_sets())
         counts = (len(self._subscriptions), cached, len(self._in_flight))
         delays = self.metrics.delays
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
@@ -152,7 +153,7 @@ class MessageManager(Service):
     @property
     def mode(self) -> Mode:
         """What is known of the messages that wait."""
-        return self._lane.mode
+        return self._receiver_set.mode
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -162,7 +163,7 @@ class MessageManager(Service):
     @property
     def unfiltered(self) -> bool:
         """Whether there is a stream that takes every message."""
-        return self._lane.occupied
+        return self._receiver_set.occupied
 
     async def unmatched(self) -> Unmatched:
         """How many ready messages fit no stream of this engine; none where nobody receives. Raises BackendError."""
@@ -176,34 +177,34 @@ class MessageManager(Service):
             left -= await work.run(store.fitting(self.queue, condition, ids))
         return Unmatched(len(left), bounded=look.more)
 
-    def _lanes(self) -> Sequence[Lane]:
-        return (self._lane, *self._filtered.values()) if self._filtered else (self._lane,)
+    def _receiver_sets(self) -> Sequence[ReceiverSet]:
+        return (self._receiver_set, *self._filtered.values()) if self._filtered else (self._receiver_set,)
 
-    def _turns(self) -> Sequence[Lane]:
-        """The lanes; the one that has waited longest since it was given messages is first. Where the queue's limits
-        let few go, the first takes them all, so it must not be the same one each time."""
-        return sorted(self._lanes(), key=lambda lane: lane.served)
+    def _turns(self) -> Sequence[ReceiverSet]:
+        """The receiver sets; the one that has waited longest since it was given messages is first. Where the queue's
+        limits let few go, the first takes them all, so it must not be the same one each time."""
+        return sorted(self._receiver_sets(), key=lambda receiver_set: receiver_set.served)
 
-    def _lane_for(self, condition: Condition | None, user: str) -> Lane:
+    def _receiver_set_for(self, condition: Condition | None, user: str) -> ReceiverSet:
         if condition is None:
-            return self._lane
-        lane = self._filtered.get(condition)
-        if lane is None:
+            return self._receiver_set
+        receiver_set = self._filtered.get(condition)
+        if receiver_set is None:
             if len(self._filtered) >= self._filters_max:
                 raise TooManyFilters(
                     f"Queue '{self.queue.name}' has streams with {self._filters_max} different conditions already;"
                     " limits.filters allows no more. Streams with the same condition count once"
                 )
-            of_user = {lane for one, lane in self._subscriptions.items() if one.request.user == user}
-            if len(of_user - {self._lane}) >= self._filters_per_account:
+            of_user = {receiver_set for one, receiver_set in self._subscriptions.items() if one.request.user == user}
+            if len(of_user - {self._receiver_set}) >= self._filters_per_account:
                 raise TooManyFilters(
                     f"User '{user}' has streams with {self._filters_per_account} different conditions on queue"
                     f" '{self.queue.name}' already; limits.filters_per_account allows no more. Close some, or use the"
                     " same condition in several"
                 )
-            lane = Lane(self.queue, self._around, condition)
-            lane.served = self._served  # behind those that wait already
-        return lane
+            receiver_set = ReceiverSet(self.queue, self._around, condition)
+            receiver_set.served = self._served  # behind those that wait already
+        return receiver_set
 
     # --- asked by the watchdog
 
@@ -213,7 +214,7 @@ class MessageManager(Service):
         if self._end_error is not None or not self._subscriptions:
             return False
         now = self._clock.monotonic()
-        return self._pass_began is not None or any(lane.starved(now) for lane in self._lanes())
+        return self._pass_began is not None or any(receiver_set.starved(now) for receiver_set in self._receiver_sets())
 
     @property
     def in_trouble(self) -> bool:
@@ -227,12 +228,12 @@ class MessageManager(Service):
         if self.died:
             doing = "its task has ended without being asked to"
         held = f"{len(self._in_flight)} messages in flight"
-        return f"{doing}; {held}; " + "; ".join(lane.describe(now) for lane in self._lanes())
+        return f"{doing}; {held}; " + "; ".join(receiver_set.describe(now) for receiver_set in self._receiver_sets())
 
     async def begin_anew(self) -> bool:
         """Look at the table from scratch, with a new task. False where the old one cannot be ended."""
-        for lane in self._lanes():
-            lane.begin_anew()
+        for receiver_set in self._receiver_sets():
+            receiver_set.begin_anew()
         self._outage.end_pause()
         return await self.revive()
 
@@ -242,17 +243,17 @@ class MessageManager(Service):
         """A new receiver; it takes part from the moment its consumer waits. Raises what ended this manager."""
         if self._end_error is not None:
             raise self._end_error
-        lane = self._lane_for(request.condition, request.user)
+        receiver_set = self._receiver_set_for(request.condition, request.user)
         subscription = Subscription(self.queue, request, self)
         if request.condition is not None:
-            self._filtered[request.condition] = lane
-        self._subscriptions[subscription] = lane
-        lane.join(subscription)
+            self._filtered[request.condition] = receiver_set
+        self._subscriptions[subscription] = receiver_set
+        receiver_set.join(subscription)
         return subscription
 
     def touched(self) -> None:
         """A commit added or rescheduled messages."""
-        concerned = [lane.touched() for lane in self._lanes()]
+        concerned = [receiver_set.touched() for receiver_set in self._receiver_sets()]
         if any(concerned):
             self._outage.end_pause()
             self._wake()
@@ -267,7 +268,9 @@ class MessageManager(Service):
                 unsure = True
             else:
                 known.append(id_)
-        hits = sum(lane.settled(known) for lane in self._lanes()) + self._in_flight.settle(known)
+        hits = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets()) + self._in_flight.settle(
+            known
+        )
         self.metrics.settled_seen += hits
         if hits < len(known):
             # 'A' may be the same message as 'a' by the column's collation: only the table knows.
@@ -288,8 +291,8 @@ class MessageManager(Service):
 
     def uncertain(self) -> None:
         """A commit may have ended some messages."""
-        for lane in self._lanes():
-            lane.uncertain()
+        for receiver_set in self._receiver_sets():
+            receiver_set.uncertain()
         self._rechecker.uncertain()
         self._wake()
 
@@ -297,8 +300,8 @@ class MessageManager(Service):
         """The queue's options or columns changed; streams go on."""
         self.queue = queue
         self._kind = id_kind(queue.columns[_id_position(queue)])
-        for lane in self._lanes():
-            lane.retune(queue)
+        for receiver_set in self._receiver_sets():
+            receiver_set.retune(queue)
         for subscription in list(self._subscriptions):
             subscription.retune(queue)
         self._wake()
@@ -337,10 +340,10 @@ class MessageManager(Service):
         self._subscriptions[subscription].wants(subscription)
 
     def ended(self, subscription: Subscription) -> None:
-        lane = self._subscriptions.pop(subscription)
-        lane.leave(subscription)
-        if lane.condition is not None and not lane.occupied:
-            del self._filtered[lane.condition]
+        receiver_set = self._subscriptions.pop(subscription)
+        receiver_set.leave(subscription)
+        if receiver_set.condition is not None and not receiver_set.occupied:
+            del self._filtered[receiver_set.condition]
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
         untaken = {message.id for message in subscription.take_untaken()}
@@ -365,12 +368,12 @@ class MessageManager(Service):
 
     def _leased(self, ids: Collection[MessageId]) -> None:
         if self._filtered:
-            for lane in self._lanes():
-                lane.leased(ids)
+            for receiver_set in self._receiver_sets():
+                receiver_set.leased(ids)
 
     def _note_due(self, monotonic: float) -> None:
-        for lane in self._lanes():
-            lane.note_due(monotonic)
+        for receiver_set in self._receiver_sets():
+            receiver_set.note_due(monotonic)
 
     # --- the owner task
 
@@ -380,7 +383,7 @@ class MessageManager(Service):
             if not (await self.run_once()).worked:
                 await self._sleep(self._next_time())
 
-    async def run_once(self) -> Pass:
+    async def run_once(self) -> PassResult:
         """One pass; see the module. Never raises a BackendError: trouble only makes a pause."""
         self._pass_began = began = self._clock.monotonic()
         try:
@@ -390,8 +393,8 @@ class MessageManager(Service):
             self.passes += 1
             self.usual_seconds += (self._clock.monotonic() - began - self.usual_seconds) / _USUAL_OVER
 
-    async def _pass(self) -> Pass:
-        result = Pass()
+    async def _pass(self) -> PassResult:
+        result = PassResult()
         if self._outage.pausing:
             self._end_drained_by_outage()
             return result
@@ -399,82 +402,82 @@ class MessageManager(Service):
             await self._do(result)
         except BackendError as error:
             self._failed(error)
-            return Pass(failed=True)
+            return PassResult(failed=True)
         if result.worked:
             self._outage.worked()
-        for lane in self._lanes():
-            lane.end_drained()
+        for receiver_set in self._receiver_sets():
+            receiver_set.end_drained()
         return result
 
-    async def _do(self, result: Pass) -> None:
+    async def _do(self, result: PassResult) -> None:
         await self._return_leases(result)
         if self._subscriptions:
             await self._recheck(result)  # before leases run out here that were renewed
         now = self._clock.monotonic()
         self.metrics.expired += self._in_flight.expire(now)
         if self._subscriptions:
-            turns = [lane for lane in self._turns() if not lane.resting(now)]
-            for lane in turns:
-                lane.begin_pass()
+            turns = [receiver_set for receiver_set in self._turns() if not receiver_set.resting(now)]
+            for receiver_set in turns:
+                receiver_set.begin_pass()
             try:
-                for lane in turns:
-                    await self._step(lane, result)
+                for receiver_set in turns:
+                    await self._step(receiver_set, result)
             finally:
-                for lane in turns:
-                    lane.end_pass()
+                for receiver_set in turns:
+                    receiver_set.end_pass()
 
-    async def _step(self, lane: Lane, result: Pass) -> None:
+    async def _step(self, receiver_set: ReceiverSet, result: PassResult) -> None:
         sent = result.sent
         try:
-            await lane.step(result)
+            await receiver_set.step(result)
         except BackendError as error:
-            if not await self._is_the_conditions(lane, error):
+            if not await self._is_the_conditions(receiver_set, error):
                 raise
             self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
             result.looked = True
-            lane.end(error)
+            receiver_set.end(error)
             if error.errno in _DOUBTFUL_ERRNOS:
                 self._doubt()
         if result.sent > sent:
             self._served += 1
-            lane.served = self._served
+            receiver_set.served = self._served
 
-    async def _is_the_conditions(self, lane: Lane, error: BackendError) -> bool:
-        """Whether the error is of this lane's condition: it comes again, and the same queue is looked at without.
-        Raises BackendError where that fails, too."""
+    async def _is_the_conditions(self, receiver_set: ReceiverSet, error: BackendError) -> bool:
+        """Whether the error is of this receiver set's condition: it comes again, and the same queue is looked at
+        without. Raises BackendError where that fails, too."""
         transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno == _NO_SUCH_INDEX
-        if lane.condition is None or transient:
+        if receiver_set.condition is None or transient:
             return False
         await self._around.work.run(self._around.store.look(self.queue, 1))
         try:
-            await lane.try_again()
+            await receiver_set.try_again()
         except BackendError as again:
             return again.errno == error.errno
         return False
 
-    async def _return_leases(self, result: Pass) -> None:
+    async def _return_leases(self, result: PassResult) -> None:
         due = self._give_backs.next_try()
         if due is not None and due <= self._clock.monotonic():
             result.released = await self._give_backs.run_once(self.queue)
             if result.released:
-                for lane in self._lanes():
-                    lane.want_look()
+                for receiver_set in self._receiver_sets():
+                    receiver_set.want_look()
 
-    async def _recheck(self, result: Pass) -> None:
+    async def _recheck(self, result: PassResult) -> None:
         due = self._rechecker.next_time(messages_wait=self._messages_may_wait())
         if due is not None and due <= self._clock.monotonic():
             result.rechecked = True
             await self._rechecker.run_once(self.queue)
 
     def _messages_may_wait(self) -> bool:
-        return any(lane.messages_may_wait for lane in self._lanes())
+        return any(receiver_set.messages_may_wait for receiver_set in self._receiver_sets())
 
     # --- trouble
 
     def _failed(self, error: BackendError) -> None:
         self.metrics.backend_errors += 1
-        for lane in self._lanes():
-            lane.failed()
+        for receiver_set in self._receiver_sets():
+            receiver_set.failed()
         if isinstance(error, LeaseUnknown):
             self._unheard(error.leases)
         self._outage.failed(error)
@@ -484,8 +487,8 @@ class MessageManager(Service):
 
     def _end_drained_by_outage(self) -> None:
         assert self._outage.error is not None
-        for lane in self._lanes():
-            lane.end_drained_by(self._outage.error)
+        for receiver_set in self._receiver_sets():
+            receiver_set.end_drained_by(self._outage.error)
 
     async def _release_all(self, grace_seconds: float) -> None:
         try:
@@ -504,7 +507,7 @@ class MessageManager(Service):
         if self._subscriptions:
             times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
         now = self._clock.monotonic()
-        times += [lane.next_time(now) for lane in self._lanes()]
+        times += [receiver_set.next_time(now) for receiver_set in self._receiver_sets()]
         wanted = min((time for time in times if time is not None), default=None)
         return None if wanted is None else max(wanted, self._outage.retry_at)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from engine.clock import Clock
-from engine.delivery.backoff import Doubling
+from engine.delivery.backoff import DoublingDelay
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueName
 
@@ -21,7 +21,7 @@ class Outage:
 
     def __init__(self, queue: QueueName, clock: Clock, logger: logging.Logger) -> None:
         self._queue, self._clock, self._logger = queue, clock, logger
-        self._pauses = Doubling(_FIRST_PAUSE, _MOST_PAUSE)
+        self._pauses = DoublingDelay(_FIRST_PAUSE, _MOST_PAUSE)
         self._since = 0.0
         self._told = False
         self.error: BackendError | None = None

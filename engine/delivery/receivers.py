@@ -1,4 +1,4 @@
-"""Lane: the receivers of one queue that ask for the same messages, and what waits for them.
+"""ReceiverSet: the receivers of one queue that ask for the same messages, and what waits for them.
 
 What lives here
     The receivers, the cache of keys that wait, and when the table must be looked at for them. Whose turn it is, the
@@ -24,11 +24,11 @@ from enum import Enum
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
-from engine.delivery.claim_pause import Gate
+from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.database_time import DatabaseTime
 from engine.delivery.filter_shares import FilterShares, LaneShare
-from engine.delivery.filtered_poller import Scanner
+from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.in_flight import InFlight
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.poller import Looked, Poller
@@ -52,7 +52,7 @@ class Mode(Enum):
 
 
 class Event(Enum):
-    """What moves a lane from mode to mode."""
+    """What moves a receiver set from mode to mode."""
 
     SUBSCRIBED = "a receiver came"
     LAST_LEFT = "the last receiver left"
@@ -84,8 +84,8 @@ TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {
 
 
 @dataclass(slots=True)
-class Pass:
-    """What one pass of the manager did, in whichever lanes."""
+class PassResult:
+    """What one pass of the manager did, in whichever receiver sets."""
 
     released: int = 0
     rechecked: bool = False
@@ -100,10 +100,10 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all lanes of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for a
-    receiver that can no longer take them. `leased`: these were, so no other lane need try. `note_due`: then a lease
-    runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened.
+class QueueContext:
+    """What all receiver sets of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for
+    a receiver that can no longer take them. `leased`: these were, so no other receiver set need try. `note_due`: then a
+    lease runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened.
     `rejected`: a claim has set messages aside for the dead-letter queue. `shares`: what conditions may take in vain."""
 
     store: MessageStore
@@ -112,7 +112,7 @@ class Surroundings:
     jitter: Jitter
     metrics: QueueMetrics
     in_flight: InFlight[Subscription]
-    gate: Gate
+    gate: ClaimPause
     time: DatabaseTime
     wake: Callable[[], None]
     orphaned: Callable[[Sequence[Message]], None]
@@ -123,10 +123,10 @@ class Surroundings:
     shares: FilterShares
 
 
-class Lane:
+class ReceiverSet:
     """See the module."""
 
-    def __init__(self, queue: QueueSpec, around: Surroundings, condition: Condition | None = None) -> None:
+    def __init__(self, queue: QueueSpec, around: QueueContext, condition: Condition | None = None) -> None:
         store, work, clock, metrics = around.store, around.work, around.clock, around.metrics
         self.queue = queue
         self.condition = condition
@@ -137,12 +137,12 @@ class Lane:
         self._cache = MessageCache(queue.options.cache_size)
         self._conflicts = Conflicts()
         cache, conflicts, self._gate = self._cache, self._conflicts, around.gate
-        self._poller: Poller | Scanner
+        self._poller: Poller | FilteredPoller
         if condition is None:
             self._poller = Poller(store, work, clock, cache, conflicts, metrics)
         else:
             share = LaneShare(around.shares, clock)
-            self._poller = Scanner(condition, store, work, clock, cache, conflicts, metrics, share)
+            self._poller = FilteredPoller(condition, store, work, clock, cache, conflicts, metrics, share)
         shared = (cache, around.in_flight, conflicts, around.gate, around.time, metrics, around.note_due)
         told = (around.leased, condition, around.unheard, around.rejected)
         self._sender = Sender(store, work, clock, around.jitter, *shared, *told)
@@ -152,7 +152,7 @@ class Lane:
         self._asked: list[Subscription] = []  # results that are answered from the look under way
 
     def __repr__(self) -> str:
-        return f"<Lane {self.mode.value} subscribers={len(self._subscriptions)} cached={self.cached}>"
+        return f"<ReceiverSet {self.mode.value} subscribers={len(self._subscriptions)} cached={self.cached}>"
 
     @property
     def cached(self) -> int:
@@ -169,7 +169,7 @@ class Lane:
     def join(self, subscription: Subscription) -> None:
         """A new receiver; it takes part from the moment it waits."""
         self._subscriptions[subscription] = None
-        if isinstance(self._poller, Scanner):
+        if isinstance(self._poller, FilteredPoller):
             self._poller.share.join(subscription.request.user)
         self._on(Event.SUBSCRIBED)
         if subscription.needs_look:
@@ -203,7 +203,7 @@ class Lane:
     def leave(self, subscription: Subscription) -> None:
         """It takes no more messages."""
         del self._subscriptions[subscription]
-        if isinstance(self._poller, Scanner):
+        if isinstance(self._poller, FilteredPoller):
             self._poller.share.leave(subscription.request.user)
         self._waiting.pop(subscription, None)
         if timer := self._bounded.pop(subscription, None):
@@ -261,7 +261,7 @@ class Lane:
     def want_look(self) -> None:
         """Messages are due again that were before, or somebody asks for all that is due."""
         self._gate.freed()
-        if isinstance(self._poller, Scanner):
+        if isinstance(self._poller, FilteredPoller):
             self._poller.want(whole=True)
         else:
             self._poller.want()
@@ -271,7 +271,7 @@ class Lane:
         self._poller.note_due(monotonic)
 
     def leased(self, ids: Collection[MessageId]) -> None:
-        """These were leased for another lane."""
+        """These were leased for another receiver set."""
         self._cache.discard(ids)
 
     def end(self, error: EngineError) -> None:
@@ -281,7 +281,7 @@ class Lane:
 
     async def try_again(self) -> None:
         """Look once more where the last look failed. Raises BackendError."""
-        if isinstance(self._poller, Scanner):
+        if isinstance(self._poller, FilteredPoller):
             await self._poller.try_again(self.queue)
 
     def begin_anew(self) -> None:
@@ -304,25 +304,25 @@ class Lane:
 
     def resting(self, now: float) -> bool:
         """Whether there is nothing to do in a pass but to wait until its accounts may be looked for again. To find
-        this out has to cost little: one account may have many lanes, and each commit leads to a pass."""
+        this out has to cost little: one account may have many receiver sets, and each commit leads to a pass."""
         return self._rests_until(now) > now
 
     def _rests_until(self, now: float) -> float:
-        if self._cache or not isinstance(self._poller, Scanner):
+        if self._cache or not isinstance(self._poller, FilteredPoller):
             return 0.0
         return self._poller.share.ready_at(self._poller.under_way, now)
 
     def begin_pass(self) -> None:
-        """All lanes that may be looked for now may be so in this pass."""
-        if isinstance(self._poller, Scanner):
+        """All receiver sets that may be looked for now may be so in this pass."""
+        if isinstance(self._poller, FilteredPoller):
             self._poller.share.begin_turn(self._poller.under_way)
 
     def end_pass(self) -> None:
         """See `begin_pass`."""
-        if isinstance(self._poller, Scanner):
+        if isinstance(self._poller, FilteredPoller):
             self._poller.share.end_turn()
 
-    async def step(self, result: Pass) -> None:
+    async def step(self, result: PassResult) -> None:
         """Look if that is due, claim and hand out what can be. Raises BackendError."""
         if not self._subscriptions or self.queue.options.paused:
             return
@@ -338,10 +338,10 @@ class Lane:
     @property
     def _looks_ahead(self) -> bool:
         """Whether to look although nothing may be claimed yet. Under a condition it may take many pages to find the
-        first message: a lane that looked only while the gate is open would never have one when it opens."""
+        first message: a receiver set that looked only while the gate is open would never have one when it opens."""
         return self.condition is not None and not self._cache
 
-    async def _look(self, result: Pass) -> None:
+    async def _look(self, result: PassResult) -> None:
         room = self._room()
         if not room or not self._look_due(room):
             return
@@ -354,7 +354,7 @@ class Lane:
     @property
     def _under_way(self) -> bool:
         """Whether a look has begun that takes several steps."""
-        return isinstance(self._poller, Scanner) and self._poller.under_way
+        return isinstance(self._poller, FilteredPoller) and self._poller.under_way
 
     def _takers_of_a_look(self) -> list[Taker]:
         """Whom a look that is due serves at once.
@@ -367,7 +367,7 @@ class Lane:
             return []
         return self._sender.takers(self._waiting)
 
-    async def _look_and_send(self, result: Pass, takers: Sequence[Taker]) -> None:
+    async def _look_and_send(self, result: PassResult, takers: Sequence[Taker]) -> None:
         queue, asking = self.queue, self._asking()
         assert isinstance(self._poller, Poller)
         result.looked = True
@@ -409,7 +409,7 @@ class Lane:
     def _hungry(self, room: int) -> bool:
         return self.mode is Mode.PENDING and len(self._cache) < room
 
-    async def _send(self, result: Pass) -> None:
+    async def _send(self, result: PassResult) -> None:
         if not self._cache or not self._room():
             return
         result.claimed = True
@@ -420,7 +420,7 @@ class Lane:
             raise
         self._gave(result, sent)
 
-    def _gave(self, result: Pass, sent: Sent) -> None:
+    def _gave(self, result: PassResult, sent: Sent) -> None:
         result.sent += sent.handed_out
         self._orphaned(sent.orphans)
         for subscription in sent.served:

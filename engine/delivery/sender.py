@@ -22,7 +22,7 @@ from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.backoff import lease_delays_ns
 from engine.delivery.cache import MessageCache, delivery_order
-from engine.delivery.claim_pause import Gate
+from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.database_time import DatabaseTime
 from engine.delivery.in_flight import InFlight
@@ -121,7 +121,7 @@ class Sender:
         cache: MessageCache,
         in_flight: InFlight[Subscription],
         conflicts: Conflicts,
-        gate: Gate,
+        gate: ClaimPause,
         time: DatabaseTime,
         metrics: QueueMetrics,
         note_due: Callable[[float], None],

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
-from engine.delivery.backoff import Doubling
+from engine.delivery.backoff import DoublingDelay
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
 from engine.model.options import NS_PER_SECOND
@@ -87,8 +87,8 @@ class DeadLetterMover(Service):
         self._moves = moves
         self._wanted = asyncio.Event()
         self._stuck: dict[MessageId, float] = {}  # until when each is left alone
-        self._pauses = Doubling(_FIRST_PAUSE, _MOST_PAUSE)
-        self._again = Doubling(_FIRST_AGAIN, _MOST_PAUSE)
+        self._pauses = DoublingDelay(_FIRST_PAUSE, _MOST_PAUSE)
+        self._again = DoublingDelay(_FIRST_AGAIN, _MOST_PAUSE)
         self._passed_over = False  # the last pass left messages that others had locked
 
     def want(self) -> None:

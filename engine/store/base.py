@@ -122,7 +122,7 @@ class Held:
     seconds_left: float
 
 
-class Standing(NamedTuple):
+class LeaseStanding(NamedTuple):
     """How an unacked message stands in the table; `time_next_ns` None is "now"."""
 
     epoch: int
@@ -200,7 +200,7 @@ class MessageStore(Protocol):
         """
         ...
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
         """Those of `ids` that exist, are not acked and not set aside, and how they stand."""
         ...
 

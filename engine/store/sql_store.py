@@ -24,6 +24,7 @@ from engine.model.queue import Condition, MessageId, QueueCatalog, QueueName, Qu
 from engine.store.base import (
     Claim,
     Held,
+    LeaseStanding,
     LeaseUnknown,
     Look,
     LookAndClaim,
@@ -31,7 +32,6 @@ from engine.store.base import (
     PartitionPurge,
     Release,
     Scanned,
-    Standing,
     first_free,
     release_of,
 )
@@ -228,7 +228,7 @@ class SqlMessageStore:
                 raise LeaseUnknown(error, [release_of(message) for message in error.result.messages]) from error
             raise
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
         if not ids:
             return {}
         sql = self._statements(queue).unsettled(len(ids))
@@ -237,7 +237,7 @@ class SqlMessageStore:
         columns = (id_, sql_look.INTEGER, sql_look.INTEGER)
         rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, columns))
         return {
-            from_text(kind, sql_look.not_null(key)): Standing(int(epoch or 0), sql_look.number(time_next))
+            from_text(kind, sql_look.not_null(key)): LeaseStanding(int(epoch or 0), sql_look.number(time_next))
             for key, epoch, time_next in rows
         }
 

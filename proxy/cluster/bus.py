@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from engine.model.queue import CommitReport
-from proxy.cluster.frame_writer import Saying
-from proxy.cluster.messages import EVERYBODY, SUPERVISOR, Frame, FrameError, Framer, Kind, report_of
-from proxy.cluster.outbox import Gathering
+from proxy.cluster.frame_writer import FrameWriter
+from proxy.cluster.messages import BROADCAST, SUPERVISOR, Frame, FrameError, Framer, MessageKind, report_of
+from proxy.cluster.outbox import CommitBatcher
 from proxy.cluster.questions import Answer, Item, Questions, answer, done
 
 log = logging.getLogger(__name__)
@@ -45,8 +45,8 @@ class Bus(asyncio.Protocol):
         self._framer = Framer()
         self._others: frozenset[int] = frozenset()
         self._introduced: asyncio.Future[None] = self._loop.create_future()
-        self._gathering = Gathering(lambda kind, body: self._send(kind, EVERYBODY, body))
-        self._saying: Saying | None = None
+        self._gathering = CommitBatcher(lambda kind, body: self._send(kind, BROADCAST, body))
+        self._saying: FrameWriter | None = None
         self._questions = Questions("other workers")
         self._answering: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -79,7 +79,7 @@ class Bus(asyncio.Protocol):
 
     def ready(self) -> None:
         """This worker accepts clients."""
-        self._send(Kind.READY, SUPERVISOR)
+        self._send(MessageKind.READY, SUPERVISOR)
 
     def committed(self, report: CommitReport) -> None:
         """Tell the others, now or with what follows in a moment."""
@@ -88,19 +88,19 @@ class Bus(asyncio.Protocol):
 
     def login(self, source: str, good: bool) -> None:
         """A login from there failed, or succeeded where others had failed."""
-        self._send(Kind.LOGIN, EVERYBODY, [source, good])
+        self._send(MessageKind.LOGIN, BROADCAST, [source, good])
 
     def kill(self, connection_id: int, query_only: bool) -> None:
         """Whoever has that connection shall end it, or what it is doing."""
-        self._send(Kind.KILL, EVERYBODY, [connection_id, query_only])
+        self._send(MessageKind.KILL, BROADCAST, [connection_id, query_only])
 
     async def ask(self, question: str, value: object = None) -> list[Item]:
         """What all the others answer. Those that do not answer in time are left out."""
         return await self._questions.ask(
-            question, value, self._others, lambda body: self._send(Kind.ASK, EVERYBODY, body)
+            question, value, self._others, lambda body: self._send(MessageKind.ASK, BROADCAST, body)
         )
 
-    def _send(self, kind: Kind, target: int, body: object = None) -> None:
+    def _send(self, kind: MessageKind, target: int, body: object = None) -> None:
         if self._saying is not None:
             self._saying.say(kind, target, body)
 
@@ -108,7 +108,7 @@ class Bus(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._saying = Saying(self._transport, self.worker)
+        self._saying = FrameWriter(self._transport, self.worker)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -136,19 +136,19 @@ class Bus(asyncio.Protocol):
 
     def _take(self, frame: Frame) -> None:
         match frame.kind:
-            case Kind.COMMITS:
+            case MessageKind.COMMITS:
                 self._handlers.commits(report_of(frame.body))
-            case Kind.LOST:
+            case MessageKind.LOST:
                 self._handlers.lost()
-            case Kind.LOGIN:
+            case MessageKind.LOGIN:
                 self._handlers.login(*frame.body)
-            case Kind.KILL:
+            case MessageKind.KILL:
                 self._handlers.kill(*frame.body)
-            case Kind.MEMBERS:
+            case MessageKind.MEMBERS:
                 self._members(frozenset(frame.body) - {self.worker})
-            case Kind.ASK:
+            case MessageKind.ASK:
                 self._answer(frame.sender, *frame.body)
-            case Kind.ANSWER:
+            case MessageKind.ANSWER:
                 self._questions.answered(frame.sender, *frame.body)
             case _:
                 pass  # a kind that a later version knows
@@ -160,7 +160,7 @@ class Bus(asyncio.Protocol):
 
     def _answer(self, asker: int, number: int, question: str, value: object) -> None:
         def reply(body: object) -> None:
-            self._send(Kind.ANSWER, asker, body)
+            self._send(MessageKind.ANSWER, asker, body)
 
         task = self._loop.create_task(answer(reply, self._handlers.answer, number, question, value))
         self._answering.add(task)

@@ -1,4 +1,4 @@
-"""Saying: words written on a transport, without ever waiting for who reads them.
+"""FrameWriter: frames written on a transport, without ever waiting for who reads them.
 
 What is not taken is dropped above `UNSENT_MAX_BYTES`, and LOST said in its place as soon as there is room: one that
 hangs must not make others hold its words.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from proxy.cluster.messages import EVERYBODY, Kind, encode
+from proxy.cluster.messages import BROADCAST, MessageKind, encode
 
 UNSENT_MAX_BYTES = 1 << 20  # thousands of words
 
 
-class Saying:
+class FrameWriter:
     """See the module. `sender` is said to be who speaks; `seal` makes of a frame what is written."""
 
     def __init__(self, transport: asyncio.Transport, sender: int, seal: Callable[[bytes], bytes] | None = None) -> None:
@@ -22,7 +22,7 @@ class Saying:
         self.dropped = False
         """Whether words were dropped, and LOST is yet to be said."""
 
-    def say(self, kind: Kind, target: int, body: object = None) -> None:
+    def say(self, kind: MessageKind, target: int, body: object = None) -> None:
         """Send a word, or drop it and say so later. Raises ValueError where it is too large."""
         if self._transport.is_closing():
             return
@@ -31,7 +31,7 @@ class Saying:
             return
         if self.dropped:
             self.dropped = False
-            self._write(encode(Kind.LOST, self._sender, EVERYBODY))
+            self._write(encode(MessageKind.LOST, self._sender, BROADCAST))
         self._write(encode(kind, self._sender, target, body))
 
     def _write(self, frame: bytes) -> None:

@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from proxy.cluster.messages import EVERYBODY, SUPERVISOR, Frame, FrameError, Framer, Kind, encode
+from proxy.cluster.messages import BROADCAST, SUPERVISOR, Frame, FrameError, Framer, MessageKind, encode
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ UNSENT_MAX_BYTES = 8 << 20  # ten thousand streams of SHOW PROCESSLIST; of commi
 _CHUNK_BYTES = 256 * 1024
 
 
-class Line:
+class WorkerLink:
     """One worker's line."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -38,7 +38,7 @@ class Line:
         """Have a frame sent, or, where too much waits already, LOST instead of all that waits."""
         if self._unsent_bytes + len(data) > UNSENT_MAX_BYTES:
             begun = self._unsent.popleft()  # it may have been sent in part
-            self._unsent = deque((begun, encode(Kind.LOST, SUPERVISOR, EVERYBODY)))
+            self._unsent = deque((begun, encode(MessageKind.LOST, SUPERVISOR, BROADCAST)))
             self._unsent_bytes = sum(map(len, self._unsent))
             return
         self._unsent.append(data)
@@ -66,25 +66,25 @@ class Hub:
     def __init__(self, selector: selectors.BaseSelector, ready: Callable[[int], None]) -> None:
         self._selector = selector
         self._ready = ready
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, WorkerLink] = {}
 
     def add(self, worker: int) -> socket.socket:
         """A line for a new worker; returns its end."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
-        self._lines[worker] = Line(ours)
+        self._lines[worker] = WorkerLink(ours)
         self._selector.register(ours, selectors.EVENT_READ, worker)
         return theirs
 
     def tell_members(self) -> None:
         """Tell everybody who is there, after that has changed."""
-        self._put(encode(Kind.MEMBERS, SUPERVISOR, EVERYBODY, sorted(self._lines)), SUPERVISOR, EVERYBODY)
+        self._put(encode(MessageKind.MEMBERS, SUPERVISOR, BROADCAST, sorted(self._lines)), SUPERVISOR, BROADCAST)
         self._flush()
 
     def tell_lost(self) -> None:
         """A worker died, perhaps with words unsaid."""
-        self._put(encode(Kind.LOST, SUPERVISOR, EVERYBODY), SUPERVISOR, EVERYBODY)
+        self._put(encode(MessageKind.LOST, SUPERVISOR, BROADCAST), SUPERVISOR, BROADCAST)
         self._flush()
 
     def remove(self, worker: int) -> None:
@@ -107,7 +107,7 @@ class Hub:
             self._read(worker, line)
         self._flush()
 
-    def _read(self, worker: int, line: Line) -> None:
+    def _read(self, worker: int, line: WorkerLink) -> None:
         try:
             data = line.sock.recv(_CHUNK_BYTES)
             for frame in line.framer.feed(data):
@@ -125,14 +125,14 @@ class Hub:
 
     def _pass_on(self, worker: int, frame: Frame) -> None:
         if frame.target == SUPERVISOR:
-            if frame.kind == Kind.READY:
+            if frame.kind == MessageKind.READY:
                 self._ready(worker)
         else:
             self._put(frame.data, worker, frame.target)
 
     def _put(self, data: bytes, sender: int, target: int) -> None:
         for number, line in self._lines.items():
-            if number != sender and target in (EVERYBODY, number):
+            if number != sender and target in (BROADCAST, number):
                 line.put(data)
 
     def _flush(self) -> None:

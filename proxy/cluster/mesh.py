@@ -18,13 +18,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.delivery.backoff import Doubling
+from engine.delivery.backoff import DoublingDelay
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import CommitReport
 from engine.service import Service
 from engine.store.proxy_directory import BEAT_SECONDS, ProxyDirectory, ProxyEntry
-from proxy.cluster.messages import Frame, Kind, report_of
-from proxy.cluster.outbox import Gathering
+from proxy.cluster.messages import Frame, MessageKind, report_of
+from proxy.cluster.outbox import CommitBatcher
 from proxy.cluster.peer_link import LOGIN_SECONDS, PeerLink
 from proxy.cluster.questions import Answer, Item, Questions, answer
 from proxy.config import Address
@@ -48,7 +48,7 @@ _NO_RIGHT = frozenset((1044, 1142, 1143))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeshAddress:
     """How this process is to be known: where it listens, where others reach it (None: there), and as what."""
 
     listen: Address
@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class PeerEvents:
     """What is done with the words that come."""
 
     commits: Callable[[CommitReport], None]
@@ -71,7 +71,7 @@ class Hearing:
 class Mesh(Service):
     """See the module."""
 
-    def __init__(self, directory: ProxyDirectory, place: Place, hearing: Hearing) -> None:
+    def __init__(self, directory: ProxyDirectory, place: MeshAddress, hearing: PeerEvents) -> None:
         super().__init__("mesh", log)
         self._directory, self._place, self._hearing = directory, place, hearing
         self._loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ class Mesh(Service):
         self._reading: asyncio.Task[None] | None = None
         self._read_at = float("-inf")
         self._failing = False
-        self._gathering = Gathering(self._say)
+        self._gathering = CommitBatcher(self._say)
         self._questions = Questions("other proxies")
 
     def __repr__(self) -> str:
@@ -108,7 +108,7 @@ class Mesh(Service):
     def kill(self, connection_id: int, query_only: bool) -> None:
         """Whoever has that connection of the same server shall end it, or what it is doing."""
         for number in self._beside():
-            self._links[number].say(Kind.KILL, [connection_id, query_only])
+            self._links[number].say(MessageKind.KILL, [connection_id, query_only])
 
     async def ask(self, question: str, value: object = None, *, same_server: bool = False) -> list[Item]:
         """What the others answer, or those at the same server. Those that do not answer in time are left out."""
@@ -116,11 +116,11 @@ class Mesh(Service):
 
         def send(body: object) -> None:
             for number in members:
-                self._links[number].say(Kind.ASK, body)
+                self._links[number].say(MessageKind.ASK, body)
 
         return await self._questions.ask(question, value, members, send)
 
-    def _say(self, kind: Kind, body: object) -> None:
+    def _say(self, kind: MessageKind, body: object) -> None:
         for link in self._links.values():
             link.say(kind, body)
 
@@ -180,17 +180,17 @@ class Mesh(Service):
     def heard(self, link: PeerLink, frame: Frame) -> None:
         assert link.peer is not None
         match frame.kind:
-            case Kind.COMMITS:
+            case MessageKind.COMMITS:
                 self._hearing.commits(report_of(frame.body))
-            case Kind.LOST:
+            case MessageKind.LOST:
                 self._hearing.lost()
-            case Kind.KILL:
+            case MessageKind.KILL:
                 connection_id, query_only = frame.body
                 if link.peer.number in self._beside():
                     self._hearing.kill(int(connection_id), bool(query_only))
-            case Kind.ASK:
+            case MessageKind.ASK:
                 self._answer(link, *frame.body)
-            case Kind.ANSWER:
+            case MessageKind.ANSWER:
                 number, items, more = frame.body
                 self._questions.answered(link.peer.number, number, list(items), bool(more))
             case _:
@@ -201,7 +201,7 @@ class Mesh(Service):
             return
 
         def reply(body: object) -> None:
-            link.say(Kind.ANSWER, body)
+            link.say(MessageKind.ANSWER, body)
 
         task = self._loop.create_task(answer(reply, self._hearing.answer, number, question, value))
         self._answering.add(task)
@@ -327,7 +327,7 @@ class Mesh(Service):
                 self._dialing[number] = self._loop.create_task(self._keep_linked(number))
 
     async def _keep_linked(self, number: int) -> None:
-        pauses, failures = Doubling(_FIRST_PAUSE, _MOST_PAUSE), 0
+        pauses, failures = DoublingDelay(_FIRST_PAUSE, _MOST_PAUSE), 0
         while not self._stopping.is_set() and number in self._entries:
             entry = self._entries[number]
             if await self._dial(entry):

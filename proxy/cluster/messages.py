@@ -25,14 +25,14 @@ VERSION = 1
 BODY_MAX_BYTES = 64 * 1024
 """Some thousand ids, or some hundred streams. More is said in several words, or less precisely."""
 
-EVERYBODY = 0xFFFF
+BROADCAST = 0xFFFF
 SUPERVISOR = 0xFFFE
 
 _HEADER = struct.Struct("<IBBHH")
 _CONTENTS_MAX_BYTES = BODY_MAX_BYTES - 8192  # ids or items; the rest is for names and brackets
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a word says."""
 
     READY = 1
@@ -74,7 +74,7 @@ class FrameError(Exception):
     """What came is no frame: the sender is broken."""
 
 
-def encode(kind: Kind, sender: int, target: int, body: object = None) -> bytes:
+def encode(kind: MessageKind, sender: int, target: int, body: object = None) -> bytes:
     """A frame. Raises ValueError where the body is too large for one."""
     text = json.dumps(body, separators=(",", ":")).encode()
     if len(text) > BODY_MAX_BYTES:

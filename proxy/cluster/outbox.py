@@ -1,4 +1,4 @@
-"""Gathering: reports of commits, told at once after a rest and together while they come thick."""
+"""CommitBatcher: reports of commits, told at once after a rest and together while they come thick."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable
 
 from engine.model.queue import CommitReport
-from proxy.cluster.messages import Kind, merged, report_body
+from proxy.cluster.messages import MessageKind, merged, report_body
 
 GATHER_SECONDS = 0.002  # at most 500 words a second from each process, whatever it commits
 
 
-class Gathering:
+class CommitBatcher:
     """`send` is called with a kind and its body. A word costs the same for one commit or fifty."""
 
-    def __init__(self, send: Callable[[Kind, object], None]) -> None:
+    def __init__(self, send: Callable[[MessageKind, object], None]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._reports: list[CommitReport] = []
@@ -44,7 +44,7 @@ class Gathering:
         if self._reports:
             reports, self._reports = self._reports, []
             try:
-                self._send(Kind.COMMITS, report_body(merged(reports)))
+                self._send(MessageKind.COMMITS, report_body(merged(reports)))
             except ValueError:
-                self._send(Kind.LOST, None)  # thousands of queues at once: let them look at all
+                self._send(MessageKind.LOST, None)  # thousands of queues at once: let them look at all
             self._timer = self._loop.call_later(GATHER_SECONDS, self._flush)

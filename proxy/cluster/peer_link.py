@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from engine.store.proxy_directory import ProxyEntry
-from proxy.cluster.frame_writer import Saying
-from proxy.cluster.messages import EVERYBODY, Frame, FrameError, Framer, Kind
+from proxy.cluster.frame_writer import FrameWriter
+from proxy.cluster.messages import BROADCAST, Frame, FrameError, Framer, MessageKind
 from proxy.cluster.peer_login import (
     HELLO_BYTES,
     NONCE_BYTES,
@@ -75,7 +75,7 @@ class PeerLink(asyncio.Protocol):
         self._hello = Hello.make(me.number, 0 if peer is None else peer.number)
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._keys: Keys | None = None
-        self._saying: Saying | None = None
+        self._saying: FrameWriter | None = None
         self._unseal: Unseal | None = None
         self._framer = Framer()
         self._looking_up: asyncio.Task[None] | None = None
@@ -201,16 +201,16 @@ class PeerLink(asyncio.Protocol):
         if not self._owner.linked(self):
             self.abort()
             return
-        self._saying, self._unseal = Saying(self._transport, 0, seal.close), unseal
+        self._saying, self._unseal = FrameWriter(self._transport, 0, seal.close), unseal
         self._heard_at = self._loop.time()
         self._ping()
 
     # --- words
 
-    def say(self, kind: Kind, body: object = None) -> None:
+    def say(self, kind: MessageKind, body: object = None) -> None:
         """Send a word, or drop it and say so later. Raises ValueError where it is too large."""
         if self._saying is not None:
-            self._saying.say(kind, EVERYBODY, body)
+            self._saying.say(kind, BROADCAST, body)
 
     def _take(self, unseal: Unseal, data: bytes) -> None:
         self._heard_at = self._loop.time()
@@ -225,5 +225,5 @@ class PeerLink(asyncio.Protocol):
         if self._loop.time() - self._heard_at > SILENCE_SECONDS:
             self._fail(f"nothing heard for {SILENCE_SECONDS:.0f} s")
             return
-        self.say(Kind.PING)
+        self.say(MessageKind.PING)
         self._timer = self._loop.call_later(PING_SECONDS, self._ping)

@@ -20,8 +20,8 @@ from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
 from engine.store.proxy_directory import ProxyDirectory
 from proxy.cluster.bus import Bus, Handlers
-from proxy.cluster.mesh import Hearing, Mesh
-from proxy.cluster.mesh import Place as MeshPlace
+from proxy.cluster.mesh import Mesh, PeerEvents
+from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.messages import id_body, id_of
 from proxy.cluster.questions import Item
 from proxy.cluster.registry import FIRST_OWN_ID, ConnectionRegistry, ProcessInfo
@@ -35,7 +35,7 @@ from proxy.cluster.reports import (
     summed,
 )
 from proxy.listen.admission import Admission
-from proxy.listen.listener import Place
+from proxy.listen.listener import WorkerSlot
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Peers:
         self._engine: Engine | None = None
         self._worker = 0
 
-    async def join(self, place: Place, engine: Engine, admission: Admission, stop: Callable[[], None]) -> None:
+    async def join(self, place: WorkerSlot, engine: Engine, admission: Admission, stop: Callable[[], None]) -> None:
         """Take our place beside the other workers. `stop` is called when the supervisor is gone."""
         self._engine, self._worker = engine, place.worker
         if place.line is None:
@@ -81,7 +81,7 @@ class Peers:
     async def find_others(self, directory: ProxyDirectory, place: MeshPlace) -> None:
         """Link to the other proxies of this database, now and from now on. Raises OSError where we cannot listen."""
         assert self._engine is not None
-        hearing = Hearing(self._engine.heard, self._engine.missed, self._heard_kill, self._answer)
+        hearing = PeerEvents(self._engine.heard, self._engine.missed, self._heard_kill, self._answer)
         self._mesh = Mesh(directory, place, hearing)
         await self._mesh.open()
 

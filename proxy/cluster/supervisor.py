@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from proxy.cluster.hub import Hub
-from proxy.listen.listener import Place
-from proxy.listen.shared_counts import Tallies
+from proxy.listen.listener import WorkerSlot
+from proxy.listen.shared_counts import SharedCounts
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class Supervisor:
         self,
         workers: int,
         sockets: Sequence[socket.socket],
-        tallies: Tallies,
-        work: Callable[[Place], int],
+        tallies: SharedCounts,
+        work: Callable[[WorkerSlot], int],
         ready: Callable[[], None],
         *,
         grace_seconds: float,
@@ -116,7 +116,7 @@ class Supervisor:
     def _start(self, worker: _Worker) -> None:
         line = self._hub.add(worker.number)
         tally = self._tallies.of(worker.number)
-        place = Place(self._sockets, tally, worker.number, line, self._serving, self._proxy, self._admin)
+        place = WorkerSlot(self._sockets, tally, worker.number, line, self._serving, self._proxy, self._admin)
         # A signal between fork and the worker's own handlers would be taken for the supervisor's.
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:
@@ -136,7 +136,7 @@ class Supervisor:
         worker.started_at, worker.start_at = time.monotonic(), None
         self._hub.tell_members()
 
-    def _be_worker(self, place: Place) -> None:
+    def _be_worker(self, place: WorkerSlot) -> None:
         """The rest of a worker's life. Never returns: nothing of the supervisor may run in here."""
         code = 1
         try:

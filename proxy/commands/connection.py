@@ -27,7 +27,7 @@ from proxy.commands.prepared import FIRST_LOCAL_ID, LocalStatements, rebind
 from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.login.system_database import is_system
 from proxy.statements.executor import ClientFault, Executor
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.relay import NO, TELL, YES, Verdict
 from proxy.wire import replies as wire
@@ -96,7 +96,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     def __init__(
         self,
-        stream: PacketStream,
+        stream: ClientSocket,
         executor: Executor,
         change_user: Callable[[bytes], Awaitable[None]],
         interrupt: Callable[[], None] | None = None,

@@ -21,9 +21,9 @@ from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
 from proxy.transport import tcp as sockets
 from proxy.transport.answer_writer import AnswerWriter
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
-from proxy.upstream.relay import BackendLink, RelayUpstream
+from proxy.upstream.relay import BackendSocket, RelayUpstream
 from proxy.wire.outcome import Outcome
 
 
@@ -50,12 +50,12 @@ class Gateway(Protocol):
 
     traits: BackendTraits
 
-    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
         """Log a client in, if `admit` agrees. Raises LoginFailed once the client has been told why not."""
         ...
 
 
-def identity_of(login: LoginResult, stream: PacketStream) -> Identity:
+def identity_of(login: LoginResult, stream: ClientSocket) -> Identity:
     """Who logged in, as the session keeps it."""
     host = ":".join(map(str, stream.peername[:2])) or "localhost"
     return Identity(login.connection_id, login.user, host, login.capabilities, login.encoding)
@@ -73,10 +73,10 @@ class RelayGateway:
         self._clock = clock
         self._login_timeout = login_timeout
 
-    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
         url, timeout = self._url, self._login_timeout
-        link = await BackendLink.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
+        link = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
         if url.proxy_protocol:
             link.write(proxy_header(stream.peername, stream.sockname))
         try:

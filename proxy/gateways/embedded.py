@@ -31,10 +31,10 @@ from proxy.gateways.database_accounts import Gateway, Opened, identity_of
 from proxy.login.carried import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
 from proxy.login.own_accounts import (
-    EmbeddedIdentities,
-    authenticate_embedded,
-    change_user_embedded,
+    OwnIdentities,
+    change_own_user,
     database_of,
+    log_in_with_own_account,
     only_database,
 )
 from proxy.login.system_database import STANDS_IN, is_system
@@ -43,7 +43,7 @@ from proxy.session.session import ClientSession
 from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import check_sql, filter_sql
 from proxy.transport.answer_writer import AnswerWriter
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import read_plainly
 from proxy.wire.flags import FOUND_ROWS, INTERACTIVE
 from proxy.wire.login import Credentials
@@ -76,7 +76,7 @@ async def embedded_backend(
     await asyncio.to_thread(Path(config.backend.path).parent.mkdir, exist_ok=True)
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
-        identities = EmbeddedIdentities(await configured_accounts(config))
+        identities = OwnIdentities(await configured_accounts(config))
         store = SqlMessageStore.for_sqlite(SqliteStorePool(database), _definer(database))
         try:
             yield store, EmbeddedGateway(database, identities, clock, registry, config, client_tls)
@@ -152,7 +152,7 @@ class EmbeddedGateway:
     def __init__(
         self,
         database: SqliteDatabase,
-        identities: EmbeddedIdentities,
+        identities: OwnIdentities,
         clock: Clock,
         registry: ConnectionRegistry,
         config: Config,
@@ -170,9 +170,9 @@ class EmbeddedGateway:
         idle = max(int(config.limits.idle_timeout), 1) if config.limits.idle_timeout else IDLE_MAX
         Shared.of(database).global_variables.update(wait_timeout=idle, interactive_timeout=idle)
 
-    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
-        login = await authenticate_embedded(
+        login = await log_in_with_own_account(
             stream,
             self._identities,
             connection_id=self._registry.new_id(),
@@ -192,7 +192,7 @@ class EmbeddedGateway:
         if limited:
             check_charset(charset_of(credentials.charset))
 
-    async def _open(self, stream: PacketStream, login: LoginResult, admit: Admit) -> Opened:
+    async def _open(self, stream: ClientSocket, login: LoginResult, admit: Admit) -> Opened:
         writer = AnswerWriter(stream, login.capabilities)
         embedded = self._session(login, stream)
         upstream = EmbeddedUpstream(embedded, writer)
@@ -203,7 +203,7 @@ class EmbeddedGateway:
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
-            login = await change_user_embedded(
+            login = await change_own_user(
                 stream,
                 self._identities,
                 payload,
@@ -239,7 +239,7 @@ class EmbeddedGateway:
         if self._rights[session.identity.user].queues is not None:
             await read_plainly(upstream)
 
-    def _session(self, login: LoginResult, stream: PacketStream) -> EmbeddedSession:
+    def _session(self, login: LoginResult, stream: ClientSocket) -> EmbeddedSession:
         rights = self._rights[login.user]
         return EmbeddedSession(
             self._database,

@@ -24,7 +24,7 @@ from proxy.gateways.database_accounts import Opened, identity_of
 from proxy.login.accounts import NATIVE, Accounts
 from proxy.login.carried import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
-from proxy.login.own_accounts import EmbeddedIdentities, authenticate_embedded, change_user_embedded, database_of
+from proxy.login.own_accounts import OwnIdentities, change_own_user, database_of, log_in_with_own_account
 from proxy.login.rights import AccountRights
 from proxy.login.system_database import is_system
 from proxy.session.guard import check_charset, limit
@@ -32,9 +32,9 @@ from proxy.session.session import ClientSession
 from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.lazy import LazyUpstream
-from proxy.upstream.opener import LineOpener, LineOwner, Lines
+from proxy.upstream.opener import UpstreamOpener, UpstreamOwner, UpstreamServer
 from proxy.upstream.session_memory import SessionMemory
 from proxy.wire.login import Credentials
 from rewriter.text.queue_names import UNKNOWN_DATABASE
@@ -63,7 +63,7 @@ class ProxyAccountsGateway:
 
     def __init__(
         self,
-        lines: Lines,
+        lines: UpstreamServer,
         accounts: Accounts,
         rights: Mapping[str, AccountRights],
         config: Config,
@@ -72,7 +72,7 @@ class ProxyAccountsGateway:
         client_tls: ClientTls,
     ) -> None:
         self._lines = lines
-        self._identities = EmbeddedIdentities(accounts)
+        self._identities = OwnIdentities(accounts)
         self._rights = rights
         self._known_databases = {config.backend.database}
         self._clock = clock
@@ -90,15 +90,15 @@ class ProxyAccountsGateway:
         Raises:
             BackendError: it cannot be reached.
         """
-        lines = Lines(config.backend, pool)
+        lines = UpstreamServer(config.backend, pool)
         await lines.learn()
         rights = configured_rights(config)
         return cls(lines, await configured_accounts(config), rights, config, clock, registry, client_tls)
 
-    async def login(self, stream: PacketStream, admit: Admit) -> Opened:
+    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
         profile, check = self._lines.profile, _Check(self._judge)
-        login = await authenticate_embedded(
+        login = await log_in_with_own_account(
             stream,
             self._identities,
             connection_id=self._registry.new_id(),
@@ -129,14 +129,14 @@ class ProxyAccountsGateway:
             return True
         raise ProxyError(1049, f"Unknown database '{database}'")
 
-    def _open(self, stream: PacketStream, login: LoginResult, admit: Admit, *, stands_in: bool) -> Opened:
+    def _open(self, stream: ClientSocket, login: LoginResult, admit: Admit, *, stands_in: bool) -> Opened:
         writer = AnswerWriter(stream, login.capabilities)
         account = self._rights[login.user]
         session: ClientSession
 
-        def opener(login: LoginResult, account: AccountRights) -> LineOpener:
+        def opener(login: LoginResult, account: AccountRights) -> UpstreamOpener:
             owner = self._owner(login, identity_of(login, stream).host, account)
-            return LineOpener(self._lines, owner, self._registry, lambda: _known_database(session))
+            return UpstreamOpener(self._lines, owner, self._registry, lambda: _known_database(session))
 
         lazy = LazyUpstream(stream, writer, opener(login, account), self._memory(login, account))
         session = ClientSession(identity_of(login, stream), lazy, writer, self._clock, login.database)
@@ -149,7 +149,7 @@ class ProxyAccountsGateway:
             nonlocal login
             assert engine is not None
             check = _Check(self._judge)
-            login = await change_user_embedded(
+            login = await change_own_user(
                 stream,
                 self._identities,
                 payload,
@@ -184,8 +184,8 @@ class ProxyAccountsGateway:
         limited = account.queues is not None
         return SessionMemory(self._lines.profile, self._charset(login, account), plain=limited)
 
-    def _owner(self, login: LoginResult, host: str, account: AccountRights) -> LineOwner:
-        return LineOwner(
+    def _owner(self, login: LoginResult, host: str, account: AccountRights) -> UpstreamOwner:
+        return UpstreamOwner(
             connection_id=login.connection_id,
             user=login.user,
             host=host,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proxy.errors import FatalProtocolError, ProxyError
-from proxy.listen.shared_counts import Count, Tally
+from proxy.listen.shared_counts import Count, WorkerCounts
 from proxy.listen.turns import SILENT_SECONDS, Turns
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Admission:
     def __init__(
         self,
         limits: AdmissionLimits,
-        tally: Tally,
+        tally: WorkerCounts,
         clock: Callable[[], float],
         announce: Callable[[str, bool], None] = lambda source, good: None,
     ) -> None:

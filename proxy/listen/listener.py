@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from proxy.config import Address
-from proxy.listen.shared_counts import Tally
+from proxy.listen.shared_counts import WorkerCounts
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ _EXHAUSTED_SECONDS = 1.0  # as asyncio does: others may close something meanwhil
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerSlot:
     """Where a process stands: alone, or as one of several workers with a line to the others."""
 
     sockets: Sequence[socket.socket]
-    tally: Tally
+    tally: WorkerCounts
     worker: int = 0
     line: socket.socket | None = None
     restarted: bool = False
@@ -100,7 +100,7 @@ class Acceptor:
         self,
         sockets: Sequence[socket.socket],
         new_protocol: Callable[[], asyncio.BaseProtocol],
-        tally: Tally,
+        tally: WorkerCounts,
         shuns: Callable[[str], bool] = lambda host: False,
     ) -> None:
         self.sockets = tuple(sockets)

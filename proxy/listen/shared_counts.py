@@ -1,4 +1,4 @@
-"""Tallies: how many clients each worker has, where all workers see it: in memory that they share.
+"""SharedCounts: how many clients each worker has, where all workers see it: in memory that they share.
 
 Rules: every worker has a column of its own and is the only one that writes it, so no lock can be left held by a worker
 that dies. To take a place, a worker first counts itself in and then adds up the columns; above the limit it counts
@@ -28,7 +28,7 @@ class Count(IntEnum):
 _USERS_AT = len(Count)
 
 
-class Tallies:
+class SharedCounts:
     """See the module. Made before the workers are; `users_max`: how many users one worker may have at a time."""
 
     def __init__(self, workers: int = 1, users_max: int = 0) -> None:
@@ -38,10 +38,10 @@ class Tallies:
         self._workers = workers
         self._cells = memoryview(mmap.mmap(-1, workers * self._stride * _CELL_BYTES)).cast("q")
 
-    def of(self, worker: int) -> Tally:
+    def of(self, worker: int) -> WorkerCounts:
         """The view of one worker."""
         columns = [self._cells[n * self._stride : (n + 1) * self._stride] for n in range(self._workers)]
-        return Tally(columns, worker, self._slots)
+        return WorkerCounts(columns, worker, self._slots)
 
     def clear(self, worker: int) -> None:
         """That worker is gone, and its clients with it."""
@@ -49,7 +49,7 @@ class Tallies:
         self._cells[start : start + self._stride] = memoryview(bytes(self._stride * _CELL_BYTES)).cast("q")
 
 
-class Tally:
+class WorkerCounts:
     """One worker's own column, and sums over all."""
 
     def __init__(self, columns: list[memoryview], worker: int, slots: int) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from proxy.errors import sqlstate_of
 from proxy.transport import kernel
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies as wire
 from proxy.wire.flags import PROTOCOL_41
 
@@ -42,7 +42,7 @@ _WORDS = (
 class _Client:
     """`active_at`: the latest time at which it is known to have been active."""
 
-    stream: PacketStream
+    stream: ClientSocket
     idle_seconds: Callable[[], float]
     active_at: float
     words: Callable[[], str | None]
@@ -53,13 +53,13 @@ class Sweeper:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clients: dict[PacketStream, _Client] = {}
+        self._clients: dict[ClientSocket, _Client] = {}
         self._looks = 0
         self._task = self._loop.create_task(self._run())
 
     def add(
         self,
-        stream: PacketStream,
+        stream: ClientSocket,
         idle_seconds: Callable[[], float],
         words: Callable[[], str | None] | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class Sweeper:
         `words`: what it is told instead of the usual, if anything."""
         self._clients[stream] = _Client(stream, idle_seconds, self._loop.time(), words or (lambda: None))
 
-    def discard(self, stream: PacketStream) -> None:
+    def discard(self, stream: ClientSocket) -> None:
         """It is gone."""
         self._clients.pop(stream, None)
 
@@ -93,7 +93,7 @@ class Sweeper:
             if number % _BATCH == 0:
                 yield
 
-    def _vanished(self, stream: PacketStream) -> bool:
+    def _vanished(self, stream: ClientSocket) -> bool:
         if kernel.unanswered(stream.socket) < UNANSWERED_MAX:
             return False
         log.info("client disconnected: its machine gives no sign", extra={"peer": stream.peername})
@@ -111,7 +111,7 @@ class Sweeper:
             if silent >= allowed:
                 self._disconnect(stream, client.words() or _WORDS)
 
-    def _disconnect(self, stream: PacketStream, words: str) -> None:
+    def _disconnect(self, stream: ClientSocket, words: str) -> None:
         log.info("client disconnected because of inactivity", extra={"peer": stream.peername})
         stream.write_many([wire.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), words)])
         stream.close()

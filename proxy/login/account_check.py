@@ -17,8 +17,8 @@ import re
 
 from proxy.errors import BackendLost, MalformedPacket, ProxyError
 from proxy.login.password_bridge import SOCKET_ACCOUNT
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import requests as params
 from proxy.wire.answer_walker import AnswerError, AnswerWalker
 from proxy.wire.collected import decode_result
@@ -40,7 +40,7 @@ _NEEDS_TLS = (
 )
 
 
-async def check_account(stream: PacketStream, link: BackendLink, capabilities: int) -> None:
+async def check_account(stream: ClientSocket, link: BackendSocket, capabilities: int) -> None:
     """Refuse an account that was let in by the line and not by the client. The link's login is over.
 
     A name or a comment with these words in it is refused too: nobody has those, and nothing has to be unquoted.
@@ -59,7 +59,7 @@ async def check_account(stream: PacketStream, link: BackendLink, capabilities: i
             raise ProxyError(3159, _NEEDS_TLS)
 
 
-async def _definition(link: BackendLink, capabilities: int) -> bytes | None:
+async def _definition(link: BackendSocket, capabilities: int) -> bytes | None:
     """What the database answers; None: it refuses to, as to an account whose password has expired."""
     walker = AnswerWalker(capabilities)
     walker.begin(_COM_QUERY)

@@ -1,4 +1,4 @@
-"""Logging in at the MySQL server as a client of it, on a BackendLink: with the account of the backend's URL.
+"""Logging in at the MySQL server as a client of it, on a BackendSocket: with the account of the backend's URL.
 
 The counterpart of `handshake`, which carries what the client itself sends: here the password is known. Spoken are
 mysql_native_password, caching_sha2_password (fast; in full on a private line, or under the server's RSA key),
@@ -18,7 +18,7 @@ from engine.backend.url import BackendUrl
 from proxy.errors import BackendLost, BackendRefused
 from proxy.login.backend_tls import BackendTls
 from proxy.login.password_key import UnusableKey, encrypt_password
-from proxy.transport.backend_socket import BackendLink
+from proxy.transport.backend_socket import BackendSocket
 from proxy.wire import answer_walker as answer
 from proxy.wire.flags import (
     COMPRESS,
@@ -60,7 +60,7 @@ _PROOFS: Mapping[str, Callable[[bytes, bytes], bytes]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LineWish:
+class LoginWish:
     """What a line is to be: `capabilities` those that shape answers, `charset` a collation's id."""
 
     capabilities: int
@@ -70,7 +70,7 @@ class LineWish:
 
 
 @dataclass(frozen=True, slots=True)
-class LineLogin:
+class ServerLogin:
     """A line that is logged in: what the server said of itself, its status flags, and the capabilities in force."""
 
     greeting: Greeting
@@ -78,7 +78,7 @@ class LineLogin:
     capabilities: int
 
 
-async def log_in(link: BackendLink, url: BackendUrl, tls: BackendTls | None, wish: LineWish) -> LineLogin:
+async def log_in(link: BackendSocket, url: BackendUrl, tls: BackendTls | None, wish: LoginWish) -> ServerLogin:
     """Log in with the URL's account.
 
     Raises:
@@ -99,10 +99,10 @@ async def log_in(link: BackendLink, url: BackendUrl, tls: BackendTls | None, wis
         await link.start_tls(tls.context, tls.server_hostname)
     exchange = _Exchange(link, url.password.encode(), greeting_plugin(payload), greeting.nonce)
     status = await exchange.run(credentials, encrypted=link.encrypted)
-    return LineLogin(greeting, status, credentials.capabilities)
+    return ServerLogin(greeting, status, credentials.capabilities)
 
 
-def _credentials(url: BackendUrl, greeting: Greeting, wish: LineWish) -> Credentials:
+def _credentials(url: BackendUrl, greeting: Greeting, wish: LoginWish) -> Credentials:
     flags = wish.capabilities & ~OF_THE_LOGIN | PROTOCOL_41 | SECURE_CONNECTION
     flags |= greeting.capabilities & (PLUGIN_AUTH | LENENC_AUTH)
     attributes = None
@@ -126,7 +126,7 @@ def _credentials(url: BackendUrl, greeting: Greeting, wish: LineWish) -> Credent
 class _Exchange:
     """The packets from our response to the server's verdict."""
 
-    def __init__(self, link: BackendLink, password: bytes, plugin: str, nonce: bytes) -> None:
+    def __init__(self, link: BackendSocket, password: bytes, plugin: str, nonce: bytes) -> None:
         self._link = link
         self._password = password
         # Of others, not spoken here or with a challenge longer than a greeting holds, the server asks for a switch.

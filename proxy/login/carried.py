@@ -29,8 +29,8 @@ from proxy.login.backend_tls import BackendTls as BackendTls  # part of what thi
 from proxy.login.client_tls import OfferedTls
 from proxy.login.exchange import AuthExchange, pass_refusal
 from proxy.login.system_database import STANDS_IN, is_system
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies as wire
 from proxy.wire.flags import CARRIED, COMPRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.wire.login import (
@@ -84,8 +84,8 @@ def anybody(user: str) -> None:
 
 
 async def carry_authentication(
-    stream: PacketStream,
-    link: BackendLink,
+    stream: ClientSocket,
+    link: BackendSocket,
     *,
     tls: BackendTls | None = None,
     client_tls: OfferedTls | None = None,
@@ -105,8 +105,8 @@ async def carry_authentication(
 
 
 async def carry_change_user(
-    stream: PacketStream,
-    link: BackendLink,
+    stream: ClientSocket,
+    link: BackendSocket,
     payload: bytes,
     login: LoginResult,
     *,
@@ -140,7 +140,7 @@ async def carry_change_user(
 
 
 @contextlib.contextmanager
-def closing_unless_logged_in(stream: PacketStream, link: BackendLink | None = None) -> Iterator[None]:
+def closing_unless_logged_in(stream: ClientSocket, link: BackendSocket | None = None) -> Iterator[None]:
     """Whatever goes wrong: tell the client if it has not been told, and close both lines."""
     try:
         yield
@@ -166,13 +166,13 @@ def _failure(error: BaseException) -> ProxyError | None:
     return None
 
 
-def refuse(stream: PacketStream, error: ProxyError) -> None:
+def refuse(stream: ClientSocket, error: ProxyError) -> None:
     """Tell the client why it may not come in, and close."""
     stream.write_many([refusal(stream, error)])
     stream.close(linger=True)
 
 
-def refusal(stream: PacketStream, error: ProxyError | BackendUnavailable) -> bytes:
+def refusal(stream: ClientSocket, error: ProxyError | BackendUnavailable) -> bytes:
     """The ERR packet for a client that is logging in."""
     if stream.seq == 0:
         return wire.early_err_packet(error.errno, error.message)
@@ -180,7 +180,7 @@ def refusal(stream: PacketStream, error: ProxyError | BackendUnavailable) -> byt
 
 
 async def _log_in(
-    stream: PacketStream, link: BackendLink, tls: BackendTls | None, client_tls: OfferedTls | None, admit: Admit
+    stream: ClientSocket, link: BackendSocket, tls: BackendTls | None, client_tls: OfferedTls | None, admit: Admit
 ) -> LoginResult:
     payload = await link.read_packet()
     if payload.startswith(b"\xff"):
@@ -206,7 +206,7 @@ async def _log_in(
 
 
 def _exchange(
-    stream: PacketStream, link: BackendLink, credentials: Credentials, nonce: bytes, admit: Admit
+    stream: ClientSocket, link: BackendSocket, credentials: Credentials, nonce: bytes, admit: Admit
 ) -> AuthExchange:
     return AuthExchange(
         stream,
@@ -236,7 +236,7 @@ def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
     return None
 
 
-async def receive_credentials(stream: PacketStream, offered: int, tls: OfferedTls | None) -> Credentials:
+async def receive_credentials(stream: ClientSocket, offered: int, tls: OfferedTls | None) -> Credentials:
     """A client's response to the greeting, checked; its line is encrypted first if it wishes so and may.
 
     Raises:
@@ -261,7 +261,7 @@ async def receive_credentials(stream: PacketStream, offered: int, tls: OfferedTl
     return credentials
 
 
-async def _read_encrypted(stream: PacketStream, context: SSLContext) -> bytes:
+async def _read_encrypted(stream: ClientSocket, context: SSLContext) -> bytes:
     try:
         await stream.start_tls(context)
     except StreamClosed as error:
@@ -293,7 +293,7 @@ def login_result(credentials: Credentials, greeting: Greeting, status: int) -> L
 
 
 async def _change_user(
-    stream: PacketStream, link: BackendLink, payload: bytes, login: LoginResult, admit: Admit
+    stream: ClientSocket, link: BackendSocket, payload: bytes, login: LoginResult, admit: Admit
 ) -> LoginResult:
     credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
     # The server answers with a switch and a fresh nonce, or takes a proof made with the old one.

@@ -15,8 +15,8 @@ from proxy.login.account_check import check_account
 from proxy.login.password_bridge import PasswordBridge, Privacy, Step
 from proxy.login.password_key import UnusableKey, encrypt_password, password_key
 from proxy.login.system_database import enter_at_login
-from proxy.transport.backend_socket import BackendLink, ReadInterrupted
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket, ReadInterrupted
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import answer_walker as answer
 from proxy.wire.flags import COMPRESS
 
@@ -36,8 +36,8 @@ class AuthExchange:
 
     def __init__(
         self,
-        stream: PacketStream,
-        link: BackendLink,
+        stream: ClientSocket,
+        link: BackendSocket,
         plugin: bytes,
         nonce: bytes,
         *,
@@ -191,7 +191,7 @@ def _unasked() -> FatalProtocolError:
     return FatalProtocolError(1156, "Got packets out of order (the client spoke when the server was to decide)")
 
 
-async def pass_refusal(stream: PacketStream, payload: bytes) -> NoReturn:
+async def pass_refusal(stream: ClientSocket, payload: bytes) -> NoReturn:
     """Hand the server's ERR to the client as it is; where a hint is due, with that.
 
     Raises:

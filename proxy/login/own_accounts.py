@@ -42,7 +42,7 @@ from proxy.login.plugins import (
     NativePlugin,
     plausible,
 )
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies as wire
 from proxy.wire.flags import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
 from proxy.wire.login import NONCE_BYTES, Credentials, Greeting, encode_greeting, parse_change_user
@@ -65,7 +65,7 @@ def only_database(known: str) -> CheckLogin:
     return check
 
 
-class EmbeddedIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic ships no type information
+class OwnIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic ships no type information
     """The configured accounts, as mysql-mimic asks for them."""
 
     def __init__(self, accounts: Accounts) -> None:
@@ -82,9 +82,9 @@ class EmbeddedIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic
         return EmbeddedUser(name=username, auth_plugin=account.plugins[0], account=account)
 
 
-async def authenticate_embedded(
-    stream: PacketStream,
-    identities: EmbeddedIdentities,
+async def log_in_with_own_account(
+    stream: ClientSocket,
+    identities: OwnIdentities,
     *,
     connection_id: int,
     server_version: str,
@@ -121,9 +121,9 @@ async def authenticate_embedded(
     return login_result(credentials, greeting, status)
 
 
-async def change_user_embedded(
-    stream: PacketStream,
-    identities: EmbeddedIdentities,
+async def change_own_user(
+    stream: ClientSocket,
+    identities: OwnIdentities,
     payload: bytes,
     login: LoginResult,
     *,
@@ -156,7 +156,7 @@ def database_of(credentials: Credentials) -> str | None:
     return (credentials.database or b"").decode(python_encoding(credentials.charset), "replace") or None
 
 
-async def _greet(stream: PacketStream, greeting: Greeting, plugin: str, tls: OfferedTls | None) -> Credentials:
+async def _greet(stream: ClientSocket, greeting: Greeting, plugin: str, tls: OfferedTls | None) -> Credentials:
     """Send the greeting and read the client's response, encrypted if the client wishes so and may."""
     offered = replace(greeting, capabilities=greeting.capabilities | (SSL if tls is not None else 0))
     await stream.write(encode_greeting(offered, plugin))
@@ -164,7 +164,7 @@ async def _greet(stream: PacketStream, greeting: Greeting, plugin: str, tls: Off
 
 
 async def _verify(
-    stream: PacketStream, identities: EmbeddedIdentities, credentials: Credentials, nonce: bytes | None
+    stream: ClientSocket, identities: OwnIdentities, credentials: Credentials, nonce: bytes | None
 ) -> None:
     """Check who the client says it is. `nonce` is the greeting's; None: it has been used.
 
@@ -196,7 +196,7 @@ async def _verify(
         raise ProxyError(1045, f"Access denied for user '{name}'@'{host}' (using password: {using})")
 
 
-def _plugin_for(identities: EmbeddedIdentities, user: EmbeddedUser, credentials: Credentials) -> AuthPlugin:
+def _plugin_for(identities: OwnIdentities, user: EmbeddedUser, credentials: Credentials) -> AuthPlugin:
     """The plugin the client comes with, if the account can use it; else the account's best.
 
     An empty response can also mean that the client could not load the plugin of the greeting: then it knows the older.
@@ -216,7 +216,7 @@ def _answers_greeting(plugin: AuthPlugin, credentials: Credentials) -> bool:
     return credentials.plugin.decode("ascii", "replace") == plugin.name and plausible(plugin.name, credentials.auth)
 
 
-async def _switch(stream: PacketStream, plugin: AuthPlugin, challenge: bytes, credentials: Credentials) -> bytes:
+async def _switch(stream: ClientSocket, plugin: AuthPlugin, challenge: bytes, credentials: Credentials) -> bytes:
     if not credentials.capabilities & PLUGIN_AUTH:
         raise ProxyError(
             1251, "Client does not support authentication protocol requested by server; consider upgrading the client"
@@ -229,7 +229,7 @@ async def _switch(stream: PacketStream, plugin: AuthPlugin, challenge: bytes, cr
 
 
 async def _converse(
-    stream: PacketStream, state: AuthState, decision: Success | Forbidden | bytes, info: LoginInfo
+    stream: ClientSocket, state: AuthState, decision: Success | Forbidden | bytes, info: LoginInfo
 ) -> bool:
     """Carry the plugin's words and the client's answers until it decides."""
     while not isinstance(decision, (Success, Forbidden)):

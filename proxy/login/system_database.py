@@ -8,7 +8,7 @@ name is left alone.
 from __future__ import annotations
 
 from proxy.errors import BackendLost, ProxyError
-from proxy.transport.backend_socket import BackendLink
+from proxy.transport.backend_socket import BackendSocket
 from proxy.wire.answer_walker import parse_err
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
@@ -25,7 +25,7 @@ def is_system(database: str | None) -> bool:
     return database is not None and database.lower() == SYSTEM_DATABASE
 
 
-async def enter_at_login(link: BackendLink) -> bool:
+async def enter_at_login(link: BackendSocket) -> bool:
     """Ask the server for its own database of that name, once the login is over. False: it has none.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName, QueueSpec
-from proxy.statements.unit import Unit
+from proxy.statements.unit import UnitOfWork
 from proxy.wire.outcome import Outcome
 from rewriter.errors import RewriteError
 from rewriter.plan import Redrive
@@ -38,7 +38,7 @@ class DeadLetterTables:
         await self._administer(sql)
 
 
-class RedriveStatement(Unit):
+class RedriveStatement(UnitOfWork):
     """Runs REDRIVE for one session."""
 
     async def run(self, plan: Redrive) -> Outcome:

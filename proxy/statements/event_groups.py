@@ -19,7 +19,7 @@ from engine.model.states import PARKED_NS
 from engine.store.statements.groups import due_sql, table_of
 from proxy.errors import ProxyError
 from proxy.session.session import ClientSession
-from proxy.statements.unit import Unit
+from proxy.statements.unit import UnitOfWork
 from proxy.wire.outcome import Outcome, number, unhex
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext
@@ -51,7 +51,7 @@ class _Held:
     id: str
 
 
-class GroupedStatements(Unit):
+class GroupedStatements(UnitOfWork):
     """Runs such statements for one session. `find` looks a queue up in the catalog."""
 
     def __init__(self, session: ClientSession, find: FindQueue) -> None:

@@ -17,7 +17,7 @@ from engine.engine import Subscription
 from engine.model.errors import EngineError
 from engine.model.queue import Batch, ColumnMeta
 from proxy.transport.answer_writer import AnswerWriter
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire.row_form import RowForm
 
 
@@ -26,7 +26,7 @@ class ClientGone(EngineError):
 
 
 @contextlib.asynccontextmanager
-async def watching(stream: PacketStream, subscription: Subscription) -> AsyncIterator[None]:
+async def watching(stream: ClientSocket, subscription: Subscription) -> AsyncIterator[None]:
     """End the subscription as soon as its client is gone."""
 
     async def watch() -> None:
@@ -79,7 +79,7 @@ class SubscriptionCursor:
         """The columns of every row."""
         return self._form.columns
 
-    async def fetch(self, count: int, stream: PacketStream) -> tuple[list[bytes], bool]:
+    async def fetch(self, count: int, stream: ClientSocket) -> tuple[list[bytes], bool]:
         """Up to `count` encoded rows, at least one unless the stream has ended; and whether it has."""
         if not self._rows and not self._ended:
             async with watching(stream, self.subscription):

@@ -1,4 +1,6 @@
-"""Unit: several statements on a client's own line that hold as a whole or not at all, for what the client wrote as one.
+"""UnitOfWork: several statements on a client's own connection that hold as a whole or not at all.
+
+The client wrote them as one statement.
 
 A transaction of its own where none is open, else from a savepoint on.
 """
@@ -19,7 +21,7 @@ _AUTOCOMMIT = 0x2
 _UNREADABLE = frozenset((1064, 1105))  # Vitess's number for any error that it has none for
 
 
-class Unit:
+class UnitOfWork:
     """See the module. For one session."""
 
     def __init__(self, session: ClientSession) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from mysql_mimic.types import ServerStatus
 
 from engine.model.queue import ColumnMeta, TextValue
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies as wire
 
 AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
@@ -27,7 +27,7 @@ one statement must not be announced in our answer to the next one."""
 class AnswerWriter:
     """Writes answers to one client. `more` is set while further results of the same command follow."""
 
-    def __init__(self, stream: PacketStream, capabilities: int) -> None:
+    def __init__(self, stream: ClientSocket, capabilities: int) -> None:
         self.stream = stream
         self.capabilities = capabilities
         self.status = AUTOCOMMIT

@@ -1,4 +1,4 @@
-"""BackendLink: one socket to the MySQL server. Packets while logging in, raw bytes afterwards.
+"""BackendSocket: one socket to the MySQL server. Packets while logging in, raw bytes afterwards.
 
 Rules: as long as `sink` is unset, bytes gather and `read_packet` hands them out; once it is set, every chunk goes to it
 as it comes. Nothing is sent after the line is lost; whoever waits is told, and `on_lost` is called once.
@@ -17,7 +17,7 @@ from typing import cast
 from proxy.errors import BackendLost, CannotConnect, FatalProtocolError
 from proxy.transport import tcp as sockets
 from proxy.transport.addresses import Addresses
-from proxy.transport.compressed import CompressedLine
+from proxy.transport.compressed import CompressedTransport
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
 
 CONNECT_SECONDS = 10.0  # MySQL clients' own default connect_timeout
@@ -32,7 +32,7 @@ class ReadInterrupted(Exception):
     """Nothing has come, and there is a reason to look elsewhere."""
 
 
-class BackendLink(asyncio.Protocol):
+class BackendSocket(asyncio.Protocol):
     """See the module. `seq` is the next sequence id while packets are read and written one by one.
 
     `encrypted`: by TLS. `local`: a unix socket, where the server sees which user of the system we are.
@@ -63,7 +63,7 @@ class BackendLink(asyncio.Protocol):
     @classmethod
     async def connect(
         cls, host: str, port: int, *, unix_socket: str | None = None, timeout: float = CONNECT_SECONDS
-    ) -> BackendLink:
+    ) -> BackendSocket:
         """Open a line to the server.
 
         Raises:
@@ -83,7 +83,7 @@ class BackendLink(asyncio.Protocol):
         return link
 
     @classmethod
-    async def _open(cls, host: str, port: int) -> BackendLink:
+    async def _open(cls, host: str, port: int) -> BackendSocket:
         """A line to the first of the name's addresses that answers."""
         loop = asyncio.get_running_loop()
         failures: list[OSError] = []
@@ -221,7 +221,7 @@ class BackendLink(asyncio.Protocol):
         self.compressed = True
         early = bytes(self._buffer)
         self._buffer.clear()
-        line = CompressedLine(self._transport, self, serving=False, on_fault=self._garbled)
+        line = CompressedTransport(self._transport, self, serving=False, on_fault=self._garbled)
         self._transport, self.writer = line, line.write
         line.data_received(early)
 
@@ -284,7 +284,7 @@ class BackendLink(asyncio.Protocol):
 
     def _hear_last_words(self, ear: socket.socket) -> None:
         ear.setblocking(False)
-        hear = self._transport.data_received if isinstance(self._transport, CompressedLine) else self.data_received
+        hear = self._transport.data_received if isinstance(self._transport, CompressedTransport) else self.data_received
         try:
             while data := ear.recv(LOGIN_PACKET_MAX_BYTES):
                 hear(data)

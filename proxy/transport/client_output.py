@@ -1,4 +1,4 @@
-"""PacketWriter: the writing half of a client's line, and what can be told of that line from outside.
+"""ClientOutput: the writing half of a client's line, and what can be told of that line from outside.
 
 Rules: writing gathers until `drain` (or 64 KiB). `write_framed` bytes never overtake what was written before. Once the
 line is lost or closed, writing does nothing and `drain` says so.
@@ -18,7 +18,7 @@ from proxy.wire.packets import frame_into
 FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
 
 
-class PacketWriter(asyncio.Protocol):
+class ClientOutput(asyncio.Protocol):
     """See the module. `seq` is the next sequence id; `closed` is true once the client hung up or the line broke."""
 
     def __init__(self) -> None:

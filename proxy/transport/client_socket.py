@@ -1,6 +1,6 @@
-"""PacketStream: the client's socket as packets. Frames, checks and bounds; knows nothing of what packets mean.
+"""ClientSocket: the client's socket as packets. Frames, checks and bounds; knows nothing of what packets mean.
 
-The writing half is PacketWriter. Rules:
+The writing half is ClientOutput. Rules:
 - One reader. Bytes are kept until somebody reads them, at most `PENDING_BYTES_MAX` of them while nobody does; then the
   socket itself is not read any further, and the client waits.
 - A reader is woken when the packet it waits for is whole, never by half headers. A payload above the limit is refused
@@ -23,8 +23,8 @@ from typing import NoReturn, cast
 
 from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
 from proxy.transport import tcp as sockets
-from proxy.transport.client_output import PacketWriter, wait_in, wake_all
-from proxy.transport.compressed import CompressedLine
+from proxy.transport.client_output import ClientOutput, wait_in, wake_all
+from proxy.transport.compressed import CompressedTransport
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES
 from proxy.wire.pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
 
@@ -39,10 +39,10 @@ CLOSE_SECONDS = 10.0  # time for the last bytes to leave; a client that reads no
 FastPath = Callable[[bytes], bool]
 
 
-class PacketStream(PacketWriter):
+class ClientSocket(ClientOutput):
     """See the module."""
 
-    def __init__(self, on_connected: Callable[[PacketStream], None], *, max_packet_bytes: int) -> None:
+    def __init__(self, on_connected: Callable[[ClientSocket], None], *, max_packet_bytes: int) -> None:
         super().__init__()
         self.goodbye = False  # the client has said COM_QUIT, as those do that end in order
         self.fast_path: FastPath | None = None
@@ -77,7 +77,7 @@ class PacketStream(PacketWriter):
 
     def __repr__(self) -> str:
         state = "lost" if self._lost else "closed" if self.closed else "fast" if self._fast else "open"
-        return f"<PacketStream {state} seq={self.seq} unread={len(self._buffer)} unsent={len(self._out)}>"
+        return f"<ClientSocket {state} seq={self.seq} unread={len(self._buffer)} unsent={len(self._out)}>"
 
     # --- asyncio.Protocol
 
@@ -466,7 +466,7 @@ class PacketStream(PacketWriter):
         self._flush()
         early = bytes(self._buffer)
         self._forget_unread()
-        line = CompressedLine(self._transport, self, serving=True, on_fault=self._give_up)
+        line = CompressedTransport(self._transport, self, serving=True, on_fault=self._give_up)
         self._transport, self.writer = line, line.write
         line.data_received(early)
 

@@ -1,7 +1,7 @@
-"""CompressedLine: a layer between a socket and the packets on it, for a line on which compression was agreed.
+"""CompressedTransport: a layer between a socket and the packets on it, for a line on which compression was agreed.
 
-To the reader of packets (PacketStream, BackendLink) it is the transport, to the transport below it is the protocol. So
-everything above goes on seeing plain packets, and the fast path stays what it is. While the reader above has paused,
+To the reader of packets (ClientSocket, BackendSocket) it is the transport, to the transport below it is the protocol.
+So everything above goes on seeing plain packets, and the fast path stays what it is. While the reader above has paused,
 nothing is unpacked for it.
 """
 
@@ -15,7 +15,7 @@ from proxy.errors import FatalProtocolError, NotUncompressed
 from proxy.wire.compression import NotCompressed, Numbers, Packer, PacketHeads, Unpacker
 
 
-class CompressedLine(asyncio.Transport, asyncio.Protocol):
+class CompressedTransport(asyncio.Transport, asyncio.Protocol):
     """See the module.
 
     Args:

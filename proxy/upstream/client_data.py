@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from proxy.errors import FatalProtocolError, StreamClosed
 from proxy.login.carried import refuse
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire.packets import frame
 
 _SEMI_SYNC_REPLY = b"\xef"  # what a semi-synchronous replica's acknowledgement begins with
 
 
-async def pass_file(stream: PacketStream, link: BackendLink) -> bool:
+async def pass_file(stream: ClientSocket, link: BackendSocket) -> bool:
     """Packets from the client to the server up to the empty one. False: the client broke off, so the line was cut: half
     a file must not be committed."""
     try:
@@ -29,7 +29,7 @@ async def pass_file(stream: PacketStream, link: BackendLink) -> bool:
     return True
 
 
-async def pass_replies(stream: PacketStream, link: BackendLink) -> None:
+async def pass_replies(stream: ClientSocket, link: BackendSocket) -> None:
     """While a replica is sent events: its acknowledgements of them, and the news that it has gone. There may be no next
     event to show that."""
     try:

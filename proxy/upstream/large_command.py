@@ -13,8 +13,8 @@ from __future__ import annotations
 from io import BytesIO
 
 from proxy.errors import PacketTooLarge
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire.packets import PAYLOAD_MAX, header
 from proxy.wire.pieces import Pieces
 from rewriter.scan.large_text import LargeText
@@ -29,7 +29,7 @@ class LargeCommand:
     there was more of it than may be kept.
     """
 
-    def __init__(self, stream: PacketStream, head: bytes) -> None:
+    def __init__(self, stream: ClientSocket, head: bytes) -> None:
         assert stream.pieces is not None
         self.head = head
         self.endless = stream.pieces.announced[0] >= min(PAYLOAD_MAX, stream.max_packet_bytes + 1)
@@ -57,7 +57,7 @@ class LargeCommand:
         """The payload, joined after all. One that is too large is read to its end nevertheless: the client listens only
         then.
 
-        Raises: as PacketStream.read.
+        Raises: as ClientSocket.read.
         """
         joined = BytesIO()
         size = joined.write(self.head)
@@ -69,10 +69,10 @@ class LargeCommand:
             self._stream.fail(PacketTooLarge(self._kept_max))
         return joined.getvalue()  # what was written, not a copy of it
 
-    async def send(self, link: BackendLink) -> None:
+    async def send(self, link: BackendSocket) -> None:
         """Pass the command on, to its end or as far as its text may go.
 
-        Raises: as PacketStream.read; then the link must be cut.
+        Raises: as ClientSocket.read; then the link must be cut.
         """
         packets = _Packets(link, self._pieces)
         await packets.write(self._ready)
@@ -102,7 +102,7 @@ class LargeCommand:
 class _Packets:
     """Writes a payload as packets of the sizes that the client announced for its own."""
 
-    def __init__(self, link: BackendLink, pieces: Pieces) -> None:
+    def __init__(self, link: BackendSocket, pieces: Pieces) -> None:
         self._link = link
         self._announced = pieces.announced
         self._seq = 0

@@ -22,10 +22,10 @@ from mysql_mimic.types import Commands
 
 from proxy.errors import LOST, BackendLost, ProxyError
 from proxy.transport.answer_writer import AnswerWriter
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import RESULTS_CHARSET
 from proxy.upstream.large_command import LargeCommand
-from proxy.upstream.opener import WHAT_IS_GONE, Line, LineOpener
+from proxy.upstream.opener import WHAT_IS_GONE, OpenUpstream, UpstreamOpener
 from proxy.upstream.relay import NO, Decide, OnAnswer
 from proxy.upstream.server_profile import NO_BACKSLASH_ESCAPES
 from proxy.upstream.session_memory import SessionMemory, Unknown
@@ -58,12 +58,14 @@ _UNANSWERED = frozenset((Commands.COM_STMT_CLOSE, Commands.COM_STMT_SEND_LONG_DA
 class LazyUpstream:
     """See the module. `on_answer` and `decide` are what a RelayUpstream's are; `attach` says them."""
 
-    def __init__(self, stream: PacketStream, writer: AnswerWriter, opener: LineOpener, memory: SessionMemory) -> None:
+    def __init__(
+        self, stream: ClientSocket, writer: AnswerWriter, opener: UpstreamOpener, memory: SessionMemory
+    ) -> None:
         self._stream = stream
         self._writer = writer
         self._opener = opener
         self._memory = memory
-        self._line: Line | None = None
+        self._line: OpenUpstream | None = None
         self._pinned = False
         self._loss = ""  # why a line was lost of which the client has yet to hear
         self._ids_given = 0  # the highest id of a prepared statement that the client was told
@@ -107,7 +109,7 @@ class LazyUpstream:
         return line.connection_id if line is not None and line.upstream.answering else None
 
     @property
-    def _usable(self) -> Line | None:
+    def _usable(self) -> OpenUpstream | None:
         return self._line if self._line is not None and self._line.upstream.alive else None
 
     # --- commands
@@ -182,7 +184,7 @@ class LazyUpstream:
         self._after(line, pins=not leaves_nothing)
         return result
 
-    def restart(self, opener: LineOpener, memory: SessionMemory) -> None:
+    def restart(self, opener: UpstreamOpener, memory: SessionMemory) -> None:
         """COM_CHANGE_USER: nothing of the session before stays."""
         self._give_back()
         self._opener, self._memory, self._loss, self._encoding = opener, memory, "", None
@@ -243,7 +245,7 @@ class LazyUpstream:
 
     # --- the line's life
 
-    async def _open(self) -> Line:
+    async def _open(self) -> OpenUpstream:
         self._cancel_idle()
         line = self._usable
         if line is not None:
@@ -260,7 +262,7 @@ class LazyUpstream:
 
     def _done(
         self,
-        line: Line,
+        line: OpenUpstream,
         command: int,
         payload: bytes,
         statement: Limited | None,
@@ -279,7 +281,7 @@ class LazyUpstream:
             pins = outcome.ok and not self._memory.repeatable(statement, text)
         self._after(line, pins=pins)
 
-    def _after(self, line: Line, *, pins: bool) -> None:
+    def _after(self, line: OpenUpstream, *, pins: bool) -> None:
         if self._line is not line or not line.upstream.alive:
             return
         if pins and not self._pinned:
@@ -288,7 +290,7 @@ class LazyUpstream:
         if not self._pinned and not line.upstream.status & IN_TRANSACTION:
             self._idle = asyncio.get_running_loop().call_later(IDLE_LINE_SECONDS, self._give_back)
 
-    def _open_fast_path(self, line: Line) -> None:
+    def _open_fast_path(self, line: OpenUpstream) -> None:
         decide = self._decide
         if decide is None or not line.fast:
             return
@@ -304,7 +306,7 @@ class LazyUpstream:
         line.upstream.decide = decided
         self._stream.fast_path = line.upstream.try_fast
 
-    def _unpin(self, line: Line) -> None:
+    def _unpin(self, line: OpenUpstream) -> None:
         self._pinned = False
         self._stream.fast_path = line.upstream.decide = None
 
@@ -317,7 +319,7 @@ class LazyUpstream:
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    def _let_go(self) -> Line | None:
+    def _let_go(self) -> OpenUpstream | None:
         self._cancel_idle()
         line, self._line = self._line, None
         self._pinned = False
@@ -333,7 +335,7 @@ class LazyUpstream:
             self._idle.cancel()
             self._idle = None
 
-    def _lost(self, line: Line, outcome: Outcome) -> None:
+    def _lost(self, line: OpenUpstream, outcome: Outcome) -> None:
         """The server closed the line, or it broke. A command that was under way has been answered with the error."""
         if self._line is not line:
             return
@@ -349,7 +351,7 @@ class LazyUpstream:
 
     # --- prepared statements
 
-    async def _prepare(self, line: Line, payload: bytes, more: bool) -> Outcome:
+    async def _prepare(self, line: OpenUpstream, payload: bytes, more: bool) -> Outcome:
         """Prepare on a line whose ids are moved: the answer is held, and the id in it changed."""
         outcome = await line.upstream.command(payload, more=more, hold=True)
         number = outcome.statement_id + self._ids_moved

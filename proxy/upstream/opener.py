@@ -1,7 +1,8 @@
-"""Lines to the MySQL server that the proxy opens for clients whom it has logged in itself, with the URL's account.
+"""Connections to the MySQL server that the proxy opens for clients whom it has logged in itself, with the URL's
+account.
 
-`Lines` is shared: how to reach the server, and what it says of itself. A `LineOpener` belongs to one session and makes
-each new line what the session is: capabilities, character set, database, settings.
+`UpstreamServer` is shared: how to reach the server, and what it says of itself. An `UpstreamOpener` belongs to one
+session and makes each new line what the session is: capabilities, character set, database, settings.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from engine.backend.url import BackendUrl
 from engine.model.errors import BackendError, BackendUnavailable
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.errors import LOST, BackendLost, BackendRefused, BackendUnreachable, ProxyError
-from proxy.login.as_client import LineLogin, LineWish, log_in
+from proxy.login.as_client import LoginWish, ServerLogin, log_in
 from proxy.login.backend_tls import BackendTls, backend_tls
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
 from proxy.upstream.base import read_plainly
 from proxy.upstream.concealing import concealed_packet
@@ -47,7 +48,7 @@ _COLLATIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OpenUpstream:
     """A session's line. `connection_id` is the server's; `fast` whether the fast path may be used on it. `forget` takes
     its id out of the registry."""
 
@@ -58,7 +59,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class LineOwner:
+class UpstreamOwner:
     """What of a client holds for all its lines. `limited`: it may only run what the proxy has read."""
 
     connection_id: int
@@ -71,7 +72,7 @@ class LineOwner:
     limited: bool
 
 
-class Lines:
+class UpstreamServer:
     """See the module. `pool` is the engine's."""
 
     def __init__(self, url: BackendUrl, pool: StorePool) -> None:
@@ -96,14 +97,14 @@ class Lines:
         rows = await self._pool.read(lambda connection: connection.query(_COLLATIONS))
         collations = {int(row[0]): Collation(str(row[1]).lower(), str(row[2]).lower()) for row in rows}
         try:
-            link, login = await self.connect(None, LineWish(0, 45, self._url.database))
+            link, login = await self.connect(None, LoginWish(0, 45, self._url.database))
         except ProxyError as error:
             raise BackendUnavailable(f"cannot log in to {self._url}: {error.message}", error.errno) from error
         link.write(frame(bytes((Commands.COM_QUIT,))))
         link.close()
         self._profile = BackendProfile.of(login, collations)
 
-    async def connect(self, stream: PacketStream | None, wish: LineWish) -> tuple[BackendLink, LineLogin]:
+    async def connect(self, stream: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
         """A new line, logged in, for the client of that stream.
 
         Raises:
@@ -123,9 +124,9 @@ class Lines:
             except BackendLost as error:
                 raise BackendUnreachable(error.reason) from error
 
-    async def _connect(self, stream: PacketStream | None, wish: LineWish) -> tuple[BackendLink, LineLogin]:
+    async def _connect(self, stream: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
         url = self._url
-        link = await BackendLink.connect(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
+        link = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
         try:
             if url.proxy_protocol:
                 link.write(proxy_header(*((stream.peername, stream.sockname) if stream is not None else ((), ()))))
@@ -153,11 +154,15 @@ class Lines:
             return True
 
 
-class LineOpener:
+class UpstreamOpener:
     """See the module. `database` says which is the session's current one."""
 
     def __init__(
-        self, lines: Lines, owner: LineOwner, registry: ConnectionRegistry, database: Callable[[], str | None]
+        self,
+        lines: UpstreamServer,
+        owner: UpstreamOwner,
+        registry: ConnectionRegistry,
+        database: Callable[[], str | None],
     ) -> None:
         self._lines = lines
         self._registry = registry
@@ -168,7 +173,7 @@ class LineOpener:
     def database(self) -> str | None:
         return self._database()
 
-    async def open(self, stream: PacketStream, memory: SessionMemory) -> Line:
+    async def open(self, stream: ClientSocket, memory: SessionMemory) -> OpenUpstream:
         """A line on which everything is as the session has it.
 
         Raises:
@@ -179,7 +184,7 @@ class LineOpener:
         attributes.setdefault("program_name", "queuegate")
         # What an account may run is judged one statement at a time: then the server shall not find two in one text.
         capabilities = owner.capabilities & ~MULTI_STATEMENTS if owner.limited else owner.capabilities
-        wish = LineWish(capabilities, owner.charset, self._database(), attributes)
+        wish = LoginWish(capabilities, owner.charset, self._database(), attributes)
         link, login = await self._lines.connect(stream, wish)
         upstream = RelayUpstream(
             link, stream, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
@@ -194,7 +199,7 @@ class LineOpener:
             raise
         line_id = login.greeting.connection_id
         forget = self._registry.add_line(line_id, owner.connection_id)
-        return Line(upstream, line_id, not owner.limited, forget)
+        return OpenUpstream(upstream, line_id, not owner.limited, forget)
 
     async def _make_same(self, upstream: RelayUpstream, memory: SessionMemory) -> None:
         if self.owner.limited:

@@ -32,8 +32,8 @@ from proxy.errors import (
     StreamClosed,
 )
 from proxy.login.carried import Admit, LoginResult, anybody, carry_change_user
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import encoded
 from proxy.upstream.client_data import pass_file, pass_replies
 from proxy.upstream.large_command import LargeCommand
@@ -46,7 +46,7 @@ from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
 from proxy.wire.reframer import Reframer, reworded
 from proxy.wire.whole_answer import WholeAnswers
 
-__all__ = ("BackendLink", "RelayUpstream")
+__all__ = ("BackendSocket", "RelayUpstream")
 
 HELD_MAX_BYTES = 16 << 20
 """Of an answer kept in memory: what SHOW statements and DDL answer is far smaller; beyond it nothing is collected."""
@@ -74,8 +74,8 @@ class RelayUpstream:
 
     def __init__(
         self,
-        link: BackendLink,
-        stream: PacketStream,
+        link: BackendSocket,
+        stream: ClientSocket,
         *,
         capabilities: int,
         status: int = 0,
@@ -325,7 +325,7 @@ class RelayUpstream:
     # --- the fast path
 
     def try_fast(self, data: bytes) -> bool:
-        """A PacketStream's fast path: relay one whole small command without a task, if `decide` agrees."""
+        """A ClientSocket's fast path: relay one whole small command without a task, if `decide` agrees."""
         size = len(data) - HEADER_BYTES
         if not 0 < size <= FAST_COMMAND_MAX_BYTES:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from proxy.login.as_client import OF_THE_LOGIN, LineLogin
+from proxy.login.as_client import OF_THE_LOGIN, ServerLogin
 from proxy.wire.flags import (
     CARRIED,
     COMPRESS,
@@ -51,14 +51,14 @@ class BackendProfile:
         self._charsets = frozenset(collation.charset for collation in self._pairs)
 
     @classmethod
-    def of(cls, login: LineLogin, collations: Mapping[int, Collation]) -> BackendProfile:
+    def of(cls, login: ServerLogin, collations: Mapping[int, Collation]) -> BackendProfile:
         """What a login told, and `collations`."""
         greeting = login.greeting
         return cls(
             greeting.server_version, greeting.capabilities, greeting.charset, greeting.status, login.status, collations
         )
 
-    def learn(self, login: LineLogin) -> None:
+    def learn(self, login: ServerLogin) -> None:
         """What another login told."""
         greeting = login.greeting
         self.server_version, self.capabilities = greeting.server_version, greeting.capabilities

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from spark_connector.client.reconnecting import READ_COMMITTED, Line
+from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient
 from spark_connector.options import Address
 
 KEPT_SECONDS = 60.0
@@ -22,13 +22,13 @@ KEPT_SECONDS = 60.0
 _KEPT_MAX = 4  # a worker reads for one query, or for a few
 _lock = Lock()
 _Kind = tuple[Address, tuple[str, ...]]  # where it goes, and what its connections begin with
-_idle: list[tuple[int, _Kind, Line, float]] = []  # the process that opened it, its kind, it, since when
+_idle: list[tuple[int, _Kind, ReconnectingClient, float]] = []  # the process that opened it, its kind, it, since when
 
 
 @contextmanager
-def kept(address: Address, settings: tuple[str, ...] = (READ_COMMITTED,)) -> Iterator[Line]:
+def kept(address: Address, settings: tuple[str, ...] = (READ_COMMITTED,)) -> Iterator[ReconnectingClient]:
     """A line for one task: one that an earlier task of this process left, or a new one; left for the next one."""
-    line = _taken((address, settings)) or Line(address, settings=settings)
+    line = _taken((address, settings)) or ReconnectingClient(address, settings=settings)
     try:
         yield line
     except BaseException:  # a reader that stops early too: the rest of its answer is still on its way
@@ -45,7 +45,7 @@ def close_all() -> None:
         _idle.clear()
 
 
-def _taken(kind: _Kind) -> Line | None:
+def _taken(kind: _Kind) -> ReconnectingClient | None:
     """A line of this process that is young enough."""
     own, found = os.getpid(), None
     with _lock:
@@ -62,7 +62,7 @@ def _taken(kind: _Kind) -> Line | None:
     return found
 
 
-def _leave(kind: _Kind, line: Line) -> None:
+def _leave(kind: _Kind, line: ReconnectingClient) -> None:
     with _lock:
         _idle.append((os.getpid(), kind, line, time.monotonic()))
         for _, _, oldest, _ in _idle[:-_KEPT_MAX]:

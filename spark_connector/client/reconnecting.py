@@ -31,7 +31,7 @@ _OF_THE_LINE = frozenset({0, 2003, 2006, 2013, 2014}) | frozenset(
 _PASSING = _OF_THE_LINE | {LOCK_WAIT, DEADLOCK}
 
 
-class Line:
+class ReconnectingClient:
     """Opens its connection when it is first needed, and anew after it broke. Not for several threads; never pickled.
 
     `settings`: statements that each connection begins with.

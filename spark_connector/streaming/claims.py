@@ -58,7 +58,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ClaimStanding:
     """What has become of claimed messages, by id."""
 
     held: tuple[Any, ...]
@@ -137,7 +137,7 @@ class Claims:
             (lease_end(until), *between),
         )
 
-    def standing(self, client: Client, upto: int, *, lock: bool) -> Standing:
+    def standing(self, client: Client, upto: int, *, lock: bool) -> ClaimStanding:
         """What has become of the claims up to that one. `lock`: it stays so until the transaction ends; costs more."""
         rows = client.rows(
             f"SELECT c.id, {_STANDING} FROM {self._all} WHERE c.grp = %s AND c.seq <= %s"
@@ -145,7 +145,7 @@ class Claims:
             (self.group, upto),
         )
         by = {standing: tuple(id_ for id_, found in rows if found == standing) for standing in (0, 1, 2)}
-        return Standing(by[0], by[1], by[2])
+        return ClaimStanding(by[0], by[1], by[2])
 
     def ack(self, client: Client, ids: Sequence[Any]) -> int:
         """End messages, whoever holds them; returns how many were not ended before."""

@@ -11,10 +11,10 @@ from typing import Any
 
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, queue_options
-from spark_connector.client.reconnecting import Line
+from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.options import StreamReadOptions
-from spark_connector.streaming.claims import KEPT_SECONDS, Claims, Run, Standing, clean, prepare
+from spark_connector.streaming.claims import KEPT_SECONDS, Claims, ClaimStanding, Run, clean, prepare
 from spark_connector.streaming.due import Due, Found, Sight, as_found
 from spark_connector.streaming.heartbeat import Heartbeat
 from spark_connector.streaming.pace import Pace
@@ -73,7 +73,7 @@ class Consumer:
         options: StreamReadOptions,
         queue: Queue,
         group: str,
-        line: Line,
+        line: ReconnectingClient,
         sizes: Sizes,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -93,7 +93,7 @@ class Consumer:
         self._backlog, self._count_again = 0, -1.0
         self._leased_at = -math.inf  # on the clock: then all that is claimed had two thirds of a lease left, or more
         self._settled = -1  # all claims up to this one are acked
-        self._acks, self._beats = Line(options.address), Line(options.address)
+        self._acks, self._beats = ReconnectingClient(options.address), ReconnectingClient(options.address)
         self._heartbeat = Heartbeat(lambda: self._beats.run(self.renew), options.lease / 3)
         line.run(self._prepare)
 
@@ -165,10 +165,10 @@ class Consumer:
         self._planned.add(upto)
         return upto
 
-    def _settle_on(self, line: Line, upto: int) -> Standing:
+    def _settle_on(self, line: ReconnectingClient, upto: int) -> ClaimStanding:
         return line.run(lambda client: client.transaction(lambda: self._settle(client, upto)))
 
-    def _note(self, upto: int, standing: Standing) -> None:
+    def _note(self, upto: int, standing: ClaimStanding) -> None:
         self._settled = upto
         self._planned = {seq for seq in self._planned if seq > upto}
         self._sizes = {seq: size for seq, size in self._sizes.items() if seq > upto}
@@ -176,7 +176,7 @@ class Consumer:
         self._taken += len(standing.taken)
         self._ended += len(standing.ended)
 
-    def _settle(self, client: Client, upto: int) -> Standing:
+    def _settle(self, client: Client, upto: int) -> ClaimStanding:
         fails = self._options.on_lease_lost == "fail"
         standing = self.claims.standing(client, upto, lock=fails)
         if standing.lost and fails:
@@ -329,7 +329,7 @@ class Consumer:
         self._count_again = ended + max(_COUNT_PAUSE, _COUNT_REST * (ended - began))
 
 
-def _lost(queue: str, standing: Standing) -> str:
+def _lost(queue: str, standing: ClaimStanding) -> str:
     some = ", ".join(str(id_) for id_ in standing.lost[:_TOLD])
     return (
         f"queue {queue}: of the messages of this query, {len(standing.taken)} were leased to somebody else and"

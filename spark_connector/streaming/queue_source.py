@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe
-from spark_connector.client.reconnecting import Line
+from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.options import StreamReadOptions
 from spark_connector.streaming.claims import Claims, Run, cut
 from spark_connector.streaming.consumer import Consumer
@@ -58,7 +58,7 @@ class QueueSource:
         self._forget()
 
     def _forget(self) -> None:
-        self._line = Line(self._options.address)
+        self._line = ReconnectingClient(self._options.address)
         self._queue: Queue | None = None
         self._consumer: Consumer | None = None
         self._first: QueueOffset | None = None

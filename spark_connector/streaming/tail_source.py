@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import NOW_US, Client, placed
 from spark_connector.client.queue import PURGE_AFTER, Queue, describe, queue_options
-from spark_connector.client.reconnecting import Line
+from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.options import StreamReadOptions
 from spark_connector.streaming.offsets import TailOffset, tail_offset
@@ -72,7 +72,7 @@ class TailSource:
         self._forget()
 
     def _forget(self) -> None:
-        self._line = Line(self._options.address)
+        self._line = ReconnectingClient(self._options.address)
         self._queue: Queue | None = None
         self._first: TailOffset | None = None
         self._until: tuple[int, int] | None = None  # availableNow: no id beyond it, and when that was the largest (ns)

@@ -13,7 +13,7 @@ from spark_connector.client import pool as lines
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client, quoted, told
 from spark_connector.client.queue import describe
-from spark_connector.client.reconnecting import READ_COMMITTED, Line
+from spark_connector.client.reconnecting import READ_COMMITTED, ReconnectingClient
 from spark_connector.errors import ConnectionFailed, ConnectorError, OptionError, WriteError
 from spark_connector.options import Address, WriteOptions
 from spark_connector.writing import publish_log, stage
@@ -131,7 +131,7 @@ class _Through:
 
     def _insist(self, staged: Sequence[Staged], what: Publication) -> None:
         """Again after a lost connection: the log tells whether it was done."""
-        line = Line(self._address, settings=_SETTINGS, patience=PATIENCE_SECONDS)
+        line = ReconnectingClient(self._address, settings=_SETTINGS, patience=PATIENCE_SECONDS)
         try:
             line.run(lambda client: self._publish(client, staged, what))
         except ConnectionFailed as error:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_connector.client.columns import Column
 from spark_connector.client.connection import Client, quoted
-from spark_connector.client.reconnecting import Line
+from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import WriteError
 from spark_connector.writing.inserts import rows, statements
 from spark_connector.writing.plan import WritePlan
@@ -92,13 +92,13 @@ class Attempt:
         """What was put."""
         return Staged(self._numbers[-1], self._rows)
 
-    def put(self, line: Line, batch: pa.RecordBatch) -> None:
+    def put(self, line: ReconnectingClient, batch: pa.RecordBatch) -> None:
         """Puts the next rows. Raises WriteError, ConnectorError, ConnectionFailed."""
         tries = count()
         line.run(lambda client: self._put(client, batch, again=next(tries) > 0))
         self._rows += batch.num_rows
 
-    def forget(self, line: Line) -> None:
+    def forget(self, line: ReconnectingClient) -> None:
         """Deletes all of it. Raises ConnectorError, ConnectionFailed."""
         line.run(lambda client: forget(client, self._plan, self._numbers))
 

@@ -33,6 +33,7 @@ from engine.store.base import (
     Claim,
     Held,
     Hold,
+    LeaseStanding,
     LeaseUnknown,
     Look,
     LookAndClaim,
@@ -41,7 +42,6 @@ from engine.store.base import (
     Position,
     Release,
     Scanned,
-    Standing,
     first_free,
 )
 from engine.store.census import Census
@@ -240,10 +240,10 @@ class MemoryStore:
         ids = first_free(look, count, blocked)
         return LookAndClaim(look, ids, await self.claim(queue, ids, delays_ns) if ids else None)
 
-    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, Standing]:
-        async def work() -> dict[MessageId, Standing]:
+    async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
+        async def work() -> dict[MessageId, LeaseStanding]:
             rows = [row for row in self._rows(queue, ids) if row.due_ns < REJECTED_NS]
-            return {row.id: Standing(row.epoch or 0, row.time_next) for row in rows}
+            return {row.id: LeaseStanding(row.epoch or 0, row.time_next) for row in rows}
 
         return await self._call("unsettled", work)
 

@@ -1,4 +1,4 @@
-"""The look of a lane with a condition, where the cache is too small for what it finds."""
+"""The look of a receiver set with a condition, where the cache is too small for what it finds."""
 
 from __future__ import annotations
 

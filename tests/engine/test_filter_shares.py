@@ -9,7 +9,7 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import World, world
 
 from engine.delivery.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
-from engine.delivery.receivers import Lane, Pass
+from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Condition
 
@@ -68,15 +68,16 @@ async def test_conditions_in_vain_take_a_bounded_part_of_the_time_and_all_have_t
 
 @in_virtual_time
 async def test_a_pass_does_nothing_for_conditions_in_debt(monkeypatch):
-    """Each commit leads to passes, and a lane that had its step in each cost more than the looks that it waits for."""
+    """Each commit leads to passes, and a receiver set that had its step in each cost more than the looks that it
+    waits for."""
     store, steps = Busy(VirtualClock()), Counter[str]()
-    step = Lane.step
+    step = ReceiverSet.step
 
-    async def counted(lane: Lane, result: Pass) -> None:
-        steps["" if lane.condition is None else lane.condition.text] += 1
-        await step(lane, result)
+    async def counted(receiver_set: ReceiverSet, result: PassResult) -> None:
+        steps["" if receiver_set.condition is None else receiver_set.condition.text] += 1
+        await step(receiver_set, result)
 
-    monkeypatch.setattr(Lane, "step", counted)
+    monkeypatch.setattr(ReceiverSet, "step", counted)
     async with world(make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, alone=lambda user: False) as w:
         await w.receive(user="victim")
         for number in range(CONDITIONS):

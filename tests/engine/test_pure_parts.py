@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_store import make_spec
 
 from engine.clock import system_jitter
-from engine.delivery.backoff import DELAY_MAX_NS, Doubling, lease_delay_ns, lease_delays_ns
+from engine.delivery.backoff import DELAY_MAX_NS, DoublingDelay, lease_delay_ns, lease_delays_ns
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
 from engine.delivery.in_flight import InFlight
@@ -20,7 +20,7 @@ from engine.delivery.sender import fair_shares
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
 from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
-from engine.store.base import Standing
+from engine.store.base import LeaseStanding
 
 durations = st.integers(min_value=10_000_000, max_value=3650 * 86400 * SECOND)
 jitters = st.floats(min_value=2 / 3, max_value=4 / 3, exclude_max=True)
@@ -77,7 +77,7 @@ def test_the_production_jitter_stays_in_its_range():
 
 
 def test_doubling():
-    pauses = Doubling(0.1, 1.0)
+    pauses = DoublingDelay(0.1, 1.0)
     assert [pauses.take() for _ in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     pauses.reset()
     assert pauses.take() == 0.1
@@ -164,12 +164,12 @@ def test_leases_compared_with_the_table():
         leases.add("a", message(id_), 10.0)
     until = 100 + 5 * 10**9
     found = {
-        1: Standing(1, 100),  # as it was
-        2: Standing(1, until - until % 1000 + 1),  # renewed
-        3: Standing(1, until - until % 1000),  # nacked: no lease's end
-        4: Standing(0, until - until % 1000 + 1),  # released, and leased again somewhere
-        5: Standing(2, until - until % 1000 + 1),  # leased anew
-        6: Standing(1, None),
+        1: LeaseStanding(1, 100),  # as it was
+        2: LeaseStanding(1, until - until % 1000 + 1),  # renewed
+        3: LeaseStanding(1, until - until % 1000),  # nacked: no lease's end
+        4: LeaseStanding(0, until - until % 1000 + 1),  # released, and leased again somewhere
+        5: LeaseStanding(2, until - until % 1000 + 1),  # leased anew
+        6: LeaseStanding(1, None),
     }
     assert leases.compare([1, 2, 3, 4, 5, 6, 7, 99], found, {2: True}) == (1, 4)
     assert sorted(leases.ids()) == [1, 2]
@@ -180,7 +180,7 @@ def test_leases_compared_with_the_table():
 
 def test_a_lease_of_another_at_the_same_epoch_is_not_given_back():
     """RELEASE takes the epoch back, so the next lease has the same, and looks like a renewal."""
-    leases, again = InFlight(), Standing(1, 5_000_000_001)
+    leases, again = InFlight(), LeaseStanding(1, 5_000_000_001)
     leases.add("a", message(1), 10.0)
     leases.add("a", message(2), 10.0)
     assert leases.compare([1, 2], {1: again, 2: again}, {1: False}) == (0, 1)

@@ -12,7 +12,7 @@ from memory_store import Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
-from engine.delivery.claim_pause import COMMIT_SECONDS, PLACES_SECONDS, Gate
+from engine.delivery.claim_pause import COMMIT_SECONDS, PLACES_SECONDS, ClaimPause
 from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, Condition
 from engine.store.base import Hold
@@ -78,7 +78,7 @@ def test_a_time_of_a_slower_rate_or_of_a_clock_set_back_does_not_stop_the_queue(
 
 @in_virtual_time
 async def test_a_gate_opens_by_time_and_for_places_by_word():
-    gate = Gate(VirtualClock())
+    gate = ClaimPause(VirtualClock())
     gate.shut(Hold(5 * SECOND, for_places=False))
     gate.freed()
     assert gate.is_shut, "a settlement changes no rate"

@@ -1,4 +1,4 @@
-"""Scans: what every store promises of them, and what the Scanner makes of it.
+"""Scans: what every store promises of them, and what the FilteredPoller makes of it.
 
 Conditions here are both SQL and Python.
 """
@@ -15,7 +15,7 @@ from world import world
 from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, Scanner
+from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, FilteredPoller
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
 from engine.model.options import NS_PER_SECOND as SECOND
@@ -101,7 +101,7 @@ async def test_which_messages_fit(bench):
     assert await bench.store.fitting(bench.spec, ODD, []) == set()
 
 
-# --- lanes, in virtual time
+# --- receiver sets, in virtual time
 
 
 @in_virtual_time
@@ -293,7 +293,7 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
     store.add(*(Row(id_, time_next=5) for id_ in range(2, 200_002, 2)))
     store.add(Row(300_001, time_next=6))
     cache, conflicts = MessageCache(1000), Conflicts()
-    scanner = Scanner(ODD, store, DatabaseWork(1), clock, cache, conflicts, QueueMetrics())
+    scanner = FilteredPoller(ODD, store, DatabaseWork(1), clock, cache, conflicts, QueueMetrics())
     spans, began = [], clock.monotonic()
     while True:
         await pass_time(max(0.0, scanner.next_time(spec, hungry=True) - clock.monotonic()))

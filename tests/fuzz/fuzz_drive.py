@@ -24,7 +24,7 @@ from fuzz_server import ACCOUNTS, StandIn
 from fuzz_spoil import spoiler
 from fuzz_tls import TlsClient
 
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 
 PATIENCE = 60.0  # virtual seconds until an answer is overdue: more than a login, a lock or a stalled packet may take
 LOGIN_SECONDS = 15.0  # the limit is ten; then the last words have two more to arrive
@@ -38,7 +38,7 @@ class Played:
     def __init__(self, world: World, conversation: Conversation, given: Input) -> None:
         self.world, self.loop, self.given = world, world.loop, given
         self.transport: FuzzTransport = world.enter(conversation, spoiler(given.spoils))
-        self.stream = cast(PacketStream, self.transport.protocol)
+        self.stream = cast(ClientSocket, self.transport.protocol)
         self.sent = b""
         self.marks: list[tuple[int, int]] = []
         self.complaints: list[str] = []

@@ -47,11 +47,11 @@ from proxy.cluster.registry import ConnectionRegistry
 from proxy.config import Config
 from proxy.embedded.reader_threads import Readers
 from proxy.embedded.session import EmbeddedSession
-from proxy.listen.listener import Place
-from proxy.listen.shared_counts import Count, Tallies
-from proxy.server import GateServer
+from proxy.listen.listener import WorkerSlot
+from proxy.listen.shared_counts import Count, SharedCounts
+from proxy.server import ProxyServer
 from proxy.statements.dead_letters import DeadLetterTables
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 
 MAX_PACKET = 17 << 20  # one more than a physical packet holds, so that both edges are near
 LEFT_OUT = w.CONNECT_WITH_DB | w.CONNECT_ATTRS | w.SSL | w.COMPRESS | w.QUERY_ATTRIBUTES
@@ -187,13 +187,13 @@ class World:
         self.engine = Engine(store, clock=LoopClock(), jitter=lambda: 1.0, make_dead_letters=tables.make)
         await self.engine.open()
         self._resources.push_async_callback(self.engine.close, grace_seconds=0)
-        self.tally = Tallies().of(0)
+        self.tally = SharedCounts().of(0)
         peers, stopping = Peers(self.registry), asyncio.Event()
-        place = Place((), self.tally)
+        place = WorkerSlot((), self.tally)
         # The composition root makes the server, as in production; it is caught as it is made.
-        made: list[GateServer] = []
+        made: list[ProxyServer] = []
         with patch.object(
-            app, "GateServer", lambda *args, **options: made.append(GateServer(*args, **options)) or made[0]
+            app, "ProxyServer", lambda *args, **options: made.append(ProxyServer(*args, **options)) or made[0]
         ):
             accepting = app._accept(config, place, self.engine, gateway, None, peers, stopping, stopping.set, None)
             serving = self.loop.create_task(accepting)
@@ -246,7 +246,7 @@ class World:
                 found.append(f"still counted: {what!r} {self.tally.total(what)}")
         for timer in self.loop._scheduled:  # type: ignore[attr-defined]
             owner = getattr(timer._callback, "__self__", None)
-            if not timer._cancelled and isinstance(owner, PacketStream):
+            if not timer._cancelled and isinstance(owner, ClientSocket):
                 found.append(f"a timer is left: {timer!r}")
         return found
 

@@ -19,7 +19,7 @@ import proxy.login.own_accounts
 from proxy.commands.connection import ClientConnection
 from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.login.exchange import AuthExchange
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.relay import RelayUpstream
 from proxy.wire import replies as wire
 
@@ -133,14 +133,14 @@ def test_a_defect(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_timer_that_outlives_its_line(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PacketStream, "_cancel_stall", lambda self: None)
+    monkeypatch.setattr(ClientSocket, "_cancel_stall", lambda self: None)
     world, conversation = open_world(EmbeddedWorld), EMBEDDED["embedded-pymysql-1"]
     half = Input("embedded", conversation.name, (("send", b"\xff\x00\x00\x01"), ("pump", 0)))
     assert "a timer is left" in " | ".join(fuzz_drive.play(world, conversation, half))
 
 
 def test_memory_without_a_bound(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PacketStream, "_pause_reading", lambda self: None)
+    monkeypatch.setattr(ClientSocket, "_pause_reading", lambda self: None)
     monkeypatch.setattr(fuzz_drive, "HELD_MAX", 1 << 20)
     world, conversation = open_world(EmbeddedWorld), EMBEDDED["embedded-pymysql-1"]
     recorded = as_recorded(conversation, "embedded").steps[:4]

@@ -19,7 +19,7 @@ from wire_peers import RecordingTransport
 
 from engine.model.queue import ColumnMeta
 from proxy.errors import FatalProtocolError, MalformedPacket, ProxyError
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import requests as params
 from proxy.wire.binary_values import binary_row_from_values
 from proxy.wire.collected import decode_column, decode_result, decode_row, payloads
@@ -304,8 +304,8 @@ def test_frames_follow_the_16_mib_rule(size: int) -> None:
 
 
 async def read_in_pieces(data: bytes, limit: int, random: Random, count: int) -> list[bytes]:
-    """What a PacketStream makes of bytes that come in pieces."""
-    stream = PacketStream(lambda _: None, max_packet_bytes=limit)
+    """What a ClientSocket makes of bytes that come in pieces."""
+    stream = ClientSocket(lambda _: None, max_packet_bytes=limit)
     stream.connection_made(RecordingTransport(stream))
     largest = random.choice((3, 60, 70_000, 1 << 20))
     at = 0
@@ -328,7 +328,7 @@ async def test_packets_over_16_mib_are_read_whole(size: int) -> None:
 
 
 async def test_a_packet_above_the_limit_is_refused_at_its_header() -> None:
-    stream = PacketStream(lambda _: None, max_packet_bytes=PAYLOAD_MAX)
+    stream = ClientSocket(lambda _: None, max_packet_bytes=PAYLOAD_MAX)
     stream.connection_made(RecordingTransport(stream))
     stream.data_received(b"\xff\xff\xff\0" + bytes(PAYLOAD_MAX) + b"\1\0\0\1")
     with pytest.raises(FatalProtocolError) as refused:

@@ -11,8 +11,8 @@ from wire_peers import RecordingTransport, packet, packets_of, settle
 
 from proxy.errors import LoginFailed
 from proxy.login.carried import LoginResult, carry_authentication
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire.flags import CARRIED, COMPRESS
 from proxy.wire.login import Credentials, encode_response
 
@@ -31,10 +31,10 @@ class Exchange:
     """A login under way between a recorded client and a recorded server."""
 
     def __init__(self, **options: Any) -> None:
-        self.stream = PacketStream(lambda stream: None, max_packet_bytes=1000)
+        self.stream = ClientSocket(lambda stream: None, max_packet_bytes=1000)
         self.client = RecordingTransport(self.stream)
         self.stream.connection_made(self.client)
-        self.link = BackendLink()
+        self.link = BackendSocket()
         self.server = RecordingTransport(self.link)
         self.link.connection_made(self.server)
         self.task: asyncio.Task[LoginResult] = asyncio.create_task(

@@ -10,8 +10,8 @@ from proxy.errors import FatalProtocolError, LoginFailed, StreamClosed
 from proxy.login.accounts import Account, Accounts
 from proxy.login.carried import LoginResult
 from proxy.login.client_tls import OfferedTls
-from proxy.login.own_accounts import EmbeddedIdentities, authenticate_embedded, change_user_embedded
-from proxy.transport.client_socket import PacketStream
+from proxy.login.own_accounts import OwnIdentities, change_own_user, log_in_with_own_account
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies as wire
 
 
@@ -23,18 +23,18 @@ class LoginServer(WireServer):
         self.logins: list[LoginResult] = []
         self.failed_logins: list[LoginFailed] = []
         self.commands: list[bytes] = []
-        self._identities = EmbeddedIdentities(Accounts(accounts))
+        self._identities = OwnIdentities(Accounts(accounts))
         self._tls = OfferedTls(tls) if tls is not None else None
 
-    async def _serve(self, stream: PacketStream) -> None:
+    async def _serve(self, stream: ClientSocket) -> None:
         try:
-            login = await authenticate_embedded(
+            login = await log_in_with_own_account(
                 stream, self._identities, connection_id=7, server_version="8.0.40-test", tls=self._tls, login_timeout=5
             )
             self.logins.append(login)
             while (payload := await stream.read_command())[:1] != b"\x01":
                 if payload[:1] == b"\x11":
-                    login = await change_user_embedded(stream, self._identities, payload, login)
+                    login = await change_own_user(stream, self._identities, payload, login)
                     self.logins.append(login)
                     continue
                 self.commands.append(payload)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from wire_peers import RecordingTransport, packet, settle
 
 from engine.model.queue import ColumnMeta
-from proxy.transport.backend_socket import BackendLink
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.relay import NO, TELL, RelayUpstream, Verdict
 from proxy.wire import replies as wire
 from proxy.wire.answer_walker import MORE_RESULTS
@@ -46,10 +46,10 @@ class Relay:
     """A relay between two recorded sockets."""
 
     def __init__(self, capabilities: int = DEPRECATE_EOF, *, fast: bool = False) -> None:
-        self.stream = PacketStream(lambda stream: None, max_packet_bytes=64 << 20)
+        self.stream = ClientSocket(lambda stream: None, max_packet_bytes=64 << 20)
         self.client = RecordingTransport(self.stream)
         self.stream.connection_made(self.client)
-        self.link = BackendLink()
+        self.link = BackendSocket()
         self.server = RecordingTransport(self.link)
         self.link.connection_made(self.server)
         self.answers: list[tuple[int, Outcome]] = []

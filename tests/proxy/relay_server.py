@@ -1,4 +1,4 @@
-"""A proxy of the wire alone, for tests: PacketStream, carried authentication and RelayUpstream, in a thread of its own.
+"""A proxy of the wire alone, for tests: ClientSocket, carried authentication and RelayUpstream, in a thread of its own.
 
 Everything passes to the database. With `fast`, whatever can goes the fast path; otherwise every command takes a task.
 Comments in a query ask for more: `/*next*/` separates statements that are sent one by one, `/*hold*/` has the answer
@@ -12,8 +12,8 @@ from wire_server import WireServer
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
 from proxy.login.carried import BackendTls, LoginResult, carry_authentication
 from proxy.login.client_tls import OfferedTls
-from proxy.transport.client_socket import PacketStream
-from proxy.upstream.relay import NO, TELL, BackendLink, RelayUpstream
+from proxy.transport.client_socket import ClientSocket
+from proxy.upstream.relay import NO, TELL, BackendSocket, RelayUpstream
 from proxy.wire import replies as wire
 from proxy.wire.outcome import Collected, Outcome
 
@@ -44,16 +44,16 @@ class RelayServer(WireServer):
         self._tls = tls
         self._client_tls = client_tls
         self._login_timeout = login_timeout
-        self._links: list[BackendLink] = []
+        self._links: list[BackendSocket] = []
 
     async def _closed(self) -> None:
         for link in self._links:  # TLS says goodbye even then
             link.abort()
             await link.wait_lost()
 
-    async def _serve(self, stream: PacketStream) -> None:
+    async def _serve(self, stream: ClientSocket) -> None:
         try:
-            link = await BackendLink.connect("127.0.0.1", self._backend_port)
+            link = await BackendSocket.connect("127.0.0.1", self._backend_port)
             self._links.append(link)
             login = await carry_authentication(
                 stream, link, tls=self._tls, client_tls=self._client_tls, login_timeout=self._login_timeout
@@ -84,7 +84,7 @@ class RelayServer(WireServer):
             await upstream.close()
             stream.close()
 
-    async def _commands(self, stream: PacketStream, upstream: RelayUpstream, login: LoginResult) -> None:
+    async def _commands(self, stream: ClientSocket, upstream: RelayUpstream, login: LoginResult) -> None:
         while upstream.alive:
             payload = await stream.read_command()
             if payload[0] == 0x01:
@@ -98,7 +98,7 @@ class RelayServer(WireServer):
             except ProxyError:
                 return
 
-    async def _command(self, stream: PacketStream, upstream: RelayUpstream, payload: bytes, capabilities: int) -> None:
+    async def _command(self, stream: ClientSocket, upstream: RelayUpstream, payload: bytes, capabilities: int) -> None:
         if payload[:1] == b"\x03" and b"/*collect*/" in payload:
             await self._collect(stream, await upstream.collect(payload[1:].decode()), capabilities)
             return
@@ -112,7 +112,7 @@ class RelayServer(WireServer):
             if not outcome.ok:
                 return
 
-    async def _collect(self, stream: PacketStream, found: Collected | Outcome, capabilities: int) -> None:
+    async def _collect(self, stream: ClientSocket, found: Collected | Outcome, capabilities: int) -> None:
         if isinstance(found, Outcome):
             if found.ok:
                 await stream.write(wire.ok_packet(capabilities, affected_rows=found.affected_rows))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proxy.errors import ProxyError
 from proxy.listen import admission
 from proxy.listen.admission import Admission, AdmissionLimits, FailedLogins, source_of
-from proxy.listen.shared_counts import Count, Tallies
+from proxy.listen.shared_counts import Count, SharedCounts
 
 
 class Clock:
@@ -33,7 +33,7 @@ def clock() -> Clock:
 def workers(count: int, clock: Clock, **limits: int) -> list[Admission]:
     """Admissions that share their tallies and hear of each other's logins, as workers do."""
     settings = AdmissionLimits(**{"connections": 100, "unauthenticated": 100, **limits})
-    tallies = Tallies(count, settings.connections if settings.user_connections else 0)
+    tallies = SharedCounts(count, settings.connections if settings.user_connections else 0)
     everybody: list[Admission] = []
 
     def announce(number: int):
@@ -122,7 +122,7 @@ def test_a_users_connections_are_counted_over_all_workers_and_by_change_user(clo
 
 
 def test_a_worker_that_died_counts_no_more(clock):
-    tallies = Tallies(2, 10)
+    tallies = SharedCounts(2, 10)
     limits = AdmissionLimits(connections=2, unauthenticated=2, user_connections=1)
     dead, alive = (Admission(limits, tallies.of(n), clock) for n in (0, 1))
     for _ in range(2):
@@ -144,7 +144,7 @@ def test_the_message_names_the_user_as_mysql_does(clock):
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans(), st.integers(0, 2)), max_size=200))
 def test_user_tallies_agree_with_a_plain_count(steps):
     """Eight names over three columns, in tables small enough for names to get in each other's way."""
-    tallies = Tallies(3, 8)
+    tallies = SharedCounts(3, 8)
     views = [tallies.of(n) for n in range(3)]
     counts: dict[tuple[str, int], int] = {}
     for name, coming, worker in steps:
@@ -269,7 +269,7 @@ def test_refusals_are_logged_once_a_minute_and_counted(clock, caplog):
 
 
 def test_who_has_the_fewest_is_seen_only_among_those_present():
-    tallies = Tallies(3)
+    tallies = SharedCounts(3)
     one, two, three = (tallies.of(n) for n in range(3))
     assert one.fewest_elsewhere() is None
     two.set_present(True)

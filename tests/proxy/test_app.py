@@ -17,7 +17,7 @@ import pytest
 from proxy import app
 from proxy.cluster.bus import Bus, Handlers
 from proxy.config import Config
-from proxy.listen.listener import Place, bind
+from proxy.listen.listener import WorkerSlot, bind
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     return Config.model_validate({"listen": "127.0.0.1:0", "backend": f"sqlite:///{tmp_path}/gate.db"})
 
 
-async def ends(config: Config, ready: Callable[[app.Serving], None], place: Place | None = None) -> int:
+async def ends(config: Config, ready: Callable[[app.RunningProxy], None], place: WorkerSlot | None = None) -> int:
     """Serve, and count how often the end begins."""
     begun: list[bool] = []
     serving = app.serve(config, place, ready=ready, ending=lambda: begun.append(True))
@@ -35,7 +35,7 @@ async def ends(config: Config, ready: Callable[[app.Serving], None], place: Plac
 
 
 async def test_the_end_begins_when_it_is_asked_to_stop(config: Config) -> None:
-    def stop_twice(serving: app.Serving) -> None:
+    def stop_twice(serving: app.RunningProxy) -> None:
         serving.stop()
         serving.stop()
 
@@ -59,5 +59,5 @@ async def test_the_end_begins_when_the_supervisor_is_gone(config: Config, monkey
     monkeypatch.setattr(Bus, "connect", connect)
     line, other = socket.socketpair()
     with line, other:
-        place = replace(Place(bind(config.listen), app.tallies(config).of(0)), line=line)
+        place = replace(WorkerSlot(bind(config.listen), app.tallies(config).of(0)), line=line)
         assert await ends(config, lambda _: heard[0].closed(), place) == 1

@@ -25,10 +25,10 @@ from wire_peers import LOOPS, RecordingTransport, packet
 
 from proxy.errors import LoginFailed
 from proxy.login.accounts import CACHING_SHA2, NATIVE, Account, Accounts, InvalidPasswordHash
-from proxy.login.own_accounts import EmbeddedIdentities, authenticate_embedded
+from proxy.login.own_accounts import OwnIdentities, log_in_with_own_account
 from proxy.login.plugins import CachingSha2PasswordAuthPlugin, EmbeddedUser, LoginInfo, proves
 from proxy.login.sha256_crypt import sha256_crypt
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire.login import Credentials, encode_change_user, encode_response, encode_tls_request, parse_greeting
 
 Login = Callable[..., None]
@@ -363,12 +363,12 @@ async def test_full_authentication_by_key_and_then_fast() -> None:
 
 async def test_idle_client_is_given_up() -> None:
     """Silence after the greeting costs a place for the login timeout and no longer."""
-    stream = PacketStream(lambda s: None, max_packet_bytes=1000)
+    stream = ClientSocket(lambda s: None, max_packet_bytes=1000)
     transport = RecordingTransport(stream)
     stream.connection_made(transport)
-    identities = EmbeddedIdentities(Accounts(accounts()[:1]))
+    identities = OwnIdentities(Accounts(accounts()[:1]))
     with pytest.raises(LoginFailed) as caught:
-        await authenticate_embedded(stream, identities, connection_id=1, server_version="8", login_timeout=0.01)
+        await log_in_with_own_account(stream, identities, connection_id=1, server_version="8", login_timeout=0.01)
     assert caught.value.errno == 1159
     assert stream.closed and b"#08S01" in transport.take()
     await asyncio.sleep(0)

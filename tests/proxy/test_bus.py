@@ -16,8 +16,8 @@ from proxy.cluster import frame_writer as saying
 from proxy.cluster import hub as hub_module
 from proxy.cluster import questions as questions_module
 from proxy.cluster.bus import Bus, Handlers
-from proxy.cluster.hub import Hub, Line
-from proxy.cluster.messages import EVERYBODY, Framer, Kind, encode
+from proxy.cluster.hub import Hub, WorkerLink
+from proxy.cluster.messages import BROADCAST, Framer, MessageKind, encode
 
 Q = QueueName("d", "q")
 
@@ -194,8 +194,8 @@ async def test_alone_nobody_is_told():
 async def test_nonsense_is_survived(three, caplog):
     _, (one, two, _) = three
     assert one.bus._transport is not None
-    one.bus._transport.write(encode(Kind.COMMITS, 0, EVERYBODY, ["no report"]))
-    one.bus._transport.write(encode(Kind.KILL, 0, EVERYBODY, [1, 2, 3]))
+    one.bus._transport.write(encode(MessageKind.COMMITS, 0, BROADCAST, ["no report"]))
+    one.bus._transport.write(encode(MessageKind.KILL, 0, BROADCAST, [1, 2, 3]))
     one.bus.login("h", True)
     assert [await two.next() for _ in range(3)] == [("lost",), ("lost",), ("login", "h", True)]
     assert "not understood" in caplog.text
@@ -217,8 +217,8 @@ def test_a_worker_that_hears_nothing_costs_bounded_memory(monkeypatch):
     with ours, theirs:
         for end in (ours, theirs):
             end.setblocking(False)
-        line = Line(ours)
-        frame = encode(Kind.ANSWER, 1, 0, "x" * 50_000)
+        line = WorkerLink(ours)
+        frame = encode(MessageKind.ANSWER, 1, 0, "x" * 50_000)
         for _ in range(200):
             line.put(frame)
             line.flush()
@@ -229,8 +229,8 @@ def test_a_worker_that_hears_nothing_costs_bounded_memory(monkeypatch):
             line.flush()
         heard += framer.feed(theirs.recv(1 << 20))
     kinds = [frame.kind for frame in heard]
-    assert Kind.LOST in kinds
-    assert set(kinds) == {Kind.LOST, Kind.ANSWER}
+    assert MessageKind.LOST in kinds
+    assert set(kinds) == {MessageKind.LOST, MessageKind.ANSWER}
     assert framer._buffer == b""
 
 
@@ -252,6 +252,6 @@ async def test_a_line_that_takes_nothing_drops_words_and_says_so(monkeypatch):
     async with asyncio.timeout(5):
         while not heard or heard[-1].body != ["last", True]:
             heard += framer.feed(await asyncio.get_running_loop().sock_recv(theirs, 1 << 20))
-    assert heard[-2].kind == Kind.LOST
+    assert heard[-2].kind == MessageKind.LOST
     end.bus.close()
     theirs.close()

@@ -1,4 +1,4 @@
-"""CompressedLine between a reader and a transport that are played here."""
+"""CompressedTransport between a reader and a transport that are played here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import zlib
 from typing import Any
 
-from proxy.transport.compressed import CompressedLine
+from proxy.transport.compressed import CompressedTransport
 from proxy.wire.compression import PORTION_BYTES
 
 
@@ -48,7 +48,7 @@ class Above(asyncio.Protocol):
         self.pause_after = pause_after
         self.pieces: list[bytes] = []
         self.told: list[str] = []
-        self.line: CompressedLine | None = None
+        self.line: CompressedTransport | None = None
 
     def data_received(self, data: bytes) -> None:
         self.pieces.append(data)
@@ -70,8 +70,8 @@ class Above(asyncio.Protocol):
         self.told.append("resume")
 
 
-def line_between(above: Above, below: Below, *, serving: bool = True) -> CompressedLine:
-    above.line = CompressedLine(
+def line_between(above: Above, below: Below, *, serving: bool = True) -> CompressedTransport:
+    above.line = CompressedTransport(
         below, above, serving=serving, on_fault=lambda fault: above.told.append(str(fault.errno))
     )
     assert below.protocol is above.line

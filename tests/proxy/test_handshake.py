@@ -26,7 +26,7 @@ from proxy.login.accounts import CACHING_SHA2, Account
 from proxy.login.backend_tls import backend_tls
 from proxy.login.carried import BackendTls
 from proxy.login.exchange import AUTH_PACKETS_MAX
-from proxy.transport.backend_socket import BackendLink
+from proxy.transport.backend_socket import BackendSocket
 from proxy.wire.flags import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.wire.login import (
     Credentials,
@@ -306,9 +306,9 @@ async def test_server_that_refuses_behind_its_greeting(tls: BackendTls | None) -
 
 async def test_nobody_at_the_other_end() -> None:
     with pytest.raises(BackendLost, match="Can't connect to MySQL server on"):
-        await BackendLink.connect("127.0.0.1", 1)
+        await BackendSocket.connect("127.0.0.1", 1)
     with pytest.raises(BackendLost, match="Can't connect to MySQL server on"):
-        await BackendLink.connect("", 0, unix_socket="/nonexistent")
+        await BackendSocket.connect("", 0, unix_socket="/nonexistent")
 
 
 # --- a server with caching_sha2_password

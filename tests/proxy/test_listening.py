@@ -11,7 +11,7 @@ import pytest
 from proxy.config import Address
 from proxy.listen import listener as listening
 from proxy.listen.listener import Acceptor, bind
-from proxy.listen.shared_counts import Count, Tallies
+from proxy.listen.shared_counts import Count, SharedCounts
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ class Accepted(asyncio.Protocol):
         transport.close()
 
 
-def acceptor(sockets, tallies: Tallies, number: int, log: list[int]) -> Acceptor:
+def acceptor(sockets, tallies: SharedCounts, number: int, log: list[int]) -> Acceptor:
     tally = tallies.of(number)
     tally.set_present(True)
     return Acceptor(sockets, lambda: Accepted(tally, number, log), tally)
@@ -73,7 +73,7 @@ def test_an_address_that_is_not_ours_is_named():
 
 
 async def test_two_take_turns_by_number(bound):
-    tallies, log = Tallies(2), []
+    tallies, log = SharedCounts(2), []
     other = [sock.dup() for sock in bound]  # one loop watches a descriptor for one of them only
     both = [acceptor(sockets, tallies, number, log) for number, sockets in enumerate((bound, other))]
     clients = []
@@ -90,7 +90,7 @@ async def test_two_take_turns_by_number(bound):
 
 async def test_who_has_more_takes_it_all_the_same_if_nobody_else_does(bound):
     """The other worker counts as present, but does not come to accept."""
-    tallies, log = Tallies(2), []
+    tallies, log = SharedCounts(2), []
     tallies.of(1).set_present(True)
     one = acceptor(bound, tallies, 0, log)
     clients = [await connect(bound) for _ in range(5)]
@@ -102,7 +102,7 @@ async def test_who_has_more_takes_it_all_the_same_if_nobody_else_does(bound):
 
 async def test_no_descriptors_left_is_a_pause_and_not_an_end(bound, monkeypatch, caplog):
     monkeypatch.setattr(listening, "_EXHAUSTED_SECONDS", 0.01)
-    tallies, log = Tallies(1), []
+    tallies, log = SharedCounts(1), []
 
     class Exhausted:
         """A listening socket whose accept fails twice."""
@@ -127,7 +127,7 @@ async def test_no_descriptors_left_is_a_pause_and_not_an_end(bound, monkeypatch,
 
 
 async def test_closed_means_closed(bound):
-    tallies, log = Tallies(1), []
+    tallies, log = SharedCounts(1), []
     one = acceptor(bound, tallies, 0, log)
     one.close()
     one.close()

@@ -16,8 +16,8 @@ from engine.store.proxy_directory import ProxyEntry
 from proxy.cluster import frame_writer as saying
 from proxy.cluster import mesh as mesh_module
 from proxy.cluster import peer_link
-from proxy.cluster.mesh import Hearing, Mesh, Place
-from proxy.cluster.messages import EVERYBODY, Framer, Kind, encode, report_body
+from proxy.cluster.mesh import Mesh, MeshAddress, PeerEvents
+from proxy.cluster.messages import BROADCAST, Framer, MessageKind, encode, report_body
 from proxy.cluster.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
 from proxy.config import Address
 
@@ -64,13 +64,13 @@ class End(Ear):
 
     def __init__(self, directory: Any, name: str, worker: int = 0, shared: str = "") -> None:
         super().__init__()
-        hearing = Hearing(
+        hearing = PeerEvents(
             lambda report: self.heard.put_nowait(("commits", report)),
             lambda: self.heard.put_nowait(("lost",)),
             lambda number, query: self.heard.put_nowait(("kill", number, query)),
             self._answer,
         )
-        self.mesh = Mesh(directory, Place(Address("127.0.0.1", 0), None, name, worker, shared), hearing)
+        self.mesh = Mesh(directory, MeshAddress(Address("127.0.0.1", 0), None, name, worker, shared), hearing)
 
     async def open(self) -> End:
         await self.mesh.open()
@@ -318,14 +318,14 @@ async def test_no_crowd_of_strangers_keeps_a_proxy_from_linking(alone, directory
 @pytest.mark.parametrize(
     "word",
     [
-        encode(Kind.COMMITS, 0, EVERYBODY, ["no report"]),
-        encode(Kind.COMMITS, 0, EVERYBODY, {"t": 7, "s": [], "u": []}),
-        encode(Kind.COMMITS, 0, EVERYBODY, {"t": [], "s": [["d", "q", [True]]], "u": []}),
-        encode(Kind.KILL, 0, EVERYBODY, [1, 2, 3]),
-        encode(Kind.KILL, 0, EVERYBODY, [None, None]),
-        encode(Kind.ANSWER, 0, EVERYBODY, [1, 7, False]),
-        encode(Kind.ASK, 0, EVERYBODY, [1]),
-        encode(Kind.COMMITS, 0, EVERYBODY)[:-4] + b"{{{{",
+        encode(MessageKind.COMMITS, 0, BROADCAST, ["no report"]),
+        encode(MessageKind.COMMITS, 0, BROADCAST, {"t": 7, "s": [], "u": []}),
+        encode(MessageKind.COMMITS, 0, BROADCAST, {"t": [], "s": [["d", "q", [True]]], "u": []}),
+        encode(MessageKind.KILL, 0, BROADCAST, [1, 2, 3]),
+        encode(MessageKind.KILL, 0, BROADCAST, [None, None]),
+        encode(MessageKind.ANSWER, 0, BROADCAST, [1, 7, False]),
+        encode(MessageKind.ASK, 0, BROADCAST, [1]),
+        encode(MessageKind.COMMITS, 0, BROADCAST)[:-4] + b"{{{{",
         b"\xff" * 100,
     ],
 )
@@ -349,20 +349,20 @@ async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone,
     link = alone.mesh._links[row.number]
     long = QueueName("d", "q" * 1000)
     while not link._saying.dropped:
-        link.say(Kind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
+        link.say(MessageKind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
         await asyncio.sleep(0)
     for _ in range(1000):
-        link.say(Kind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
+        link.say(MessageKind.COMMITS, report_body(CommitReport(touched=frozenset((long,)))))
     assert link._transport.get_write_buffer_size() <= 102_000
     stranger.writer.transport.resume_reading()
     framer, kinds = Framer(), []
     async with asyncio.timeout(8):
-        while Kind.KILL not in kinds:
+        while MessageKind.KILL not in kinds:
             data = await stranger.reader.read(1 << 20)
             kinds += [frame.kind for record in unseal.feed(data) for frame in framer.feed(record)]
             if not link._transport.get_write_buffer_size():
-                link.say(Kind.KILL, [1, True])
-    assert kinds[kinds.index(Kind.KILL) - 1] == Kind.LOST
+                link.say(MessageKind.KILL, [1, True])
+    assert kinds[kinds.index(MessageKind.KILL) - 1] == MessageKind.LOST
     assert await stranger.leave()
 
 

@@ -1,4 +1,4 @@
-"""PacketStream: framing, bounds, sequence, the fast path, closing. On a recording transport, chunk by chunk."""
+"""ClientSocket: framing, bounds, sequence, the fast path, closing. On a recording transport, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from wire_peers import LOOPS, RecordingTransport, packet, packets_of, run_on, se
 
 from proxy.errors import PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
 from proxy.transport import client_socket as stream_module
-from proxy.transport.client_socket import PENDING_BYTES_MAX, PacketStream
+from proxy.transport.client_socket import PENDING_BYTES_MAX, ClientSocket
 from proxy.wire.packets import PAYLOAD_MAX, frame
 
 
-def connect(max_packet_bytes: int = 1 << 20, *, tls: bool = False) -> tuple[PacketStream, RecordingTransport]:
-    met: list[PacketStream] = []
-    stream = PacketStream(met.append, max_packet_bytes=max_packet_bytes)
+def connect(max_packet_bytes: int = 1 << 20, *, tls: bool = False) -> tuple[ClientSocket, RecordingTransport]:
+    met: list[ClientSocket] = []
+    stream = ClientSocket(met.append, max_packet_bytes=max_packet_bytes)
     transport = RecordingTransport(stream, tls=tls)
     stream.connection_made(transport)
     assert met == [stream]
     return stream, transport
 
 
-async def over_tcp() -> tuple[PacketStream, asyncio.StreamReader, asyncio.StreamWriter]:
+async def over_tcp() -> tuple[ClientSocket, asyncio.StreamReader, asyncio.StreamWriter]:
     """A stream for packets of at most 1000 bytes, and the client's end of it."""
     running = asyncio.get_running_loop()
-    accepted: asyncio.Future[PacketStream] = running.create_future()
+    accepted: asyncio.Future[ClientSocket] = running.create_future()
     server = await running.create_server(
-        lambda: PacketStream(accepted.set_result, max_packet_bytes=1000), "127.0.0.1", 0
+        lambda: ClientSocket(accepted.set_result, max_packet_bytes=1000), "127.0.0.1", 0
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     stream = await accepted
@@ -40,7 +40,7 @@ async def over_tcp() -> tuple[PacketStream, asyncio.StreamReader, asyncio.Stream
     return stream, reader, writer
 
 
-async def reading(stream: PacketStream, *, command: bool = False) -> asyncio.Task[bytes]:
+async def reading(stream: ClientSocket, *, command: bool = False) -> asyncio.Task[bytes]:
     """A reader that is parked by the time this returns."""
     task = asyncio.create_task(stream.read_command() if command else stream.read())
     await settle()
@@ -323,7 +323,7 @@ async def test_nothing_is_read_after_our_own_close() -> None:
 class Taker:
     """A fast path that takes what begins with the given commands."""
 
-    def __init__(self, stream: PacketStream, wanted: bytes) -> None:
+    def __init__(self, stream: ClientSocket, wanted: bytes) -> None:
         self.seen: list[bytes] = []
         self._wanted = wanted
         stream.fast_path = self
@@ -482,9 +482,9 @@ def test_junk_raises_only_declared_errors(chunks: list[bytes]) -> None:
 def test_real_socket_exchange_and_goodbye(loop: str) -> None:
     async def scenario() -> None:
         near, far = socket.socketpair()
-        connected: list[PacketStream] = []
+        connected: list[ClientSocket] = []
         running = asyncio.get_running_loop()
-        await running.create_connection(lambda: PacketStream(connected.append, max_packet_bytes=1 << 25), sock=near)
+        await running.create_connection(lambda: ClientSocket(connected.append, max_packet_bytes=1 << 25), sock=near)
         reader, writer = await asyncio.open_connection(sock=far)
         stream = connected[0]
         payload = bytes(range(256)) * 80_000  # 20 MB: continued, and more than the socket holds

@@ -6,7 +6,7 @@ import pytest
 
 from engine.model.errors import BackendError
 from proxy.errors import BackendLost
-from proxy.statements.unit import Unit
+from proxy.statements.unit import UnitOfWork
 from proxy.wire.outcome import Outcome
 
 COMMIT = "COMMIT AND NO CHAIN NO RELEASE"
@@ -34,7 +34,7 @@ class Session:
 
 async def run(answers):
     line = Line(answers)
-    unit = Unit(Session(line))
+    unit = UnitOfWork(Session(line))
     async with unit.unit():
         await unit.do("UPDATE t SET a = 1")
     return line.asked
@@ -52,7 +52,7 @@ async def test_a_commit_that_fails_is_not_repeated():
     """It may have been carried out, or the transaction may be gone: a second one would report a success."""
     line = Line({COMMIT: Outcome(1105, "transaction 17: ended at 12:00 (exceeded timeout: 30s)", "HY000")})
     with pytest.raises(BackendError, match="exceeded timeout"):
-        async with Unit(Session(line)).unit():
+        async with UnitOfWork(Session(line)).unit():
             pass
     assert line.asked == ["START TRANSACTION", COMMIT, "ROLLBACK"]
 
@@ -76,7 +76,7 @@ class Lost(Line):
 async def test_nothing_is_undone_on_a_line_that_is_opened_after_the_first_was_lost(inside):
     """The client learns of the loss, and no connection is opened only to roll nothing back."""
     line = Lost()
-    unit = Unit(Session(line, lambda: line.number, in_transaction=inside))
+    unit = UnitOfWork(Session(line, lambda: line.number, in_transaction=inside))
     with pytest.raises(BackendLost, match="the server is gone"):
         async with unit.unit():
             await unit.do("UPDATE t SET a = 1")
@@ -87,7 +87,7 @@ async def test_nothing_is_undone_on_a_line_that_is_opened_after_the_first_was_lo
 @pytest.mark.parametrize("inside", [False, True])
 async def test_a_statement_that_fails_is_undone_on_the_same_line(inside):
     line = Line({"UPDATE t SET a = 1": Outcome(1062, "Duplicate entry", "23000")})
-    unit = Unit(Session(line, lambda: 7, in_transaction=inside))
+    unit = UnitOfWork(Session(line, lambda: 7, in_transaction=inside))
     with pytest.raises(BackendError, match="Duplicate entry"):
         async with unit.unit():
             await unit.do("UPDATE t SET a = 1")

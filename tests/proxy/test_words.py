@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from engine.model.queue import CommitReport, QueueName
 from proxy.cluster import messages as words
-from proxy.cluster.messages import EVERYBODY, FrameError, Framer, Kind, encode, merged, portions, report_body, report_of
+from proxy.cluster.messages import (
+    BROADCAST,
+    FrameError,
+    Framer,
+    MessageKind,
+    encode,
+    merged,
+    portions,
+    report_body,
+    report_of,
+)
 
 names = st.builds(QueueName, st.text(max_size=8), st.text(max_size=8))
 ids = st.one_of(st.integers(-(1 << 63), 1 << 64), st.text(max_size=20), st.binary(max_size=20))
@@ -26,8 +36,8 @@ reports = st.builds(
 
 def through(report: CommitReport) -> CommitReport:
     """As it comes out at another worker."""
-    (frame,) = Framer().feed(encode(Kind.COMMITS, 1, EVERYBODY, report_body(report)))
-    assert (frame.kind, frame.sender, frame.target) == (Kind.COMMITS, 1, EVERYBODY)
+    (frame,) = Framer().feed(encode(MessageKind.COMMITS, 1, BROADCAST, report_body(report)))
+    assert (frame.kind, frame.sender, frame.target) == (MessageKind.COMMITS, 1, BROADCAST)
     return report_of(frame.body)
 
 
@@ -67,9 +77,11 @@ def test_reports_told_together_say_what_they_said_alone(told):
         assert {name: list(named) for name, named in getattr(together, kind).items()} == expected
 
 
-@given(st.lists(st.tuples(st.sampled_from(Kind), st.integers(0, 63), st.text(max_size=50)), max_size=6), st.data())
+@given(
+    st.lists(st.tuples(st.sampled_from(MessageKind), st.integers(0, 63), st.text(max_size=50)), max_size=6), st.data()
+)
 def test_frames_survive_any_cut(sent, data):
-    stream = b"".join(encode(kind, sender, EVERYBODY, text) for kind, sender, text in sent)
+    stream = b"".join(encode(kind, sender, BROADCAST, text) for kind, sender, text in sent)
     framer, heard = Framer(), []
     while stream:
         size = data.draw(st.integers(1, len(stream)))
@@ -81,14 +93,14 @@ def test_frames_survive_any_cut(sent, data):
 def test_a_word_of_another_version_is_passed_over(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(words, "VERSION", 2)
-        later = encode(Kind.KILL, 1, 2, ["in another form"])
-    heard = list(Framer().feed(later + encode(Kind.LOST, 1, 2)))
-    assert [frame.kind for frame in heard] == [Kind.LOST]
+        later = encode(MessageKind.KILL, 1, 2, ["in another form"])
+    heard = list(Framer().feed(later + encode(MessageKind.LOST, 1, 2)))
+    assert [frame.kind for frame in heard] == [MessageKind.LOST]
 
 
 def test_a_word_that_is_too_large_is_not_sent_and_not_taken():
     with pytest.raises(ValueError, match="bytes"):
-        encode(Kind.ANSWER, 1, 2, "x" * words.BODY_MAX_BYTES)
+        encode(MessageKind.ANSWER, 1, 2, "x" * words.BODY_MAX_BYTES)
     with pytest.raises(FrameError):
         list(Framer().feed(b"\xff\xff\xff\x7f" + bytes(20)))
 

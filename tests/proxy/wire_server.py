@@ -1,4 +1,4 @@
-"""A server of PacketStreams in a thread of its own, for tests: what becomes of a client is for its kinds to say."""
+"""A server of ClientSockets in a thread of its own, for tests: what becomes of a client is for its kinds to say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from wire_peers import LOOPS
 
-from proxy.transport.client_socket import PacketStream
+from proxy.transport.client_socket import ClientSocket
 
 
 class WireServer:
@@ -19,12 +19,12 @@ class WireServer:
         self.faults: list[BaseException] = []
         self._loop = LOOPS[loop]()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._streams: list[PacketStream] = []
+        self._streams: list[ClientSocket] = []
         self._started = threading.Event()
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run)
 
-    async def _serve(self, stream: PacketStream) -> None:
+    async def _serve(self, stream: ClientSocket) -> None:
         raise NotImplementedError
 
     async def _closed(self) -> None:
@@ -53,7 +53,7 @@ class WireServer:
     async def _main(self) -> None:
         self._stop = asyncio.Event()
         server = await self._loop.create_server(
-            lambda: PacketStream(self._accepted, max_packet_bytes=64 << 10), "127.0.0.1", 0
+            lambda: ClientSocket(self._accepted, max_packet_bytes=64 << 10), "127.0.0.1", 0
         )
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
@@ -67,7 +67,7 @@ class WireServer:
             await stream.wait_lost()
         await self._closed()
 
-    def _accepted(self, stream: PacketStream) -> None:
+    def _accepted(self, stream: ClientSocket) -> None:
         self._streams.append(stream)
         task = self._loop.create_task(self._serve(stream))
         self._tasks.add(task)

@@ -10,7 +10,7 @@ import pytest
 from servers import Gate, Sql, Stream, wait_until
 from spark_stand_in import Checkpoint, Query, make_source
 
-from spark_connector.client.reconnecting import Line
+from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectionFailed, ConnectorError
 from spark_connector.options import Address
 from spark_connector.streaming.heartbeat import Heartbeat
@@ -168,7 +168,7 @@ def test_a_proxy_that_stays_away_is_one_error_in_time():
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    line = Line(refused_address(), clock=lambda: now[0], sleep=sleep)
+    line = ReconnectingClient(refused_address(), clock=lambda: now[0], sleep=sleep)
     with pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:1"):
         line.run(lambda client: client.value("SELECT 1"))
     assert 25 < now[0] <= 30
@@ -176,7 +176,7 @@ def test_a_proxy_that_stays_away_is_one_error_in_time():
 
 def test_an_error_that_does_not_pass_is_told_at_once(gate):
     slept: list[float] = []
-    line = Line(Address("127.0.0.1", gate.port, "root", "", gate.database), sleep=slept.append)
+    line = ReconnectingClient(Address("127.0.0.1", gate.port, "root", "", gate.database), sleep=slept.append)
     with pytest.raises(ConnectorError, match="1146"):
         line.run(lambda client: client.value("SELECT 1 FROM no_such_table"))
     assert slept == []
@@ -186,7 +186,7 @@ def test_an_error_that_does_not_pass_is_told_at_once(gate):
 
 def test_an_account_that_is_refused_is_not_tried_again(gate):
     slept: list[float] = []
-    line = Line(Address("127.0.0.1", gate.port, "nobody", "wrong", gate.database), sleep=slept.append)
+    line = ReconnectingClient(Address("127.0.0.1", gate.port, "nobody", "wrong", gate.database), sleep=slept.append)
     with pytest.raises(ConnectionFailed, match="nobody"):
         line.run(lambda client: client.value("SELECT 1"))
     assert slept == []

@@ -13,7 +13,7 @@ from cutter import Cutter, Moment
 from servers import Gate, Sql, in_threads, wait_until
 from write_calls import QUERY, append, batch, messages, micro_batch, options, stage_micro_batch, streaming, task
 
-from spark_connector.client.reconnecting import Line
+from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectionFailed, WriteError
 from spark_connector.writing import stage
 from spark_connector.writing.batch_write import BatchWrite
@@ -318,7 +318,7 @@ def test_who_cannot_publish_in_time_says_where_to_look(gate, sql, queue, cutter,
 def test_a_publication_that_takes_longer_than_patience_is_tried_again_all_the_same(gate, cutter):
     seconds = itertools.count(0, 1000)
     address = options(gate, "q", port=cutter.port).address
-    line = Line(address, patience=1100, clock=lambda: next(seconds), sleep=lambda _: None)
+    line = ReconnectingClient(address, patience=1100, clock=lambda: next(seconds), sleep=lambda _: None)
     cutter.arm(Moment.CUT_AFTER, b"SELECT 17", without=b"nothing")
     assert line.run(lambda client: client.value("SELECT 17")) == 17
     cutter.arm(Moment.CUT_AFTER, b"SELECT 17", without=b"nothing", times=9)

@@ -191,7 +191,7 @@ def bytes_of(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class MomentOf:
+class DateTimeOf:
     """Convert a slot's value to a date and time as text that compares rightly with a column of `decimals` decimals.
 
     A part that is zero is left out where the column has no place for it, so the shorter text is equal, not less.
