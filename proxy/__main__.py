@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.model.errors import EngineError
-from proxy import logs
-from proxy import memory as allocator
+from proxy import logs, memory
 from proxy.config import Address, Config, ConfigError, LogFormat, LogLevel, load
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
@@ -128,14 +127,14 @@ def _load(options: argparse.Namespace) -> Config:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    allocator.keep_large_blocks_apart()
+    memory.keep_large_blocks_apart()
     config = _load(options)
     logs.configure(config.log)
     from proxy import app  # here, because it loads all there is, which a mistake or --help need not wait for
 
     if config.workers > 1:
         return _supervise(config)
-    allocator.spare_what_exists()
+    memory.spare_what_exists()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(
             app.serve(

@@ -119,13 +119,12 @@ class Preloaded:
 
 def _serve(line: socket.socket) -> int:
     """Answer requests until there is nobody to ask; in a child, its exit code."""
-    from proxy import __main__
-    from proxy import memory as allocator
+    from proxy import __main__, memory
 
-    allocator.keep_large_blocks_apart()  # as the command line does it, before much is loaded
-    from proxy.gateways import embedded as embedded_gateway  # noqa: F401
+    memory.keep_large_blocks_apart()  # as the command line does it, before much is loaded
+    from proxy.gateways import embedded  # noqa: F401
 
-    allocator.spare_what_exists()
+    memory.spare_what_exists()
     while True:
         asked, passed, _, _ = socket.recv_fds(line, _REQUEST_MAX_BYTES, 1)
         if not asked:

@@ -37,14 +37,10 @@ from engine.store.base import (
 )
 from engine.store.catalog import TableInfo, next_catalog, unwell_reason
 from engine.store.census import Census, take_census
-from engine.store.operations import dead_letters as sql_dead_letters
-from engine.store.operations import filter as sql_scan
-from engine.store.operations import groups as sql_groups
-from engine.store.operations import lease as sql_lease
+from engine.store.operations import dead_letters, groups, lease, partitions, scan
 from engine.store.operations import limits as sql_limits
 from engine.store.operations import look as sql_look
 from engine.store.operations import order as sql_order
-from engine.store.operations import partitions as sql_partitions
 from engine.store.operations.limits import LimitedStatements
 from engine.store.operations.look import LevelGuess
 from engine.store.operations.order import OrderMemory
@@ -52,13 +48,13 @@ from engine.store.statements.archive import make_table
 from engine.store.statements.census import CensusStatements
 from engine.store.statements.dead_letters import DeadLetterStatements
 from engine.store.statements.dialect import Dialect
-from engine.store.statements.filter import ScanStatements
 from engine.store.statements.groups import GroupStatements, create_groups
 from engine.store.statements.limits import LimitStatements
 from engine.store.statements.mysql import MYSQL
 from engine.store.statements.order import OrderStatements
 from engine.store.statements.partitions import PartitionStatements
 from engine.store.statements.queue import QueueStatements
+from engine.store.statements.scan import ScanStatements
 from engine.store.statements.sqlite import SQLITE
 
 NO_SUCH_TABLE = 1146
@@ -139,7 +135,7 @@ class SqlMessageStore:
 
         def work(connection: StoreConnection) -> Scanned:
             with connection.reading(condition.settings):
-                scanned = sql_scan.scan(connection, statements, queue, page)
+                scanned = scan.scan(connection, statements, queue, page)
             if limited is None or limited.order is None:
                 return scanned
             return replace(scanned, look=sql_order.in_order(connection, limited.order, queue, scanned.look))
@@ -150,7 +146,7 @@ class SqlMessageStore:
         if not ids:
             return set()
         sql = ScanStatements(self._dialect, queue, condition).fitting(len(ids))
-        found = await self._pool.read(lambda c: sql_scan.fitting(c, sql, queue, condition.settings, ids))
+        found = await self._pool.read(lambda c: scan.fitting(c, sql, queue, condition.settings, ids))
         return set(found)
 
     async def claim(
@@ -175,7 +171,7 @@ class SqlMessageStore:
         def work(connection: StoreConnection) -> Claim:
             if texts.limited is not None:
                 sql_limits.lock(connection, texts.limited.limits, queue)  # before any message is locked
-            fitting = sql_scan.fitting(connection, sql, queue, settings, ids)
+            fitting = scan.fitting(connection, sql, queue, settings, ids)
             if not fitting:
                 return Claim(int(connection.query(texts.statements.now)[0][0]), ())
             return self._claiming(queue, fitting, delays_ns)(connection)
@@ -208,7 +204,7 @@ class SqlMessageStore:
         texts = self._texts_of(queue)
         if (limited := texts.limited) is not None:
             return lambda connection: sql_limits.claim(connection, limited, queue, ids, delays_ns)
-        return lambda connection: sql_lease.claim(connection, texts.statements, queue, ids, delays_ns)
+        return lambda connection: lease.claim(connection, texts.statements, queue, ids, delays_ns)
 
     async def _prepared(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
         """Claim; of a queue with limits, once the row that its claims lock is there.
@@ -246,7 +242,7 @@ class SqlMessageStore:
             return 0
         statements = self._statements(queue)
         taken_back = 0 if counted else 1
-        return await self._pool.write(lambda c: sql_lease.release(c, statements, queue, leases, taken_back))
+        return await self._pool.write(lambda c: lease.release(c, statements, queue, leases, taken_back))
 
     async def make_groups(self, group: GroupKey) -> None:
         statements = self._groups(group)
@@ -257,29 +253,27 @@ class SqlMessageStore:
 
     async def read_groups(self, group: GroupKey, after: str) -> GroupPage:
         statements = self._groups(group)
-        return await self._pool.read(lambda c: sql_groups.read_page(c, statements, group, after))
+        return await self._pool.read(lambda c: groups.read_page(c, statements, group, after))
 
     async def complete_group(self, group: GroupKey, value: str, find: FindQueue) -> list[QueueName]:
         statements = self._groups(group)
-        return await self._pool.write(lambda c: sql_groups.complete(c, statements, group, value, find))
+        return await self._pool.write(lambda c: groups.complete(c, statements, group, value, find))
 
     async def rejected(self, queue: QueueSpec, limit: int) -> list[MessageId]:
         statements = DeadLetterStatements(self._dialect, queue)
-        return await self._pool.read(lambda c: sql_dead_letters.rejected(c, statements, queue, limit))
+        return await self._pool.read(lambda c: dead_letters.rejected(c, statements, queue, limit))
 
     async def bury(self, queue: QueueSpec, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
         statements = DeadLetterStatements(self._dialect, queue)
-        return await self._pool.write(lambda c: sql_dead_letters.bury(c, statements, queue, dead, ids))
+        return await self._pool.write(lambda c: dead_letters.bury(c, statements, queue, dead, ids))
 
     async def purge(self, queue: QueueSpec, limit: int, found: PartitionPurge | None = None) -> int:
         statements = self._statements(queue)
         if found is not None:
             texts = PartitionStatements(self._dialect.now_ns, queue)
-            return await self._pool.write(
-                lambda c: sql_partitions.purge_rows(c, texts, statements, queue, found, limit)
-            )
+            return await self._pool.write(lambda c: partitions.purge_rows(c, texts, statements, queue, found, limit))
         async with self._archive_made(queue):
-            return await self._pool.write(lambda connection: sql_lease.purge(connection, statements, queue, limit))
+            return await self._pool.write(lambda connection: lease.purge(connection, statements, queue, limit))
         return 0
 
     async def purge_partitions(self, queue: QueueSpec) -> PartitionPurge | None:
@@ -287,7 +281,7 @@ class SqlMessageStore:
             return None
         texts = PartitionStatements(self._dialect.now_ns, queue)
         async with self._archive_made(queue):
-            return await self._pool.read(lambda connection: sql_partitions.purge_partitions(connection, texts, queue))
+            return await self._pool.read(lambda connection: partitions.purge_partitions(connection, texts, queue))
         return PartitionPurge(0, (), 0)
 
     @contextlib.asynccontextmanager

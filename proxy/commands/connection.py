@@ -30,8 +30,7 @@ from proxy.statements.executor import ClientFault, Executor
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.relay import NO, TELL, YES, Verdict
-from proxy.wire import replies as wire
-from proxy.wire import requests as params
+from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES
@@ -304,7 +303,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if command == _QUERY and not session.admin and self.executor.transactions.full(session.identity.user):
             return NO  # it may be a BEGIN
         if command == _QUERY:
-            text = params.query_text(packet[5:], session.identity.capabilities)
+            text = requests.query_text(packet[5:], session.identity.capabilities)
             if text is None:
                 return NO
             glance = self.executor.planning.scanner.glance(text, session.database)
@@ -335,7 +334,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
     def _end_with(self, error: ProxyError) -> None:
         """Hang up on a client at rest; its next read tells it why."""
         capabilities = self.session.identity.capabilities
-        packet = wire.err_packet(capabilities, error.errno, error.sqlstate, error.message)
+        packet = replies.err_packet(capabilities, error.errno, error.sqlstate, error.message)
         # Numbered as the answer to a command, for the client reads it as such.
         self.stream.write_framed(len(packet).to_bytes(3, "little") + b"\x01" + packet)
         self.stream.close()
@@ -361,8 +360,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     def _text(self, payload: bytes) -> bytes:
         capabilities = self.session.identity.capabilities
-        text = params.query_text(payload[1:], capabilities)
-        return params.parse_query(payload[1:], capabilities) if text is None else text
+        text = requests.query_text(payload[1:], capabilities)
+        return requests.parse_query(payload[1:], capabilities) if text is None else text
 
     async def _run_each(self, text: bytes) -> None:
         if b";" in text:
@@ -401,9 +400,9 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         """Switches multi-statements on (0) or off (1)."""
         outcome = await self.executor.forward(payload)
         if outcome.ok and payload[1:2] == b"\x00":
-            self.session.writer.capabilities |= wire.MULTI_STATEMENTS
+            self.session.writer.capabilities |= replies.MULTI_STATEMENTS
         elif outcome.ok:
-            self.session.writer.capabilities &= ~wire.MULTI_STATEMENTS
+            self.session.writer.capabilities &= ~replies.MULTI_STATEMENTS
 
     async def _user_change(self, payload: bytes) -> None:
         await self._forget_statements()

@@ -18,8 +18,7 @@ from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
 from proxy.statements.streaming import SubscriptionCursor
 from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT
-from proxy.wire import replies as wire
-from proxy.wire import requests as params
+from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.parameters import ParameterType, ParameterValue
 from rewriter.plan import (
@@ -130,7 +129,7 @@ class LocalStatements:
         """A piece of a parameter, sent ahead; there is no answer, whatever is wrong. Of what is too long one byte more
         is kept, so that execution refuses it."""
         try:
-            number, parameter, data = params.parse_long_data(body)
+            number, parameter, data = requests.parse_long_data(body)
         except MalformedPacket:
             return
         statement = self._statements.get(number)
@@ -144,7 +143,7 @@ class LocalStatements:
         if any(len(data) > LONG_DATA_MAX_BYTES for data in statement.long_data.values()):
             statement.long_data.clear()
             raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({LONG_DATA_MAX_BYTES})")
-        request = params.parse_execute(
+        request = requests.parse_execute(
             body,
             statement.parameters,
             statement.types,
@@ -192,11 +191,11 @@ class LocalStatements:
             await writer.ok()
             return
         writer.header(columns)
-        writer.rows([wire.binary_row_from_text(row, columns) for row in rows])
+        writer.rows([replies.binary_row_from_text(row, columns) for row in rows])
         await writer.end_of_rows()
 
     async def _fetch(self, statement: LocalStatement, body: bytes) -> None:
-        number, count = params.parse_fetch(body)
+        number, count = requests.parse_fetch(body)
         cursor = statement.cursor
         if cursor is None:
             raise ProxyError(1421, f"The statement ({number}) has no open cursor")

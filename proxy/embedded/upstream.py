@@ -21,8 +21,7 @@ from proxy.errors import MalformedPacket, ProxyError
 from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import replies as wire
-from proxy.wire import requests as params
+from proxy.wire import replies, requests
 from proxy.wire.flags import BACKSLASH_IN_CHARACTERS
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.parameters import ParameterType
@@ -154,7 +153,7 @@ class EmbeddedUpstream:
         if len(rows) > _COLLECT_ROWS_MAX:
             return Outcome(1105, f"more than {_COLLECT_ROWS_MAX} rows", "HY000", status=self.status)
         columns, codec = result.columns, self.session.text.writes
-        texts = (tuple(wire.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)) for row in rows)
+        texts = (tuple(replies.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)) for row in rows)
         return Collected(columns, tuple(texts))
 
     async def replace_session(self, session: EmbeddedSession) -> None:
@@ -179,7 +178,7 @@ class EmbeddedUpstream:
         texts = await self.session.aside(len(body), lambda: self._split(body))
         if not texts:
             raise ProxyError(1065, "Query was empty")
-        if len(texts) > 1 and not self._writer.capabilities & wire.MULTI_STATEMENTS:
+        if len(texts) > 1 and not self._writer.capabilities & replies.MULTI_STATEMENTS:
             raise ProxyError(1064, "You have an error in your SQL syntax: more than one statement in one command")
         more_after = self._writer.more
         outcome = Outcome(status=self.status)
@@ -228,8 +227,8 @@ class EmbeddedUpstream:
 
         def encode(row: Sequence[object]) -> bytes:
             if binary:
-                return wire.binary_row_from_values(row, columns, codec)
-            return wire.text_row([wire.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)])
+                return replies.binary_row_from_values(row, columns, codec)
+            return replies.text_row([replies.text_from_value(v, c, codec) for v, c in zip(row, columns, strict=True)])
 
         self._header(columns)
         try:
@@ -295,14 +294,14 @@ class EmbeddedUpstream:
         return await self._done()
 
     async def _field_list(self, body: bytes, hold: bool) -> Outcome:
-        table, _wildcard = params.parse_field_list(body)
+        table, _wildcard = requests.parse_field_list(body)
         result = await self.session.execute(f"SELECT * FROM {quoted(self._decode(table))} LIMIT 0")
         assert isinstance(result, RowsResult)
         async for _ in result.batches:
             pass
         text, flags = self.session.text, self._writer.capabilities
         columns = text.described(result.columns)
-        self._writer.rows([wire.column_definition(c, flags, text.writes) + b"\xfb" for c in columns])
+        self._writer.rows([replies.column_definition(c, flags, text.writes) + b"\xfb" for c in columns])
         await self._writer.end_of_rows()
         return Outcome(status=self.status)
 
@@ -342,7 +341,7 @@ class EmbeddedUpstream:
             raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({LONG_DATA_MAX_BYTES})")
         long_data = {number: bytes(data) for number, data in statement.long_data.items()}
         self._forget_long_data(statement)
-        request = params.parse_execute(
+        request = requests.parse_execute(
             body, statement.parameters, statement.types, long_data, self._writer.capabilities, self.session.text.reads
         )
         statement.types = request.types
@@ -363,14 +362,14 @@ class EmbeddedUpstream:
         return Outcome(status=self.status)
 
     async def _fetch(self, body: bytes, hold: bool) -> Outcome:
-        number, count = params.parse_fetch(body)
+        number, count = requests.parse_fetch(body)
         statement = self._statement(body, "mysqld_stmt_fetch")
         if statement.cursor is None:
             raise ProxyError(1421, f"The statement ({number}) has no open cursor")
         cursor = statement.cursor
         rows = await cursor.take(count)
         codec = self.session.text.writes
-        self._writer.rows([wire.binary_row_from_values(row, cursor.result.columns, codec) for row in rows])
+        self._writer.rows([replies.binary_row_from_values(row, cursor.result.columns, codec) for row in rows])
         last = cursor.ended and not cursor.waiting
         await self._writer.end_of_rows(flags=LAST_ROW_SENT if last else CURSOR_EXISTS)
         if last:
@@ -392,7 +391,7 @@ class EmbeddedUpstream:
     async def _long_data(self, body: bytes, hold: bool) -> Outcome:
         """No answer is ever sent; a fault shows at execution, as in MySQL."""
         try:
-            statement_id, parameter, piece = params.parse_long_data(body)
+            statement_id, parameter, piece = requests.parse_long_data(body)
         except MalformedPacket:
             return Outcome(status=self.status)
         statement = self._statements.get(statement_id)

@@ -19,7 +19,7 @@ from proxy.login.client_tls import ClientTls
 from proxy.session.session import ClientSession, Identity
 from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
-from proxy.transport import tcp as sockets
+from proxy.transport import tcp
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
@@ -107,7 +107,7 @@ class RelayGateway:
         def attach(connection: ClientConnection) -> None:
             def lost(outcome: Outcome) -> None:
                 if link.was_reset and stream.resting and not stream.unsent:
-                    sockets.end_with_reset(stream.socket)  # drivers tell it from an end
+                    tcp.end_with_reset(stream.socket)  # drivers tell it from an end
                 connection.lost(outcome)
 
             upstream.decide, upstream.on_answer = connection.may_relay, connection.relayed

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from proxy.errors import sqlstate_of
 from proxy.transport import kernel
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.flags import PROTOCOL_41
 
 log = logging.getLogger(__name__)
@@ -113,5 +113,5 @@ class Sweeper:
 
     def _disconnect(self, stream: ClientSocket, words: str) -> None:
         log.info("client disconnected because of inactivity", extra={"peer": stream.peername})
-        stream.write_many([wire.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), words)])
+        stream.write_many([replies.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), words)])
         stream.close()

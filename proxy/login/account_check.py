@@ -19,7 +19,7 @@ from proxy.errors import BackendLost, MalformedPacket, ProxyError
 from proxy.login.password_bridge import SOCKET_ACCOUNT
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import requests as params
+from proxy.wire import requests
 from proxy.wire.answer_walker import AnswerError, AnswerWalker
 from proxy.wire.collected import decode_result
 from proxy.wire.packets import frame
@@ -64,7 +64,7 @@ async def _definition(link: BackendSocket, capabilities: int) -> bytes | None:
     walker = AnswerWalker(capabilities)
     walker.begin(_COM_QUERY)
     link.seq = 0
-    link.write_packet(params.query_payload(_QUESTION, capabilities))
+    link.write_packet(requests.query_payload(_QUESTION, capabilities))
     answer = bytearray()
     try:
         while not walker.done:

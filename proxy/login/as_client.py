@@ -19,7 +19,7 @@ from proxy.errors import BackendLost, BackendRefused
 from proxy.login.backend_tls import BackendTls
 from proxy.login.password_key import UnusableKey, encrypt_password
 from proxy.transport.backend_socket import BackendSocket
-from proxy.wire import answer_walker as answer
+from proxy.wire import answer_walker
 from proxy.wire.flags import (
     COMPRESS,
     CONNECT_ATTRS,
@@ -202,11 +202,11 @@ class _Exchange:
 
 def _status(payload: bytes) -> int:
     try:
-        return answer.end_of(payload, 0, len(payload))[0]
-    except answer.AnswerError as error:
+        return answer_walker.end_of(payload, 0, len(payload))[0]
+    except answer_walker.AnswerError as error:
         raise BackendLost(f"the server ended the login with {error}") from error
 
 
 def _refusal(payload: bytes) -> BackendRefused:
-    outcome = answer.parse_err(payload)
+    outcome = answer_walker.parse_err(payload)
     return BackendRefused(outcome.errno, outcome.message, outcome.sqlstate)

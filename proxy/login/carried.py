@@ -25,13 +25,13 @@ from proxy.errors import (
     RefusedByServer,
     StreamClosed,
 )
-from proxy.login.backend_tls import BackendTls as BackendTls  # part of what this module offers
+from proxy.login.backend_tls import BackendTls  # part of what this module offers
 from proxy.login.client_tls import OfferedTls
 from proxy.login.exchange import AuthExchange, pass_refusal
 from proxy.login.system_database import STANDS_IN, is_system
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.flags import CARRIED, COMPRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.wire.login import (
     TLS_REQUEST_BYTES,
@@ -175,8 +175,8 @@ def refuse(stream: ClientSocket, error: ProxyError) -> None:
 def refusal(stream: ClientSocket, error: ProxyError | BackendUnavailable) -> bytes:
     """The ERR packet for a client that is logging in."""
     if stream.seq == 0:
-        return wire.early_err_packet(error.errno, error.message)
-    return wire.err_packet(PROTOCOL_41, error.errno, error.sqlstate, error.message)
+        return replies.early_err_packet(error.errno, error.message)
+    return replies.err_packet(PROTOCOL_41, error.errno, error.sqlstate, error.message)
 
 
 async def _log_in(

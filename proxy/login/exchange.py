@@ -17,7 +17,7 @@ from proxy.login.password_key import UnusableKey, encrypt_password, password_key
 from proxy.login.system_database import enter_at_login
 from proxy.transport.backend_socket import BackendSocket, ReadInterrupted
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import answer_walker as answer
+from proxy.wire import answer_walker
 from proxy.wire.flags import COMPRESS
 
 AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a switch and a key exchange) takes fewer
@@ -171,8 +171,8 @@ class AuthExchange:
 
     async def _admit(self, payload: bytes, client: asyncio.Future[bytes] | None = None) -> int:
         try:
-            status, _ = answer.end_of(payload, 0, len(payload))
-        except answer.AnswerError as error:
+            status, _ = answer_walker.end_of(payload, 0, len(payload))
+        except answer_walker.AnswerError as error:
             raise BackendLost(f"the server ended the login with {error}") from error
         if self._capabilities & COMPRESS:
             self._link.start_compression()  # the server has; it is asked something before the client hears of its OK
@@ -200,8 +200,8 @@ async def pass_refusal(stream: ClientSocket, payload: bytes) -> NoReturn:
     """
     if not payload.startswith(_ERR):
         raise BackendLost("the server spoke out of turn")
-    if answer.parse_err(payload).errno == _NO_PASSWORD_ERRNO:
+    if answer_walker.parse_err(payload).errno == _NO_PASSWORD_ERRNO:
         payload += _NO_SYSTEM_USERS
-    outcome = answer.parse_err(payload)
+    outcome = answer_walker.parse_err(payload)
     await stream.write(payload)
     raise RefusedByServer(outcome.errno, outcome.message, outcome.sqlstate)

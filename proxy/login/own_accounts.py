@@ -43,7 +43,7 @@ from proxy.login.plugins import (
     plausible,
 )
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.flags import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
 from proxy.wire.login import NONCE_BYTES, Credentials, Greeting, encode_greeting, parse_change_user
 
@@ -114,7 +114,7 @@ async def log_in_with_own_account(
             await _verify(stream, identities, credentials, nonce)
             await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
             admit(user_of(credentials))
-            await stream.write(wire.ok_packet(credentials.capabilities, status=status))
+            await stream.write(replies.ok_packet(credentials.capabilities, status=status))
     stream.reset_seq()
     if credentials.capabilities & COMPRESS:
         stream.start_compression()
@@ -145,7 +145,7 @@ async def change_own_user(
             await _verify(stream, identities, credentials, None)
             await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
             admit(user_of(credentials))
-            await stream.write(wire.ok_packet(credentials.capabilities, status=status))
+            await stream.write(replies.ok_packet(credentials.capabilities, status=status))
     stream.reset_seq()
     greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
     return login_result(credentials, greeting, status)

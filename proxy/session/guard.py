@@ -32,7 +32,7 @@ from proxy.session.session import ClientSession
 from proxy.upstream.base import Upstream, collected, read_plainly
 from proxy.upstream.concealing import concealed_warning
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import requests as params
+from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
 from rewriter.plan import (
@@ -237,12 +237,12 @@ class GuardedUpstream:
             return await self._prepare(payload, more=more, hold=hold)
         if command == Commands.COM_QUERY:
             capabilities = self._session.identity.capabilities
-            text = params.query_text(payload[1:], capabilities)
+            text = requests.query_text(payload[1:], capabilities)
             judged = await self._judge(b"" if text is None else text)
             if judged.warnings:
                 return await self._tell_warnings(judged.text)
             if judged.text is not text:
-                payload = params.query_payload(judged.text, capabilities)
+                payload = requests.query_payload(judged.text, capabilities)
         elif command in _EXECUTIONS:
             await self._judge_again(payload)
         elif command == Commands.COM_STMT_CLOSE:

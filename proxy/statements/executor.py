@@ -37,8 +37,7 @@ from proxy.statements.receive import StreamStatement
 from proxy.upstream.base import collected, encoded
 from proxy.upstream.concealing import concealed_text, concealed_warning
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import replies as wire
-from proxy.wire import requests as params
+from proxy.wire import replies, requests
 from proxy.wire.flags import BACKSLASH_IN_CHARACTERS, encoding_named
 from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
@@ -200,7 +199,7 @@ class Executor:
     @property
     def several(self) -> bool:
         """Whether the client may send several statements at once."""
-        return bool(self.session.writer.capabilities & wire.MULTI_STATEMENTS)
+        return bool(self.session.writer.capabilities & replies.MULTI_STATEMENTS)
 
     @property
     def splittable(self) -> bool:
@@ -285,7 +284,7 @@ class Executor:
 
     def query(self, text: bytes) -> bytes:
         """COM_QUERY with this text, in the form that was agreed with the database."""
-        return params.query_payload(text, self.session.identity.capabilities)
+        return requests.query_payload(text, self.session.identity.capabilities)
 
     async def forward(
         self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False

@@ -12,7 +12,7 @@ from mysql_mimic.types import ServerStatus
 
 from engine.model.queue import ColumnMeta, TextValue
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies as wire
+from proxy.wire import replies
 
 AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
 MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
@@ -42,7 +42,7 @@ class AnswerWriter:
 
     async def ok(self, *, affected_rows: int = 0, last_insert_id: int = 0, warnings: int = 0, info: str = "") -> None:
         """An OK packet."""
-        packet = wire.ok_packet(
+        packet = replies.ok_packet(
             self.capabilities,
             affected_rows=affected_rows,
             last_insert_id=last_insert_id,
@@ -54,15 +54,15 @@ class AnswerWriter:
 
     async def error(self, errno: int, sqlstate: str, message: str) -> None:
         """An ERR packet; it ends the whole answer, whatever was to follow."""
-        await self.stream.write(wire.err_packet(self.capabilities, errno, sqlstate, message))
+        await self.stream.write(replies.err_packet(self.capabilities, errno, sqlstate, message))
 
     def header(self, columns: Sequence[ColumnMeta], *, flags: int = 0, encoding: str = "utf-8") -> None:
         """Column count and definitions, names in `encoding`. `flags` CURSOR_EXISTS: rows do not follow, but wait."""
-        packets = [wire.column_count(len(columns), self.capabilities)]
-        packets += [wire.column_definition(column, self.capabilities, encoding) for column in columns]
-        if flags & CURSOR_EXISTS or not wire.deprecates_eof(self.capabilities):
+        packets = [replies.column_count(len(columns), self.capabilities)]
+        packets += [replies.column_definition(column, self.capabilities, encoding) for column in columns]
+        if flags & CURSOR_EXISTS or not replies.deprecates_eof(self.capabilities):
             # With DEPRECATE_EOF a cursor's header still ends with a packet: it carries the cursor flag.
-            packets.append(wire.end_packet(self.capabilities, status=self._status(flags)))
+            packets.append(replies.end_packet(self.capabilities, status=self._status(flags)))
         self.stream.write_many(packets)
 
     def rows(self, encoded: Sequence[bytes]) -> None:
@@ -71,22 +71,22 @@ class AnswerWriter:
 
     async def end_of_rows(self, *, warnings: int = 0, flags: int = 0) -> None:
         """The end of a result set."""
-        await self.stream.write(wire.end_packet(self.capabilities, status=self._status(flags), warnings=warnings))
+        await self.stream.write(replies.end_packet(self.capabilities, status=self._status(flags), warnings=warnings))
 
     async def result(self, columns: Sequence[ColumnMeta], rows: Sequence[Sequence[TextValue]]) -> None:
         """A whole small text result."""
         self.header(columns)
-        self.rows([wire.text_row(row) for row in rows])
+        self.rows([replies.text_row(row) for row in rows])
         await self.end_of_rows()
 
     async def prepared(
         self, statement_id: int, parameters: int, columns: Sequence[ColumnMeta], *, encoding: str = "utf-8"
     ) -> None:
         """The answer to COM_STMT_PREPARE."""
-        packets = [wire.prepare_ok(statement_id, self.capabilities, columns=len(columns), parameters=parameters)]
-        for definitions in ([wire.PARAMETER] * parameters, columns):
-            packets += [wire.column_definition(column, self.capabilities, encoding) for column in definitions]
-            if definitions and not wire.deprecates_eof(self.capabilities):
-                packets.append(wire.end_packet(self.capabilities, status=self._status()))
+        packets = [replies.prepare_ok(statement_id, self.capabilities, columns=len(columns), parameters=parameters)]
+        for definitions in ([replies.PARAMETER] * parameters, columns):
+            packets += [replies.column_definition(column, self.capabilities, encoding) for column in definitions]
+            if definitions and not replies.deprecates_eof(self.capabilities):
+                packets.append(replies.end_packet(self.capabilities, status=self._status()))
         self.stream.write_many(packets)
         await self.stream.drain()

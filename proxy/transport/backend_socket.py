@@ -15,7 +15,7 @@ from ssl import SSLContext
 from typing import cast
 
 from proxy.errors import BackendLost, CannotConnect, FatalProtocolError
-from proxy.transport import tcp as sockets
+from proxy.transport import tcp
 from proxy.transport.addresses import Addresses
 from proxy.transport.compressed import CompressedTransport
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
@@ -103,16 +103,16 @@ class BackendSocket(asyncio.Protocol):
     @property
     def confined(self) -> bool:
         """Private, or within this machine."""
-        return self.private or sockets.is_loopback(self._transport)
+        return self.private or tcp.is_loopback(self._transport)
 
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.local = sockets.is_local(transport)
+        self.local = tcp.is_local(transport)
         self.writer = self._transport.write
-        self._transport.set_write_buffer_limits(high=sockets.UNBUFFERED)
-        sockets.tune_to_server(transport)
+        self._transport.set_write_buffer_limits(high=tcp.UNBUFFERED)
+        tcp.tune_to_server(transport)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a login. Once there is a sink, they go there without passing here."""

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from proxy.errors import StreamClosed
-from proxy.transport import kernel
-from proxy.transport import tcp as sockets
+from proxy.transport import kernel, tcp
 from proxy.wire.packets import frame_into
 
 FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
@@ -106,12 +105,12 @@ class ClientOutput(asyncio.Protocol):
     @property
     def private(self) -> bool:
         """Whether nobody can listen in: TLS, or a socket that does not leave the machine."""
-        return self.encrypted or sockets.is_local(self._transport)
+        return self.encrypted or tcp.is_local(self._transport)
 
     @property
     def confined(self) -> bool:
         """Private, or within this machine."""
-        return self.private or sockets.is_loopback(self._transport)
+        return self.private or tcp.is_loopback(self._transport)
 
     @property
     def sockname(self) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from ssl import SSLContext
 from typing import NoReturn, cast
 
 from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
-from proxy.transport import tcp as sockets
+from proxy.transport import tcp
 from proxy.transport.client_output import ClientOutput, wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES
@@ -86,8 +86,8 @@ class ClientSocket(ClientOutput):
         peer = transport.get_extra_info("peername")
         self.peername = tuple(peer) if isinstance(peer, (tuple, list)) else ()
         self.writer = self._transport.write
-        sockets.tune(transport)
-        self._transport.set_write_buffer_limits(high=sockets.UNBUFFERED)
+        tcp.tune(transport)
+        self._transport.set_write_buffer_limits(high=tcp.UNBUFFERED)
         self._on_connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -442,7 +442,7 @@ class ClientSocket(ClientOutput):
             for _ in range(2):
                 await asyncio.sleep(0)  # the TLS protocol has taken our place, then is connected; it reads only then
             if early and not handshake.done():
-                sockets.feed(plain.get_protocol(), early)
+                tcp.feed(plain.get_protocol(), early)
             transport = await handshake
             if transport is None:  # asyncio's way to say that the line was lost without an error
                 raise ConnectionResetError("the line was lost")
@@ -456,7 +456,7 @@ class ClientSocket(ClientOutput):
             raise
         finally:
             self.waiting_since, self.encrypting = None, False
-        self._transport, self.writer, self.encrypted = transport, sockets.by_records(transport.write), True
+        self._transport, self.writer, self.encrypted = transport, tcp.by_records(transport.write), True
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
     def start_compression(self) -> None:

@@ -29,7 +29,7 @@ from proxy.upstream.opener import WHAT_IS_GONE, OpenUpstream, UpstreamOpener
 from proxy.upstream.relay import NO, Decide, OnAnswer
 from proxy.upstream.server_profile import NO_BACKSLASH_ESCAPES
 from proxy.upstream.session_memory import SessionMemory, Unknown
-from proxy.wire import requests as params
+from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES
@@ -202,7 +202,7 @@ class LazyUpstream:
         """The text of a statement short enough to be looked at."""
         if payload[0] != Commands.COM_QUERY or len(payload) > READ_MAX_BYTES:
             return None
-        return params.query_text(payload[1:], self._writer.capabilities)
+        return requests.query_text(payload[1:], self._writer.capabilities)
 
     def _read(self, text: bytes | None) -> Limited | None:
         """What a statement is; not of one on a pinned line unless it sets something, for then nothing depends on it."""

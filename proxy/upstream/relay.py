@@ -37,8 +37,7 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import encoded
 from proxy.upstream.client_data import pass_file, pass_replies
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import replies as wire
-from proxy.wire import requests as params
+from proxy.wire import replies, requests
 from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
 from proxy.wire.collected import decode_ok, decode_result
 from proxy.wire.outcome import Collected, Outcome
@@ -213,7 +212,7 @@ class RelayUpstream:
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
         try:
-            payload = params.query_payload(encoded(sql, self.encoding), self._capabilities)
+            payload = requests.query_payload(encoded(sql, self.encoding), self._capabilities)
         except UnicodeEncodeError as error:
             return Outcome(1300, f"Invalid {self.encoding} character string: {error.reason}", "HY000")
         self._begin(Commands.COM_QUERY)
@@ -546,7 +545,7 @@ class RelayUpstream:
 
     def _write_error(self, error: BackendLost) -> None:
         seq = 1 if self._fast else self._stream.seq
-        packet = frame(wire.err_packet(self._capabilities, error.errno, error.sqlstate, error.message), seq)
+        packet = frame(replies.err_packet(self._capabilities, error.errno, error.sqlstate, error.message), seq)
         self._stream.seq = seq + 1 & 0xFF
         if self._kept is None:
             self._stream.write_framed(packet)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from mysql_mimic.charset import CharacterSet
 
 from engine.model.queue import ColumnMeta, TextValue
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.flags import encoding_named
 
 _BINARY = 63
@@ -54,7 +54,7 @@ class RowForm:
         """One row's packet."""
         if self._codec is not None:
             row = self._converted(row, self._codec)
-        return wire.binary_row_from_text(row, self.columns) if self._binary else wire.text_row(row)
+        return replies.binary_row_from_text(row, self.columns) if self._binary else replies.text_row(row)
 
     def _converted(self, row: Sequence[TextValue], codec: str) -> list[TextValue]:
         return [

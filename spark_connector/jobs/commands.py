@@ -21,13 +21,13 @@ from spark_connector.client.queue import describe
 from spark_connector.jobs.archive.job import Archived, archive
 from spark_connector.jobs.arguments import connection, parse
 from spark_connector.jobs.console import Console
-from spark_connector.jobs.dead_letters import analysis as dead_letters_values
+from spark_connector.jobs.dead_letters import analysis
 from spark_connector.jobs.dead_letters.job import dead_letters
 from spark_connector.jobs.enqueue import enqueue, read
 from spark_connector.jobs.failures import JobError, one_line
 from spark_connector.jobs.publishing import Enqueued
 from spark_connector.jobs.replay import Chosen, Preview, preview, replay
-from spark_connector.jobs.report import values as report_values
+from spark_connector.jobs.report import values
 from spark_connector.jobs.report.job import report
 from spark_connector.jobs.report.page import page
 from spark_connector.jobs.report.text import moment, text
@@ -118,7 +118,7 @@ def _csv(found: Report) -> str:
 
 
 def _json(found: Report) -> str:
-    return json.dumps(report_values.as_data(found), indent=2, ensure_ascii=False)
+    return json.dumps(values.as_data(found), indent=2, ensure_ascii=False)
 
 
 _FORMATS: Mapping[str, Callable[[Report], str]] = {"table": text, "json": _json, "csv": _csv}
@@ -151,8 +151,8 @@ def _save(path: str, content: bytes) -> None:
 def _dead_letters(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:
     found = dead_letters(spark, to, export=given.export, console=console)
     if given.format == "json":
-        return json.dumps(dead_letters_values.as_data(found), indent=2, ensure_ascii=False)
-    return dead_letters_values.text(found)
+        return json.dumps(analysis.as_data(found), indent=2, ensure_ascii=False)
+    return analysis.text(found)
 
 
 def _replay(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_connector.client import pool as lines
+from spark_connector.client import pool
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.options import StreamReadOptions
@@ -35,7 +35,7 @@ def read(
     options: StreamReadOptions, statements: Sequence[Statement], fields: Sequence[Field]
 ) -> Iterator[pa.RecordBatch]:
     """Their rows, at most `fetchsize` or about 4 MiB at a time. Raises ConnectionFailed, ConnectorError."""
-    with lines.kept(options.address) as line:
+    with pool.kept(options.address) as line:
         for statement in statements:
             reading = _Reading(statement, fields, options.fetch_size)
             while (batch := line.run(reading.next)) is not None:

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 import pymysql
 
-from spark_connector.client import pool as lines
+from spark_connector.client import pool
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client, quoted, told
 from spark_connector.client.queue import describe
@@ -108,7 +108,7 @@ class _Through:
         if (some := begun(batches)) is None:
             return _NONE
         attempt = stage.Attempt(self._plan, self._batch_size)
-        with _in_words(self._address, self._plan.queue), lines.kept(self._address, _SETTINGS) as line:
+        with _in_words(self._address, self._plan.queue), pool.kept(self._address, _SETTINGS) as line:
             try:
                 for batch in some:
                     attempt.put(line, batch)

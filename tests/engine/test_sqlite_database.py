@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.backend.sqlite import foreign_keys as sqlite_switch
+from engine.backend.sqlite import foreign_keys
 from engine.backend.sqlite.connection import SqlFunctions
 from engine.backend.sqlite.database import SqliteDatabase
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
@@ -266,7 +266,7 @@ async def test_a_connection_that_keeps_many_long_statements_is_replaced(database
 
 CHILD = """
     import asyncio, sys
-    from engine.backend.sqlite import SqliteDatabase
+    from engine.backend.sqlite.database import SqliteDatabase
     async def main():
         database = await SqliteDatabase.open(sys.argv[1])
         await database.write(lambda c: c.execute("CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY)").close())
@@ -300,7 +300,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path):
 def through_ctypes(monkeypatch):
     """As on Python 3.11, on any."""
     like = SimpleNamespace(version_info=(3, 11), implementation=sys.implementation, platform="linux")
-    monkeypatch.setattr(sqlite_switch, "sys", like)
+    monkeypatch.setattr(foreign_keys, "sys", like)
     raw = sqlite3.connect(":memory:", isolation_level=None)
     raw.execute("PRAGMA foreign_keys = ON").close()
     yield raw
@@ -309,13 +309,13 @@ def through_ctypes(monkeypatch):
 
 def test_a_library_that_is_not_found_leaves_foreign_keys_as_they_are(through_ctypes, monkeypatch):
     for module, library in (
-        (SimpleNamespace(__file__="/no/such/library.so"), sqlite_switch.ctypes.CDLL),
+        (SimpleNamespace(__file__="/no/such/library.so"), foreign_keys.ctypes.CDLL),
         (SimpleNamespace(), lambda name: object()),
     ):
-        monkeypatch.setattr(sqlite_switch, "_sqlite3", module)
-        monkeypatch.setattr(sqlite_switch.ctypes, "CDLL", library)
-        assert not sqlite_switch.switch_foreign_keys(through_ctypes, False)
-        assert sqlite_switch.switch_foreign_keys(through_ctypes, True)
+        monkeypatch.setattr(foreign_keys, "_sqlite3", module)
+        monkeypatch.setattr(foreign_keys.ctypes, "CDLL", library)
+        assert not foreign_keys.switch_foreign_keys(through_ctypes, False)
+        assert foreign_keys.switch_foreign_keys(through_ctypes, True)
 
 
 def test_a_module_that_is_built_in_has_its_library_in_the_process(through_ctypes, monkeypatch):
@@ -325,7 +325,7 @@ def test_a_module_that_is_built_in_has_its_library_in_the_process(through_ctypes
         asked.append(name)
         raise OSError("not here")
 
-    monkeypatch.setattr(sqlite_switch, "_sqlite3", SimpleNamespace())
-    monkeypatch.setattr(sqlite_switch.ctypes, "CDLL", library)
-    assert not sqlite_switch.switch_foreign_keys(through_ctypes, False)
+    monkeypatch.setattr(foreign_keys, "_sqlite3", SimpleNamespace())
+    monkeypatch.setattr(foreign_keys.ctypes, "CDLL", library)
+    assert not foreign_keys.switch_foreign_keys(through_ctypes, False)
     assert asked == [None]

@@ -21,7 +21,7 @@ from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.login.exchange import AuthExchange
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.relay import RelayUpstream
-from proxy.wire import replies as wire
+from proxy.wire import replies
 
 EMBEDDED = {one.name: one for one in load_all("embedded")}
 MARIADB = {one.name: one for one in load_all("mariadb")}
@@ -108,8 +108,8 @@ def test_a_statement_that_nobody_sent(open_world: Any, monkeypatch: pytest.Monke
 
 
 def test_a_packet_that_is_cut(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, ok_packet = open_world(EmbeddedWorld), wire.ok_packet
-    monkeypatch.setattr(wire, "ok_packet", lambda *args, **options: ok_packet(*args, **options)[:2])
+    world, ok_packet = open_world(EmbeddedWorld), replies.ok_packet
+    monkeypatch.setattr(replies, "ok_packet", lambda *args, **options: ok_packet(*args, **options)[:2])
     assert "from the gate" in complaints(world, EMBEDDED["embedded-pymysql-1"])
 
 

@@ -20,7 +20,7 @@ from wire_peers import RecordingTransport
 from engine.model.queue import ColumnMeta
 from proxy.errors import FatalProtocolError, MalformedPacket, ProxyError
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import requests as params
+from proxy.wire import requests
 from proxy.wire.binary_values import binary_row_from_values
 from proxy.wire.collected import decode_column, decode_result, decode_row, payloads
 from proxy.wire.login import (
@@ -217,8 +217,8 @@ def test_other_commands_are_read_or_refused(body: bytes, flags: int) -> None:
 
 @given(st.binary(max_size=200), FLAGS)
 def test_a_query_is_packed_as_it_is_read(text: bytes, flags: int) -> None:
-    payload = params.query_payload(text, flags)
-    assert parse_query(payload[1:], flags) == text == params.query_text(payload[1:], flags)
+    payload = requests.query_payload(text, flags)
+    assert parse_query(payload[1:], flags) == text == requests.query_text(payload[1:], flags)
 
 
 # --- rows

@@ -12,7 +12,7 @@ from proxy.login.carried import LoginResult
 from proxy.login.client_tls import OfferedTls
 from proxy.login.own_accounts import OwnIdentities, change_own_user, log_in_with_own_account
 from proxy.transport.client_socket import ClientSocket
-from proxy.wire import replies as wire
+from proxy.wire import replies
 
 
 class LoginServer(WireServer):
@@ -38,7 +38,7 @@ class LoginServer(WireServer):
                     self.logins.append(login)
                     continue
                 self.commands.append(payload)
-                await stream.write(wire.ok_packet(login.capabilities, status=2))
+                await stream.write(replies.ok_packet(login.capabilities, status=2))
         except LoginFailed as error:
             self.failed_logins.append(error)
         except (StreamClosed, FatalProtocolError):

@@ -11,7 +11,7 @@ from engine.model.queue import ColumnMeta
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.relay import NO, TELL, RelayUpstream, Verdict
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.answer_walker import MORE_RESULTS
 from proxy.wire.flags import DEPRECATE_EOF
 from proxy.wire.outcome import Outcome
@@ -25,21 +25,21 @@ def answer(payloads: Iterable[bytes], first: int = 1) -> bytes:
 
 
 def ok(status: int = BEGUN, affected_rows: int = 0) -> bytes:
-    return wire.ok_packet(0, status=status, affected_rows=affected_rows)
+    return replies.ok_packet(0, status=status, affected_rows=affected_rows)
 
 
 def err(message: str = "no") -> bytes:
-    return wire.err_packet(0, 1146, "42S02", message)
+    return replies.err_packet(0, 1146, "42S02", message)
 
 
 def result(capabilities: int, rows: Iterable[bytes] = (b"\x01a", b"\xfb"), status: int = BEGUN) -> list[bytes]:
     payloads = [
-        wire.column_count(1, capabilities),
-        wire.column_definition(ColumnMeta("näme", 0xFD, table="t"), capabilities),
+        replies.column_count(1, capabilities),
+        replies.column_definition(ColumnMeta("näme", 0xFD, table="t"), capabilities),
     ]
     if not capabilities & DEPRECATE_EOF:
-        payloads.append(wire.eof_packet(status=status))
-    return [*payloads, *rows, wire.end_packet(capabilities, status=status)]
+        payloads.append(replies.eof_packet(status=status))
+    return [*payloads, *rows, replies.end_packet(capabilities, status=status)]
 
 
 class Relay:

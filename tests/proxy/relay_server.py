@@ -14,7 +14,7 @@ from proxy.login.carried import BackendTls, LoginResult, carry_authentication
 from proxy.login.client_tls import OfferedTls
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.relay import NO, TELL, BackendSocket, RelayUpstream
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.outcome import Collected, Outcome
 
 MAX_PACKET_BYTES = 64 << 20
@@ -115,13 +115,13 @@ class RelayServer(WireServer):
     async def _collect(self, stream: ClientSocket, found: Collected | Outcome, capabilities: int) -> None:
         if isinstance(found, Outcome):
             if found.ok:
-                await stream.write(wire.ok_packet(capabilities, affected_rows=found.affected_rows))
+                await stream.write(replies.ok_packet(capabilities, affected_rows=found.affected_rows))
             else:
-                await stream.write(wire.err_packet(capabilities, found.errno, found.sqlstate, found.message))
+                await stream.write(replies.err_packet(capabilities, found.errno, found.sqlstate, found.message))
             return
-        stream.write_many([wire.column_count(len(found.columns), capabilities)])
-        stream.write_many([wire.column_definition(column, capabilities) for column in found.columns])
-        if not wire.deprecates_eof(capabilities):
-            stream.write_many([wire.eof_packet()])
-        stream.write_many([wire.text_row(row) for row in found.rows])
-        await stream.write(wire.end_packet(capabilities))
+        stream.write_many([replies.column_count(len(found.columns), capabilities)])
+        stream.write_many([replies.column_definition(column, capabilities) for column in found.columns])
+        if not replies.deprecates_eof(capabilities):
+            stream.write_many([replies.eof_packet()])
+        stream.write_many([replies.text_row(row) for row in found.rows])
+        await stream.write(replies.end_packet(capabilities))

@@ -13,7 +13,7 @@ from mysql_mimic.types import Commands
 from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.answer_walker import CURSOR_EXISTS, MORE_RESULTS, SHAPES, AnswerError, AnswerWalker, Shape
 from proxy.wire.flags import CACHE_METADATA, OPTIONAL_METADATA, PROGRESS
 from proxy.wire.outcome import Outcome
@@ -29,15 +29,15 @@ def sequence(payloads: Iterable[bytes], first: int = 1) -> bytes:
 
 
 def capabilities(deprecate_eof: bool) -> int:
-    return wire.DEPRECATE_EOF if deprecate_eof else 0
+    return replies.DEPRECATE_EOF if deprecate_eof else 0
 
 
 def ok(status: int = 2, affected_rows: int = 0, info: str = "") -> bytes:
-    return wire.ok_packet(0, status=status, affected_rows=affected_rows, info=info)
+    return replies.ok_packet(0, status=status, affected_rows=affected_rows, info=info)
 
 
 def err(errno: int = 1064, message: str = "no") -> bytes:
-    return wire.err_packet(0, errno, "42000", message)
+    return replies.err_packet(0, errno, "42000", message)
 
 
 def result(
@@ -50,10 +50,10 @@ def result(
 ) -> list[bytes]:
     """The payloads of one result set."""
     flags = capabilities(deprecate_eof)
-    payloads = [wire.column_count(columns, flags), *[wire.column_definition(COLUMN, flags)] * columns]
+    payloads = [replies.column_count(columns, flags), *[replies.column_definition(COLUMN, flags)] * columns]
     if not deprecate_eof:
-        payloads.append(wire.eof_packet(status=2))
-    return [*payloads, *rows, wire.end_packet(flags, status=status) if end is None else end]
+        payloads.append(replies.eof_packet(status=2))
+    return [*payloads, *rows, replies.end_packet(flags, status=status) if end is None else end]
 
 
 def walk(walker: AnswerWalker, command: int, chunks: Iterable[bytes]) -> int:
@@ -129,16 +129,19 @@ def test_result_without_definitions(dep: bool, flag: int) -> None:
 @both
 def test_cursor_without_definitions(dep: bool) -> None:
     """Its header ends the answer; with DEPRECATE_EOF that is the OK packet that looks like the end of no rows."""
-    opened = wire.end_packet(capabilities(dep), status=2 | CURSOR_EXISTS)
+    opened = replies.end_packet(capabilities(dep), status=2 | CURSOR_EXISTS)
     expected = Outcome(status=2 | CURSOR_EXISTS)
     check(sequence([b"\x02\x00", opened]), EXECUTE, expected, deprecate_eof=dep, further=CACHE_METADATA)
 
 
 @both
 def test_prepared_statement_without_definitions(dep: bool) -> None:
-    bare = [wire.prepare_ok(9, 0, columns=2, parameters=3) + b"\x00"] + ([] if dep else [wire.eof_packet()] * 2)
-    described = [wire.prepare_ok(9, OPTIONAL_METADATA, columns=1, parameters=0), wire.column_definition(COLUMN, 0)]
-    described += [] if dep else [wire.eof_packet()]
+    bare = [replies.prepare_ok(9, 0, columns=2, parameters=3) + b"\x00"] + ([] if dep else [replies.eof_packet()] * 2)
+    described = [
+        replies.prepare_ok(9, OPTIONAL_METADATA, columns=1, parameters=0),
+        replies.column_definition(COLUMN, 0),
+    ]
+    described += [] if dep else [replies.eof_packet()]
     for payloads in (bare, described):
         prepared = Outcome(statement_id=9)
         command = Commands.COM_STMT_PREPARE
@@ -187,7 +190,7 @@ def test_row_that_begins_like_an_eof_packet() -> None:
 def test_rows_of_16_mib_and_more(dep: bool) -> None:
     """Their first byte is 0xFE, and the packets that continue them begin with anything at all."""
     head = sequence(result(dep, []))
-    head, end = head[: head.rindex(b"\xfe") - 4], wire.end_packet(capabilities(dep), status=2)
+    head, end = head[: head.rindex(b"\xfe") - 4], replies.end_packet(capabilities(dep), status=2)
     big = b"\xfe" + PAYLOAD_MAX.to_bytes(8, "little") + b"x" * (PAYLOAD_MAX - 9)
     for tail in (b"\xfe\x00\x00\x02\x00", b"\xff\x15\x04#28000no", b""):
         answer = head + frame(big + tail, 9) + packet(end, 11)
@@ -200,10 +203,10 @@ def test_rows_of_16_mib_and_more(dep: bool) -> None:
 @both
 def test_cursor_has_no_rows_until_they_are_fetched(dep: bool) -> None:
     flags = capabilities(dep)
-    opened = [wire.column_count(1, flags), wire.column_definition(COLUMN, flags)]
-    opened.append(wire.end_packet(flags, status=2 | CURSOR_EXISTS))
+    opened = [replies.column_count(1, flags), replies.column_definition(COLUMN, flags)]
+    opened.append(replies.end_packet(flags, status=2 | CURSOR_EXISTS))
     check(sequence(opened), EXECUTE, Outcome(status=2 | CURSOR_EXISTS), deprecate_eof=dep)
-    fetched = [b"\x00\x00\x01a", b"\x00\x00\x01b", wire.end_packet(flags, status=2 | 0x80)]
+    fetched = [b"\x00\x00\x01a", b"\x00\x00\x01b", replies.end_packet(flags, status=2 | 0x80)]
     check(sequence(fetched), Commands.COM_STMT_FETCH, Outcome(status=0x82), deprecate_eof=dep)
     check(sequence([err()]), Commands.COM_STMT_FETCH, Outcome(1064, "no", "42000"), deprecate_eof=dep)
 
@@ -212,11 +215,11 @@ def test_cursor_has_no_rows_until_they_are_fetched(dep: bool) -> None:
 @pytest.mark.parametrize(("columns", "parameters"), [(0, 0), (2, 0), (0, 3), (2, 3), (1, 1)])
 def test_prepared_statement(dep: bool, columns: int, parameters: int) -> None:
     flags = capabilities(dep)
-    payloads = [wire.prepare_ok(0x01020304, flags, columns=columns, parameters=parameters)]
+    payloads = [replies.prepare_ok(0x01020304, flags, columns=columns, parameters=parameters)]
     for count in (parameters, columns):
-        payloads += [wire.column_definition(COLUMN, flags)] * count
+        payloads += [replies.column_definition(COLUMN, flags)] * count
         if count and not dep:
-            payloads.append(wire.eof_packet())
+            payloads.append(replies.eof_packet())
     check(sequence(payloads), Commands.COM_STMT_PREPARE, Outcome(statement_id=0x01020304), deprecate_eof=dep)
 
 
@@ -228,7 +231,7 @@ def test_statement_that_cannot_be_prepared(dep: bool) -> None:
 @both
 def test_field_list(dep: bool) -> None:
     flags = capabilities(dep)
-    payloads = [wire.column_definition(COLUMN, flags) + b"\xfb"] * 3 + [wire.end_packet(flags, status=2)]
+    payloads = [replies.column_definition(COLUMN, flags) + b"\xfb"] * 3 + [replies.end_packet(flags, status=2)]
     check(sequence(payloads), Commands.COM_FIELD_LIST, Outcome(status=2), deprecate_eof=dep)
     check(sequence([err()]), Commands.COM_FIELD_LIST, Outcome(1064, "no", "42000"), deprecate_eof=dep)
 
@@ -240,7 +243,7 @@ def test_statistics_is_one_packet_of_text(dep: bool) -> None:
 
 
 @both
-@pytest.mark.parametrize("answer", [wire.eof_packet(status=2), b"\xfe\x00\x00\x02\x00\x00\x00", ok()])
+@pytest.mark.parametrize("answer", [replies.eof_packet(status=2), b"\xfe\x00\x00\x02\x00\x00\x00", ok()])
 def test_set_option_and_debug_end_with_either_form(dep: bool, answer: bytes) -> None:
     check(sequence([answer]), Commands.COM_SET_OPTION, Outcome(status=2), deprecate_eof=dep)
     check(sequence([answer]), Commands.COM_DEBUG, Outcome(status=2), deprecate_eof=dep)
@@ -258,7 +261,7 @@ def test_events_of_a_binlog(dep: bool) -> None:
     """They end with an EOF packet of the older form whatever was agreed, with an error, or not at all."""
     events = [b"\x00" + b"e" * 300, b"\x00\xef\x01event"] * 4
     for command in (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID):
-        check(sequence([*events, wire.eof_packet(status=2)]), command, Outcome(status=2), deprecate_eof=dep)
+        check(sequence([*events, replies.eof_packet(status=2)]), command, Outcome(status=2), deprecate_eof=dep)
         check(sequence([*events, err(1236)]), command, Outcome(1236, "no", "42000"), deprecate_eof=dep)
         check(sequence([err(1236)]), command, Outcome(1236, "no", "42000"), deprecate_eof=dep)
     check(sequence([ok()]), Commands.COM_REGISTER_SLAVE, Outcome(status=2), deprecate_eof=dep)
@@ -288,7 +291,7 @@ def test_a_procedures_own_cursor_is_not_the_clients(dep: bool) -> None:
     flagged = 2 | CURSOR_EXISTS | MORE_RESULTS
     payloads = result(dep, [b"\x00\x00\x01\x00\x00\x00"], columns=1, status=flagged)
     if not dep:
-        payloads[2] = wire.eof_packet(status=flagged)
+        payloads[2] = replies.eof_packet(status=flagged)
     check(sequence([*payloads, ok()]), EXECUTE, Outcome(status=2), deprecate_eof=dep)
 
 
@@ -296,8 +299,8 @@ def test_a_procedures_own_cursor_is_not_the_clients(dep: bool) -> None:
 
 _ROW = st.one_of(
     st.just(b"\xfb"),
-    st.binary(max_size=40).map(lambda v: wire.text_row([v])),
-    st.binary(min_size=251, max_size=600).map(lambda v: wire.text_row([v, None])),
+    st.binary(max_size=40).map(lambda v: replies.text_row([v])),
+    st.binary(min_size=251, max_size=600).map(lambda v: replies.text_row([v, None])),
 )
 
 

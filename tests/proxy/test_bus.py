@@ -12,7 +12,7 @@ import pytest
 from wire_peers import Ear
 
 from engine.model.queue import CommitReport, QueueName
-from proxy.cluster import frame_writer as saying
+from proxy.cluster import frame_writer
 from proxy.cluster import hub as hub_module
 from proxy.cluster import questions as questions_module
 from proxy.cluster.bus import Bus, Handlers
@@ -235,7 +235,7 @@ def test_a_worker_that_hears_nothing_costs_bounded_memory(monkeypatch):
 
 
 async def test_a_line_that_takes_nothing_drops_words_and_says_so(monkeypatch):
-    monkeypatch.setattr(saying, "UNSENT_MAX_BYTES", 100_000)
+    monkeypatch.setattr(frame_writer, "UNSENT_MAX_BYTES", 100_000)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     end = Ends()

@@ -10,10 +10,12 @@ from wire_peers import packet
 
 from engine.model.errors import EngineError, StreamKilled
 from proxy.commands.connection import ClientConnection
-from proxy.wire import replies as wire
+from proxy.wire import replies
 
-KILLED = packet(wire.err_packet(0, 1927, "70100", "Connection was killed"))
-TIMEOUT = packet(wire.err_packet(0, 4031, "HY000", "The client was disconnected by the server because of inactivity"))
+KILLED = packet(replies.err_packet(0, 1927, "70100", "Connection was killed"))
+TIMEOUT = packet(
+    replies.err_packet(0, 4031, "HY000", "The client was disconnected by the server because of inactivity")
+)
 
 
 class Ends:

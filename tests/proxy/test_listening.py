@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from proxy.config import Address
-from proxy.listen import listener as listening
+from proxy.listen import listener
 from proxy.listen.listener import Acceptor, bind
 from proxy.listen.shared_counts import Count, SharedCounts
 
@@ -101,7 +101,7 @@ async def test_who_has_more_takes_it_all_the_same_if_nobody_else_does(bound):
 
 
 async def test_no_descriptors_left_is_a_pause_and_not_an_end(bound, monkeypatch, caplog):
-    monkeypatch.setattr(listening, "_EXHAUSTED_SECONDS", 0.01)
+    monkeypatch.setattr(listener, "_EXHAUSTED_SECONDS", 0.01)
     tallies, log = SharedCounts(1), []
 
     class Exhausted:

@@ -13,9 +13,8 @@ from wire_peers import Ear
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import CommitReport, QueueName
 from engine.store.proxy_directory import ProxyEntry
-from proxy.cluster import frame_writer as saying
+from proxy.cluster import frame_writer, peer_link
 from proxy.cluster import mesh as mesh_module
-from proxy.cluster import peer_link
 from proxy.cluster.mesh import Mesh, MeshAddress, PeerEvents
 from proxy.cluster.messages import BROADCAST, Framer, MessageKind, encode, report_body
 from proxy.cluster.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
@@ -341,7 +340,7 @@ async def test_a_word_that_is_none_ends_the_link_and_nothing_else(alone, directo
 
 
 async def test_a_peer_that_does_not_read_costs_bounded_memory_and_is_told(alone, directory, monkeypatch):
-    monkeypatch.setattr(saying, "UNSENT_MAX_BYTES", 100_000)
+    monkeypatch.setattr(frame_writer, "UNSENT_MAX_BYTES", 100_000)
     row = await directory.join(ProxyEntry("x", 0, "127.0.0.1:1", "its secret"))
     stranger = await Stranger.at(alone)
     _, unseal = await stranger.log_in(alone, row)

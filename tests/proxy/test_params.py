@@ -14,7 +14,7 @@ from mysql.connector.protocol import MySQLProtocol
 from mysql_mimic.types import ColumnType
 
 from proxy.errors import ProxyError
-from proxy.wire import requests as params
+from proxy.wire import requests
 from proxy.wire.requests import QUERY_ATTRIBUTES, ExecuteRequest, parse_execute
 
 
@@ -205,10 +205,10 @@ def test_junk_raises_only_declared_errors(body: bytes, count: int, capabilities:
     remembered = [(ColumnType.TIME, False)] * count if types else None
     for parse in (
         lambda: parse_execute(body, count, remembered, {}, capabilities),
-        lambda: params.parse_query(body, capabilities),
-        lambda: params.parse_fetch(body),
-        lambda: params.parse_long_data(body),
-        lambda: params.parse_field_list(body),
+        lambda: requests.parse_query(body, capabilities),
+        lambda: requests.parse_fetch(body),
+        lambda: requests.parse_long_data(body),
+        lambda: requests.parse_field_list(body),
     ):
         try:
             parse()
@@ -220,24 +220,24 @@ def test_junk_raises_only_declared_errors(body: bytes, count: int, capabilities:
 
 
 def test_query_with_and_without_attributes() -> None:
-    assert params.query_text(b"SELECT 1", 0) == b"SELECT 1"
-    assert params.query_text(b"\x00\x01SELECT 1", QUERY_ATTRIBUTES) == b"SELECT 1"
+    assert requests.query_text(b"SELECT 1", 0) == b"SELECT 1"
+    assert requests.query_text(b"\x00\x01SELECT 1", QUERY_ATTRIBUTES) == b"SELECT 1"
     one_attribute = b"\x01\x01" + b"\x00" + b"\x01" + b"\x03\x00" + b"\x01n" + b"\x05\x00\x00\x00" + b"SELECT 1"
-    assert params.query_text(one_attribute, QUERY_ATTRIBUTES) is None
-    assert params.parse_query(one_attribute, QUERY_ATTRIBUTES) == b"SELECT 1"
-    assert params.parse_query(b"\x00\x01SELECT 1", QUERY_ATTRIBUTES) == b"SELECT 1"
+    assert requests.query_text(one_attribute, QUERY_ATTRIBUTES) is None
+    assert requests.parse_query(one_attribute, QUERY_ATTRIBUTES) == b"SELECT 1"
+    assert requests.parse_query(b"\x00\x01SELECT 1", QUERY_ATTRIBUTES) == b"SELECT 1"
 
 
 @pytest.mark.parametrize("capabilities", [0, QUERY_ATTRIBUTES])
 def test_our_own_query_is_read_back(capabilities: int) -> None:
-    payload = params.query_payload(b"SELECT 1", capabilities)
+    payload = requests.query_payload(b"SELECT 1", capabilities)
     assert payload[0] == 3
-    assert params.query_text(payload[1:], capabilities) == b"SELECT 1"
-    assert params.parse_query(payload[1:], capabilities) == b"SELECT 1"
+    assert requests.query_text(payload[1:], capabilities) == b"SELECT 1"
+    assert requests.parse_query(payload[1:], capabilities) == b"SELECT 1"
 
 
 def test_fetch_long_data_and_field_list() -> None:
-    assert params.parse_fetch(struct.pack("<II", 9, 100)) == (9, 100)
-    assert params.parse_long_data(struct.pack("<IH", 9, 2) + b"xyz") == (9, 2, b"xyz")
-    assert params.parse_field_list(b"t\x00a%") == (b"t", b"a%")
-    assert params.parse_field_list(b"t") == (b"t", b"")
+    assert requests.parse_fetch(struct.pack("<II", 9, 100)) == (9, 100)
+    assert requests.parse_long_data(struct.pack("<IH", 9, 2) + b"xyz") == (9, 2, b"xyz")
+    assert requests.parse_field_list(b"t\x00a%") == (b"t", b"a%")
+    assert requests.parse_field_list(b"t") == (b"t", b"")

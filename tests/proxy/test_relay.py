@@ -12,7 +12,7 @@ from wire_peers import packet, packets_of, settle
 from engine.model.queue import ColumnMeta
 from proxy.errors import BackendLost, ProxyError, StreamClosed
 from proxy.upstream import relay as relay_module
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.flags import DEPRECATE_EOF
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import PAYLOAD_MAX, frame
@@ -48,7 +48,7 @@ async def test_error_is_the_outcome_and_keeps_the_status() -> None:
 async def test_prepare_tells_the_id_and_keeps_the_status() -> None:
     relay = Relay()
     task = await relay.begin(b"\x16SELECT 1")
-    relay.link.data_received(answer([wire.prepare_ok(77, 0, columns=0, parameters=0)]))
+    relay.link.data_received(answer([replies.prepare_ok(77, 0, columns=0, parameters=0)]))
     assert (await task).statement_id == 77
     assert relay.upstream.status == 2
 
@@ -167,7 +167,7 @@ async def test_collect_decodes_a_result(capabilities: int) -> None:
     relay = Relay(capabilities)
     task = await collecting(relay, "SHOW TABLES LIKE 'ä'")
     assert relay.server.take() == packet("\x03SHOW TABLES LIKE 'ä'".encode())
-    rows = [wire.text_row([b"x" * n]) for n in (0, 1, 250, 251, 70_000)]
+    rows = [replies.text_row([b"x" * n]) for n in (0, 1, 250, 251, 70_000)]
     relay.link.data_received(answer(result(capabilities, [*rows, b"\xfb"])))
     collected = await task
     assert isinstance(collected, Collected)
@@ -257,7 +257,7 @@ async def test_line_lost_before_the_answer_is_an_error_where_the_session_goes_on
     relay.link.connection_lost(ConnectionResetError("reset by peer"))
     outcome = await task
     assert (outcome.errno, outcome.message) == (1105, "backend connection lost: reset by peer; and so on")
-    assert packets_of(relay.client.take()) == [(4, wire.err_packet(0, 1105, "08S01", outcome.message))]
+    assert packets_of(relay.client.take()) == [(4, replies.err_packet(0, 1105, "08S01", outcome.message))]
     with pytest.raises(BackendLost):
         await relay.upstream.command(QUERY)
     assert not relay.client.closing
@@ -319,7 +319,7 @@ async def test_server_that_says_why_it_closes_an_idle_line() -> None:
     relay = Relay()
     said: list[bytes] = []
     relay.upstream.on_farewell = said.append
-    farewell = packet(wire.err_packet(0, 4031, "HY000", "disconnected because of inactivity"))
+    farewell = packet(replies.err_packet(0, 4031, "HY000", "disconnected because of inactivity"))
     relay.link.data_received(farewell)
     await settle()
     assert said == [farewell]  # what becomes of it is the connection's to say
@@ -441,7 +441,7 @@ async def test_replica_answers_while_it_is_sent_events() -> None:
     relay.stream.data_received(packet(b"\xef12345678binlog.000001"))
     await settle()
     assert relay.server.take() == packet(b"\xef12345678binlog.000001")
-    relay.link.data_received(answer([wire.eof_packet(status=2)], 2))
+    relay.link.data_received(answer([replies.eof_packet(status=2)], 2))
     # What comes behind the end is the next command, however soon it comes.
     relay.stream.data_received(packet(QUERY))
     assert (await task).ok

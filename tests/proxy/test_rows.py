@@ -8,7 +8,7 @@ import pytest
 from mysql_mimic.charset import CharacterSet
 
 from engine.model.queue import ColumnMeta
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.flags import encoding_named
 from proxy.wire.row_form import RowForm, is_text
 
@@ -25,26 +25,26 @@ def test_what_is_text() -> None:
 def test_unicode_clients_get_values_as_they_are() -> None:
     for charset in (None, "utf8mb4", "utf8mb3", "binary", "klingon"):
         form = RowForm((NUMBER, TEXT, BLOB), charset, binary=False)
-        assert form(ROW) == wire.text_row(ROW)
+        assert form(ROW) == replies.text_row(ROW)
         assert form.columns == (NUMBER, TEXT, BLOB)
 
 
 def test_latin1_is_what_mysql_means_by_it() -> None:
     form = RowForm((NUMBER, TEXT, BLOB), "latin1", binary=False)
-    assert form(ROW) == wire.text_row((b"1", "Größe €".encode("cp1252"), b"\xc3\xb6"))
+    assert form(ROW) == replies.text_row((b"1", "Größe €".encode("cp1252"), b"\xc3\xb6"))
     assert form.columns[1].charset == 8
     assert form.columns[2] == BLOB
 
 
 def test_a_character_the_charset_cannot_hold_becomes_a_question_mark() -> None:
     form = RowForm((TEXT,), "latin2", binary=False)
-    assert form(("я".encode(),)) == wire.text_row((b"?",))
-    assert form((None,)) == wire.text_row((None,))
+    assert form(("я".encode(),)) == replies.text_row((b"?",))
+    assert form((None,)) == replies.text_row((None,))
 
 
 def test_the_binary_protocol_carries_the_same() -> None:
     form = RowForm((NUMBER, TEXT), "latin1", binary=True)
-    assert form(ROW[:2]) == wire.binary_row_from_text((b"1", "Größe €".encode("cp1252")), form.columns)
+    assert form(ROW[:2]) == replies.binary_row_from_text((b"1", "Größe €".encode("cp1252")), form.columns)
 
 
 @pytest.mark.parametrize("charset", [known.name for known in CharacterSet])

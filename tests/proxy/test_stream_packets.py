@@ -13,7 +13,7 @@ from mysql_mimic.stream import ConnectionClosed
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, run_on, settle
 
 from proxy.errors import PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
-from proxy.transport import client_socket as stream_module
+from proxy.transport import client_socket
 from proxy.transport.client_socket import PENDING_BYTES_MAX, ClientSocket
 from proxy.wire.packets import PAYLOAD_MAX, frame
 
@@ -118,7 +118,7 @@ async def test_wrong_sequence_id_is_1156_and_the_end() -> None:
 
 async def test_on_tls_the_end_comes_once_the_client_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a TLS line cannot be closed, and a client must not take a line for open on which nobody answers."""
-    monkeypatch.setattr(stream_module, "QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(client_socket, "QUIET_SECONDS", 0.01)
     stream, transport = connect(tls=True)
     stream.data_received(packet(b"\x03SELECT 1", 7))
     with pytest.raises(PacketsOutOfOrder):
@@ -201,7 +201,7 @@ async def test_client_that_talks_ahead_is_not_read_without_bound() -> None:
 
 
 async def test_a_packet_begun_and_not_finished_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "STALL_SECONDS", 0.01)
+    monkeypatch.setattr(client_socket, "STALL_SECONDS", 0.01)
     stream, _ = connect()
     stream.data_received(b"\x05\x00")
     with pytest.raises(ReadTimeout) as caught:
@@ -210,7 +210,7 @@ async def test_a_packet_begun_and_not_finished_times_out(monkeypatch: pytest.Mon
 
 
 async def test_an_idle_client_does_not_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(client_socket, "STALL_SECONDS", 0.0)
     stream, _ = connect()
     task = await reading(stream, command=True)
     stream.data_received(packet(b"\x0e"))
@@ -360,7 +360,7 @@ async def test_fast_path_is_offered_a_command_cut_by_the_network() -> None:
 
 
 async def test_a_cut_command_that_went_fast_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "STALL_SECONDS", 0.0)
+    monkeypatch.setattr(client_socket, "STALL_SECONDS", 0.0)
     stream, _ = connect()
     taker = Taker(stream, b"\x03")
     task = await reading(stream, command=True)

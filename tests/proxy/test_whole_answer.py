@@ -9,7 +9,7 @@ from mysql_mimic.types import Commands
 from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
-from proxy.wire import replies as wire
+from proxy.wire import replies
 from proxy.wire.answer_walker import CURSOR_EXISTS, MORE_RESULTS, AnswerError, AnswerWalker
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF
 from proxy.wire.outcome import Outcome
@@ -23,10 +23,10 @@ def answer(*payloads: bytes) -> bytes:
 
 
 def result(capabilities: int, *rows: bytes, columns: int = 1, status: int = 2, name: str = "c") -> bytes:
-    definition = wire.column_definition(ColumnMeta(name, 0xFD), capabilities)
-    middle = () if capabilities & DEPRECATE_EOF else (wire.eof_packet(status=2),)
-    end = wire.end_packet(capabilities, status=status)
-    return answer(wire.column_count(columns, capabilities), *[definition] * columns, *middle, *rows, end)
+    definition = replies.column_definition(ColumnMeta(name, 0xFD), capabilities)
+    middle = () if capabilities & DEPRECATE_EOF else (replies.eof_packet(status=2),)
+    end = replies.end_packet(capabilities, status=status)
+    return answer(replies.column_count(columns, capabilities), *[definition] * columns, *middle, *rows, end)
 
 
 def walked(chunk: bytes, capabilities: int) -> Outcome | None:
@@ -48,7 +48,7 @@ flags = pytest.mark.parametrize(
 @flags
 def test_ordinary_answers_are_recognised_the_first_time_and_again(capabilities: int) -> None:
     whole = WholeAnswers(capabilities)
-    ok = answer(wire.ok_packet(capabilities, status=3, affected_rows=7))
+    ok = answer(replies.ok_packet(capabilities, status=3, affected_rows=7))
     rows = result(capabilities, b"\x01a", b"\xfb", status=3)
     for _ in range(3):
         assert whole.recognise(ok) == Outcome(status=3, affected_rows=7)
@@ -64,21 +64,21 @@ def test_what_is_no_whole_answer_is_left_to_the_walker(capabilities: int) -> Non
     assert whole.recognise(rows) is not None
     for cut in range(len(rows)):
         assert whole.recognise(rows[:cut]) is None
-    assert whole.recognise(rows + answer(wire.ok_packet(capabilities))) is None
+    assert whole.recognise(rows + answer(replies.ok_packet(capabilities))) is None
     assert whole.recognise(result(capabilities, b"\x01a", status=2 | MORE_RESULTS)) is None
-    assert whole.recognise(answer(wire.err_packet(capabilities, 1064, "42000", "no"))) is None
+    assert whole.recognise(answer(replies.err_packet(capabilities, 1064, "42000", "no"))) is None
     assert whole.recognise(answer(b"\xfb/file")) is None
     beginning = rows[: rows.index(b"\x01a") - 4]
-    assert whole.recognise(beginning + packet(wire.err_packet(capabilities, 1317, "70100", "killed"), 4)) is None
+    assert whole.recognise(beginning + packet(replies.err_packet(capabilities, 1317, "70100", "killed"), 4)) is None
 
 
 def test_a_cursor_that_is_left_open_has_no_rows() -> None:
-    definition = wire.column_definition(ColumnMeta("c", 0xFD), 0)
-    opened = answer(wire.column_count(1, 0), definition, wire.eof_packet(status=2 | CURSOR_EXISTS))
+    definition = replies.column_definition(ColumnMeta("c", 0xFD), 0)
+    opened = answer(replies.column_count(1, 0), definition, replies.eof_packet(status=2 | CURSOR_EXISTS))
     assert WholeAnswers(0).recognise(opened) is None
 
 
-_ROWS = st.lists(st.one_of(st.just(b"\xfb"), st.binary(max_size=300).map(lambda v: wire.text_row([v]))), max_size=5)
+_ROWS = st.lists(st.one_of(st.just(b"\xfb"), st.binary(max_size=300).map(lambda v: replies.text_row([v]))), max_size=5)
 
 
 @given(st.data(), st.sampled_from([0, DEPRECATE_EOF, CACHE_METADATA, CACHE_METADATA | DEPRECATE_EOF]))

@@ -17,9 +17,9 @@ from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
 from proxy.errors import SQLSTATES, ProxyError
-from proxy.wire import replies as wire
+from proxy.wire import replies
 
-DEPRECATE_EOF, SESSION_TRACK = wire.DEPRECATE_EOF, wire.SESSION_TRACK
+DEPRECATE_EOF, SESSION_TRACK = replies.DEPRECATE_EOF, replies.SESSION_TRACK
 
 
 def column(kind: int, *, unsigned: bool = False, decimals: int = 0, charset: int = 45) -> ColumnMeta:
@@ -31,7 +31,7 @@ def column(kind: int, *, unsigned: bool = False, decimals: int = 0, charset: int
 
 def test_ok_carries_affected_rows_insert_id_status_and_warnings() -> None:
     """mysql-mimic's OK packets carry none of them."""
-    data = wire.ok_packet(0, affected_rows=70_000, last_insert_id=1 << 40, status=0x0003, warnings=2, info="Rows: 1")
+    data = replies.ok_packet(0, affected_rows=70_000, last_insert_id=1 << 40, status=0x0003, warnings=2, info="Rows: 1")
     ok = OKPacketWrapper(MysqlPacket(data, "utf8"))
     assert (ok.affected_rows, ok.insert_id, ok.server_status, ok.warning_count, ok.message) == (
         70_000, 1 << 40, 3, 2, b"\x07Rows: 1",
@@ -39,39 +39,39 @@ def test_ok_carries_affected_rows_insert_id_status_and_warnings() -> None:
 
 
 def test_ok_with_session_tracking_sends_info_with_its_length_and_no_state() -> None:
-    data = wire.ok_packet(SESSION_TRACK, info="abc", status=0x4002)
+    data = replies.ok_packet(SESSION_TRACK, info="abc", status=0x4002)
     assert data == b"\x00\x00\x00\x02\x00\x00\x00\x03abc"
     assert MySQLProtocol.parse_ok(packet(data))["info_msg"] == "abc"
 
 
 def test_end_of_rows_takes_the_form_the_client_expects() -> None:
-    old = EOFPacketWrapper(MysqlPacket(wire.end_packet(0, status=0x22, warnings=1), "utf8"))
+    old = EOFPacketWrapper(MysqlPacket(replies.end_packet(0, status=0x22, warnings=1), "utf8"))
     assert (old.server_status, old.warning_count) == (0x22, 1)
-    assert wire.end_packet(DEPRECATE_EOF, status=0x22, warnings=1) == b"\xfe\x00\x00\x22\x00\x01\x00"
-    assert wire.deprecates_eof(DEPRECATE_EOF) and not wire.deprecates_eof(0)
+    assert replies.end_packet(DEPRECATE_EOF, status=0x22, warnings=1) == b"\xfe\x00\x00\x22\x00\x01\x00"
+    assert replies.deprecates_eof(DEPRECATE_EOF) and not replies.deprecates_eof(0)
 
 
 def test_err_packet_is_raised_by_the_client_as_it_is() -> None:
     with pytest.raises(pymysql_err.IntegrityError) as caught:
-        MysqlPacket(wire.err_packet(0, 1062, "23000", "Duplicate entry 'ä'"), "utf8").raise_for_error()
+        MysqlPacket(replies.err_packet(0, 1062, "23000", "Duplicate entry 'ä'"), "utf8").raise_for_error()
     assert caught.value.args == (1062, "Duplicate entry 'ä'")
 
 
 def test_err_text_is_cut_between_characters() -> None:
-    text = wire.err_packet(0, 1105, "HY000", "ä" * 1000)[9:]
+    text = replies.err_packet(0, 1105, "HY000", "ä" * 1000)[9:]
     assert len(text) == 512 and text.decode() == "ä" * 256
 
 
 @pytest.mark.parametrize("errno", SQLSTATES)
 def test_every_own_error_has_a_well_formed_sqlstate(errno: int) -> None:
     error = ProxyError(errno, "x")
-    assert wire.err_packet(0, errno, error.sqlstate, "x")[3:9] == b"#" + SQLSTATES[errno].encode()
+    assert replies.err_packet(0, errno, error.sqlstate, "x")[3:9] == b"#" + SQLSTATES[errno].encode()
     assert len(error.sqlstate) == 5
 
 
 def test_column_definition_is_read_by_clients() -> None:
     meta = ColumnMeta("näme", 0xF6, 63, 12, 0x21, 2, "org", "t", "ot", "db")
-    data = wire.column_definition(meta, 0)
+    data = replies.column_definition(meta, 0)
     field = FieldDescriptorPacket(data, "utf8")
     assert (field.catalog, field.db, field.table_name, field.org_table) == (b"def", b"db", "t", "ot")
     assert (field.name, field.org_name, field.charsetnr, field.length) == ("näme", "org", 63, 12)
@@ -80,14 +80,14 @@ def test_column_definition_is_read_by_clients() -> None:
 
 
 def test_prepare_ok_is_read_by_clients() -> None:
-    assert MySQLProtocol().parse_binary_prepare_ok(packet(wire.prepare_ok(9, 0, columns=2, parameters=3))) == {
+    assert MySQLProtocol().parse_binary_prepare_ok(packet(replies.prepare_ok(9, 0, columns=2, parameters=3))) == {
         "statement_id": 9, "num_columns": 2, "num_params": 3, "warning_count": 0,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [0, 250, 251, 65535, 65536, 1 << 24])
 def test_text_row_lengths(size: int) -> None:
-    row = MysqlPacket(wire.text_row([b"a", None, b"x" * size]), "utf8")
+    row = MysqlPacket(replies.text_row([b"a", None, b"x" * size]), "utf8")
     assert [row.read_length_coded_string() for _ in range(3)] == [b"a", None, b"x" * size]
 
 
@@ -142,23 +142,23 @@ def test_text_row_lengths(size: int) -> None:
     ],
 )
 def test_text_is_what_mysql_prints(value: object, kind: int, decimals: int, text: bytes) -> None:
-    assert wire.text_from_value(value, column(kind, decimals=decimals)) == text
+    assert replies.text_from_value(value, column(kind, decimals=decimals)) == text
 
 
 def test_text_in_the_clients_encoding_and_null() -> None:
-    assert wire.text_from_value("ä€", column(ColumnType.VAR_STRING), "latin-1") == b"\xe4?"
-    assert wire.text_from_value(None, column(ColumnType.LONG)) is None
+    assert replies.text_from_value("ä€", column(ColumnType.VAR_STRING), "latin-1") == b"\xe4?"
+    assert replies.text_from_value(None, column(ColumnType.LONG)) is None
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), Decimal("Infinity"), object()])
 def test_what_mysql_cannot_express_is_an_error(value: object) -> None:
     with pytest.raises(ProxyError):
-        wire.text_from_value(value, column(ColumnType.DOUBLE))
+        replies.text_from_value(value, column(ColumnType.DOUBLE))
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_printed_doubles_read_back_exactly(value: float) -> None:
-    text = wire.text_from_value(value, column(ColumnType.DOUBLE, decimals=31))
+    text = replies.text_from_value(value, column(ColumnType.DOUBLE, decimals=31))
     assert text is not None and float(text) == value
 
 
@@ -210,15 +210,17 @@ _CELLS = st.one_of(*_TYPED).flatmap(lambda cell: st.sampled_from([cell, cell, ce
 def test_binary_rows_read_back_by_a_client(cells: list[tuple[ColumnMeta, Any]]) -> None:
     columns = [c for c, _ in cells]
     values = [v for _, v in cells]
-    assert decode(wire.binary_row_from_values(values, columns), columns) == tuple(values)
+    assert decode(replies.binary_row_from_values(values, columns), columns) == tuple(values)
 
 
 @given(st.lists(_CELLS, min_size=1, max_size=20))
 def test_text_values_make_the_same_binary_row(cells: list[tuple[ColumnMeta, Any]]) -> None:
     cells = [cell for cell in cells if cell[0].type != ColumnType.FLOAT]  # FLOAT prints six digits only
     columns = [c for c, _ in cells]
-    texts = [wire.text_from_value(v, c) for c, v in cells]
-    assert wire.binary_row_from_text(texts, columns) == wire.binary_row_from_values([v for _, v in cells], columns)
+    texts = [replies.text_from_value(v, c) for c, v in cells]
+    assert replies.binary_row_from_text(texts, columns) == replies.binary_row_from_values(
+        [v for _, v in cells], columns
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,12 +241,12 @@ def test_text_values_make_the_same_binary_row(cells: list[tuple[ColumnMeta, Any]
     ],
 )
 def test_binary_forms_byte_for_byte(kind: int, text: bytes, encoded: bytes) -> None:
-    assert wire.binary_row_from_text([text], [column(kind)]) == b"\x00\x00" + encoded
+    assert replies.binary_row_from_text([text], [column(kind)]) == b"\x00\x00" + encoded
 
 
 def test_null_bitmap_begins_at_its_third_bit() -> None:
     columns = [column(ColumnType.TINY)] * 8
-    assert wire.binary_row_from_text([None] * 8, columns) == b"\x00\xfc\x03"
+    assert replies.binary_row_from_text([None] * 8, columns) == b"\x00\xfc\x03"
 
 
 @pytest.mark.parametrize(
@@ -270,17 +272,17 @@ def test_null_bitmap_begins_at_its_third_bit() -> None:
 )
 def test_what_the_type_cannot_hold_is_an_error(kind: int, value: object, errno: int) -> None:
     with pytest.raises(ProxyError) as caught:
-        wire.binary_row_from_values([value], [column(kind)])
+        replies.binary_row_from_values([value], [column(kind)])
     assert caught.value.errno == errno
 
 
 def test_no_error_has_a_number_of_client_libraries() -> None:
     """libmariadb takes such an ERR packet for a malformed one."""
     for errno in (2000, 2003, 2006, 2013, 2999):
-        assert wire.err_packet(0, errno, "08S01", "gone") == wire.err_packet(0, 1218, "08S01", "gone")
-        assert wire.early_err_packet(errno, "gone") == wire.early_err_packet(1218, "gone")
+        assert replies.err_packet(0, errno, "08S01", "gone") == replies.err_packet(0, 1218, "08S01", "gone")
+        assert replies.early_err_packet(errno, "gone") == replies.early_err_packet(1218, "gone")
     for errno in (1040, 1999, 3000, 4031):
-        assert wire.err_packet(0, errno, "08S01", "")[1:3] == errno.to_bytes(2, "little")
+        assert replies.err_packet(0, errno, "08S01", "")[1:3] == errno.to_bytes(2, "little")
 
 
 def test_the_table_of_errors_has_none_of_client_libraries() -> None:

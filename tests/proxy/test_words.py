@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.model.queue import CommitReport, QueueName
-from proxy.cluster import messages as words
+from proxy.cluster import messages
 from proxy.cluster.messages import (
     BROADCAST,
     FrameError,
@@ -92,7 +92,7 @@ def test_frames_survive_any_cut(sent, data):
 
 def test_a_word_of_another_version_is_passed_over(monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(words, "VERSION", 2)
+        patch.setattr(messages, "VERSION", 2)
         later = encode(MessageKind.KILL, 1, 2, ["in another form"])
     heard = list(Framer().feed(later + encode(MessageKind.LOST, 1, 2)))
     assert [frame.kind for frame in heard] == [MessageKind.LOST]
@@ -100,7 +100,7 @@ def test_a_word_of_another_version_is_passed_over(monkeypatch):
 
 def test_a_word_that_is_too_large_is_not_sent_and_not_taken():
     with pytest.raises(ValueError, match="bytes"):
-        encode(MessageKind.ANSWER, 1, 2, "x" * words.BODY_MAX_BYTES)
+        encode(MessageKind.ANSWER, 1, 2, "x" * messages.BODY_MAX_BYTES)
     with pytest.raises(FrameError):
         list(Framer().feed(b"\xff\xff\xff\x7f" + bytes(20)))
 
@@ -125,5 +125,5 @@ def test_a_long_answer_goes_in_portions_that_fit():
     items = [["x" * (n % 7000), n] for n in range(500)]
     lists = list(portions(items))
     assert [item for portion in lists for item in portion] == items
-    assert all(len(json.dumps([1, portion, True])) <= words.BODY_MAX_BYTES for portion in lists)
+    assert all(len(json.dumps([1, portion, True])) <= messages.BODY_MAX_BYTES for portion in lists)
     assert list(portions([])) == [[]]

@@ -10,7 +10,7 @@ from rewriter_catalog import CATALOG
 from engine.model.errors import EngineError
 from engine.model.options import QueueOptions
 from rewriter.errors import RewriteError
-from rewriter.grammar import parse as grammar
+from rewriter.grammar import parse
 from rewriter.grammar.quick_ack import quick_ack
 from rewriter.grammar.settle import parse_ack
 from rewriter.plan import PlanContext
@@ -56,7 +56,7 @@ def test_keys_of_every_kind_get_the_plan_of_the_long_way(queue: str, monkeypatch
     context = PlanContext(next(name.database for name in CATALOG.queues if name.table == queue))
     sql = f"ACK {queue} 7, 007, 18"
     quick = _told(sql, context)
-    monkeypatch.setattr(grammar, "quick_ack", lambda sql: None)
+    monkeypatch.setattr(parse, "quick_ack", lambda sql: None)
     assert _told(sql, context) == quick
 
 

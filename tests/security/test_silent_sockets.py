@@ -10,7 +10,7 @@ import pymysql
 import pytest
 from servers import Gate, Sql, free_port, login_errno, wait_until
 
-from proxy.admin import http as admin_http
+from proxy.admin import http
 from proxy.cluster import mesh
 
 LIMITS = {"max_connections": 60, "unauthenticated_connections": 10, "unauthenticated_per_address": 5}
@@ -91,7 +91,7 @@ def test_silent_connections_at_the_admin_port_cost_other_addresses_nothing(new_g
     new_gate(admin={"listen": f"127.0.0.1:{port}"}).start()
     with ExitStack() as stack:
         honest = stack.enter_context(socket.create_connection(("127.0.0.1", port), 20))
-        crowd(port, 2 * admin_http.CONNECTIONS_MAX, stack)
+        crowd(port, 2 * http.CONNECTIONS_MAX, stack)
         honest.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         honest.settimeout(20)
         assert b" 200 " in honest.recv(4096)

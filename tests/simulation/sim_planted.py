@@ -23,8 +23,7 @@ from engine.delivery.sender import Sender
 from engine.engine import Engine
 from engine.store.base import Claim
 from engine.store.operations import lease as sql_lease
-from engine.store.operations import limits as sql_limits
-from engine.store.operations import order as sql_order
+from engine.store.operations import limits, order
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.queue import QueueStatements
 
@@ -179,17 +178,17 @@ def unacked_is_purged() -> Any:
 
 def places_are_not_counted() -> Any:
     """As if each claim of a queue with max_concurrency began with nothing in flight, as a new proxy's memory does."""
-    return patch.object(sql_limits._Claiming, "_free_places", lambda self: self._queue.options.max_concurrency)
+    return patch.object(limits._Claiming, "_free_places", lambda self: self._queue.options.max_concurrency)
 
 
 def rate_is_not_kept() -> Any:
     """What a claim has let pass is forgotten with it."""
-    return patch.object(sql_limits._Claiming, "_charge", lambda self, count: None)
+    return patch.object(limits._Claiming, "_charge", lambda self, count: None)
 
 
 def order_is_not_asked_for() -> Any:
     """Whatever is due may go, whatever is before it or in flight of its key."""
-    return patch.object(sql_order.KeyOrder, "_free", lambda self, ids: [one for one in self._standings(ids) if one.due])
+    return patch.object(order.KeyOrder, "_free", lambda self, ids: [one for one in self._standings(ids) if one.due])
 
 
 @dataclass(frozen=True, slots=True)

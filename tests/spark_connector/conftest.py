@@ -11,7 +11,7 @@ from pymysql.constants import COMMAND
 from servers import Gate
 from spark_stand_in import Checkpoint, Query, make_source
 
-from spark_connector.client import pool as lines
+from spark_connector.client import pool
 
 Begin = Callable[..., Query]
 
@@ -49,4 +49,4 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(pymysql.connections.Connection, "_execute_command", noted)
     yield texts
-    lines.close_all()
+    pool.close_all()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connector.client import row_blocks as rows
+from spark_connector.client import row_blocks
 from spark_connector.client.row_blocks import BLOCK_BYTES, Block, blocks
 
 EOF = b"\xfe\0\0\x02\0"
@@ -207,6 +207,6 @@ def test_a_line_that_ends():
 
 
 def test_more_than_an_array_can_address(monkeypatch):
-    monkeypatch.setattr(rows, "_BLOCK_BYTES_MAX", 2 * BLOCK_BYTES)
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES_MAX", 2 * BLOCK_BYTES)
     with pytest.raises(pymysql.OperationalError, match="larger"):
         read(Line(answer((b"x" * 3 * BLOCK_BYTES,))), 1)

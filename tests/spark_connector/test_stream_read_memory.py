@@ -10,7 +10,7 @@ import pyarrow as pa
 import pymysql
 import pytest
 
-from spark_connector.client import pool as lines
+from spark_connector.client import pool
 from spark_connector.errors import SchemaError
 
 MODES = [{"mode": "queue"}, {"mode": "tail", "startingOffsets": "earliest"}]
@@ -19,9 +19,9 @@ MB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def own_lines():
-    lines.close_all()
+    pool.close_all()
     yield
-    lines.close_all()
+    pool.close_all()
 
 
 @pytest.fixture
@@ -112,14 +112,14 @@ def test_a_line_that_lay_idle_for_long_or_was_left_in_the_middle_is_not_used_aga
     assert len(list(source.read(part))) == 1
     assert len(list(source.read(part))) == 1
     assert len(connects) == 1
-    monkeypatch.setattr(lines, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(pool, "KEPT_SECONDS", -1.0)
     assert len(list(source.read(part))) == 1
     assert len(connects) == 2
     monkeypatch.undo()
     reading = source.read(part)
     next(reading)
     reading.close()
-    assert lines._idle == []
+    assert pool._idle == []
 
 
 def test_a_line_is_kept_by_the_process_that_opened_it(begin, sql, queue, monkeypatch):
@@ -127,10 +127,10 @@ def test_a_line_is_kept_by_the_process_that_opened_it(begin, sql, queue, monkeyp
     query = begin(name)
     sql(f"INSERT INTO {name} (payload) VALUES ('a')")
     assert query.batch()
-    assert len(lines._idle) == 1
+    assert len(pool._idle) == 1
     monkeypatch.setattr("os.getpid", lambda: -1)
-    assert lines._taken(lines._idle[0][1]) is None
-    assert lines._idle == []
+    assert pool._taken(pool._idle[0][1]) is None
+    assert pool._idle == []
 
 
 def test_a_value_that_cannot_be_read_leaves_no_half_read_answer_behind(begin, sql, queue):
@@ -141,4 +141,4 @@ def test_a_value_that_cannot_be_read_leaves_no_half_read_answer_behind(begin, sq
     source._fields = (source._fields[0], source._fields[1].__class__("v", "string"))
     with pytest.raises(SchemaError, match="no string"):
         list(source.read(part))
-    assert lines._idle == []
+    assert pool._idle == []

@@ -8,7 +8,7 @@ from cutter import Cutter, Moment
 from servers import Gate, Sql
 from write_calls import append, batch, messages, task
 
-from spark_connector.client import pool as lines
+from spark_connector.client import pool
 from spark_connector.writing import stage
 
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
@@ -20,9 +20,9 @@ PER_DIRECT = 5  # of a partition that is written directly: what its connection b
 
 @pytest.fixture(autouse=True)
 def own_lines():
-    lines.close_all()
+    pool.close_all()
     yield
-    lines.close_all()
+    pool.close_all()
 
 
 @pytest.fixture

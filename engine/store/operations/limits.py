@@ -15,7 +15,7 @@ from engine.model.errors import BackendError
 from engine.model.queue import MessageId, QueueSpec
 from engine.store.base import Claim, Hold
 from engine.store.limits import Rate
-from engine.store.operations import lease as sql_lease
+from engine.store.operations import lease
 from engine.store.operations.order import KeyOrder
 from engine.store.statements.limits import LimitStatements
 from engine.store.statements.order import OrderStatements
@@ -84,7 +84,7 @@ class _Claiming:
         claimed = Claim(self._now_ns, ())
         if chosen:
             statements, commits = self._statements.queue, self._rate is None
-            claimed = sql_lease.claim(self._connection, statements, self._queue, chosen, delays_ns, commits=commits)
+            claimed = lease.claim(self._connection, statements, self._queue, chosen, delays_ns, commits=commits)
             self._charge(len(claimed.messages))
         if not held_back:
             return claimed

@@ -15,7 +15,7 @@ from engine.model.queue import MessageId, MessageKey, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS
 from engine.store.base import Look, Page, Position, Scanned
 from engine.store.operations.look import INTEGER, id_column, not_null
-from engine.store.statements.filter import ScanStatements
+from engine.store.statements.scan import ScanStatements
 
 LEVELS_MAX = 8
 """Levels in one step: each is a round trip, and may examine a page of its own."""
