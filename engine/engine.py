@@ -35,7 +35,6 @@ from engine.model.queue import (
     QueueStatus,
     SubscribeRequest,
     SubscriptionStatus,
-    Unmatched,
 )
 from engine.service import Service
 from engine.store.base import MessageStore
@@ -323,11 +322,6 @@ class Engine:
         served = self._served.get(name)
         found = {} if served is None else {id_: served.manager.holder(id_) for id_ in ids}
         return {id_: subscription.status() for id_, subscription in found.items() if subscription is not None}
-
-    async def unmatched(self, name: QueueName) -> Unmatched:
-        """How many ready messages of a queue fit no open stream of this engine. Raises BackendError."""
-        served = self._served.get(name)
-        return Unmatched(0) if served is None else await served.manager.unmatched()
 
     @property
     def surveyor(self) -> Surveyor:

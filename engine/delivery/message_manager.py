@@ -57,7 +57,6 @@ from engine.model.queue import (
     QueueStatus,
     SubscribeRequest,
     SubscriptionStatus,
-    Unmatched,
 )
 from engine.service import Service
 from engine.store.base import LeaseUnknown, MessageStore, Release, release_of
@@ -67,9 +66,6 @@ FILTERS_MAX = 32
 
 FILTERS_PER_ACCOUNT_MAX = 24
 """Of these, those that one account's streams may add: a quarter is left to others."""
-
-UNMATCHED_MAX = 1000
-"""Ready messages, the first in delivery order, that are looked at for what fits nobody."""
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
@@ -164,18 +160,6 @@ class MessageManager(Service):
     def unfiltered(self) -> bool:
         """Whether there is a stream that takes every message."""
         return self._receiver_set.occupied
-
-    async def unmatched(self) -> Unmatched:
-        """How many ready messages fit no stream of this engine; none where nobody receives. Raises BackendError."""
-        if self.unfiltered or not self._filtered:
-            return Unmatched(0)
-        store, work = self._around.store, self._around.work
-        look = await work.run(store.look(self.queue, UNMATCHED_MAX))
-        ids = [key.id for key in look.keys]
-        left = set(ids)
-        for condition in self.conditions:
-            left -= await work.run(store.fitting(self.queue, condition, ids))
-        return Unmatched(len(left), bounded=look.more)
 
     def _receiver_sets(self) -> Sequence[ReceiverSet]:
         return (self._receiver_set, *self._filtered.values()) if self._filtered else (self._receiver_set,)

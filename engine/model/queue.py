@@ -251,14 +251,6 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmatched:
-    """Ready messages that fit no open stream. `bounded`: counted among the first of many; there may be more."""
-
-    count: int
-    bounded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class SubscribeRequest:
     """What a SELECT ... FROM STREAM asks for. `columns` None means `*`; `condition` None: every message."""
 

@@ -34,11 +34,6 @@ def lease_end(until_ns: int) -> int:
     return until_ns - until_ns % _STEP_NS + _LEASE_MARK
 
 
-def lease_end_sql(until_sql: str) -> str:
-    """`lease_end` of an expression, which is evaluated twice."""
-    return f"({until_sql} - ({until_sql}) % {_STEP_NS} + {_LEASE_MARK})"
-
-
 def is_lease_end(time_next_ns: int) -> bool:
     """Whether a lease has written this time."""
     return time_next_ns % _STEP_NS == _LEASE_MARK

@@ -116,7 +116,7 @@ class Supervisor:
     def _start(self, worker: _Worker) -> None:
         line = self._hub.add(worker.number)
         tally = self._tallies.of(worker.number)
-        place = WorkerSlot(self._sockets, tally, worker.number, line, self._serving, self._proxy, self._admin)
+        place = WorkerSlot(self._sockets, tally, worker.number, line, self._proxy, self._admin)
         # A signal between fork and the worker's own handlers would be taken for the supervisor's.
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:

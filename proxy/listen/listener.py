@@ -40,7 +40,6 @@ class WorkerSlot:
     tally: WorkerCounts
     worker: int = 0
     line: socket.socket | None = None
-    restarted: bool = False
     proxy: str = field(default_factory=lambda: secrets.token_hex(16))
     """The same for all workers of one proxy, and for nobody else."""
     admin: Sequence[socket.socket] = ()
@@ -122,10 +121,6 @@ class Acceptor:
                 self._loop.remove_reader(listening)
             for timer in self._waiting.values():
                 timer.cancel()
-
-    async def wait_closed(self) -> None:
-        """Return once every client that was accepted has its protocol."""
-        await asyncio.gather(*self._connecting, return_exceptions=True)
 
     def _watch(self, listening: socket.socket) -> None:
         self._waiting.pop(listening, None)

@@ -72,7 +72,6 @@ class ClientSocket(ClientOutput):
         self._lingering = False
         self._close_timer: asyncio.TimerHandle | None = None
         self._quiet_timer: asyncio.TimerHandle | None = None
-        self._close_waiters: list[asyncio.Future[None]] = []
         self._goodbye_waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
@@ -234,13 +233,9 @@ class ClientSocket(ClientOutput):
         """Change the largest payload accepted: small before login, larger after."""
         self.max_packet_bytes = max_packet_bytes
 
-    async def wait_closed(self) -> None:
-        """Return once the client has hung up, the line broke or was closed; the client may still be owed bytes."""
-        if not self.closed:
-            await wait_in(self._close_waiters, self._loop)
-
     async def wait_gone(self) -> None:
-        """As `wait_closed`, and also when the client said COM_QUIT without hanging up."""
+        """Return once the client has hung up or said COM_QUIT, or the connection is lost or closed. Bytes may still be
+        on their way to it."""
         if not self.closed and not self.pending_quit():
             await wait_in(self._goodbye_waiters, self._loop)
 
@@ -517,7 +512,6 @@ class ClientSocket(ClientOutput):
 
     def _mark_closed(self) -> None:
         self.closed = True
-        wake_all(self._close_waiters)
         wake_all(self._goodbye_waiters)
         if self.on_talk is not None:
             self.on_talk()

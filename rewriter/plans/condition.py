@@ -53,7 +53,6 @@ class _Frame:
     cases: int = 0
     interval: bool = False
     naming: bool = False
-    commas: int = 0
 
 
 def stream_filter(tokens: Sequence[Token], text: str, spec: QueueSpec, modes: Collection[str]) -> StreamFilter:
@@ -170,7 +169,6 @@ class _Reader:
                 raise SqlSyntaxError("You have an error in your SQL syntax near ')' in the WHERE of a stream")
         elif text == ",":
             self._end_like()
-            self.frame.commas += 1
             # CONVERT(value, type)
             self.frame.naming = self.frame.function == "CONVERT"
         elif text == "." and (digits := self._peek()) is not None and digits.text.isdecimal():

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 _UNKNOWN_DATABASE = 1049
-LOCK_WAIT, DEADLOCK, NO_TABLE, NO_SUCH_COLUMN, DUPLICATE = 1205, 1213, 1146, 1054, 1062
+LOCK_WAIT, DEADLOCK, NO_TABLE = 1205, 1213, 1146
 _AGAIN = frozenset({LOCK_WAIT, DEADLOCK})
 # Of the client library, of a server that ends, and of one that cut an idle line.
 _LOST = frozenset({2003, 2006, 2013, 2014, 1042, 1053, 1158, 1159, 1160, 1161, 1218, 1927, 3169, 4031})

@@ -7,6 +7,7 @@ after a minute, and its connections with it.
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Iterator
@@ -38,11 +39,16 @@ def kept(address: Address, settings: tuple[str, ...] = (READ_COMMITTED,)) -> Ite
 
 
 def close_all() -> None:
-    """Hang up on all that is kept."""
+    """Close what this process keeps; it does so at its end, too."""
+    own = os.getpid()
     with _lock:
-        for _, _, line, _ in _idle:
-            line.close()
+        for process, _, line, _ in _idle:
+            if process == own:
+                line.close()
         _idle.clear()
+
+
+atexit.register(close_all)
 
 
 def _taken(kind: _Kind) -> ReconnectingClient | None:

@@ -83,7 +83,6 @@ async def test_two_take_turns_by_number(bound):
     assert log.count(0) == log.count(1) == 4
     for one in both:
         one.close()
-        await one.wait_closed()
     for sock in (*clients, *other):
         sock.close()
 

@@ -223,14 +223,14 @@ async def test_an_idle_client_does_not_time_out(monkeypatch: pytest.MonkeyPatch)
 # --- clients that go
 
 
-async def test_wait_closed_returns_at_end_of_file() -> None:
+async def test_wait_gone_returns_at_end_of_file() -> None:
     stream, _ = connect()
-    waiter = asyncio.create_task(stream.wait_closed())
+    waiter = asyncio.create_task(stream.wait_gone())
     await settle()
     assert not waiter.done()
     stream.eof_received()
     await waiter
-    await stream.wait_closed()  # and at once ever after
+    await stream.wait_gone()  # and at once ever after
 
 
 async def test_goodbye_in_mid_stream_is_seen() -> None:
@@ -303,7 +303,7 @@ async def test_close_sends_what_was_written_and_may_be_called_twice() -> None:
     stream.close()
     stream.close()
     assert packets_of(transport.take()) == [(0, b"bye")]
-    await stream.wait_closed()
+    await stream.wait_gone()
     with pytest.raises(StreamClosed):
         await stream.read()
 
@@ -497,7 +497,7 @@ def test_real_socket_exchange_and_goodbye(loop: str) -> None:
         assert (first[3], second[3]) == (2, 3)
         assert first[4:] + second[4:] == payload
         writer.close()
-        await stream.wait_closed()
+        await stream.wait_gone()
         lost = asyncio.Event()
         stream.on_lost = lost.set
         stream.close()

@@ -26,7 +26,7 @@ class QueueStatements:
 
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         self._table = table = queue.name.sql
-        self._priority = priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
+        priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self.skip_locked = dialect.skip_locked
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         self._columns = ", ".join(quoted(column.name) for column in queue.columns)
