@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.model.errors import EngineError
 from proxy import logs, memory
-from proxy.config import Address, Config, ConfigError, LogFormat, LogLevel, load
+from proxy.config import Config, ConfigError, LogFormat, LogLevel, load
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.release import release
+from proxy.transport.addresses import Address
 
 if TYPE_CHECKING:
     from proxy.listen.listener import WorkerSlot

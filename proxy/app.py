@@ -22,7 +22,7 @@ from engine.store.sql_store import SqlMessageStore
 from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
-from proxy.config import Address, Auth, Config
+from proxy.config import Auth, Config
 from proxy.gateways.database_accounts import Gateway, RelayGateway
 from proxy.gateways.proxy_accounts import ProxyAccountsGateway
 from proxy.listen.admission import Admission, AdmissionLimits
@@ -33,6 +33,7 @@ from proxy.release import release
 from proxy.server import ProxyServer
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
+from proxy.transport.addresses import Address
 from proxy.transport.tcp import own_address
 
 log = logging.getLogger(__name__)

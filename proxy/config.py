@@ -7,7 +7,6 @@ value that may be secret: only the key and what is allowed there.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -18,15 +17,26 @@ from typing import Annotated, Any, NamedTuple, Self
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from engine.backend.url import BackendUrl, InvalidBackendUrl
+from engine.backend.url import BackendUrl
 from engine.delivery.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
-from engine.model.errors import EngineError
-from engine.model.options import NS_PER_SECOND, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
+from engine.model.options import QueueOptions
+from proxy.config_values import (
+    Seconds,
+    Size,
+    read_address,
+    read_backend,
+    read_optional_address,
+    read_peers,
+    read_queue_options,
+    read_queue_rights,
+    read_tls_mode,
+)
 from proxy.config_words import mistake
 from proxy.login.accounts import Account, InvalidPasswordHash
 from proxy.login.backend_tls import backend_tls_mistake
 from proxy.login.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
 from proxy.login.rights import InvalidPattern, Right, queue_rights
+from proxy.transport.addresses import Address
 
 DEFAULT_FILE = Path("config.yaml")
 DEFAULT_LISTEN = "127.0.0.1:3307"
@@ -36,8 +46,6 @@ PASSWORD_VARIABLE = "QUEUEGATE_PASSWORD_"
 PEERS_SECRET_VARIABLE = "QUEUEGATE_PEERS_SECRET"
 
 _MAX_FILE_BYTES = 1 << 20  # a megabyte holds ten thousand users; more is the wrong file
-_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
-_SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
 class ConfigError(Exception):
@@ -46,24 +54,6 @@ class ConfigError(Exception):
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))
         self.mistakes = mistakes
-
-
-class Address(NamedTuple):
-    """Where to listen. Port 0 lets the system choose."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def loopback(self) -> bool:
-        """True where only this machine can connect."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 class Auth(Enum):
@@ -89,108 +79,6 @@ class LogFormat(Enum):
     JSON = "json"
 
 
-def _address(value: object) -> Address:
-    if isinstance(value, Address):
-        return value
-    match = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]\s]+)):(\d{1,5})", value) if isinstance(value, str) else None
-    if match is None or int(match[3]) > 65535:
-        raise ValueError("is not an address; give host:port, such as 127.0.0.1:3307 or [::1]:3307")
-    return Address(match[1] or match[2], int(match[3]))
-
-
-def _optional_address(value: object) -> Address | None:
-    return None if value is None else _address(value)
-
-
-def _backend(value: object) -> BackendUrl:
-    if isinstance(value, BackendUrl):
-        return value
-    if not isinstance(value, str):
-        raise ValueError("is not a URL; give sqlite:///path/queue.db or mysql://user:password@host:3306/database")
-    try:
-        return BackendUrl.parse(value)
-    except InvalidBackendUrl as error:
-        raise ValueError(str(error)) from None
-
-
-def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("is not a duration; give seconds, or '500ms', '30s', '5m', '2h', '1d'")
-    try:
-        return parse_duration("", value) / NS_PER_SECOND
-    except EngineError as error:
-        raise ValueError(error.message.removeprefix(": ")) from None
-
-
-def _size(value: object) -> int:
-    match = _SIZE.fullmatch(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
-    if match is None:
-        raise ValueError("is not a size; give bytes, or '512KiB', '64MiB', '1GiB'")
-    return int(match[1]) * _SIZE_UNITS[(match[2] or "").lower()]
-
-
-def _queue_options(value: object) -> QueueOptions:
-    if isinstance(value, QueueOptions):
-        return value
-    if not isinstance(value, Mapping):
-        allowed = set(OPTIONS).difference(OF_ONE_QUEUE)
-        raise ValueError(f"is not a mapping of queue options; allowed: {', '.join(sorted(allowed))}")
-    mistakes = []
-    for name, given in value.items():
-        try:
-            parse_options({str(name): given if isinstance(given, int | float) else str(given)}, _LENIENT)
-        except EngineError as error:
-            mistakes.append(error.message)
-    for name in OF_ONE_QUEUE:
-        if name in value:
-            mistakes.append(f"{name} belongs to one queue; give it in CREATE QUEUE or ALTER QUEUE")
-    if mistakes:
-        raise ValueError("; ".join(mistakes))
-    try:
-        return parse_options({str(name): given for name, given in value.items()})
-    except EngineError as error:
-        raise ValueError(error.message) from None
-
-
-def _peering(value: object) -> object:
-    return {"enabled": value} if isinstance(value, bool) else value
-
-
-def _tls_mode(value: object) -> TlsMode:
-    if isinstance(value, TlsMode):
-        return value
-    try:
-        return TlsMode("off" if value is False else value)  # YAML takes a bare `off` for false
-    except ValueError:
-        raise ValueError("is none of off, offered, required") from None
-
-
-def _queue_rights(value: object) -> dict[str, frozenset[Right]]:
-    if not isinstance(value, Mapping) or not value:
-        # An empty value would be the same as none at all, which means everything.
-        raise ValueError("is not a mapping of queues to rights, such as {orders: [enqueue, receive, settle]}")
-    rights: dict[str, frozenset[Right]] = {}
-    for pattern, given in value.items():
-        names = [given] if isinstance(given, str) else given
-        try:
-            queue_rights({str(pattern): ()}, "")
-            if not isinstance(names, list | tuple) or not names:
-                raise ValueError
-            rights[str(pattern)] = frozenset(map(Right, names))
-        except InvalidPattern as error:
-            raise ValueError(str(error)) from None
-        except ValueError:
-            raise ValueError(f"'{pattern}' takes a list of {', '.join(r.value for r in Right)}") from None
-    return rights
-
-
-# Options are first read one by one, so that each mistake is told; only then do their mutual bounds count.
-_LENIENT = QueueOptions(ack_wait_ns=10_000_000, max_backoff_ns=3650 * 86400 * NS_PER_SECOND, min_backoff_ns=0)
-
-Seconds = Annotated[float, BeforeValidator(_seconds)]
-Size = Annotated[int, BeforeValidator(_size)]
-
-
 class _Section(BaseModel):
     """A part of the file: unknown keys refused, nothing coerced, immutable, inputs left out of errors."""
 
@@ -206,7 +94,7 @@ class User(_Section):
     password: SecretStr | None = None
     password_env: str | None = Field(default=None, min_length=1)
     password_hash: SecretStr | None = None
-    queues: Annotated[dict[str, frozenset[Right]] | None, BeforeValidator(_queue_rights)] = None
+    queues: Annotated[dict[str, frozenset[Right]] | None, BeforeValidator(read_queue_rights)] = None
     admin: bool | None = None
 
     @model_validator(mode="after")
@@ -255,7 +143,7 @@ class Limits(_Section):
 class Tls(_Section):
     """Encrypted lines to clients. The files are PEM; the key may be in the certificate's."""
 
-    mode: Annotated[TlsMode | None, BeforeValidator(_tls_mode)] = None
+    mode: Annotated[TlsMode | None, BeforeValidator(read_tls_mode)] = None
     certificate: str | None = Field(default=None, min_length=1)
     key: str | None = Field(default=None, min_length=1)
 
@@ -276,8 +164,8 @@ class PeersConfig(_Section):
     """Links to other proxies of the same database. `peers: false` is the same as `enabled: false`."""
 
     enabled: bool = True
-    listen: Annotated[Address | None, BeforeValidator(_address)] = None
-    advertise: Annotated[Address | None, BeforeValidator(_address)] = None
+    listen: Annotated[Address | None, BeforeValidator(read_address)] = None
+    advertise: Annotated[Address | None, BeforeValidator(read_address)] = None
     secret: SecretStr | None = None
 
 
@@ -297,23 +185,25 @@ class Log(_Section):
 class Admin(_Section):
     """The port for numbers and health, which asks for no password."""
 
-    listen: Annotated[Address | None, BeforeValidator(_optional_address)] = None
+    listen: Annotated[Address | None, BeforeValidator(read_optional_address)] = None
 
 
 class Config(_Section):
     """Everything that can be set. Times are seconds, sizes bytes."""
 
-    listen: Annotated[Address, BeforeValidator(_address)] = Field(default=DEFAULT_LISTEN, validate_default=True)
-    backend: Annotated[BackendUrl, BeforeValidator(_backend)] = Field(default=DEFAULT_BACKEND, validate_default=True)
+    listen: Annotated[Address, BeforeValidator(read_address)] = Field(default=DEFAULT_LISTEN, validate_default=True)
+    backend: Annotated[BackendUrl, BeforeValidator(read_backend)] = Field(
+        default=DEFAULT_BACKEND, validate_default=True
+    )
     auth: Annotated[Auth | None, Field(strict=False)] = None
     users: tuple[User, ...] = Field(default=(), strict=False)
     tls: Tls = Tls()
-    queue_defaults: Annotated[QueueOptions, BeforeValidator(_queue_options)] = QueueOptions()
+    queue_defaults: Annotated[QueueOptions, BeforeValidator(read_queue_options)] = QueueOptions()
     queues: Queues = Queues()
     limits: Limits = Limits()
     admin: Admin = Admin()
     workers: int = Field(default=1, ge=1, le=64)
-    peers: Annotated[PeersConfig, BeforeValidator(_peering)] = PeersConfig()
+    peers: Annotated[PeersConfig, BeforeValidator(read_peers)] = PeersConfig()
     shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
     log: Log = Log()
 

@@ -22,7 +22,7 @@ FUNCTION_LINES_MAX = 70
 # that lies beside the folders.
 FLOORS = {
     "proxy": "__main__ app admin server gateways commands statements show session embedded upstream cluster listen"
-    " logs memory config config_words release login transport wire errors",
+    " logs memory config config_values config_words release login transport wire errors",
     "rewriter": "planner plans strict grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
@@ -46,7 +46,7 @@ ONLY_IN = {
     "pymysql": ("engine.backend", "spark_connector"),
     "mysql_mimic": ("proxy",),
     "asyncio_pool": ("engine",),
-    "pydantic": ("proxy.config", "proxy.config_words"),
+    "pydantic": ("proxy.config", "proxy.config_values", "proxy.config_words"),
     "pyspark": ("spark_connector",),
 }
 

@@ -36,7 +36,8 @@ from engine.delivery.give_back import GiveBacks
 from engine.delivery.in_flight import InFlight
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.outage import Outage
-from engine.delivery.receivers import Mode, PassResult, QueueContext, ReceiverSet
+from engine.delivery.receiver_modes import Mode
+from engine.delivery.receivers import PassResult, QueueContext, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.model.errors import (

@@ -17,9 +17,8 @@ call to the store. No locks: state changes between awaits only, and only the man
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
@@ -32,6 +31,7 @@ from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.in_flight import InFlight
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.poller import Looked, Poller
+from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
 from engine.delivery.sender import CLAIM_MAX, Sender, Sent, Taker
 from engine.delivery.subscription import Subscription
 from engine.model.errors import EngineError, LockWaitTimeout
@@ -41,46 +41,6 @@ from engine.store.base import MessageStore, Release
 _LATE_SECONDS = (
     0.5  # beyond WAIT's time, for what is under way; then a result ends though the database has not answered
 )
-
-
-class Mode(Enum):
-    """See the module."""
-
-    IDLE = "idle"
-    STEADY = "steady"
-    PENDING = "pending"
-
-
-class Event(Enum):
-    """What moves a receiver set from mode to mode."""
-
-    SUBSCRIBED = "a receiver came"
-    LAST_LEFT = "the last receiver left"
-    TOUCHED = "a commit touched the queue"
-    LOOKED_ALL = "a look brought everything due"
-    LOOKED_PART = "a look brought less than is due"
-    LOST = "a claim failed or the cache was cut"
-
-
-TRANSITIONS: Mapping[tuple[Mode, Event], Mode] = {
-    (Mode.IDLE, Event.SUBSCRIBED): Mode.PENDING,
-    (Mode.IDLE, Event.TOUCHED): Mode.IDLE,
-    (Mode.IDLE, Event.LOOKED_ALL): Mode.IDLE,
-    (Mode.IDLE, Event.LOOKED_PART): Mode.IDLE,
-    (Mode.IDLE, Event.LOST): Mode.IDLE,
-    (Mode.STEADY, Event.SUBSCRIBED): Mode.STEADY,
-    (Mode.STEADY, Event.TOUCHED): Mode.PENDING,
-    (Mode.STEADY, Event.LOOKED_ALL): Mode.STEADY,
-    (Mode.STEADY, Event.LOOKED_PART): Mode.PENDING,
-    (Mode.STEADY, Event.LOST): Mode.PENDING,
-    (Mode.STEADY, Event.LAST_LEFT): Mode.IDLE,
-    (Mode.PENDING, Event.SUBSCRIBED): Mode.PENDING,
-    (Mode.PENDING, Event.TOUCHED): Mode.PENDING,
-    (Mode.PENDING, Event.LOOKED_ALL): Mode.STEADY,
-    (Mode.PENDING, Event.LOOKED_PART): Mode.PENDING,
-    (Mode.PENDING, Event.LOST): Mode.PENDING,
-    (Mode.PENDING, Event.LAST_LEFT): Mode.IDLE,
-}
 
 
 @dataclass(slots=True)

@@ -27,10 +27,10 @@ from proxy.cluster.messages import Frame, MessageKind, report_of
 from proxy.cluster.outbox import CommitBatcher
 from proxy.cluster.peer_link import LOGIN_SECONDS, PeerLink
 from proxy.cluster.questions import Answer, Item, Questions, answer
-from proxy.config import Address
 from proxy.listen.admission import source_of
 from proxy.listen.crowd import Crowd
 from proxy.listen.listener import bind
+from proxy.transport.addresses import Address
 
 log = logging.getLogger(__name__)
 

@@ -260,7 +260,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             outcome = await self.executor.pass_on(large, effects)
             self.executor.note(outcome, effects, effects.transaction)
         elif command == Commands.COM_QUERY and large.endless:
-            await self.executor.settle(large.head)
+            await self.executor.reader.settle(large.head)
             text = self._watched(large)
             await (self._handle(await large.whole()) if text is None else self._large_query(large, text))
         else:
@@ -269,13 +269,13 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
     def _watched(self, large: LargeCommand) -> LargeText | None:
         """The text of a query, where passing it on may begin."""
         session, executor = self.session, self.executor
-        if executor.several and not executor.splittable:
+        if executor.reader.several and not executor.reader.splittable:
             return None
         sql = self._text(large.head)
         session.busy(sql[:1024].decode(session.identity.codec, "replace"))
         escapes = not session.no_backslash_escapes
         text = LargeText(
-            executor.planning.scanner, session.database, several=executor.several, backslash_escapes=escapes
+            executor.planning.scanner, session.database, several=executor.reader.several, backslash_escapes=escapes
         )
         return text if large.watch(text, len(large.head) - len(sql)) else None
 
@@ -365,8 +365,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     async def _run_each(self, text: bytes) -> None:
         if b";" in text:
-            await self.executor.settle(text)
-        statements = await self.executor.split(text)
+            await self.executor.reader.settle(text)
+        statements = await self.executor.reader.split(text)
         for number, statement in enumerate(statements, 1):
             if not await self.executor.run(statement, more=number < len(statements)):
                 return
@@ -441,7 +441,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
             await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
             return
-        match await self.executor.planned(text):
+        match await self.executor.reader.planned(text):
             case Passthrough() if glance.concern is Concern.USE:
                 await self._prepare_upstream(payload, _NOT_FAST)
                 if self._last_prepared is not None:
@@ -449,7 +449,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
             case Execute(sql, effects):
-                encoded = self.executor.encode(sql)
+                encoded = self.executor.reader.encode(sql)
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
             case UseDatabase(database):
                 await self._prepare_upstream(payload, _NOT_FAST)
@@ -486,7 +486,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if number in self._uses:
             self.session.entered(self._uses[number])
         elif number in self._settings:
-            self.executor.learn(self._settings[number])
+            self.executor.reader.learn(self._settings[number])
 
     def _statement_number(self, payload: bytes) -> int:
         number = int.from_bytes(payload[1:5], "little")

@@ -228,7 +228,7 @@ class LocalStatements:
 
 def rebind(executor: Executor, text: bytes) -> Rebind:
     """What is kept of a statement that becomes several: they are made when its values are known."""
-    sql = executor.decode(text)
+    sql = executor.reader.decode(text)
     return Rebind(sql, len(parameter_places(sql, executor.session.reading_modes())), None)
 
 
@@ -236,4 +236,6 @@ async def rebound(executor: Executor, plan: Rebind, values: Sequence[ParameterVa
     """The plan of the statement with these values. Raises as Executor.planned."""
     escapes = not executor.session.no_backslash_escapes
     literals = [plain_literal(value, backslash_escapes=escapes) for value in values]
-    return await executor.planned(executor.encode(bound_text(plan.sql, literals, executor.session.reading_modes())))
+    return await executor.reader.planned(
+        executor.reader.encode(bound_text(plan.sql, literals, executor.session.reading_modes()))
+    )

@@ -19,8 +19,8 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from proxy.config import Address
 from proxy.listen.shared_counts import WorkerCounts
+from proxy.transport.addresses import Address
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ module of its own (receive, kill, proxy.show.views).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Sequence
@@ -15,12 +14,12 @@ from dataclasses import replace
 from typing import assert_never
 
 from engine.engine import Engine
-from engine.model.errors import BackendError, EngineError, NotAQueue
-from engine.model.queue import ColumnMeta, QueueName
+from engine.model.errors import BackendError, EngineError
+from engine.model.queue import ColumnMeta
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.system_database import STANDS_IN, is_system
-from proxy.session.guard import check_plan, check_sees, judge_grouped
+from proxy.session.guard import judge_grouped
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession
 from proxy.session.traits import BackendTraits
@@ -29,18 +28,17 @@ from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
 from proxy.show.views import QueueViews
 from proxy.statements.dead_letters import RedriveStatement
-from proxy.statements.drop_table import check_removal
 from proxy.statements.event_groups import Done, GroupedStatements
 from proxy.statements.kill import KillStatement
 from proxy.statements.planning import Planning
+from proxy.statements.reader import DENIED, StatementReader
 from proxy.statements.receive import StreamStatement
-from proxy.upstream.base import collected, encoded
+from proxy.upstream.base import collected
 from proxy.upstream.concealing import concealed_text, concealed_warning
 from proxy.upstream.large_command import LargeCommand
-from proxy.wire import replies, requests
-from proxy.wire.flags import BACKSLASH_IN_CHARACTERS, encoding_named
+from proxy.wire import requests
 from proxy.wire.outcome import Collected, Outcome
-from rewriter.errors import RewriteError, SqlSyntaxError, UnknownQueue
+from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
     NO_EFFECTS,
     Effects,
@@ -53,7 +51,6 @@ from rewriter.plan import (
     NoOperation,
     Passthrough,
     Plan,
-    PlanContext,
     ReadSystem,
     Rebind,
     Redrive,
@@ -67,17 +64,10 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
-from rewriter.scan.scanner import split_statements
-from rewriter.text.lexis import defines_queue, leading_verb
-from rewriter.text.long_text import LONG_TEXT
-from rewriter.text.queue_names import UNKNOWN_DATABASE
 
 log = logging.getLogger(__name__)
 
 _KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
-_SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
-_DENIED = frozenset((1044, 1142, 1143))
-_UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
 ClientFault = (EngineError, RewriteError, ProxyError)
@@ -105,8 +95,8 @@ class Executor:
         self.planning = planning
         self.peers = peers
         self.traits = traits
-        self.allow_drop_table = allow_drop_table
         self._views = QueueViews(session, engine, peers, traits)
+        self.reader = StatementReader(session, engine, planning, self._views, traits, allow_drop_table=allow_drop_table)
 
     @property
     def streams(self) -> StreamStatement:
@@ -120,115 +110,11 @@ class Executor:
 
     # --- statements
 
-    async def plan(self, text: bytes) -> Plan:
-        """The plan for one statement; raises ClientFault kinds. A long one is planned in a thread, so that others have
-        their turn meanwhile."""
-        planner = self.planning.planner_for(self.session.rights)  # here: a thread must not build one
-        context = PlanContext(self.session.database, sql_modes=self.session.reading_modes())
-        if len(text) <= LONG_TEXT:
-            return planner.plan(self.decode(text), context)
-        return await asyncio.to_thread(planner.plan, self.decode(text), context)
-
-    async def planned(self, text: bytes) -> Plan:
-        """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
-        alias, a queue that another proxy has just made, or a table that is no queue. And only what the session may."""
-        plan = await self._found(text)
-        if self.session.rights is not None:
-            check_plan(self.session, plan)
-            if isinstance(plan, Execute):
-                return replace(plan, warnings=())  # those make it a statement of ours, which is not judged
-        elif isinstance(plan, Passthrough) and plan.effects.removes and not self.allow_drop_table:
-            await self.engine.refresh_catalog()  # what was a queue may be an ordinary table by now
-            plan = await self.plan(text)
-            await check_removal(self.session, plan)
-        return plan
-
-    async def _found(self, text: bytes) -> Plan:
-        if leading_verb(text)[0] not in _UNSETTLING:
-            await self.settle(text)
-        if defines_queue(text):
-            await (
-                self.engine.refresh_catalog()
-            )  # another proxy, or somebody around it, may have changed it a moment ago
-        try:
-            return await self._judged(text)
-        except UnknownQueue as error:
-            if error.queue is not None:
-                check_sees(self.session, error.queue)
-            if error.perhaps_alias and await self._table_exists("`stream`"):
-                return Passthrough()
-            queue = error.queue
-            if queue is None or not await self._table_exists(queue.sql):
-                raise
-        await self.engine.refresh_on_miss(patient=True)
-        try:
-            return await self.plan(text)
-        except UnknownQueue:
-            raise NotAQueue(f"'{queue.table}' is not a queue") from None
-
-    async def _judged(self, text: bytes) -> Plan:
-        """The plan. What is wrong with a statement on a queue is told to none who may not know of that queue: to them
-        it is a queue that does not exist, or whatever the database says of a table that they have no right to."""
-        try:
-            return await self.plan(text)
-        except UnknownQueue as error:
-            if self.session.rights is None and self.traits.accounts:
-                await self._check_denied(error.queue)
-            raise
-        except (EngineError, RewriteError):
-            if self.session.rights is not None or not self.traits.accounts:
-                raise
-            if not self.planning.scanner.names_queue(text):
-                raise
-            sees = await self._views.sees()
-            try:
-                context = PlanContext(self.session.database, sql_modes=self.session.reading_modes())
-                return self.planning.planner_of(sees).plan(self.decode(text), context)
-            except UnknownQueue as error:
-                await self._check_denied(error.queue)
-                raise
-
-    async def _check_denied(self, queue: QueueName | None) -> None:
-        """Raises what the database says of a table to which the client has no right, be it there or not."""
-        if queue is None:
-            return
-        probe = await self.session.upstream.collect(f"UPDATE {queue.sql} SET time_next = 0 WHERE 1 = 0")
-        if isinstance(probe, Outcome) and probe.errno in _DENIED:
-            raise probe.failure()
-
-    @property
-    def several(self) -> bool:
-        """Whether the client may send several statements at once."""
-        return bool(self.session.writer.capabilities & replies.MULTI_STATEMENTS)
-
-    @property
-    def splittable(self) -> bool:
-        """Whether the bytes of a text tell where its statements end."""
-        return self.session.identity.codec not in BACKSLASH_IN_CHARACTERS
-
-    async def split(self, text: bytes) -> list[bytes]:
-        """The statements of a text, where the client may send several; a text that cannot be split safely is one. A
-        long text is split in a thread."""
-        if not self.several or not self.splittable:
-            return [text]
-        escapes = not self.session.no_backslash_escapes
-        if len(text) <= LONG_TEXT:
-            return split_statements(text, backslash_escapes=escapes) or [text]
-        return await asyncio.to_thread(split_statements, text, backslash_escapes=escapes) or [text]
-
-    def decode(self, text: bytes) -> str:
-        """A client's text. Bytes that are not valid in its charset are carried through: the database judges them."""
-        return text.decode(self.session.identity.codec, "surrogateescape")
-
-    def encode(self, sql: str) -> bytes:
-        """The inverse of `decode`. Raises BackendError: a name has no form in the client's character set."""
-        return encoded(sql, self.session.identity.codec)
-
     async def run(self, text: bytes, *, more: bool = False) -> bool:
         """Plan and run one statement of a text command; False once an error has ended the command."""
         self.session.writer.more = more
         try:
-            return (await self._run_plan(await self.planned(text), text, more)).ok
+            return (await self._run_plan(await self.reader.planned(text), text, more)).ok
         except ClientFault as error:
             await self.fail(error)
             return False
@@ -240,7 +126,7 @@ class Executor:
             case Passthrough(effects):
                 outcome = await self.forward(self.query(text), effects, effects.transaction, more=more)
                 if outcome.ok:
-                    self.learn(text)
+                    self.reader.learn(text)
                 return outcome
             case Execute():
                 return await self.execute(plan, more=more)
@@ -261,7 +147,7 @@ class Executor:
             case Subscribe():
                 return await self.streams.run(plan)
             case ReadSystem(pieces):
-                return await self.forward(self.query(self.encode(await self._views.rendered(pieces))), more=more)
+                return await self.forward(self.query(self.reader.encode(await self._views.rendered(pieces))), more=more)
             case ShowSystem() if await self._views.real_database():
                 return await self.forward(self.query(text), more=more)
             case (
@@ -312,7 +198,7 @@ class Executor:
         """Run a queue statement and answer it."""
         if plan.warnings:
             return await self._execute_with_warnings(plan)
-        return await self.forward(self.query(self.encode(plan.sql)), plan.effects, more=more)
+        return await self.forward(self.query(self.reader.encode(plan.sql)), plan.effects, more=more)
 
     async def counted(self, plan: ExecuteCounting) -> tuple[Outcome, tuple[bytes]]:
         """Run a verb that was written as a function; its one row, in the text protocol's form."""
@@ -371,8 +257,8 @@ class Executor:
         try:
             done = await (grouped.end(plan) if isinstance(plan, EndInGroup) else grouped.insert(plan))
         except BackendError as error:
-            if error.errno in _DENIED and not (await self._views.sees())(plan.group.queue):
-                await self._check_denied(plan.group.queue)
+            if error.errno in DENIED and not (await self._views.sees())(plan.group.queue):
+                await self.reader.check_denied(plan.group.queue)
             self.note(Outcome.of(error), plan.effects)
             raise
         self.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
@@ -423,7 +309,7 @@ class Executor:
             case ShowCreateQueue(queue):
                 return await show_create(self.session, self.engine, queue)
             case ShowProcessList(full):
-                sql = self.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
+                sql = self.reader.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
                 return await process_list(self.session, self.peers, sql)
             case _:
                 raise ProxyError(1295, "This command is not supported in the prepared statement protocol yet")
@@ -456,42 +342,6 @@ class Executor:
         await session.writer.ok()
         return outcome
 
-    def learn(self, text: bytes) -> None:
-        """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
-        session = self.session
-        verb, _ = leading_verb(text)
-        if verb == b"PREPARE":
-            session.may_use = True
-        elif verb == b"EXECUTE" and (session.may_use or b"immediate" in text[:64].lower()):
-            session.database, session.unsettled = UNKNOWN_DATABASE, True
-        elif verb == b"SET" and (named := _SET_NAMES.fullmatch(text)) is not None:
-            self._recode(named[1].decode().lower())
-        elif verb == b"USE":
-            session.entered(UNKNOWN_DATABASE)  # in a form that only the server reads
-            session.unsettled = True
-        elif verb == b"SET":
-            session.unsettled = True
-
-    def _recode(self, charset: str) -> None:
-        codec = encoding_named(charset)
-        if codec != self.session.identity.codec:
-            self.session.identity = replace(self.session.identity, codec=codec)
-            self.session.upstream.recode(codec)
-
-    async def settle(self, text: bytes) -> None:
-        """Ask for what may have changed unseen, if the reading of this text depends on it. Not at once when it may have
-        changed: that would take warnings and counts from the client."""
-        session = self.session
-        plain = text.isascii() and b'"' not in text and b"\\" not in text
-        if not session.unsettled or (plain and session.database != UNKNOWN_DATABASE):
-            return
-        listed = await self._collect("SELECT @@character_set_client, @@sql_mode, DATABASE()")
-        charset, modes, database = ("" if value is None else self.decode(value) for value in listed.row(3))
-        self._recode(charset)
-        session.sql_modes = frozenset(modes.split(","))
-        session.entered_as_told(database)
-        session.unsettled = False
-
     async def told_notes(self, text: bytes) -> bool:
         """Answer SHOW WARNINGS after a statement of our own; any other statement forgets its notes."""
         notes, self.session.notes = self.session.notes, ()
@@ -504,9 +354,6 @@ class Executor:
         return True
 
     # --- errors
-
-    async def _table_exists(self, name: str) -> bool:
-        return isinstance(await self.session.upstream.collect(f"SELECT 1 FROM {name} LIMIT 0"), Collected)
 
     async def fail(self, error: EngineError | RewriteError | ProxyError) -> None:
         """Tell the client what was wrong."""

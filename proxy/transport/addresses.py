@@ -12,6 +12,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 KEPT_SECONDS = 3.0  # far below what name servers promise (60 s is short), long enough for a burst of clients
 NAMES_MAX = 64  # a configuration names one database; tests and reloads may have a few
@@ -74,3 +75,21 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+class Address(NamedTuple):
+    """Where to listen. Port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """True where only this machine can connect."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"

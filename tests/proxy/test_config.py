@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.model.options import NS_PER_SECOND
-from proxy.config import Address, Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
+from proxy.config import Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
 from proxy.login.rights import Right
+from proxy.transport.addresses import Address
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,10 +8,10 @@ import socket
 
 import pytest
 
-from proxy.config import Address
 from proxy.listen import listener
 from proxy.listen.listener import Acceptor, bind
 from proxy.listen.shared_counts import Count, SharedCounts
+from proxy.transport.addresses import Address
 
 
 @pytest.fixture

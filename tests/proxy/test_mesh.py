@@ -18,7 +18,7 @@ from proxy.cluster import mesh as mesh_module
 from proxy.cluster.mesh import Mesh, MeshAddress, PeerEvents
 from proxy.cluster.messages import BROADCAST, Framer, MessageKind, encode, report_body
 from proxy.cluster.peer_login import HELLO_BYTES, REPLY_BYTES, Hello, Keys, Seal, Unseal, nonce_of
-from proxy.config import Address
+from proxy.transport.addresses import Address
 
 Q = QueueName("d", "q")
 SOME = CommitReport(touched=frozenset((Q,)))
