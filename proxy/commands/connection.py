@@ -24,6 +24,7 @@ from mysql_mimic.types import Commands
 from engine.model.errors import StreamKilled
 from proxy.cluster.registry import ProcessInfo
 from proxy.commands.prepared import FIRST_LOCAL_ID, LocalStatements, rebind
+from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
 from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.login.system_database import is_system
 from proxy.statements.executor import ClientFault, Executor
@@ -79,10 +80,6 @@ _STATEMENT_COMMANDS = frozenset(
         BULK_EXECUTE,
     )
 )
-_EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
-_NOT_FAST = Effects(catalog=True)
-_LAST_PREPARED = 0xFFFFFFFF
-"""In MariaDB this id means the statement prepared last: clients execute before they have been told its own."""
 # Plain numbers: an enum's members cost more to compare than the rest of the decision.
 _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
 _KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB says to connections at rest
@@ -111,10 +108,7 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         if executor.traits.accounts or executor.traits.lines:  # the embedded database takes no command in pieces
             stream.large_from = min(LARGE_BYTES, stream.max_packet_bytes + 1)
         self._local = LocalStatements(executor)
-        self._effects: dict[int, Effects] = {}
-        self._uses: dict[int, str] = {}  # prepared USE statements
-        self._settings: dict[int, bytes] = {}  # others after which the statements to come may be read differently
-        self._last_prepared: int | None = None
+        self._statements = UpstreamStatements()
         self._dumping = False
         self._fast_effects = NO_EFFECTS
         self._handlers: dict[int, Handler] = {
@@ -255,8 +249,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         command = large.head[0]
         if self.session.rights is not None:
             await self._handle(await large.whole())  # to be judged whole
-        elif command in _STATEMENT_COMMANDS and (number := self._statement_number(large.head)) < FIRST_LOCAL_ID:
-            effects = self._effects_of(command, number)
+        elif command in _STATEMENT_COMMANDS and (number := self._statements.number(large.head)) < FIRST_LOCAL_ID:
+            effects = self._statements.effects_of(command, number)
             outcome = await self.executor.pass_on(large, effects)
             self.executor.note(outcome, effects, effects.transaction)
         elif command == Commands.COM_QUERY and large.endless:
@@ -314,7 +308,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             number = int.from_bytes(packet[5:9], "little")
             if number >= FIRST_LOCAL_ID:
                 return NO
-            return self._with_effects(self._effects[number]) if number in self._effects else YES
+            effects = self._statements.effects.get(number)
+            return YES if effects is None else self._with_effects(effects)
         return YES if command == _PING else NO
 
     def _with_effects(self, effects: Effects) -> Verdict:
@@ -435,7 +430,8 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
     # --- prepared statements
 
     async def _prepare(self, payload: bytes) -> None:
-        self._last_prepared = None
+        statements = self._statements
+        statements.last = None
         text = payload[1:]
         glance = await self._glance(text)
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
@@ -443,63 +439,48 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
             return
         match await self.executor.reader.planned(text):
             case Passthrough() if glance.concern is Concern.USE:
-                await self._prepare_upstream(payload, _NOT_FAST)
-                if self._last_prepared is not None:
-                    self._settings[self._last_prepared] = text
+                if (number := await self._prepared(payload)) is not None:
+                    statements.add_setting(number, text)
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
             case Execute(sql, effects):
                 encoded = self.executor.reader.encode(sql)
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
             case UseDatabase(database):
-                await self._prepare_upstream(payload, _NOT_FAST)
-                if self._last_prepared is not None:
-                    self._uses[self._last_prepared] = database
+                if (number := await self._prepared(payload)) is not None:
+                    statements.add_use(number, database)
             case EndInGroup() | InsertAfterGroup():
-                self._last_prepared = await self._local.prepare(rebind(self.executor, text))
+                statements.last = await self._local.prepare(rebind(self.executor, text))
             case plan:
-                self._last_prepared = await self._local.prepare(plan)
+                statements.last = await self._local.prepare(plan)
+
+    async def _prepared(self, payload: bytes) -> int | None:
+        """Have the database prepare a statement; its number, or None where the client was told an error."""
+        outcome = await self.executor.forward(payload)
+        return outcome.statement_id if outcome.ok else None
 
     async def _prepare_upstream(self, payload: bytes, effects: Effects) -> None:
-        outcome = await self.executor.forward(payload)
-        if outcome.ok:
-            self._last_prepared = outcome.statement_id
-        if outcome.ok and not effects.empty:
-            self._effects[outcome.statement_id] = effects
+        if (number := await self._prepared(payload)) is not None:
+            self._statements.add(number, effects)
 
     async def _statement_command(self, payload: bytes) -> None:
         """A command on a prepared statement, ours or the database's."""
-        number = self._statement_number(payload)
-        if payload[0] == Commands.COM_STMT_CLOSE:
-            self._effects.pop(number, None)
-            self._uses.pop(number, None)
-            self._settings.pop(number, None)
-            if number == self._last_prepared:
-                self._last_prepared = None
+        statements, command = self._statements, payload[0]
+        number = statements.number(payload)
+        if command == Commands.COM_STMT_CLOSE:
+            statements.close(number)
         if number >= FIRST_LOCAL_ID:
             await self._local.command(payload, number)
             return
-        effects = self._effects_of(payload[0], number)
+        effects = statements.effects_of(command, number)
         outcome = await self.executor.forward(payload, effects, effects.transaction)
-        if not outcome.ok or payload[0] not in _EXECUTIONS:
+        if not outcome.ok or command not in EXECUTIONS:
             return
-        if number in self._uses:
-            self.session.entered(self._uses[number])
-        elif number in self._settings:
-            self.executor.reader.learn(self._settings[number])
-
-    def _statement_number(self, payload: bytes) -> int:
-        number = int.from_bytes(payload[1:5], "little")
-        return self._last_prepared if number == _LAST_PREPARED and self._last_prepared is not None else number
-
-    def _effects_of(self, command: int, number: int) -> Effects:
-        if command not in _EXECUTIONS or number in self._uses or number in self._settings:
-            return NO_EFFECTS
-        return self._effects.get(number, NO_EFFECTS)
+        if (database := statements.database_after(number)) is not None:
+            self.session.entered(database)
+        elif (text := statements.setting(number)) is not None:
+            self.executor.reader.learn(text)
 
     async def _forget_statements(self) -> None:
-        self._last_prepared = None
-        self._effects.clear()
-        self._uses.clear()
-        self._settings.clear()
+        self._statements.clear()
         await self._local.close()

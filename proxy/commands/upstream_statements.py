@@ -1,0 +1,73 @@
+"""UpstreamStatements: the prepared statements that the database keeps for a client, and what each of them does."""
+
+from __future__ import annotations
+
+from mysql_mimic.types import Commands
+
+from proxy.wire.answer_walker import BULK_EXECUTE
+from rewriter.plan import NO_EFFECTS, Effects
+
+EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
+LAST_PREPARED = 0xFFFFFFFF
+"""In MariaDB this id means the statement prepared last: clients execute before they have been told its own."""
+
+_NOT_FAST = Effects(catalog=True)
+
+
+class UpstreamStatements:
+    """See the module. `last`: the statement that was prepared last, be it the database's or ours."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        self.effects: dict[int, Effects] = {}
+        """Of the statements that do something to queues, or that must not take the fast path."""
+        self._uses: dict[int, str] = {}  # prepared USE statements
+        self._settings: dict[int, bytes] = {}  # others after which the statements to come may be read differently
+
+    def add(self, number: int, effects: Effects) -> None:
+        """The database has prepared a statement."""
+        self.last = number
+        if not effects.empty:
+            self.effects[number] = effects
+
+    def add_use(self, number: int, database: str) -> None:
+        """The database has prepared a USE."""
+        self.add(number, _NOT_FAST)
+        self._uses[number] = database
+
+    def add_setting(self, number: int, text: bytes) -> None:
+        """The database has prepared a statement that may change how others are read."""
+        self.add(number, _NOT_FAST)
+        self._settings[number] = text
+
+    def number(self, payload: bytes) -> int:
+        """Which statement a command is about."""
+        number = int.from_bytes(payload[1:5], "little")
+        return self.last if number == LAST_PREPARED and self.last is not None else number
+
+    def effects_of(self, command: int, number: int) -> Effects:
+        """What a command on this statement does to queues."""
+        if command not in EXECUTIONS or number in self._uses or number in self._settings:
+            return NO_EFFECTS
+        return self.effects.get(number, NO_EFFECTS)
+
+    def database_after(self, number: int) -> str | None:
+        """The current database after this statement was executed, where it is a USE."""
+        return self._uses.get(number)
+
+    def setting(self, number: int) -> bytes | None:
+        """The text of this statement, where it may change how others are read."""
+        return self._settings.get(number)
+
+    def close(self, number: int) -> None:
+        """COM_STMT_CLOSE."""
+        for kept in (self.effects, self._uses, self._settings):
+            kept.pop(number, None)
+        if number == self.last:
+            self.last = None
+
+    def clear(self) -> None:
+        """The session has begun anew."""
+        self.last = None
+        for kept in (self.effects, self._uses, self._settings):
+            kept.clear()
