@@ -57,9 +57,7 @@ from rewriter.plan import (
     Subscribe,
     UseDatabase,
 )
-from rewriter.strict.questions import with_asked_variables, with_own_account
-from rewriter.strict.reader import SAFE_CHARSETS
-from rewriter.strict.statements import (
+from rewriter.strict.kinds import (
     Act,
     Limited,
     Question,
@@ -69,8 +67,10 @@ from rewriter.strict.statements import (
     Shown,
     TransactionStep,
     Use,
-    read,
 )
+from rewriter.strict.questions import with_asked_variables, with_own_account
+from rewriter.strict.reader import SAFE_CHARSETS
+from rewriter.strict.statements import read
 from rewriter.strict.variables import ASKED, HARMLESS, UNTOLD, reads_otherwise
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread

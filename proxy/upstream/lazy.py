@@ -33,7 +33,8 @@ from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES
-from rewriter.strict.statements import Limited, QueueStatement, read
+from rewriter.strict.kinds import Limited, QueueStatement
+from rewriter.strict.statements import read
 
 log = logging.getLogger(__name__)
 

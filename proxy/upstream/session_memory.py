@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import Enum
 
 from proxy.upstream.server_profile import ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES, BackendProfile
-from rewriter.strict.statements import (
+from rewriter.strict.kinds import (
     Act,
     Limited,
     Question,

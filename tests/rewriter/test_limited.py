@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.strict.statements import (
+from rewriter.strict.kinds import (
     Act,
     Question,
     QueueStatement,
@@ -16,8 +16,8 @@ from rewriter.strict.statements import (
     Step,
     TransactionStep,
     Use,
-    read,
 )
+from rewriter.strict.statements import read
 from rewriter.strict.variables import modes_without_reading_otherwise, reads_otherwise, switch_value
 from rewriter.text.tokens import Name
 
