@@ -29,8 +29,8 @@ from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.login.system_database import is_system
 from proxy.statements.executor import ClientFault, Executor
 from proxy.transport.client_socket import ClientSocket
+from proxy.upstream.fast_path import FastPath
 from proxy.upstream.large_command import LargeCommand
-from proxy.upstream.relay import NO, TELL, YES, Verdict
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
 from proxy.wire.outcome import Outcome
@@ -289,34 +289,34 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
 
     # --- the fast path: called from the socket callback, for one whole small packet
 
-    def may_relay(self, command: int, packet: bytes) -> Verdict:
+    def may_relay(self, command: int, packet: bytes) -> FastPath:
         """Whether this command may go straight to the database. Never raises; unsure means no."""
         session = self.session
         if not session.scope.empty or session.notes:
-            return NO
+            return FastPath.REFUSE
         if command == _QUERY and not session.admin and self.executor.transactions.full(session.identity.user):
-            return NO  # it may be a BEGIN
+            return FastPath.REFUSE  # it may be a BEGIN
         if command == _QUERY:
             text = requests.query_text(packet[5:], session.identity.capabilities)
             if text is None:
-                return NO
+                return FastPath.REFUSE
             glance = self.executor.planning.scanner.glance(text, session.database)
             if glance.concern is Concern.NONE:
-                return YES
-            return self._with_effects(glance.effects) if glance.concern is Concern.TOUCHES else NO
+                return FastPath.RELAY
+            return self._with_effects(glance.effects) if glance.concern is Concern.TOUCHES else FastPath.REFUSE
         if command == _EXECUTE:
             number = int.from_bytes(packet[5:9], "little")
             if number >= FIRST_LOCAL_ID:
-                return NO
+                return FastPath.REFUSE
             effects = self._statements.effects.get(number)
-            return YES if effects is None else self._with_effects(effects)
-        return YES if command == _PING else NO
+            return FastPath.RELAY if effects is None else self._with_effects(effects)
+        return FastPath.RELAY if command == _PING else FastPath.REFUSE
 
-    def _with_effects(self, effects: Effects) -> Verdict:
+    def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog:
-            return NO
+            return FastPath.REFUSE
         self._fast_effects = effects
-        return TELL
+        return FastPath.RELAY_AND_TELL
 
     def relayed(self, command: int, outcome: Outcome) -> None:
         """A command that `may_relay` let through has been answered, and not just as the one before."""

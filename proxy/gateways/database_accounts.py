@@ -21,9 +21,10 @@ from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
 from proxy.transport import tcp
 from proxy.transport.answer_writer import AnswerWriter
+from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
-from proxy.upstream.relay import BackendSocket, RelayUpstream
+from proxy.upstream.relay import RelayUpstream
 from proxy.wire.outcome import Outcome
 
 

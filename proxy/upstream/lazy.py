@@ -24,9 +24,9 @@ from proxy.errors import LOST, BackendLost, ProxyError
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import RESULTS_CHARSET
+from proxy.upstream.fast_path import Decide, FastPath, OnAnswer
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.opener import WHAT_IS_GONE, OpenUpstream, UpstreamOpener
-from proxy.upstream.relay import NO, Decide, OnAnswer
 from proxy.upstream.server_profile import NO_BACKSLASH_ESCAPES
 from proxy.upstream.session_memory import SessionMemory, Unknown
 from proxy.wire import requests
@@ -296,12 +296,12 @@ class LazyUpstream:
         if decide is None or not line.fast:
             return
 
-        def decided(command: int, packet: bytes) -> int:
+        def decided(command: int, packet: bytes) -> FastPath:
             # Settings have to be seen, and ids of statements may have to be changed.
             if (command == Commands.COM_QUERY and _may_set(packet[5:24])) or (
                 self._ids_moved and command in _STATEMENTS
             ):
-                return NO
+                return FastPath.REFUSE
             return decide(command, packet)
 
         line.upstream.decide = decided
@@ -359,7 +359,7 @@ class LazyUpstream:
         if outcome.ok:
             if number >= _FIRST_LOCAL_ID:
                 raise ProxyError(1461, "This session has prepared as many statements as it may; connect anew")
-            line.upstream.amend(_STATEMENT_ID_AT, number.to_bytes(4, "little"))
+            line.upstream.output.amend(_STATEMENT_ID_AT, number.to_bytes(4, "little"))
             outcome = Outcome(status=outcome.status, statement_id=number)
         await line.upstream.deliver()
         return outcome

@@ -190,7 +190,7 @@ class UpstreamOpener:
             link, stream, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
         )
         if owner.limited:
-            upstream.reword = concealed_packet
+            upstream.output.reword = concealed_packet
         upstream.loss_hint = "; whether the statement took effect is unknown" + WHAT_IS_GONE
         try:
             await self._make_same(upstream, memory)

@@ -34,33 +34,21 @@ from proxy.errors import (
 from proxy.login.carried import Admit, LoginResult, anybody, carry_change_user
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
+from proxy.upstream.answer_output import HELD_MAX_BYTES, AnswerOutput
 from proxy.upstream.base import encoded
 from proxy.upstream.client_data import pass_file, pass_replies
+from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, Decide, FastPath, OnAnswer
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
-from proxy.wire.collected import decode_ok, decode_result
+from proxy.wire.collected import decode_answer
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
-from proxy.wire.reframer import Reframer, reworded
+from proxy.wire.reframer import Reframer
 from proxy.wire.whole_answer import WholeAnswers
 
-__all__ = ("BackendSocket", "RelayUpstream")
-
-HELD_MAX_BYTES = 16 << 20
-"""Of an answer kept in memory: what SHOW statements and DDL answer is far smaller; beyond it nothing is collected."""
-
-FAST_COMMAND_MAX_BYTES = 64 * 1024  # one read of the socket; a larger command is written with back-pressure
 QUIT_SECONDS = 1.0  # time for the server to say goodbye, so that a rollback is over when `close` returns
 
-Verdict = int
-NO, YES, TELL = 0, 1, 2
-"""Whether a command may take the fast path. TELL: and how it ends must be told, though it ends as the last one did."""
-
-Decide = Callable[[int, bytes], Verdict]  # a command and the whole packet it stands in
-OnAnswer = Callable[[int, Outcome], None]
-
-_FAST = frozenset(command for command, shape in SHAPES.items() if shape is Shape.RESULT)
 _ANSWERED = frozenset(command for command, shape in SHAPES.items() if shape is not Shape.NOTHING)
 _unpack_command = struct.Struct("<IB").unpack_from
 _DUMPS = (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID)
@@ -88,8 +76,6 @@ class RelayUpstream:
         self.on_answer = on_answer
         self.on_lost = on_lost
         self.on_farewell: Callable[[bytes], None] | None = None
-        self.reword: Callable[[bytes], bytes] | None = None
-        """From an ERR packet of the server's to the one that the client gets in its place; not on the fast path."""
         self._link = link
         self._stream = stream
         self._capabilities = capabilities
@@ -101,10 +87,7 @@ class RelayUpstream:
         self._fast = False
         self._tell = False
         self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
-        self._begun = False  # something of this answer has reached the client
-        self._kept: bytearray | None = None  # the answer so far, where it is held or collected
-        self._collecting = False
-        self._reframer: Reframer | None = None
+        self.output = AnswerOutput(stream, self._walker)
         self._waiter: asyncio.Future[Outcome] | None = None
         self._client_data: asyncio.Task[None] | None = None
         self._sending = False  # a large command is on its way
@@ -157,10 +140,10 @@ class RelayUpstream:
             await self._write(payload)
             return Outcome(status=self._status)
         sent_packets = len(payload) // PAYLOAD_MAX + 1
-        untouched = not more and self._stream.seq == sent_packets & 0xFF and self.reword is None
+        untouched = not more and self._stream.seq == sent_packets & 0xFF and self.output.reword is None
         self._begin(command)
-        self._reframer = None if untouched else Reframer(self._stream.seq, more=more, capabilities=self._capabilities)
-        self._kept = bytearray() if hold else None
+        reframer = None if untouched else Reframer(self._stream.seq, more=more, capabilities=self._capabilities)
+        self.output.begin(reframer, hold=hold)
         return await self._send(payload)
 
     async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
@@ -171,8 +154,7 @@ class RelayUpstream:
             await self._send_large(large)
             return Outcome(status=self._status)
         self._begin(command)
-        self._reframer = None
-        self._kept = bytearray() if hold else None
+        self.output.begin(hold=hold)
         return await self._answered(self._send_large(large), large=True)
 
     async def _send_large(self, large: LargeCommand) -> None:
@@ -189,7 +171,9 @@ class RelayUpstream:
         early, self._early = self._early, b""
         if self._busy and (early or large.rest is not None):
             # The server has not counted as many packets as the client has sent.
-            self._reframer = Reframer(self._stream.seq, more=large.rest is not None, capabilities=self._capabilities)
+            self.output.reframer = Reframer(
+                self._stream.seq, more=large.rest is not None, capabilities=self._capabilities
+            )
         if early:
             self._data(early)
         if self._busy and self._link.closed:
@@ -201,13 +185,8 @@ class RelayUpstream:
 
     async def deliver(self) -> None:
         """See Upstream."""
-        self._stop_holding()
+        self.output.deliver(begun=self._busy)
         await self._stream.drain()
-
-    def amend(self, position: int, data: bytes) -> None:
-        """Change bytes of the answer that `hold` keeps back."""
-        if self._kept is not None:
-            self._kept[position : position + len(data)] = data
 
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
@@ -216,19 +195,15 @@ class RelayUpstream:
         except UnicodeEncodeError as error:
             return Outcome(1300, f"Invalid {self.encoding} character string: {error.reason}", "HY000")
         self._begin(Commands.COM_QUERY)
-        self._reframer, self._kept, self._collecting = None, bytearray(), True
+        self.output.begin(collect=True)
         outcome = await self._send(payload)
-        kept, self._kept = self._kept, None
+        answer = self.output.take()
         if not outcome.ok:
             return outcome
-        if kept is None or len(kept) > HELD_MAX_BYTES:
+        if answer is None:
             return Outcome(1105, f"the answer is larger than {HELD_MAX_BYTES} bytes", "HY000", self._status)
-        return self._decoded(bytes(kept), outcome)
-
-    def _decoded(self, answer: bytes, outcome: Outcome) -> Collected | Outcome:
         try:
-            result = decode_result(answer, self._capabilities, encoding=self.encoding)
-            return decode_ok(answer, outcome) if result is None else result
+            return decode_answer(answer, outcome, self._capabilities, encoding=self.encoding)
         except MalformedPacket as error:
             return Outcome(1105, error.message, "HY000", self._status)
 
@@ -252,7 +227,7 @@ class RelayUpstream:
         self._end_replies()
         if self._client_data is not None:
             self._client_data.cancel()
-        if self._busy and self._fast and not self._begun:
+        if self._busy and self._fast and not self.output.begun:
             # A client that is killed leaves its last statement under way. How it ends is worth knowing.
             self._waiter = asyncio.get_running_loop().create_future()
             await asyncio.wait((self._waiter,), timeout=QUIT_SECONDS)
@@ -286,7 +261,6 @@ class RelayUpstream:
         self._walker.begin(command)
         self._command = command
         self._busy = True
-        self._begun = self._collecting = False
         if command in _DUMPS:
             self._replies = asyncio.get_running_loop().create_task(pass_replies(self._stream, self._link))
 
@@ -331,13 +305,13 @@ class RelayUpstream:
         header, command = _unpack_command(data)
         # The header as one number: its sequence id has to be 0, and the packet all there is.
         send = self._link.writer
-        if header != size or command not in _FAST or self._busy or self.decide is None or send is None:
+        if header != size or command not in FAST_COMMANDS or self._busy or self.decide is None or send is None:
             return False
         verdict = self.decide(command, data)
-        if verdict == NO:
+        if verdict is FastPath.REFUSE:
             return False
         send(data)
-        self._tell = verdict == TELL
+        self._tell = verdict is FastPath.RELAY_AND_TELL
         self._command = command
         self._busy = self._fast = True
         return True
@@ -352,7 +326,7 @@ class RelayUpstream:
         stream = self._stream
         if stream.writer is not None:
             stream.writer(chunk)
-        if not self._begun:
+        if not self.output.begun:
             outcome = self._recognise(chunk)
             if outcome is not None:
                 self._busy = self._fast = False
@@ -363,7 +337,7 @@ class RelayUpstream:
                 if self._waiter is not None:
                     self._resolve(outcome)
                 return
-            self._begun = True
+            self.output.begun = True
             self._walker.begin(self._command)
         self._walk(chunk, written=True)
 
@@ -391,7 +365,7 @@ class RelayUpstream:
         if used != len(chunk):
             chunk, rest = chunk[:used], chunk[used:]
         if not written:
-            self._emit(chunk)
+            self.output.emit(chunk)
         if self._walker.done:
             self._finish()
             if rest:
@@ -400,29 +374,6 @@ class RelayUpstream:
             self._begin_client_data(rest)
         elif self._stream.lost:
             self._link.abort("the client is gone, and with it the need for the rest of its answer")
-
-    def _emit(self, chunk: bytes) -> None:
-        """A chunk of an answer: as it is, re-framed, or kept."""
-        if self._reframer is not None:
-            done, failed = self._walker.done, not self._walker.outcome.ok
-            chunk = self._reframer.feed(chunk, ended=done and not failed)
-            if done and failed and self.reword is not None:
-                chunk = reworded(chunk, self.reword)
-        if self._kept is None:
-            self._begun = self._begun or bool(chunk)
-            self._stream.write_framed(chunk)
-        elif len(self._kept) <= HELD_MAX_BYTES:
-            self._kept += chunk
-        elif not self._collecting:
-            # Too much to hold: the client gets it before the proxy has read the catalog again.
-            self._stop_holding()
-            self._stream.write_framed(chunk)
-
-    def _stop_holding(self) -> None:
-        if self._kept is not None:
-            kept, self._kept = bytes(self._kept), None
-            self._begun = self._busy
-            self._stream.write_framed(kept)
 
     def _finish(self) -> None:
         outcome = self._walker.outcome
@@ -433,15 +384,14 @@ class RelayUpstream:
             self._fast_done(outcome)
             return
         self._end_replies()
-        if not self._collecting:
-            self._stream.seq = self._next_seq()
+        if not self.output.collecting:
+            self._stream.seq = self.output.next_seq()
         self._at_rest()
         self._resolve(outcome)
 
     def _at_rest(self) -> None:
-        """How the fast path expects things between commands. What is kept is for `deliver` or `collect` to take."""
-        self._begun = self._collecting = False
-        self._reframer = self._last_outcome = None
+        self.output.at_rest()
+        self._last_outcome = None
 
     def _fast_done(self, outcome: Outcome) -> None:
         self._fast = False
@@ -452,10 +402,6 @@ class RelayUpstream:
         self._stream.fast_done()
         self._resolve(outcome)
 
-    def _next_seq(self) -> int:
-        """The sequence id that follows the last packet the client was sent."""
-        return self._walker.last_sequence + 1 & 0xFF if self._reframer is None else self._reframer.seq
-
     def _resolve(self, outcome: Outcome) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(outcome)
@@ -464,12 +410,12 @@ class RelayUpstream:
 
     def _begin_client_data(self, rest: bytes) -> None:
         self._early = rest
-        if self._collecting:
+        if self.output.collecting:
             # The proxy itself has no file to send: an empty packet ends it.
             self._link.write(frame(b"", self._walker.last_sequence + 1 & 0xFF))
             self._walker.client_data_sent()
             return
-        self._stop_holding()
+        self.output.deliver(begun=self._busy)
         self._client_data = asyncio.get_running_loop().create_task(self._send_client_data())
 
     def _keep_early(self, chunk: bytes) -> None:
@@ -480,12 +426,12 @@ class RelayUpstream:
     async def _send_client_data(self) -> None:
         """When the client has sent its file the answer goes on."""
         stream = self._stream
-        stream.seq = self._next_seq()
+        stream.seq = self.output.next_seq()
         self._link.seq = self._walker.last_sequence + 1 & 0xFF
         if not await pass_file(stream, self._link):
             return
-        if self._reframer is not None:
-            self._reframer.seq = stream.seq
+        if self.output.reframer is not None:
+            self.output.reframer.seq = stream.seq
         self._walker.client_data_sent()
         self._client_data = None
         early, self._early = self._early, b""
@@ -526,7 +472,7 @@ class RelayUpstream:
         """End the command under way."""
         outcome = Outcome.of(error, self._status)
         self._busy = False
-        if self._begun:
+        if self.output.begun:
             self._fast = False
             if not self._stream.closed:
                 self._stream.abort()
@@ -534,9 +480,9 @@ class RelayUpstream:
                 self._waiter.set_exception(StreamClosed("the client was cut off in mid-answer"))
             return
         if not self.loss_hint:
-            self._kept = None
+            self.output.forget()
             self._stream.close()
-        elif not self._collecting:
+        elif not self.output.collecting:
             self._write_error(error)
         if self._fast:
             self._fast_done(outcome)
@@ -547,10 +493,7 @@ class RelayUpstream:
         seq = 1 if self._fast else self._stream.seq
         packet = frame(replies.err_packet(self._capabilities, error.errno, error.sqlstate, error.message), seq)
         self._stream.seq = seq + 1 & 0xFF
-        if self._kept is None:
-            self._stream.write_framed(packet)
-        else:
-            self._kept[:] = packet
+        self.output.write_error(packet)
 
 
 def _discard(chunk: bytes) -> None:

@@ -55,6 +55,16 @@ def decode_result(answer: bytes, capabilities: int, *, encoding: str) -> Collect
     return Collected(columns, tuple(rows))
 
 
+def decode_answer(answer: bytes, outcome: Outcome, capabilities: int, *, encoding: str) -> Collected | Outcome:
+    """The first result set of an answer; where it has none, the outcome with all that its OK packet says.
+
+    Raises:
+        MalformedPacket: the server's bytes make no sense.
+    """
+    result = decode_result(answer, capabilities, encoding=encoding)
+    return decode_ok(answer, outcome) if result is None else result
+
+
 def decode_ok(answer: bytes, outcome: Outcome) -> Outcome:
     """The outcome with all that the OK packet at the end of an answer without rows says.
 

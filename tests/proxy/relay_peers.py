@@ -10,7 +10,8 @@ from wire_peers import RecordingTransport, packet, settle
 from engine.model.queue import ColumnMeta
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.upstream.relay import NO, TELL, RelayUpstream, Verdict
+from proxy.upstream.fast_path import FastPath
+from proxy.upstream.relay import RelayUpstream
 from proxy.wire import replies
 from proxy.wire.answer_walker import MORE_RESULTS
 from proxy.wire.flags import DEPRECATE_EOF
@@ -67,9 +68,9 @@ class Relay:
         )
         self.stream.fast_path = self.upstream.try_fast
 
-    def decide(self, command: int, packet: bytes) -> Verdict:
+    def decide(self, command: int, packet: bytes) -> FastPath:
         self.decisions.append((command, packet[5:]))
-        return TELL if self.fast else NO
+        return FastPath.RELAY_AND_TELL if self.fast else FastPath.REFUSE
 
     async def begin(
         self, payload: bytes = QUERY, *, seq: int = 1, more: bool = False, hold: bool = False

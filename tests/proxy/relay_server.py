@@ -12,8 +12,10 @@ from wire_server import WireServer
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
 from proxy.login.carried import BackendTls, LoginResult, carry_authentication
 from proxy.login.client_tls import OfferedTls
+from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
-from proxy.upstream.relay import NO, TELL, BackendSocket, RelayUpstream
+from proxy.upstream.fast_path import FastPath
+from proxy.upstream.relay import RelayUpstream
 from proxy.wire import replies
 from proxy.wire.outcome import Collected, Outcome
 
@@ -70,7 +72,9 @@ class RelayServer(WireServer):
             stream,
             capabilities=login.capabilities,
             status=login.status,
-            decide=lambda command, packet: TELL if self._fast and b"/*" not in packet else NO,
+            decide=lambda command, packet: (
+                FastPath.RELAY_AND_TELL if self._fast and b"/*" not in packet else FastPath.REFUSE
+            ),
             on_answer=lambda command, outcome: self.fast_answers.append((command, outcome)),
             on_lost=lambda outcome: stream.close(),
         )

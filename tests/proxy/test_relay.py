@@ -11,7 +11,7 @@ from wire_peers import packet, packets_of, settle
 
 from engine.model.queue import ColumnMeta
 from proxy.errors import BackendLost, ProxyError, StreamClosed
-from proxy.upstream import relay as relay_module
+from proxy.upstream import answer_output
 from proxy.wire import replies
 from proxy.wire.flags import DEPRECATE_EOF
 from proxy.wire.outcome import Collected, Outcome
@@ -145,7 +145,7 @@ async def test_held_answer_in_a_multi_statement() -> None:
 
 
 async def test_answer_too_large_to_hold_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "HELD_MAX_BYTES", 100)
+    monkeypatch.setattr(answer_output, "HELD_MAX_BYTES", 100)
     relay = Relay()
     task = await relay.begin(hold=True)
     data = answer(result(DEPRECATE_EOF, [b"\x20" + b"x" * 32] * 20))
@@ -187,7 +187,7 @@ async def test_collect_of_a_statement_without_rows_and_of_a_failing_one() -> Non
 
 
 async def test_collect_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "HELD_MAX_BYTES", 1000)
+    monkeypatch.setattr(answer_output, "HELD_MAX_BYTES", 1000)
     relay = Relay()
     task = await collecting(relay)
     data = answer(result(DEPRECATE_EOF, [b"\x20" + b"x" * 32] * 200))
