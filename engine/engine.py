@@ -14,8 +14,10 @@ from typing import Protocol
 
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
+from engine.delivery.context import WorkContext
+from engine.delivery.filter_limits import FilterLimits
 from engine.delivery.filter_shares import FilterShares
-from engine.delivery.message_manager import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX, MessageManager
+from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
@@ -104,8 +106,7 @@ class Engine:
         clock: Clock,
         jitter: Jitter,
         database_work_limit: int = 8,
-        filters_max: int = FILTERS_MAX,
-        filters_per_account: int = FILTERS_PER_ACCOUNT_MAX,
+        filter_limits: FilterLimits | None = None,
         logger: logging.Logger | None = None,
         neighbours: Neighbours | None = None,
         purges: bool = True,
@@ -114,7 +115,7 @@ class Engine:
     ) -> None:
         self._store, self._clock, self._jitter = store, clock, jitter
         self._work_limit = database_work_limit
-        self._filters_max = filters_max, filters_per_account
+        self._filter_limits = filter_limits or FilterLimits()
         self._shares = FilterShares(clock, alone)
         self._neighbours = neighbours or _Nobody()
         self._purges = purges
@@ -225,12 +226,20 @@ class Engine:
     async def _serve(self, queue: QueueSpec) -> None:
         assert self._work is not None
         metrics = QueueMetrics()
-        shared = (queue, self._store, self._work, self._clock, self._jitter, metrics, self._logger)
+        context = WorkContext(self._store, self._work, self._clock, self._jitter, metrics, self._logger)
         report = CommitReport(touched=frozenset((queue.name,)))
-        told = (self._watcher.doubt, lambda: self._neighbours.committed(report))
-        mover = DeadLetterMover(*shared, self._moves)
-        manager = MessageManager(*shared, *told, mover.want, *self._filters_max, self._shares)
-        served = _Served(manager, mover, Purger(*shared, lambda: self._neighbours.leads) if self._purges else None)
+        mover = DeadLetterMover(queue, context, self._moves)
+        manager = MessageManager(
+            queue,
+            context,
+            doubt=self._watcher.doubt,
+            released=lambda: self._neighbours.committed(report),
+            rejected=mover.want,
+            limits=self._filter_limits,
+            shares=self._shares,
+        )
+        purger = Purger(queue, context, lambda: self._neighbours.leads) if self._purges else None
+        served = _Served(manager, mover, purger)
         self._served[queue.name] = served
         await served.manager.open()
         await served.mover.open()

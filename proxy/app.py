@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from engine.backend.mysql import MySQLPool
 from engine.clock import Clock, SystemClock, system_jitter
+from engine.delivery.filter_limits import FilterLimits
 from engine.engine import Engine
 from engine.store.proxy_directory import ProxyDirectory
 from engine.store.sql_store import SqlMessageStore
@@ -107,8 +108,7 @@ async def serve(
             clock=clock,
             jitter=system_jitter,
             database_work_limit=config.limits.database_work,
-            filters_max=config.limits.filters,
-            filters_per_account=config.limits.filters_per_account,
+            filter_limits=FilterLimits(config.limits.filters, config.limits.filters_per_account),
             neighbours=peers,
             alone=peers.registry.alone,
             make_dead_letters=DeadLetterTables(store.administer).make,

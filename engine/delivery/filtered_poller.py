@@ -15,16 +15,14 @@ The reasons for a look are those of the Poller.
 
 from __future__ import annotations
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.filter_shares import FilterShares, LaneShare
-from engine.delivery.metrics import QueueMetrics
+from engine.delivery.context import WorkContext
+from engine.delivery.filter_shares import LaneShare
 from engine.delivery.poller import LOOK_LIMIT_MAX, Looked
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Condition, MessageId, QueueSpec
-from engine.store.base import MessageStore, Page, Position, Scanned
+from engine.store.base import Page, Position, Scanned
 
 SPAN_MIN = 1000
 SPAN_MAX = 32_000
@@ -47,17 +45,15 @@ class FilteredPoller:
     def __init__(
         self,
         condition: Condition,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
+        context: WorkContext,
         cache: MessageCache,
         conflicts: Conflicts,
-        metrics: QueueMetrics,
-        share: LaneShare | None = None,
+        share: LaneShare,
     ) -> None:
-        self.share = share or LaneShare(FilterShares(clock), clock)
-        self._condition, self._store, self._work, self._clock = condition, store, work, clock
-        self._cache, self._conflicts, self._metrics = cache, conflicts, metrics
+        self.share = share
+        self._condition, self._cache, self._conflicts = condition, cache, conflicts
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._metrics = context.metrics
         self._span = SPAN_MIN
         self.reset()
 

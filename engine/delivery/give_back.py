@@ -8,18 +8,15 @@ tries do not count: what was held when it went is given back when it returns, un
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
 from engine.delivery.backoff import DoublingDelay
+from engine.delivery.context import WorkContext
 from engine.delivery.database_time import DatabaseTime
-from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
 from engine.model.queue import QueueSpec
-from engine.store.base import MessageStore, Release
+from engine.store.base import Release
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _TRIES_MAX = 6
@@ -47,18 +44,12 @@ class GiveBacks:
     """See the module. One pass tries everything that is due. `on_released`: messages of this queue are due again."""
 
     def __init__(
-        self,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        metrics: QueueMetrics,
-        logger: logging.Logger,
-        time: DatabaseTime,
-        on_released: Callable[[], None] = lambda: None,
+        self, context: WorkContext, time: DatabaseTime, on_released: Callable[[], None] = lambda: None
     ) -> None:
         self._on_released = on_released
         self._time = time
-        self._store, self._work, self._clock, self._metrics, self._logger = store, work, clock, metrics, logger
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._metrics, self._logger = context.metrics, context.logger
         self._pending: list[_GiveBack] = []
 
     def __len__(self) -> int:

@@ -23,21 +23,19 @@ What must never be
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from engine.clock import Clock, Jitter
-from engine.database_work import DatabaseWork
 from engine.delivery.claim_pause import ClaimPause
+from engine.delivery.context import QueueContext, WorkContext
 from engine.delivery.database_time import DatabaseTime
+from engine.delivery.filter_limits import FilterLimits
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.give_back import GiveBacks
 from engine.delivery.in_flight import InFlight
-from engine.delivery.metrics import QueueMetrics
 from engine.delivery.outage import Outage
 from engine.delivery.receiver_modes import Mode
-from engine.delivery.receivers import PassResult, QueueContext, ReceiverSet
+from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.model.errors import (
@@ -46,7 +44,6 @@ from engine.model.errors import (
     EngineError,
     LockWaitTimeout,
     ShuttingDown,
-    TooManyFilters,
 )
 from engine.model.identity import IdKind, id_kind, normalise
 from engine.model.options import NS_PER_SECOND
@@ -60,13 +57,7 @@ from engine.model.queue import (
     SubscriptionStatus,
 )
 from engine.service import Service
-from engine.store.base import LeaseUnknown, MessageStore, Release, release_of
-
-FILTERS_MAX = 32
-"""Different conditions of one queue's streams: each has looks of its own, and a cache."""
-
-FILTERS_PER_ACCOUNT_MAX = 24
-"""Of these, those that one account's streams may add: a quarter is left to others."""
+from engine.store.base import LeaseUnknown, Release, release_of
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
@@ -80,36 +71,42 @@ class MessageManager(Service):
     def __init__(
         self,
         queue: QueueSpec,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        jitter: Jitter,
-        metrics: QueueMetrics,
-        logger: logging.Logger,
+        context: WorkContext,
+        *,
         doubt: Callable[[], None],
         released: Callable[[], None] = lambda: None,
         rejected: Callable[[], None] = lambda: None,
-        filters_max: int = FILTERS_MAX,
-        filters_per_account: int = FILTERS_PER_ACCOUNT_MAX,
+        limits: FilterLimits | None = None,
         shares: FilterShares | None = None,
     ) -> None:
-        super().__init__(f"manager of {queue.name}", logger)
+        super().__init__(f"manager of {queue.name}", context.logger)
+        clock = context.clock
         self.queue = queue
-        self.metrics = metrics
+        self.metrics = context.metrics
         self._clock, self._doubt = clock, doubt
         self._kind = id_kind(queue.columns[_id_position(queue)])
         self._in_flight: InFlight[Subscription] = InFlight()
-        self._rechecker = Rechecker(store, work, clock, self._in_flight, metrics)
+        self._rechecker = Rechecker(context, self._in_flight)
         time = DatabaseTime(clock)
-        self._give_backs = GiveBacks(store, work, clock, metrics, logger, time, released)
+        self._give_backs = GiveBacks(context, time, released)
         self._subscriptions: dict[Subscription, ReceiverSet] = {}
         self._wakeup = asyncio.Event()
-        shared = (store, work, clock, jitter, metrics, self._in_flight, ClaimPause(clock), time)
-        told = (self._wake, self._orphaned, self._leased, self._note_due, self._unheard, rejected)
-        self._around = QueueContext(*shared, *told, shares or FilterShares(clock))
-        self._receiver_set = ReceiverSet(queue, self._around)
+        self._context = QueueContext(
+            context,
+            in_flight=self._in_flight,
+            pause=ClaimPause(clock),
+            time=time,
+            shares=shares or FilterShares(clock),
+            wake=self._wake,
+            orphaned=self._orphaned,
+            leased=self._leased,
+            note_due=self._note_due,
+            unheard=self._unheard,
+            rejected=rejected,
+        )
+        self._receiver_set = ReceiverSet(queue, self._context)
         self._filtered: dict[Condition, ReceiverSet] = {}  # those that have receivers
-        self._filters_max, self._filters_per_account = filters_max, filters_per_account
+        self._limits = limits or FilterLimits()
         self._served = 0  # how often any receiver set was given messages
         self._end_error: EngineError | None = None
         self._pass_began: float | None = None
@@ -117,7 +114,7 @@ class MessageManager(Service):
         """How many have ended."""
         self.usual_seconds = 0.0
         """How long a pass takes, on average over the last of them."""
-        self._outage = Outage(queue.name, clock, logger)
+        self._outage = Outage(queue.name, clock, context.logger)
 
     def __repr__(self) -> str:
         return (
@@ -132,7 +129,7 @@ class MessageManager(Service):
 
     def streams(self) -> list[SubscriptionStatus]:
         """The open ones, as others are told of them."""
-        held_back = self._around.gate.held_back_seconds
+        held_back = self._context.pause.held_back_seconds
         return [replace(subscription.status(), held_back=held_back) for subscription in self._subscriptions]
 
     def holder(self, id_: MessageId) -> Subscription | None:
@@ -157,11 +154,6 @@ class MessageManager(Service):
         """What the open streams with a WHERE ask for."""
         return tuple(self._filtered)
 
-    @property
-    def unfiltered(self) -> bool:
-        """Whether there is a stream that takes every message."""
-        return self._receiver_set.occupied
-
     def _receiver_sets(self) -> Sequence[ReceiverSet]:
         return (self._receiver_set, *self._filtered.values()) if self._filtered else (self._receiver_set,)
 
@@ -175,19 +167,9 @@ class MessageManager(Service):
             return self._receiver_set
         receiver_set = self._filtered.get(condition)
         if receiver_set is None:
-            if len(self._filtered) >= self._filters_max:
-                raise TooManyFilters(
-                    f"Queue '{self.queue.name}' has streams with {self._filters_max} different conditions already;"
-                    " limits.filters allows no more. Streams with the same condition count once"
-                )
             of_user = {receiver_set for one, receiver_set in self._subscriptions.items() if one.request.user == user}
-            if len(of_user - {self._receiver_set}) >= self._filters_per_account:
-                raise TooManyFilters(
-                    f"User '{user}' has streams with {self._filters_per_account} different conditions on queue"
-                    f" '{self.queue.name}' already; limits.filters_per_account allows no more. Close some, or use the"
-                    " same condition in several"
-                )
-            receiver_set = ReceiverSet(self.queue, self._around, condition)
+            self._limits.check(self.queue.name, len(self._filtered), user, len(of_user - {self._receiver_set}))
+            receiver_set = ReceiverSet(self.queue, self._context, condition)
             receiver_set.served = self._served  # behind those that wait already
         return receiver_set
 
@@ -433,7 +415,7 @@ class MessageManager(Service):
         transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno == _NO_SUCH_INDEX
         if receiver_set.condition is None or transient:
             return False
-        await self._around.work.run(self._around.store.look(self.queue, 1))
+        await self._context.context.work.run(self._context.context.store.look(self.queue, 1))
         try:
             await receiver_set.try_again()
         except BackendError as again:

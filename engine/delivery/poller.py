@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.metrics import QueueMetrics
+from engine.delivery.context import WorkContext
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueSpec
-from engine.store.base import Look, MessageStore
+from engine.store.base import Look
 
 LOOK_LIMIT_MAX = 1000
 """Keys asked for at once: spreads the cost of a look over that many messages, and one answer is decoded in about 2 ms,
@@ -45,17 +43,9 @@ class Looked:
 class Poller:
     """See the module. One pass is one look: `run_once`, or `start`, a look made by somebody else, `finish`."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        cache: MessageCache,
-        conflicts: Conflicts,
-        metrics: QueueMetrics,
-    ) -> None:
-        self._store, self._work, self._clock = store, work, clock
-        self._cache, self._conflicts, self._metrics = cache, conflicts, metrics
+    def __init__(self, context: WorkContext, cache: MessageCache, conflicts: Conflicts) -> None:
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._cache, self._conflicts, self._metrics = cache, conflicts, context.metrics
         self._wanted = False
         self._due_at: float | None = None
         self._looked_at: float | None = None

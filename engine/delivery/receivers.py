@@ -17,26 +17,20 @@ call to the store. No locks: state changes between awaits only, and only the man
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.clock import Clock, Jitter
-from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
-from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.database_time import DatabaseTime
-from engine.delivery.filter_shares import FilterShares, LaneShare
+from engine.delivery.context import QueueContext
+from engine.delivery.filter_shares import LaneShare
 from engine.delivery.filtered_poller import FilteredPoller
-from engine.delivery.in_flight import InFlight
-from engine.delivery.metrics import QueueMetrics
 from engine.delivery.poller import Looked, Poller
 from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
 from engine.delivery.sender import CLAIM_MAX, Sender, Sent, Taker
 from engine.delivery.subscription import Subscription
 from engine.model.errors import EngineError, LockWaitTimeout
-from engine.model.queue import Condition, Message, MessageId, QueueSpec, WaitMode
-from engine.store.base import MessageStore, Release
+from engine.model.queue import Condition, MessageId, QueueSpec, WaitMode
 
 _LATE_SECONDS = (
     0.5  # beyond WAIT's time, for what is under way; then a result ends though the database has not answered
@@ -59,53 +53,27 @@ class PassResult:
         return bool(self.released or self.rechecked or self.looked or self.claimed)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueContext:
-    """What all receiver sets of a queue work with. `wake`: there is something to do. `orphaned`: these were leased for
-    a receiver that can no longer take them. `leased`: these were, so no other receiver set need try. `note_due`: then a
-    lease runs out. `unheard`: these may have been leased, and whoever was to hand them out no longer listened.
-    `rejected`: a claim has set messages aside for the dead-letter queue. `shares`: what conditions may take in vain."""
-
-    store: MessageStore
-    work: DatabaseWork
-    clock: Clock
-    jitter: Jitter
-    metrics: QueueMetrics
-    in_flight: InFlight[Subscription]
-    gate: ClaimPause
-    time: DatabaseTime
-    wake: Callable[[], None]
-    orphaned: Callable[[Sequence[Message]], None]
-    leased: Callable[[Collection[MessageId]], None]
-    note_due: Callable[[float], None]
-    unheard: Callable[[Sequence[Release]], None]
-    rejected: Callable[[], None]
-    shares: FilterShares
-
-
 class ReceiverSet:
     """See the module."""
 
-    def __init__(self, queue: QueueSpec, around: QueueContext, condition: Condition | None = None) -> None:
-        store, work, clock, metrics = around.store, around.work, around.clock, around.metrics
+    def __init__(self, queue: QueueSpec, context: QueueContext, condition: Condition | None = None) -> None:
+        common = context.context
         self.queue = queue
         self.condition = condition
         self.mode = Mode.IDLE
         self.served = 0
         """When it was last given messages, as a number that the manager counts up."""
-        self._clock, self._wake, self._orphaned = clock, around.wake, around.orphaned
+        self._clock, self._wake, self._orphaned = common.clock, context.wake, context.orphaned
         self._cache = MessageCache(queue.options.cache_size)
         self._conflicts = Conflicts()
-        cache, conflicts, self._gate = self._cache, self._conflicts, around.gate
+        cache, conflicts, self._pause = self._cache, self._conflicts, context.pause
         self._poller: Poller | FilteredPoller
         if condition is None:
-            self._poller = Poller(store, work, clock, cache, conflicts, metrics)
+            self._poller = Poller(common, cache, conflicts)
         else:
-            share = LaneShare(around.shares, clock)
-            self._poller = FilteredPoller(condition, store, work, clock, cache, conflicts, metrics, share)
-        shared = (cache, around.in_flight, conflicts, around.gate, around.time, metrics, around.note_due)
-        told = (around.leased, condition, around.unheard, around.rejected)
-        self._sender = Sender(store, work, clock, around.jitter, *shared, *told)
+            share = LaneShare(context.shares, common.clock)
+            self._poller = FilteredPoller(condition, common, cache, conflicts, share)
+        self._sender = Sender(context, cache, conflicts, condition)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
         self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
@@ -186,7 +154,7 @@ class ReceiverSet:
             return False
         self._poller.want()
         self._conflicts.end_pauses()
-        self._gate.perhaps_freed()
+        self._pause.perhaps_freed()
         return True
 
     def settled(self, ids: Sequence[MessageId]) -> int:
@@ -203,7 +171,7 @@ class ReceiverSet:
 
     def _place_freed(self) -> None:
         """The end of one message may let others go: by max_concurrency at once, by their key after a look."""
-        self._gate.freed()
+        self._pause.freed()
         if self.queue.options.order_key is not None and self.mode is not Mode.IDLE:
             self._on(Event.TOUCHED)
             self.want_look()
@@ -212,7 +180,7 @@ class ReceiverSet:
     def retune(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
         self.queue = queue
-        self._gate.clear()
+        self._pause.clear()
         self._cache.limit = queue.options.cache_size
         self._cache.clear()
         self._on(Event.LOST)
@@ -220,7 +188,7 @@ class ReceiverSet:
 
     def want_look(self) -> None:
         """Messages are due again that were before, or somebody asks for all that is due."""
-        self._gate.freed()
+        self._pause.freed()
         if isinstance(self._poller, FilteredPoller):
             self._poller.want(whole=True)
         else:
@@ -249,7 +217,7 @@ class ReceiverSet:
         self._waiting = {subscription: None for subscription in self._subscriptions if subscription.waiting}
         self._cache.clear()
         self._conflicts.clear()
-        self._gate.clear()
+        self._pause.clear()
         self._on(Event.LOST)
         if self._subscriptions:
             self._poller.want()
@@ -286,7 +254,7 @@ class ReceiverSet:
         """Look if that is due, claim and hand out what can be. Raises BackendError."""
         if not self._subscriptions or self.queue.options.paused:
             return
-        if self._gate.is_shut:
+        if self._pause.is_shut:
             if self._looks_ahead:
                 await self._look(result)
         elif takers := self._takers_of_a_look():
@@ -397,7 +365,7 @@ class ReceiverSet:
     @property
     def _stopped(self) -> bool:
         """Whether nothing at all may be handed out now."""
-        return self.queue.options.paused or self._gate.is_shut
+        return self.queue.options.paused or self._pause.is_shut
 
     def _nothing_for(self, subscription: Subscription) -> bool:
         if self._stopped:
@@ -437,7 +405,7 @@ class ReceiverSet:
         room = self._room()
         if self.queue.options.paused or not room:
             return None
-        opens_at = self._gate.opens_at
+        opens_at = self._pause.opens_at
         if opens_at is not None and not self._looks_ahead:
             return opens_at
         if self._cache:

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.clock import Clock
-from engine.database_work import DatabaseWork
+from engine.delivery.context import WorkContext
 from engine.delivery.in_flight import InFlight
-from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.model.errors import BackendError
 from engine.model.queue import MessageId, QueueSpec
-from engine.store.base import MessageStore
 
 PERIOD_SECONDS = 1.0
 """How soon acks written around the proxy free a full window."""
@@ -30,16 +27,9 @@ _CHUNK = 1000  # ids in one question, as in a claim
 class Rechecker:
     """See the module."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        in_flight: InFlight[Subscription],
-        metrics: QueueMetrics,
-    ) -> None:
-        self._store, self._work, self._clock = store, work, clock
-        self._in_flight, self._metrics = in_flight, metrics
+    def __init__(self, context: WorkContext, in_flight: InFlight[Subscription]) -> None:
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._in_flight, self._metrics = in_flight, context.metrics
         self._uncertain = False
         self._wanted: dict[MessageId, bool] = {}
         self._asked_at = float("-inf")

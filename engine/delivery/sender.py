@@ -18,19 +18,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from engine.clock import Clock, Jitter
-from engine.database_work import DatabaseWork
 from engine.delivery.backoff import lease_delays_ns
 from engine.delivery.cache import MessageCache, delivery_order
-from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.conflicts import Conflicts
-from engine.delivery.database_time import DatabaseTime
-from engine.delivery.in_flight import InFlight
-from engine.delivery.metrics import QueueMetrics
+from engine.delivery.context import QueueContext
 from engine.delivery.subscription import Subscription
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
-from engine.store.base import Claim, LeaseUnknown, Look, MessageStore, Release, release_of
+from engine.store.base import Claim, LeaseUnknown, Look, release_of
 
 T = TypeVar("T")
 
@@ -113,28 +108,15 @@ class Sender:
     """See the module. One pass claims and hands out at most CLAIM_MAX messages."""
 
     def __init__(
-        self,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        jitter: Jitter,
-        cache: MessageCache,
-        in_flight: InFlight[Subscription],
-        conflicts: Conflicts,
-        gate: ClaimPause,
-        time: DatabaseTime,
-        metrics: QueueMetrics,
-        note_due: Callable[[float], None],
-        leased: Callable[[Collection[MessageId]], None] = lambda ids: None,
-        condition: Condition | None = None,
-        unheard: Callable[[Sequence[Release]], None] = lambda leases: None,
-        rejected: Callable[[], None] = lambda: None,
+        self, queue: QueueContext, cache: MessageCache, conflicts: Conflicts, condition: Condition | None
     ) -> None:
-        self._told_rejected = rejected
-        self._store, self._work, self._clock, self._jitter = store, work, clock, jitter
-        self._cache, self._in_flight, self._conflicts, self._metrics = cache, in_flight, conflicts, metrics
-        self._gate, self._note_due, self._told_leased, self._condition = gate, note_due, leased, condition
-        self._unheard, self._time = unheard, time
+        context = queue.context
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._jitter, self._metrics = context.jitter, context.metrics
+        self._cache, self._conflicts, self._condition = cache, conflicts, condition
+        self._in_flight, self._pause, self._time = queue.in_flight, queue.pause, queue.time
+        self._note_due, self._told_leased = queue.note_due, queue.leased
+        self._unheard, self._told_rejected = queue.unheard, queue.rejected
         self._claiming: _Claiming | None = None
         self._gone: set[MessageId] | None = None  # what ended since the keys of a pass were taken, if one is under way
         self._row_bytes = CLAIM_BYTES_MAX / _FIRST_CLAIM
@@ -272,7 +254,7 @@ class Sender:
         now = self._clock.monotonic()
         held_back = frozenset(claim.held_back)
         if claim.hold is not None:
-            self._gate.shut(claim.hold)
+            self._pause.shut(claim.hold)
         if claim.rejected:
             self._told_rejected()
         for id_ in ids:

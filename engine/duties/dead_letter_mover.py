@@ -17,19 +17,15 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from engine.clock import Clock, Jitter
-from engine.database_work import DatabaseWork
 from engine.delivery.backoff import DoublingDelay
-from engine.delivery.metrics import QueueMetrics
+from engine.delivery.context import WorkContext
 from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.service import Service
-from engine.store.base import MessageStore
 
 MOVE_MAX = 200
 """Messages in one transaction: short locks, and the cost per row no longer falls much beyond it."""
@@ -73,17 +69,13 @@ class DeadLetterMover(Service):
     def __init__(
         self,
         queue: QueueSpec,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        jitter: Jitter,
-        metrics: QueueMetrics,
-        logger: logging.Logger,
+        context: WorkContext,
         moves: Moves,
     ) -> None:
-        super().__init__(f"dead letters of {queue.name}", logger)
+        super().__init__(f"dead letters of {queue.name}", context.logger)
         self.queue = queue
-        self._store, self._work, self._clock, self._jitter, self._metrics = store, work, clock, jitter, metrics
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._jitter, self._metrics = context.jitter, context.metrics
         self._moves = moves
         self._wanted = asyncio.Event()
         self._stuck: dict[MessageId, float] = {}  # until when each is left alone

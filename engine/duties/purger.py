@@ -15,18 +15,15 @@ lead, do not wait for each other: a batch passes over rows that are locked.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.clock import Clock, Jitter
-from engine.database_work import DatabaseWork
-from engine.delivery.metrics import QueueMetrics
+from engine.delivery.context import WorkContext
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
-from engine.store.base import MessageStore, PartitionPurge
+from engine.store.base import PartitionPurge
 
 PURGE_BATCH = 500  # Vitess's: short locks, and the cost per row no longer falls beyond it
 BATCH_MIN = 20  # even there a batch is mostly the cost of its commit
@@ -51,17 +48,13 @@ class Purger(Service):
     def __init__(
         self,
         queue: QueueSpec,
-        store: MessageStore,
-        work: DatabaseWork,
-        clock: Clock,
-        jitter: Jitter,
-        metrics: QueueMetrics,
-        logger: logging.Logger,
+        context: WorkContext,
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(f"purger of {queue.name}", logger)
+        super().__init__(f"purger of {queue.name}", context.logger)
         self.queue = queue
-        self._store, self._work, self._clock, self._jitter, self._metrics = store, work, clock, jitter, metrics
+        self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._jitter, self._metrics = context.jitter, context.metrics
         self._leads = leads
         self._failing = False
         self._batch = PURGE_BATCH

@@ -320,5 +320,5 @@ class QueueStatus:
     in_flight: int
     counters: Mapping[str, int]
     delays: tuple[int, ...] = ()
-    """First deliveries by how long they had waited (engine.delivery.delays), and those seconds together."""
+    """First deliveries by how long they had waited (engine.delivery.metrics), and those seconds together."""
     delay_seconds: float = 0.0

@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from engine.delivery.delays import DELAY_BOUNDS
-from engine.delivery.metrics import QueueMetrics
+from engine.delivery.metrics import DELAY_BOUNDS, QueueMetrics
 from engine.duties.surveyor import Survey
 from engine.model.queue import QueueCatalog, QueueName
 from proxy.cluster.reports import WorkerReport

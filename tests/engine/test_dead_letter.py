@@ -10,6 +10,7 @@ from memory_store import NAME, MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
 from engine.database_work import DatabaseWork
+from engine.delivery.context import WorkContext
 from engine.delivery.metrics import QueueMetrics
 from engine.duties.dead_letter_mover import DeadLetterMover, Moves
 from engine.model.errors import BackendError, BackendUnavailable, EngineError
@@ -33,8 +34,8 @@ class Bench:
         self.made, self.told, self.fault, self.leads = 0, [], None, leads
         self.metrics = QueueMetrics()
         moves = Moves(self.make, lambda: self.store.catalog, self.refresh, self.told.append, lambda: self.leads)
-        shared = (self.queue, self.store, DatabaseWork(8), self.clock, lambda: 1.0, self.metrics, LOGGER)
-        self.mover = DeadLetterMover(*shared, moves)
+        context = WorkContext(self.store, DatabaseWork(8), self.clock, lambda: 1.0, self.metrics, LOGGER)
+        self.mover = DeadLetterMover(self.queue, context, moves)
 
     async def make(self, queue, name) -> None:
         assert (queue, name) == (self.queue, DEAD)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from memory_store import MemoryStore, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
 from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import FIRST_PAUSE_SECONDS, Conflicts
+from engine.delivery.context import WorkContext
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.poller import Poller
 from engine.model.queue import MessageKey
@@ -19,7 +22,10 @@ async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_th
     """An order_key lets a look bring fewer than it was asked for, with more behind them."""
     clock, conflicts, queue = VirtualClock(), Conflicts(), make_spec(cache_size=1)
     cache = MessageCache(1)
-    poller = Poller(MemoryStore(clock), DatabaseWork(1), clock, cache, conflicts, QueueMetrics())
+    context = WorkContext(
+        MemoryStore(clock), DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logging.getLogger("test")
+    )
+    poller = Poller(context, cache, conflicts)
     conflicts.add(1, clock.monotonic())
     poller.start(5)
     looked = poller.finish(Look(clock.now_ns(), (MessageKey(0, 0, 1),), None, more=True))

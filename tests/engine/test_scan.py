@@ -5,6 +5,7 @@ Conditions here are both SQL and Python.
 
 from __future__ import annotations
 
+import logging
 import random
 
 import pytest
@@ -15,6 +16,9 @@ from world import world
 from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
+from engine.delivery.context import WorkContext
+from engine.delivery.filter_limits import FilterLimits
+from engine.delivery.filter_shares import FilterShares, LaneShare
 from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, FilteredPoller
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
@@ -243,7 +247,7 @@ async def test_a_database_that_is_down_ends_no_stream():
 @in_virtual_time
 async def test_as_many_conditions_as_are_allowed():
     async with world() as w:
-        w.manager._filters_max = 2
+        w.manager._limits = FilterLimits(of_queue=2)
         first = await w.receive(condition=ODD)
         await w.receive(condition=EVEN)
         with pytest.raises(TooManyFilters):
@@ -289,7 +293,8 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
     store.add(*(Row(id_, time_next=5) for id_ in range(2, 200_002, 2)))
     store.add(Row(300_001, time_next=6))
     cache, conflicts = MessageCache(1000), Conflicts()
-    scanner = FilteredPoller(ODD, store, DatabaseWork(1), clock, cache, conflicts, QueueMetrics())
+    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logging.getLogger("test"))
+    scanner = FilteredPoller(ODD, context, cache, conflicts, LaneShare(FilterShares(clock), clock))
     spans, began = [], clock.monotonic()
     while True:
         await pass_time(max(0.0, scanner.next_time(spec, hungry=True) - clock.monotonic()))

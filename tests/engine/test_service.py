@@ -11,6 +11,7 @@ from memory_store import MemoryStore, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
 from engine.database_work import DatabaseWork
+from engine.delivery.context import WorkContext
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
 from engine.duties.purger import Purger
@@ -38,10 +39,13 @@ def services():
     clock = VirtualClock()
     store = MemoryStore(clock)
     store.serve(make_spec())
-    work, metrics = DatabaseWork(2), QueueMetrics()
-    shared = (make_spec(), store, work, clock, lambda: 1.0, metrics, LOGGER)
+    context = WorkContext(store, DatabaseWork(2), clock, lambda: 1.0, QueueMetrics(), LOGGER)
     engine = Engine(store, clock=clock, jitter=lambda: 1.0)
-    return [MessageManager(*shared, lambda: None), Purger(*shared), CatalogWatcher(engine, LOGGER)]
+    return [
+        MessageManager(make_spec(), context, doubt=lambda: None),
+        Purger(make_spec(), context),
+        CatalogWatcher(engine, LOGGER),
+    ]
 
 
 @pytest.mark.parametrize("index", range(3), ids=["manager", "purger", "watcher"])

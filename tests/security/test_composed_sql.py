@@ -59,7 +59,7 @@ REVIEWED = {
     ("rewriter/sqlite/expressions/typed.py", "encode(Decimal())"): "a number",
     ("rewriter/sqlite/functions/text.py", "text"): "the value of QUOTE(), no statement",
     ("rewriter/sqlite/definitions/show_create.py", "escaped"): "escaped one line before, and shown, not run",
-    ("proxy/session/guard.py", "modes_without_reading_otherwise(text)"): "names of modes, as the server gives them",
+    ("proxy/upstream/base.py", "modes_without_reading_otherwise(text)"): "names of modes, as the server gives them",
 }
 """What is between quotes all the same, and why it can be nobody's text."""
 
