@@ -112,7 +112,7 @@ class FilterShares:
         self._accounts = kept
 
 
-class LaneShare:
+class ReceiverSetShare:
     """The shares of those accounts whose streams have one condition."""
 
     def __init__(self, shares: FilterShares, clock: Clock) -> None:

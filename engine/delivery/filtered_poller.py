@@ -18,7 +18,7 @@ from __future__ import annotations
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import WorkContext
-from engine.delivery.filter_shares import LaneShare
+from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.poller import LOOK_LIMIT_MAX, Looked
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import Condition, MessageId, QueueSpec
@@ -48,7 +48,7 @@ class FilteredPoller:
         context: WorkContext,
         cache: MessageCache,
         conflicts: Conflicts,
-        share: LaneShare,
+        share: ReceiverSetShare,
     ) -> None:
         self.share = share
         self._condition, self._cache, self._conflicts = condition, cache, conflicts

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
-from engine.delivery.filter_shares import LaneShare
+from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.poller import Looked, Poller
 from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
@@ -71,7 +71,7 @@ class ReceiverSet:
         if condition is None:
             self._poller = Poller(common, cache, conflicts)
         else:
-            share = LaneShare(context.shares, common.clock)
+            share = ReceiverSetShare(context.shares, common.clock)
             self._poller = FilteredPoller(condition, common, cache, conflicts, share)
         self._sender = Sender(context, cache, conflicts, condition)
         self._subscriptions: dict[Subscription, None] = {}

@@ -3,8 +3,7 @@
 The writing half is ClientOutput. Rules:
 - One reader. Bytes are kept until somebody reads them, at most `PENDING_BYTES_MAX` of them while nobody does; then the
   socket itself is not read any further, and the client waits.
-- A reader is woken when the packet it waits for is whole, never by half headers. A payload above the limit is refused
-  at its header.
+- A reader is woken when its packet is whole, never by half headers. A payload above the limit is refused at its header.
 - Of a command of `large_from` bytes or more `read_command` gives the beginning, and `read_piece` the rest as it comes.
 - The fast path: while a reader is parked in `read_command` and nothing else is pending, `fast_path` sees raw bytes
   first. If it takes them, bytes that follow are kept until `fast_done`, and the reader stays asleep.
@@ -17,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from io import BytesIO
 from ssl import SSLContext
 from typing import NoReturn, cast
 
@@ -25,7 +23,7 @@ from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, 
 from proxy.transport import tcp
 from proxy.transport.client_output import ClientOutput, wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
-from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES
+from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES, Continued
 from proxy.wire.pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
 
 PENDING_BYTES_MAX = 256 * 1024  # unread bytes held for a client that talks ahead; MySQL's own net buffer grows likewise
@@ -36,7 +34,7 @@ LINGER_SECONDS = 2.0  # time for an error message to arrive before the socket is
 QUIET_SECONDS = 0.1  # silence by which a client on TLS has read it; half a TLS line cannot be closed
 CLOSE_SECONDS = 10.0  # time for the last bytes to leave; a client that reads nothing must not hold a socket for ever
 
-FastPath = Callable[[bytes], bool]
+Relay = Callable[[bytes], bool]  # takes a whole command, or says that it does not
 
 
 class ClientSocket(ClientOutput):
@@ -45,7 +43,7 @@ class ClientSocket(ClientOutput):
     def __init__(self, on_connected: Callable[[ClientSocket], None], *, max_packet_bytes: int) -> None:
         super().__init__()
         self.goodbye = False  # the client has said COM_QUIT, as those do that end in order
-        self.fast_path: FastPath | None = None
+        self.fast_path: Relay | None = None
         self.large_from = NEVER_LARGE
         self.pieces: Pieces | None = None  # of a command whose beginning was given, until its end has been read
         self.on_lost: Callable[[], None] | None = None
@@ -54,13 +52,12 @@ class ClientSocket(ClientOutput):
         self._on_connected = on_connected
         self.max_packet_bytes = max_packet_bytes
         self._buffer = bytearray()
-        self._parts: BytesIO | None = None  # payloads of continued packets, up to the last; it grows without copies
-        self._parts_bytes = 0
+        self._continued = Continued()
         self._needed = HEADER_BYTES  # bytes in the buffer below which the next packet cannot be whole
         self._fault: FatalProtocolError | None = None
         self._command_reader: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[None] | None = None
-        self._armed: FastPath | None = None  # `fast_path` while a reader is parked and nothing else is pending
+        self._armed: Relay | None = None  # `fast_path` while a reader is parked and nothing else is pending
         self._fast = False
         self.waiting_since: float | None = None
         """Since when `read` waits for a packet, or `start_tls` for the client; None: neither does."""
@@ -221,7 +218,7 @@ class ClientSocket(ClientOutput):
 
     def _arm(self) -> None:
         """From now on the fast path sees bytes first: a reader is parked, and nothing came before them."""
-        if not self._buffer and not self._parts and self._fault is None:
+        if not self._buffer and not self._continued and self._fault is None:
             self._flush()
             self._armed = self.fast_path
 
@@ -287,7 +284,7 @@ class ClientSocket(ClientOutput):
             size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
             if self._command_reader is not None and (large := head_needed(buffer, self.large_from)) is not None:
                 self._needed = large
-            elif self._parts_bytes + size <= self.max_packet_bytes and buffer[3] == self.seq:
+            elif self._continued.size + size <= self.max_packet_bytes and buffer[3] == self.seq:
                 self._needed = HEADER_BYTES + size
         return len(buffer) >= self._needed
 
@@ -307,7 +304,7 @@ class ClientSocket(ClientOutput):
         buffer = self._buffer
         while self._fault is None and len(buffer) >= HEADER_BYTES:
             size = buffer[0] | buffer[1] << 8 | buffer[2] << 16
-            if self._parts_bytes + size > self.max_packet_bytes:
+            if self._continued.size + size > self.max_packet_bytes:
                 self.fail(PacketTooLarge(self.max_packet_bytes))
             if buffer[3] != self.seq:
                 self.fail(PacketsOutOfOrder(self.seq, buffer[3]))
@@ -319,14 +316,14 @@ class ClientSocket(ClientOutput):
             with memoryview(buffer) as view:
                 payload = bytes(view[HEADER_BYTES : HEADER_BYTES + size])
             del buffer[: HEADER_BYTES + size]
-            if size == PAYLOAD_MAX or self._parts is not None:
-                self._keep(payload)
+            if size == PAYLOAD_MAX or self._continued:
+                self._continued.keep(payload)
                 if size == PAYLOAD_MAX:
                     continue
-                payload = self._joined()
+                payload = self._continued.take()
             self._cancel_stall()
             return payload
-        if buffer or self._parts is not None:
+        if buffer or self._continued:
             self._watch_progress()
         return None
 
@@ -351,22 +348,10 @@ class ClientSocket(ClientOutput):
         self.seq = self.pieces.seq
         if piece is None:
             self._watch_progress()
-        else:
-            self._cancel_stall()
-            self.pieces = self.pieces if piece else None
+            return None
+        self._cancel_stall()
+        self.pieces = self.pieces if piece else None
         return piece
-
-    def _keep(self, part: bytes) -> None:
-        if self._parts is None:
-            self._parts = BytesIO()
-        self._parts.write(part)
-        self._parts_bytes += len(part)
-
-    def _joined(self) -> bytes:
-        assert self._parts is not None
-        payload = self._parts.getvalue()  # what was written, not a copy of it
-        self._parts, self._parts_bytes = None, 0
-        return payload
 
     def fail(self, fault: FatalProtocolError) -> NoReturn:
         """Raise, and from now on throw away whatever comes."""
@@ -381,7 +366,7 @@ class ClientSocket(ClientOutput):
 
     def _forget_unread(self) -> None:
         self._buffer.clear()
-        self._parts, self._parts_bytes = None, 0
+        self._continued.clear()
         self.pieces = None
         self._cancel_stall()
 
@@ -393,10 +378,7 @@ class ClientSocket(ClientOutput):
 
     def _check_progress(self, received: int) -> None:
         self._stall_timer = None
-        if self._received != received:
-            self._watch_progress()
-            return
-        self._give_up(ReadTimeout())
+        self._watch_progress() if self._received != received else self._give_up(ReadTimeout())
 
     def _cancel_stall(self) -> None:
         if self._stall_timer is not None:

@@ -483,17 +483,14 @@ class RelayUpstream:
             self.output.forget()
             self._stream.close()
         elif not self.output.collecting:
-            self._write_error(error)
+            seq = 1 if self._fast else self._stream.seq
+            self._stream.seq = seq + 1 & 0xFF
+            packet = replies.err_packet(self._capabilities, error.errno, error.sqlstate, error.message)
+            self.output.write_error(frame(packet, seq))
         if self._fast:
             self._fast_done(outcome)
         else:
             self._resolve(outcome)
-
-    def _write_error(self, error: BackendLost) -> None:
-        seq = 1 if self._fast else self._stream.seq
-        packet = frame(replies.err_packet(self._capabilities, error.errno, error.sqlstate, error.message), seq)
-        self._stream.seq = seq + 1 & 0xFF
-        self.output.write_error(packet)
 
 
 def _discard(chunk: bytes) -> None:

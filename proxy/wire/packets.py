@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from io import BytesIO
 
 HEADER_BYTES = 4
 PAYLOAD_MAX = 0xFFFFFF
@@ -62,3 +63,35 @@ def frame_into(out: bytearray, payload: bytes, seq: int) -> int:
         out += piece
         seq = seq + 1 & 0xFF
     return seq
+
+
+class Continued:
+    """What has come of a payload of more than 16 MiB - 1, which comes in several packets. It grows without copies."""
+
+    __slots__ = ("_parts", "size")
+
+    def __init__(self) -> None:
+        self._parts: BytesIO | None = None
+        self.size = 0
+
+    def __bool__(self) -> bool:
+        """Whether a payload has begun."""
+        return self._parts is not None
+
+    def keep(self, part: bytes) -> None:
+        """The payload of one packet."""
+        if self._parts is None:
+            self._parts = BytesIO()
+        self._parts.write(part)
+        self.size += len(part)
+
+    def take(self) -> bytes:
+        """The whole payload; the next one begins anew."""
+        assert self._parts is not None
+        payload = self._parts.getvalue()  # what was written, not a copy of it
+        self.clear()
+        return payload
+
+    def clear(self) -> None:
+        """Forget what has come."""
+        self._parts, self.size = None, 0

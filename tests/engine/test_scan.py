@@ -18,7 +18,7 @@ from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import WorkContext
 from engine.delivery.filter_limits import FilterLimits
-from engine.delivery.filter_shares import FilterShares, LaneShare
+from engine.delivery.filter_shares import FilterShares, ReceiverSetShare
 from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, FilteredPoller
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
@@ -294,7 +294,7 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
     store.add(Row(300_001, time_next=6))
     cache, conflicts = MessageCache(1000), Conflicts()
     context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logging.getLogger("test"))
-    scanner = FilteredPoller(ODD, context, cache, conflicts, LaneShare(FilterShares(clock), clock))
+    scanner = FilteredPoller(ODD, context, cache, conflicts, ReceiverSetShare(FilterShares(clock), clock))
     spans, began = [], clock.monotonic()
     while True:
         await pass_time(max(0.0, scanner.next_time(spec, hungry=True) - clock.monotonic()))
