@@ -44,7 +44,7 @@ def _get_or_make(job: str, master: str | None, conf: Mapping[str, str], verbose:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise JobError("pyspark is not installed: pip install 'queuegate[spark]'") from None
+        raise JobError("pyspark is not installed: pip install 'queuegate-spark[spark]'") from None
     if (active := SparkSession.getActiveSession()) is not None:
         return active, False
     builder = SparkSession.builder.appName(f"queuegate {job}")

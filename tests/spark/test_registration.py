@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,7 +14,6 @@ import pytest
 from servers import ROOT, Sql
 
 TIMEOUT = 280
-SOURCES = ("proxy", "rewriter", "engine", "spark_connector")
 PROGRAM = """
 import sys
 import spark_connector
@@ -60,14 +58,11 @@ def run(command: list[str], folder: Path, **more: str) -> str:
 
 
 def test_an_installed_distribution_is_found_by_itself(embedded, tmp_path):
-    source, target, elsewhere = tmp_path / "source", tmp_path / "target", tmp_path / "elsewhere"
-    for package in SOURCES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE", "pyspark_queuegate.py"):
-        shutil.copy(ROOT / file, source / file)
+    target, elsewhere = tmp_path / "target", tmp_path / "elsewhere"
     elsewhere.mkdir()
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-    run([*pip, "--target", str(target), str(source)], elsewhere)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    source = ROOT / "packaging/queuegate-spark"
+    run([*pip, "--disable-pip-version-check", "--target", str(target), str(source)], elsewhere)
     out = run([sys.executable, program(embedded, elsewhere)], elsewhere, PYTHONPATH=str(target))
     assert f"from {target}" in out and "rows ['a']" in out
 

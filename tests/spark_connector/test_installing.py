@@ -19,7 +19,7 @@ def test_no_document_replaces_an_install_in_place_by_a_copy(path):
         assert not own or re.search(r"(^|\s)(-e|--editable)\s", arguments), arguments
 
 
-def test_an_install_in_place_is_a_path_and_no_finder():
-    """Spark looks for modules called pyspark_... on paths; it does not ask finders. setuptools decides by this key."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert settings["package-dir"] == {"": "."}
+def test_an_install_in_place_is_a_path():
+    """Spark looks for modules called pyspark_... on paths; it does not ask finders."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert settings["dev-mode-dirs"] == ["."] and not settings.get("dev-mode-exact")

@@ -210,7 +210,7 @@ def _library() -> tuple[Any, Any]:
         import pygal
         from pygal.style import Style
     except ImportError:
-        raise JobError("plots need the package pygal: pip install 'queuegate[spark]'") from None
+        raise JobError("plots need the package pygal: pip install 'queuegate-spark[report]'") from None
     sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "PluginImportFixer"]
     return pygal, Style
 

@@ -1,0 +1,135 @@
+"""The two wheels: what they put into an environment, and that each works alone, beside packages of the same names."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+from servers import ROOT, wait_until
+
+DISTRIBUTIONS = {"queuegate": ROOT, "queuegate_spark": ROOT / "packaging/queuegate-spark"}
+SITE = sysconfig.get_paths()["purelib"]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """Both, built without the network."""
+    made = {}
+    for name, folder in DISTRIBUTIONS.items():
+        target = tmp_path_factory.mktemp(name)
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", target]
+        subprocess.run(command, cwd=folder, check=True)
+        (made[name],) = target.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheels, tmp_path_factory) -> dict[str, Path]:
+    """A folder for each wheel, as pip unpacks it."""
+    folders = {}
+    for name, wheel in wheels.items():
+        folders[name] = tmp_path_factory.mktemp(f"{name}-installed")
+        zipfile.ZipFile(wheel).extractall(folders[name])
+    return folders
+
+
+def environment(*folders: Path | str) -> dict[str, str]:
+    """An environment with these folders and the libraries that this one has, without the repository."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*folders, SITE)))}
+
+
+def run(program: str, *folders: Path | str, cwd: Path) -> str:
+    command = [sys.executable, "-S", "-c", program]  # -S: no .pth file, which would lead to the repository
+    done = subprocess.run(command, cwd=cwd, env=environment(*folders), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def names(wheel: Path) -> set[str]:
+    """What lies at the top of it, but for the description of the distribution."""
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    return {name for name in tops if not name.endswith(".dist-info")}
+
+
+def test_a_wheel_puts_its_own_names_into_an_environment_and_no_others(wheels):
+    assert names(wheels["queuegate"]) == {"queuegate"}
+    assert names(wheels["queuegate_spark"]) == {"spark_connector", "pyspark_queuegate.py"}
+    assert not [
+        name for wheel in wheels.values() for name in zipfile.ZipFile(wheel).namelist() if "__pycache__" in name
+    ]
+
+
+def test_every_module_is_in_a_wheel(wheels):
+    server = set(zipfile.ZipFile(wheels["queuegate"]).namelist())
+    for package in ("proxy", "rewriter", "engine"):
+        for path in (ROOT / package).rglob("*.py"):
+            assert f"queuegate/_server/{path.relative_to(ROOT)}" in server
+    connector = set(zipfile.ZipFile(wheels["queuegate_spark"]).namelist())
+    for path in (ROOT / "spark_connector").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in connector
+
+
+def test_both_have_one_version(wheels):
+    assert len({re.search(r"-(\d[^-]*)-", wheel.name)[1] for wheel in wheels.values()}) == 1
+
+
+@pytest.fixture
+def stranger(tmp_path) -> Path:
+    """Another distribution's packages of the same names, found first."""
+    for name in ("proxy", "engine", "rewriter"):
+        (tmp_path / "others" / name).mkdir(parents=True)
+        (tmp_path / "others" / name / "__init__.py").write_text("OTHER = True\n")
+    return tmp_path / "others"
+
+
+@pytest.fixture
+def server(installed, stranger, tmp_path) -> Iterator[int]:
+    """The installed server, serving from a folder of its own; its port."""
+    log = tmp_path / "log"
+    command = [sys.executable, "-S", "-m", "queuegate", "serve", "--listen", "127.0.0.1:0"]
+    where = environment(stranger, installed["queuegate"])
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=tmp_path, env=where, stdout=output, stderr=output)
+        try:
+            listening = re.compile(r"listening on 127\.0\.0\.1:(\d+)")
+            wait_until(
+                lambda: process.poll() is not None or listening.search(log.read_text()), 60, "the server to start"
+            )
+            found = listening.search(log.read_text())
+            assert found, log.read_text()
+            yield int(found[1])
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+
+
+def test_the_server_serves_beside_packages_of_the_same_names(server):
+    with pymysql.connect(host="127.0.0.1", port=server, user="root", database="main", autocommit=True) as client:
+        cursor = client.cursor()
+        cursor.execute("CREATE QUEUE q (n INT)")
+        cursor.execute("INSERT INTO q (n) VALUES (7)")
+        cursor.execute("SELECT id, n FROM STREAM q LIMIT 1 WAIT 5")
+        assert cursor.fetchall() == ((1, 7),)
+        assert cursor.execute("ACK q 1") == 1
+
+
+def test_others_keep_their_packages(installed, stranger, tmp_path):
+    program = "import queuegate, proxy, engine, rewriter; print(proxy.OTHER and engine.OTHER and rewriter.OTHER)"
+    assert run(program, installed["queuegate"], stranger, cwd=tmp_path) == "True\n"
+
+
+def test_the_connector_needs_no_server(installed, tmp_path):
+    program = """
+from importlib.util import find_spec
+import spark_connector.client.connection, spark_connector.streaming.consumer, spark_connector.writing.sinks
+print([name for name in ("proxy", "engine", "rewriter", "queuegate") if find_spec(name)])
+"""
+    assert run(program, installed["queuegate_spark"], cwd=tmp_path) == "[]\n"
