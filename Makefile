@@ -95,7 +95,8 @@ toolchains: $(STAMP)
 mysql galera:
 	@tests/install_servers.sh $@
 
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+# pip says which package it is at: on a slow line half a minute of silence looks like a fault.
+PIP_INSTALL := $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --editable
 
 $(RUN_STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; install it or say make PYTHON=/path/to/python" >&2; exit 1; }
@@ -112,5 +113,5 @@ $(STAMP): $(RUN_STAMP)
 
 # After a change of pyproject.toml $(STAMP) installs anew; the second install keeps what the first has made editable.
 $(SPARK_STAMP): $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	@$(PIP_INSTALL) '.[dev,spark]'
 	@touch $@

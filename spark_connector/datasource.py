@@ -191,7 +191,7 @@ def _all_values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
     """Of a job whose tasks have all told something, which is when Spark commits: none may be left out."""
     values = _values(messages)
     if len(values) != len(messages):
-        raise ConnectorError("Spark commits a write of which a task has told nothing: nothing is published")
+        raise ConnectorError("Spark commits a write of which a task has reported nothing: nothing is published")
     return values
 
 

@@ -291,7 +291,7 @@ def _starting(given: _Given) -> Literal["earliest", "latest"] | int:
         return "earliest" if text == "earliest" else "latest"
     if text.isdecimal():
         return int(text)
-    raise OptionError(f"option startingOffsets is earliest, latest, or the id to begin behind, not {text!r}")
+    raise OptionError(f"option startingOffsets is earliest, latest, or the id to begin after, not {text!r}")
 
 
 def _starting_time(given: _Given) -> int | None:
@@ -359,7 +359,7 @@ def _url(given: _Given) -> dict[str, str]:
     if parts.scheme != "mysql" or not parts.hostname:
         raise OptionError("option url is mysql://user@host:port/database; a JDBC URL belongs to Spark's format jdbc")
     if parts.query or parts.fragment:
-        raise OptionError("option url takes no parameters behind the database: use options")
+        raise OptionError("option url takes no parameters after the database: use options")
     if port == 0:
         raise OptionError("option url is mysql://user@host:port/database; its port is not 0")
     found = {

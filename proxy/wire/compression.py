@@ -99,7 +99,7 @@ class Unpacker:
         if not inflate.eof:
             return b""
         if self._left:
-            raise NotCompressed("a packet goes on behind its end")
+            raise NotCompressed("a packet goes on after its end")
         last, self._last, self._inflate = self._last, b"", None
         return last
 

@@ -69,12 +69,12 @@ def _decimal(values: pa.Array, target: Target) -> list[str]:
 
 
 def _digits(values: pa.Array, target: Target) -> list[str]:
-    """MySQL would round what has more digits behind the point."""
+    """MySQL would round what has more digits after the point."""
     texts, scale = values.to_pylist(), int(target.column.args.partition(",")[2] or 0)
     for text in texts:
         found = None if text is None else _NUMBER.fullmatch(text)
         if text is not None and (found is None or len((found[1] or "").rstrip("0")) > scale):
-            raise _misfit(target, f"is {text!r} in a row, which is no number of {scale} digits behind the point")
+            raise _misfit(target, f"is {text!r} in a row, which is no number of {scale} digits after the point")
     return [NULL if v is None else f"'{v}'" for v in texts]
 
 

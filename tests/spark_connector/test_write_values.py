@@ -116,7 +116,7 @@ REFUSED: list[tuple[str, pa.Array, str]] = [
     ("TINYINT", pa.array([128], pa.int16()), "Out of range"),
     ("INT UNSIGNED", pa.array([-1], pa.int64()), "Out of range"),
     ("DECIMAL(5,2)", pa.array([Decimal("1000.00")], pa.decimal128(6, 2)), "Out of range"),
-    ("DECIMAL(50,2)", pa.array(["1.005"]), "no number of 2 digits behind the point"),
+    ("DECIMAL(50,2)", pa.array(["1.005"]), "no number of 2 digits after the point"),
     ("DECIMAL(50,2)", pa.array(["1e5"]), "no number"),
     ("YEAR", pa.array([26], pa.int32()), "year of two digits"),
     ("BIT(4)", pa.array([16], pa.int64()), "too long"),
