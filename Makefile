@@ -95,8 +95,7 @@ toolchains: $(STAMP)
 mysql galera:
 	@tests/install_servers.sh $@
 
-# pip says which package it is at: on a slow line half a minute of silence looks like a fault.
-PIP_INSTALL := $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --editable
+PIP_INSTALL := $(BIN)/python packaging/install.py
 
 $(RUN_STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; install it or say make PYTHON=/path/to/python" >&2; exit 1; }
