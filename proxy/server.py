@@ -27,11 +27,11 @@ from proxy.session.open_transactions import OpenTransactions
 from proxy.statements.executor import Executor
 from proxy.statements.planning import Planning
 from proxy.transport.client_socket import ClientSocket
+from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
 
 log = logging.getLogger(__name__)
 
 LOGIN_SLACK_SECONDS = 1.0  # a gateway keeps the login's time itself and tells the client; this is for one that hangs
-LOGIN_PACKET_MAX_BYTES = 64 << 10  # a handshake response is a few hundred bytes; attributes may add to it
 _TIMED_OUT = ReadTimeout().errno
 DRAIN_LOOK_SECONDS = 0.1  # how often the end looks whether what is left still moves
 STUCK_SECONDS = 1.0  # a client that took no byte for so long while all others have ended will not let us end in order

@@ -23,7 +23,7 @@ from mysql_mimic.types import Commands
 
 from engine.model.errors import StreamKilled
 from proxy.cluster.registry import ProcessInfo
-from proxy.commands.prepared import FIRST_LOCAL_ID, LocalStatements, rebind
+from proxy.commands.prepared import LocalStatements, rebind
 from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
 from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.login.system_database import is_system
@@ -36,6 +36,7 @@ from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES
 from proxy.wire.pieces import LARGE_BYTES
+from proxy.wire.requests import FIRST_LOCAL_ID
 from rewriter.plan import (
     NO_EFFECTS,
     Effects,

@@ -17,10 +17,11 @@ from proxy.errors import MalformedPacket, ProxyError
 from proxy.show.columns import number_column
 from proxy.statements.executor import Executor
 from proxy.statements.streaming import SubscriptionCursor
-from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.parameters import ParameterType, ParameterValue
+from proxy.wire.requests import FIRST_LOCAL_ID
+from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
 from rewriter.plan import (
     EndInGroup,
     Execute,
@@ -41,7 +42,6 @@ from rewriter.plan import (
 from rewriter.text.binding import bound_text, parameter_places
 from rewriter.text.literals import plain_literal
 
-FIRST_LOCAL_ID = 1 << 31
 LONG_DATA_MAX_BYTES = 1024 * 1024  # of a parameter; a reason keeps a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from mysql_mimic.types import Commands
 
 from proxy.wire.answer_walker import BULK_EXECUTE
+from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import NO_EFFECTS, Effects
 
 EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
-LAST_PREPARED = 0xFFFFFFFF
-"""In MariaDB this id means the statement prepared last: clients execute before they have been told its own."""
 
 _NOT_FAST = Effects(catalog=True)
 

@@ -13,13 +13,11 @@ from typing import Any, TypeVar
 
 from engine.backend.sqlite.connection import SqliteConnection, SqliteWorker
 from engine.backend.sqlite.database import SqliteDatabase
+from proxy.wire.status_flags import AUTOCOMMIT, IN_TRANSACTION
 from rewriter.sqlite.compilation import quote
 from rewriter.sqlite.errors import SqlError
 
 T = TypeVar("T")
-
-IN_TRANSACTION = 1
-AUTOCOMMIT = 2
 
 
 @dataclass(eq=False, slots=True)

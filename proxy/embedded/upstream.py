@@ -16,15 +16,15 @@ from mysql_mimic.types import Commands
 from engine.model.errors import EngineError
 from engine.model.queue import ColumnMeta, quoted
 from proxy.embedded.session import EmbeddedSession, OkResult, RowsResult
-from proxy.embedded.variables import NO_BACKSLASH_ESCAPES
 from proxy.errors import MalformedPacket, ProxyError
-from proxy.transport.answer_writer import CURSOR_EXISTS, LAST_ROW_SENT, AnswerWriter
+from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_output import FLUSH_BYTES
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies, requests
 from proxy.wire.flags import BACKSLASH_IN_CHARACTERS
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.parameters import ParameterType
+from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT, NO_BACKSLASH_ESCAPES
 from rewriter.errors import RewriteError
 from rewriter.scan.scanner import split_statements
 

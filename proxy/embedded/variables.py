@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from proxy.wire.status_flags import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.functions.dates import time_zone
 from rewriter.sqlite.text.keywords import keywords
@@ -35,7 +36,6 @@ _REFUSED_MODES = frozenset(("HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "P
 _COMBINED_MODES = {
     "ANSI": ("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "ONLY_FULL_GROUP_BY", "ANSI"),
 }
-NO_BACKSLASH_ESCAPES, ANSI_QUOTES = 0x200, 0x8000  # of the protocol's status flags
 _LEVELS = ("READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
 IDLE_MAX = 31_536_000  # seconds, a year: MySQL's own bound of wait_timeout
 _MAX_LOCK_WAIT = 3600  # seconds; longer than this nobody waits for a row

@@ -34,6 +34,7 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies
 from proxy.wire.flags import CARRIED, COMPRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.wire.login import (
+    LOGIN_PACKET_MAX_BYTES,
     TLS_REQUEST_BYTES,
     Credentials,
     Greeting,
@@ -54,7 +55,6 @@ Admit = Callable[[str], None]
 """Called with a user's name once the password was right, before the client is told. Raises ProxyError to refuse it."""
 
 LOGIN_SECONDS = 10.0  # MySQL's connect_timeout
-LOGIN_PACKET_MAX_BYTES = 64 * 1024  # a response is some hundred bytes; connection attributes may add to it
 
 
 @dataclass(frozen=True, slots=True)

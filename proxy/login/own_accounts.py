@@ -17,13 +17,11 @@ from dataclasses import replace
 from mysql_mimic import packets
 from mysql_mimic.auth import AuthPlugin, AuthState, Forbidden, IdentityProvider, Success
 from mysql_mimic.charset import CharacterSet
-from mysql_mimic.types import ServerStatus
 from mysql_mimic.utils import nonce as new_nonce
 
 from proxy.errors import ProxyError
 from proxy.login.accounts import NATIVE, Accounts
 from proxy.login.carried import (
-    LOGIN_PACKET_MAX_BYTES,
     LOGIN_SECONDS,
     Admit,
     LoginResult,
@@ -45,12 +43,19 @@ from proxy.login.plugins import (
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies
 from proxy.wire.flags import COMPRESS, EMBEDDED, PLUGIN_AUTH, SSL, python_encoding
-from proxy.wire.login import NONCE_BYTES, Credentials, Greeting, encode_greeting, parse_change_user
+from proxy.wire.login import (
+    LOGIN_PACKET_MAX_BYTES,
+    NONCE_BYTES,
+    Credentials,
+    Greeting,
+    encode_greeting,
+    parse_change_user,
+)
+from proxy.wire.status_flags import AUTOCOMMIT
 
 CheckLogin = Callable[[Credentials], Awaitable[None]]
 """Called once the password was right: raises ProxyError if what else the client asks for cannot be."""
 
-_AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
 _UTF8MB4 = int(CharacterSet.utf8mb4)
 
 
@@ -90,7 +95,7 @@ async def log_in_with_own_account(
     server_version: str,
     capabilities: int = EMBEDDED,
     charset: int = _UTF8MB4,
-    status: int = _AUTOCOMMIT,
+    status: int = AUTOCOMMIT,
     plugin: str | None = None,
     database: str = "main",
     check: CheckLogin | None = None,
@@ -127,7 +132,7 @@ async def change_own_user(
     payload: bytes,
     login: LoginResult,
     *,
-    status: int = _AUTOCOMMIT,
+    status: int = AUTOCOMMIT,
     database: str = "main",
     check: CheckLogin | None = None,
     login_timeout: float = LOGIN_SECONDS,

@@ -35,6 +35,7 @@ from proxy.upstream.large_command import LargeCommand
 from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
+from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import (
     EndInGroup,
     Execute,
@@ -78,7 +79,6 @@ STATEMENTS_MAX = 16_382  # prepared ones of a session: MySQL's default for all s
 
 FindQueue = Callable[[QueueName], Awaitable[QueueSpec | None]]
 
-_LAST_PREPARED = 0xFFFFFFFF
 _HARMLESS_COMMANDS = frozenset(
     (
         Commands.COM_PING,
@@ -290,7 +290,7 @@ class GuardedUpstream:
 
     def _number(self, payload: bytes) -> int:
         number = int.from_bytes(payload[1:5], "little")
-        return self._last_prepared if number == _LAST_PREPARED else number
+        return self._last_prepared if number == LAST_PREPARED else number
 
     async def _judge_again(self, payload: bytes) -> None:
         number = self._number(payload)

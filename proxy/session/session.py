@@ -18,11 +18,9 @@ from proxy.login.system_database import STANDS_IN
 from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.base import Upstream
+from proxy.wire.status_flags import ANSI_QUOTES, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
-IN_TRANSACTION = 1  # SERVER_STATUS_IN_TRANS
-NO_BACKSLASH_ESCAPES = 0x200  # SERVER_STATUS_NO_BACKSLASH_ESCAPES
-ANSI_QUOTES = 0x8000  # SERVER_STATUS_ANSI_QUOTES
 _INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
 
 

@@ -16,8 +16,8 @@ from engine.model.queue import TextValue
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Collected, Outcome
+from proxy.wire.status_flags import AUTOCOMMIT
 
-_AUTOCOMMIT = 0x2
 _UNREADABLE = frozenset((1064, 1105))  # Vitess's number for any error that it has none for
 
 
@@ -32,7 +32,7 @@ class UnitOfWork:
         """What is done within holds, or else nothing of it."""
         session = self._session
         inside = session.in_transaction
-        autocommit = bool(session.upstream.status & _AUTOCOMMIT)
+        autocommit = bool(session.upstream.status & AUTOCOMMIT)
         await self.do("SAVEPOINT queuegate_unit" if inside else "START TRANSACTION")
         line = self._line_id
         try:

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mysql_mimic.types import ServerStatus
-
 from engine.model.queue import ColumnMeta, TextValue
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies
-
-AUTOCOMMIT = int(ServerStatus.SERVER_STATUS_AUTOCOMMIT)
-MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
-CURSOR_EXISTS = int(ServerStatus.SERVER_STATUS_CURSOR_EXISTS)
-LAST_ROW_SENT = int(ServerStatus.SERVER_STATUS_LAST_ROW_SENT)
+from proxy.wire.status_flags import AUTOCOMMIT, CURSOR_EXISTS, MORE_RESULTS
 
 _OF_THE_SESSION = 0x1 | AUTOCOMMIT | 0x200 | 0x2000 | 0x8000  # and in transaction, its kind, two of sql_mode
 """The status flags that describe the session. All others describe one answer: a cursor that the server has opened for

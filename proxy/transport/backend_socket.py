@@ -18,10 +18,10 @@ from proxy.errors import BackendLost, CannotConnect, FatalProtocolError
 from proxy.transport import tcp
 from proxy.transport.addresses import Addresses
 from proxy.transport.compressed import CompressedTransport
+from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
 
 CONNECT_SECONDS = 10.0  # MySQL clients' own default connect_timeout
-LOGIN_PACKET_MAX_BYTES = 64 * 1024  # the largest packet of a login is a public key; nothing comes near this
 WRITE_HIGH_BYTES = 256 * 1024  # above this a sender waits until the database has taken some
 
 

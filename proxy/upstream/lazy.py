@@ -27,12 +27,13 @@ from proxy.upstream.base import RESULTS_CHARSET
 from proxy.upstream.fast_path import Decide, FastPath, OnAnswer
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.opener import WHAT_IS_GONE, OpenUpstream, UpstreamOpener
-from proxy.upstream.server_profile import NO_BACKSLASH_ESCAPES
 from proxy.upstream.session_memory import SessionMemory, Unknown
 from proxy.wire import requests
 from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES
+from proxy.wire.requests import FIRST_LOCAL_ID, LAST_PREPARED
+from proxy.wire.status_flags import IN_TRANSACTION, NO_BACKSLASH_ESCAPES
 from rewriter.strict.kinds import Limited, QueueStatement
 from rewriter.strict.statements import read
 
@@ -44,9 +45,6 @@ short enough that receivers which ask nothing more do not add up in the database
 
 READ_MAX_BYTES = 8 * 1024  # of a statement, to see whether it can be repeated: settings and acks are far shorter
 
-IN_TRANSACTION = 0x1
-LAST_PREPARED = 0xFFFFFFFF  # MariaDB's id for the statement prepared last
-_FIRST_LOCAL_ID = 1 << 31  # the proxy's own prepared statements count from here; see `prepared`
 _STATEMENT_ID_AT = HEADER_BYTES + 1  # in the answer to COM_STMT_PREPARE
 
 _STATEMENTS = frozenset(
@@ -357,7 +355,7 @@ class LazyUpstream:
         outcome = await line.upstream.command(payload, more=more, hold=True)
         number = outcome.statement_id + self._ids_moved
         if outcome.ok:
-            if number >= _FIRST_LOCAL_ID:
+            if number >= FIRST_LOCAL_ID:
                 raise ProxyError(1461, "This session has prepared as many statements as it may; connect anew")
             line.upstream.output.amend(_STATEMENT_ID_AT, number.to_bytes(4, "little"))
             outcome = Outcome(status=outcome.status, statement_id=number)

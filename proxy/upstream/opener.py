@@ -26,11 +26,12 @@ from proxy.transport.proxy_header import proxy_header
 from proxy.upstream.base import read_plainly
 from proxy.upstream.concealing import concealed_packet
 from proxy.upstream.relay import RelayUpstream
-from proxy.upstream.server_profile import AUTOCOMMIT, BackendProfile, Collation
+from proxy.upstream.server_profile import BackendProfile, Collation
 from proxy.upstream.session_memory import SessionMemory
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import frame
 from proxy.wire.replies import MULTI_STATEMENTS
+from proxy.wire.status_flags import AUTOCOMMIT
 
 CONNECT_SECONDS = 5.0  # as for the engine's own: a database that takes longer is as good as down
 OPENING_MAX = 64  # at a time: below the backlog of a server's socket, which thousands of clients would overflow

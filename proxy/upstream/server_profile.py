@@ -17,9 +17,6 @@ from proxy.wire.flags import (
     SECURE_CONNECTION,
 )
 
-AUTOCOMMIT, NO_BACKSLASH_ESCAPES, ANSI_QUOTES = 0x2, 0x200, 0x8000
-"""The status flags that say something of a session without an open transaction."""
-
 _OFFERED = CARRIED & ~OF_THE_LOGIN
 _OURS = PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | LENENC_AUTH | CONNECT_WITH_DB | CONNECT_ATTRS | COMPRESS
 

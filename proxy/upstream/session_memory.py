@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from proxy.upstream.server_profile import ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES, BackendProfile
+from proxy.upstream.server_profile import BackendProfile
+from proxy.wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES
 from rewriter.strict.kinds import (
     Act,
     Limited,

@@ -23,14 +23,13 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 
-from mysql_mimic.types import Commands, ServerStatus
+from mysql_mimic.types import Commands
 
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA, PROGRESS
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
+from proxy.wire.status_flags import CURSOR_EXISTS, MORE_RESULTS
 
-MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
-CURSOR_EXISTS = int(ServerStatus.SERVER_STATUS_CURSOR_EXISTS)
 _CURSOR_OR_MORE = CURSOR_EXISTS | MORE_RESULTS
 _STEERING_MAX_BYTES = 1 << 20  # of an OK, ERR or count packet: session tracking can make an OK of some kilobytes
 _EOF_BELOW = 9  # an older EOF packet is shorter than this; a row that begins with 0xFE is longer

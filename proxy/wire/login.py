@@ -31,6 +31,10 @@ _GREETING = struct.Struct("<I8sxHBHH7xI")  # behind the version: id, nonce, flag
 _FLAGS_OFFSET = 13
 _SHORT_MAX = 250  # the longest string whose length is one byte
 
+LOGIN_PACKET_MAX_BYTES = 64 * 1024
+"""Of any packet of a login: a response is some hundred bytes, connection attributes may add to it, and the largest of
+the server's is a public key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Greeting:

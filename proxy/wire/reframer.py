@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from proxy.wire.answer_walker import MORE_RESULTS, status_position
+from proxy.wire.answer_walker import status_position
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from proxy.wire.packet_reader import PayloadReader
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame
+from proxy.wire.status_flags import MORE_RESULTS
 
 _EOF, _ERR = 0xFE, 0xFF
 _NO_RESULT_SET = (0x00, 0xFB, _EOF, _ERR)

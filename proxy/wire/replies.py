@@ -9,12 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
+from mysql_mimic.types import Capabilities, str_len, uint_len
 
 from engine.model.queue import ColumnMeta, TextValue
 from proxy.errors import server_number
 from proxy.wire.binary_values import binary_row_from_text, binary_row_from_values
 from proxy.wire.flags import CACHE_METADATA, EXTENDED_METADATA, OPTIONAL_METADATA
+from proxy.wire.status_flags import SESSION_STATE_CHANGED
 from proxy.wire.text_values import text_from_value
 
 __all__ = (
@@ -43,7 +44,6 @@ PROTOCOL_41 = int(Capabilities.CLIENT_PROTOCOL_41)
 DEPRECATE_EOF = int(Capabilities.CLIENT_DEPRECATE_EOF)
 SESSION_TRACK = int(Capabilities.CLIENT_SESSION_TRACK)
 MULTI_STATEMENTS = int(Capabilities.CLIENT_MULTI_STATEMENTS)
-_SESSION_STATE_CHANGED = int(ServerStatus.SERVER_SESSION_STATE_CHANGED)
 _MESSAGE_MAX_BYTES = 512  # MYSQL_ERRMSG_SIZE: clients keep error texts in buffers of this size
 
 PARAMETER = ColumnMeta("?", 0xFD, charset=63, length=0, flags=0x80)
@@ -73,7 +73,7 @@ def ok_packet(
     The text has a length before it whatever the capabilities are: the protocol's documentation says otherwise for
     clients without session tracking, but servers send it so, and clients read it so.
     """
-    numbers = struct.pack("<HH", status & ~_SESSION_STATE_CHANGED & 0xFFFF, min(warnings, 0xFFFF))
+    numbers = struct.pack("<HH", status & ~SESSION_STATE_CHANGED & 0xFFFF, min(warnings, 0xFFFF))
     text = str_len(info.encode()) if info else b""
     insert_id = uint_len(last_insert_id & 0xFFFF_FFFF_FFFF_FFFF)  # a negative one goes out as it is stored, as in MySQL
     return b"".join((header, uint_len(affected_rows), insert_id, numbers, text))
@@ -81,7 +81,7 @@ def ok_packet(
 
 def eof_packet(*, status: int = 0, warnings: int = 0) -> bytes:
     """An EOF packet of the older form."""
-    return struct.pack("<BHH", 0xFE, min(warnings, 0xFFFF), status & ~_SESSION_STATE_CHANGED & 0xFFFF)
+    return struct.pack("<BHH", 0xFE, min(warnings, 0xFFFF), status & ~SESSION_STATE_CHANGED & 0xFFFF)
 
 
 def end_packet(capabilities: int, *, status: int = 0, warnings: int = 0) -> bytes:

@@ -24,6 +24,12 @@ _READ_ONLY = int(ComStmtExecuteFlags.CURSOR_TYPE_READ_ONLY)
 _COUNT_AVAILABLE = int(ComStmtExecuteFlags.PARAMETER_COUNT_AVAILABLE)
 _NO_ATTRIBUTES = b"\x00\x01"  # no attributes, in one set
 
+FIRST_LOCAL_ID = 1 << 31
+"""The proxy's own prepared statements count from here, so that they never meet the database's."""
+
+LAST_PREPARED = 0xFFFFFFFF
+"""In MariaDB this id means the statement prepared last: clients execute before they have been told its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExecuteRequest:

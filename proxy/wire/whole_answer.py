@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import struct
 
-from proxy.wire.answer_walker import MORE_RESULTS, AnswerError, end_of, ok_outcome
+from proxy.wire.answer_walker import AnswerError, end_of, ok_outcome
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
+from proxy.wire.status_flags import MORE_RESULTS
 
 _OK, _EOF = 0x00, 0xFE
 _COLUMNS_MAX = 250  # above it the count takes more than a byte

@@ -13,9 +13,9 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.relay import RelayUpstream
 from proxy.wire import replies
-from proxy.wire.answer_walker import MORE_RESULTS
 from proxy.wire.flags import DEPRECATE_EOF
 from proxy.wire.outcome import Outcome
+from proxy.wire.status_flags import MORE_RESULTS
 
 QUERY = b"\x03SELECT 1"
 BEGUN = 0x0003  # in transaction, autocommit

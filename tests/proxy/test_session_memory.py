@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.upstream.server_profile import AUTOCOMMIT, NO_BACKSLASH_ESCAPES, BackendProfile, Collation
+from proxy.upstream.server_profile import BackendProfile, Collation
 from proxy.upstream.session_memory import SessionMemory, Unknown
+from proxy.wire.status_flags import AUTOCOMMIT, NO_BACKSLASH_ESCAPES
 from rewriter.strict.statements import read
 
 COLLATIONS = {

@@ -10,9 +10,10 @@ from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
 from proxy.wire import replies
-from proxy.wire.answer_walker import CURSOR_EXISTS, MORE_RESULTS, AnswerError, AnswerWalker
+from proxy.wire.answer_walker import AnswerError, AnswerWalker
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF
 from proxy.wire.outcome import Outcome
+from proxy.wire.status_flags import CURSOR_EXISTS, MORE_RESULTS
 from proxy.wire.whole_answer import WholeAnswers
 
 QUERY = int(Commands.COM_QUERY)
