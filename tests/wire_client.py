@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha1
 
-from proxy.wire.status_flags import CURSOR_EXISTS, MORE_RESULTS
-
 FULL = 0xFFFFFF
 LONG_PASSWORD, FOUND_ROWS, CONNECT_WITH_DB, LOCAL_FILES, SSL = 1, 2, 8, 128, 2048
 MULTI_STATEMENTS, PLUGIN_AUTH, CONNECT_ATTRS, LENENC_AUTH = 1 << 16, 1 << 19, 1 << 20, 1 << 21
@@ -23,9 +21,11 @@ UNUSUAL = 16 | 64 | 256 | 1024 | 1 << 26 | QUERY_ATTRIBUTES | 1 << 28
 a login, and attributes, which add to each command."""
 LOCAL_TO_CLIENTS = 0xE0000000
 
+MORE_RESULTS, CURSOR_EXISTS, LAST_ROW_SENT = 8, 64, 128
 QUIT, INIT_DB, QUERY, FIELD_LIST, STATISTICS, PING, CHANGE_USER = 1, 2, 3, 4, 9, 14, 17
 PREPARE, EXECUTE, LONG_DATA, CLOSE, RESET, SET_OPTION, FETCH = 0x16, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C
 RESET_CONNECTION, BULK_EXECUTE = 0x1F, 0xFA
+LAST_PREPARED = 0xFFFFFFFF
 
 
 class Hangup(Exception):

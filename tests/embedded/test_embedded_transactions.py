@@ -9,8 +9,8 @@ import pytest
 
 from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.model.errors import BackendError, LockWaitTimeout
-from proxy.wire.status_flags import AUTOCOMMIT, IN_TRANSACTION
 
+IN_TRANSACTION, AUTOCOMMIT = 1, 2
 NUMBERS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c"
 
 

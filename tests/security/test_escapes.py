@@ -8,8 +8,7 @@ import pymysql
 import pytest
 from servers import Gate, Sql
 
-from proxy.wire.status_flags import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
-
+NO_BACKSLASH_ESCAPES, ANSI_QUOTES = 0x200, 0x8000
 HOSTILE = ["x' OR 1=1 -- ", "x\\' OR 1=1 -- ", "\\", "'", "''", '"', '\\"', "x\\", "\\'; DROP TABLE t; -- "]
 
 
