@@ -1,8 +1,8 @@
 """ClaimPause: on while a queue's limits let nothing be claimed, so that nobody asks in vain. Pure but for the clock.
 
-Shut by a rate, it opens when the next delivery is allowed. Shut because all places are taken, it opens when one of them
+Begun by a rate, it ends when the next delivery is allowed. Begun because all places are taken, it ends when one of them
 may be free: at once when a settlement is heard of, else when the first lease ends, and at the latest after a second,
-for settlements that nobody told us of. The table decides; a gate that opens too early costs one claim.
+for settlements that nobody reported. The table decides; a pause that ends too early costs one claim.
 """
 
 from __future__ import annotations
@@ -26,44 +26,45 @@ class ClaimPause:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._opens_at: float | None = None
-        self._shut_at = 0.0
+        self._ends_at: float | None = None
+        self._began_at = 0.0
         self._for_places = False
 
-    def shut(self, hold: Hold) -> None:
+    def begin(self, hold: Hold) -> None:
         """A claim was held back."""
-        self._shut_at = self._clock.monotonic()
+        self._began_at = self._clock.monotonic()
         wait = max(hold.wait_ns / NS_PER_SECOND, _SECONDS_MIN)
         self._for_places = hold.for_places
-        self._opens_at = self._shut_at + (min(wait, PLACES_SECONDS) if hold.for_places else wait)
+        self._ends_at = self._began_at + (min(wait, PLACES_SECONDS) if hold.for_places else wait)
 
     @property
-    def opens_at(self) -> float | None:
-        """When it opens; None: it is open."""
-        if self._opens_at is not None and self._opens_at <= self._clock.monotonic():
-            self._opens_at = None
-        return self._opens_at
+    def ends_at(self) -> float | None:
+        """When it ends; None: nothing is paused."""
+        if self._ends_at is not None and self._ends_at <= self._clock.monotonic():
+            self._ends_at = None
+        return self._ends_at
 
     @property
     def held_back_seconds(self) -> float:
         """For how long the rate still lets nothing go."""
-        opens_at = self.opens_at
-        return 0.0 if opens_at is None or self._for_places else opens_at - self._clock.monotonic()
+        ends_at = self.ends_at
+        return 0.0 if ends_at is None or self._for_places else ends_at - self._clock.monotonic()
 
     @property
-    def is_shut(self) -> bool:
-        return self.opens_at is not None
+    def active(self) -> bool:
+        """Whether nothing may be claimed now."""
+        return self.ends_at is not None
 
     def freed(self) -> None:
         """A place was freed: by an ack, or a lease given back."""
         if self._for_places:
-            self._opens_at = None
+            self._ends_at = None
 
     def perhaps_freed(self) -> None:
         """A commit changed messages, perhaps of those in flight."""
-        if self._for_places and self._opens_at is not None:
-            self._opens_at = min(self._opens_at, self._shut_at + COMMIT_SECONDS)
+        if self._for_places and self._ends_at is not None:
+            self._ends_at = min(self._ends_at, self._began_at + COMMIT_SECONDS)
 
     def clear(self) -> None:
         """The limits changed."""
-        self._opens_at = None
+        self._ends_at = None

@@ -254,7 +254,7 @@ class ReceiverSet:
         """Look if that is due, claim and hand out what can be. Raises BackendError."""
         if not self._subscriptions or self.queue.options.paused:
             return
-        if self._pause.is_shut:
+        if self._pause.active:
             if self._looks_ahead:
                 await self._look(result)
         elif takers := self._takers_of_a_look():
@@ -266,7 +266,7 @@ class ReceiverSet:
     @property
     def _looks_ahead(self) -> bool:
         """Whether to look although nothing may be claimed yet. Under a condition it may take many pages to find the
-        first message: a receiver set that looked only while the gate is open would never have one when it opens."""
+        first message: a receiver set that looked only while nothing is paused would never have one when it opens."""
         return self.condition is not None and not self._cache
 
     async def _look(self, result: PassResult) -> None:
@@ -365,7 +365,7 @@ class ReceiverSet:
     @property
     def _stopped(self) -> bool:
         """Whether nothing at all may be handed out now."""
-        return self.queue.options.paused or self._pause.is_shut
+        return self.queue.options.paused or self._pause.active
 
     def _nothing_for(self, subscription: Subscription) -> bool:
         if self._stopped:
@@ -405,14 +405,14 @@ class ReceiverSet:
         room = self._room()
         if self.queue.options.paused or not room:
             return None
-        opens_at = self._pause.opens_at
-        if opens_at is not None and not self._looks_ahead:
-            return opens_at
+        ends_at = self._pause.ends_at
+        if ends_at is not None and not self._looks_ahead:
+            return ends_at
         if self._cache:
-            return 0.0  # the gate opened since the last step
+            return 0.0  # the pause ended since the last step
         time = self._poller.next_time(self.queue, hungry=self._hungry(room))
-        if opens_at is not None:
-            return min(time, opens_at)
+        if ends_at is not None:
+            return min(time, ends_at)
         return None if time == float("inf") else time
 
     def starved(self, now: float) -> bool:

@@ -254,7 +254,7 @@ class Sender:
         now = self._clock.monotonic()
         held_back = frozenset(claim.held_back)
         if claim.hold is not None:
-            self._pause.shut(claim.hold)
+            self._pause.begin(claim.hold)
         if claim.rejected:
             self._told_rejected()
         for id_ in ids:

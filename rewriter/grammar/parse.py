@@ -17,14 +17,8 @@ from rewriter.grammar.insert import parse_insert, parse_replace
 from rewriter.grammar.quick_ack import quick_ack
 from rewriter.grammar.settle import parse_ack, parse_delete, parse_update
 from rewriter.grammar.statements import (
-    ChangeDatabase,
     DescribeQueue,
     DropQueue,
-    KillConnection,
-    ListProcesses,
-    ListQueues,
-    ListQueueStatus,
-    ListSubscriptions,
     SelectStream,
     Statement,
     TruncateQueue,
@@ -32,6 +26,7 @@ from rewriter.grammar.statements import (
 from rewriter.grammar.stream import parse_select, parse_stream
 from rewriter.grammar.system_tables import DATABASE, parse_system
 from rewriter.grammar.verbs import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
+from rewriter.plan import Kill, ShowProcessList, ShowQueues, ShowQueueStatus, ShowSubscriptions, UseDatabase
 from rewriter.text.lexis import leading_verb
 from rewriter.text.tokens import Kind, TokenCursor, string_value
 
@@ -112,11 +107,11 @@ def _truncate(cursor: TokenCursor) -> Statement | None:
 def _show(cursor: TokenCursor) -> Statement | None:
     cursor.take_words("SHOW")
     if cursor.accept_words("QUEUES"):
-        return ListQueues(*_which_queues(cursor, "SHOW QUEUES"))
+        return ShowQueues(*_which_queues(cursor, "SHOW QUEUES"))
     if cursor.accept_words("QUEUE", "STATUS"):
-        return ListQueueStatus(*_which_queues(cursor, "SHOW QUEUE STATUS"))
+        return ShowQueueStatus(*_which_queues(cursor, "SHOW QUEUE STATUS"))
     if cursor.accept_words("SUBSCRIPTIONS"):
-        return ListSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
+        return ShowSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
     if cursor.accept_words("CREATE", "QUEUE"):
         statement = DescribeQueue(cursor.take_name())
         cursor.take_end()
@@ -147,7 +142,7 @@ def _show_processlist(cursor: TokenCursor) -> Statement | None:
     if not cursor.accept_words("PROCESSLIST"):
         return None
     cursor.take_end()
-    return ListProcesses(full)
+    return ShowProcessList(full)
 
 
 def _kill(cursor: TokenCursor) -> Statement | None:
@@ -162,14 +157,14 @@ def _kill(cursor: TokenCursor) -> Statement | None:
     if number is None or not number.text.isdecimal() or len(number.text) > 20:  # 2^64 has 20 digits
         return None
     cursor.take_end()
-    return KillConnection(int(number.text), query_only)
+    return Kill(int(number.text), query_only)
 
 
 def _use(cursor: TokenCursor) -> Statement | None:
     """What is not read here is the database's, which also says what is wrong with it."""
     cursor.take_words("USE")
     try:
-        statement = ChangeDatabase(cursor.take_identifier())
+        statement = UseDatabase(cursor.take_identifier())
         cursor.take_end()
     except SqlSyntaxError:
         return None

@@ -13,7 +13,16 @@ from engine.model.errors import EngineError
 from engine.model.options import OptionValue
 from engine.model.queue import WaitMode
 from rewriter.errors import RewriteError
-from rewriter.plan import Piece, SystemShow, SystemTable
+from rewriter.plan import (
+    Kill,
+    ReadSystem,
+    ShowProcessList,
+    ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    ShowSystem,
+    UseDatabase,
+)
 from rewriter.text.tokens import Name, Token
 
 
@@ -262,25 +271,7 @@ class DeleteQueue:
     tail: str
 
 
-# --- looking and steering
-
-
-@dataclass(frozen=True, slots=True)
-class ListQueues:
-    database: str | None
-    like: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ListQueueStatus:
-    database: str | None
-    like: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ListSubscriptions:
-    database: str | None
-    like: str | None
+# --- looking
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,43 +284,11 @@ class ExplainMessages:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSystemTables:
-    """A SELECT with system tables in it, cut where their values go."""
-
-    pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ShowSystemTables:
-    """What describes or lists system tables."""
-
-    what: SystemShow
-    table: SystemTable | None = None
-    like: str | None = None
-    full: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class DescribeQueue:
     name: Name
 
 
-@dataclass(frozen=True, slots=True)
-class ListProcesses:
-    full: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KillConnection:
-    connection_id: int
-    query_only: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeDatabase:
-    database: str
-
-
+# Statements that name no queue: the node is the plan, and the planner fills in the current database.
 Statement = (
     CreateQueue
     | AlterQueue
@@ -345,14 +304,14 @@ Statement = (
     | Unbound
     | UpdateQueue
     | DeleteQueue
-    | ListQueues
-    | ListQueueStatus
-    | ListSubscriptions
-    | ReadSystemTables
-    | ShowSystemTables
+    | ShowQueues
+    | ShowQueueStatus
+    | ShowSubscriptions
+    | ReadSystem
+    | ShowSystem
     | ExplainMessages
     | DescribeQueue
-    | ListProcesses
-    | KillConnection
-    | ChangeDatabase
+    | ShowProcessList
+    | Kill
+    | UseDatabase
 )

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 
 from engine.model.queue import quoted
 from rewriter.errors import UnsupportedSql
-from rewriter.grammar.statements import ReadSystemTables, ShowSystemTables
-from rewriter.plan import InformationTable, Piece, SystemShow, SystemTable
+from rewriter.plan import InformationTable, Piece, ReadSystem, ShowSystem, SystemShow, SystemTable
 from rewriter.text.queue_names import SYSTEM_DATABASE
 from rewriter.text.tokens import Kind, Token, TokenCursor, identifier_value, string_value, word_set
 
@@ -35,7 +34,7 @@ _NO_ALIAS = _END_OF_FROM | word_set(
 _DATABASE_QUESTIONS = (["SELECT", "DATABASE", "(", ")"], ["SELECT", "SCHEMA", "(", ")"])
 
 
-def parse_system(cursor: TokenCursor, *, inside: bool = False) -> ReadSystemTables | ShowSystemTables | None:
+def parse_system(cursor: TokenCursor, *, inside: bool = False) -> ReadSystem | ShowSystem | None:
     """A statement that names one of the tables, or lists them; None where it is none. The cursor stays where it is.
 
     `inside`: `queuegate` is the current database.
@@ -52,7 +51,7 @@ def parse_system(cursor: TokenCursor, *, inside: bool = False) -> ReadSystemTabl
     if described is not None:
         return described
     if inside and _asks_database(_without_end(cursor.tokens)):
-        return ShowSystemTables(SystemShow.CURRENT)
+        return ShowSystem(SystemShow.CURRENT)
     pieces = tuple(_pieces(cursor, inside=inside))
     if not any(isinstance(piece, SystemTable | InformationTable) for piece in pieces):
         return None
@@ -61,7 +60,7 @@ def parse_system(cursor: TokenCursor, *, inside: bool = False) -> ReadSystemTabl
         if not any(isinstance(piece, SystemTable) for piece in pieces):
             return None
         raise UnsupportedSql(f"a statement on the tables of {DATABASE} takes no ?; write the value into the statement")
-    return ReadSystemTables(pieces)
+    return ReadSystem(pieces)
 
 
 def _check_alone(cursor: TokenCursor) -> None:
@@ -194,10 +193,10 @@ def _is_alias(token: Token | None) -> bool:
 # --- what describes them
 
 
-def _described(cursor: TokenCursor, *, inside: bool) -> ShowSystemTables | None:
+def _described(cursor: TokenCursor, *, inside: bool) -> ShowSystem | None:
     """DESCRIBE queuegate.queues, and nothing more."""
     table = _one_table(_without_end(cursor.tokens)[1:], inside=inside)
-    return None if table is None else ShowSystemTables(SystemShow.COLUMNS, table)
+    return None if table is None else ShowSystem(SystemShow.COLUMNS, table)
 
 
 def _without_end(tokens: list[Token]) -> list[Token]:
@@ -221,7 +220,7 @@ _OF_A_TABLE = {
 }
 
 
-def _shown(tokens: list[Token], *, inside: bool) -> ShowSystemTables | None:
+def _shown(tokens: list[Token], *, inside: bool) -> ShowSystem | None:
     """A SHOW about the tables or their database; one about anything else is none of ours."""
     words = _without_end(tokens)[1:]
     full = False
@@ -245,20 +244,20 @@ def _shown(tokens: list[Token], *, inside: bool) -> ShowSystemTables | None:
             return None
         rest, inside = rest[:-2], True
     table = _one_table(rest, inside=inside)
-    return None if table is None else ShowSystemTables(_OF_A_TABLE[what], table, like, full)
+    return None if table is None else ShowSystem(_OF_A_TABLE[what], table, like, full)
 
 
-def _shown_create(rest: list[Token], *, inside: bool) -> ShowSystemTables | None:
+def _shown_create(rest: list[Token], *, inside: bool) -> ShowSystem | None:
     what, rest = _word(rest, 0), rest[1:]
     if what in ("TABLE", "VIEW"):
         table = _one_table(rest, inside=inside)
-        return None if table is None else ShowSystemTables(SystemShow.CREATE_TABLE, table)
+        return None if table is None else ShowSystem(SystemShow.CREATE_TABLE, table)
     if what in ("DATABASE", "SCHEMA") and len(rest) == 1 and _name(rest[0]) == DATABASE:
-        return ShowSystemTables(SystemShow.CREATE_DATABASE)
+        return ShowSystem(SystemShow.CREATE_DATABASE)
     return None
 
 
-def _listed_in(what: SystemShow, rest: list[Token], *, full: bool, inside: bool) -> ShowSystemTables | None:
+def _listed_in(what: SystemShow, rest: list[Token], *, full: bool, inside: bool) -> ShowSystem | None:
     """A list of tables: of this database where it is named, or where it is the current one and none is named."""
     if _from(rest, 0):
         if _name(_at(rest, 1)) != DATABASE:
@@ -267,11 +266,11 @@ def _listed_in(what: SystemShow, rest: list[Token], *, full: bool, inside: bool)
     return _listed(what, rest, full=full) if inside else None
 
 
-def _listed(what: SystemShow, rest: list[Token], *, full: bool = False) -> ShowSystemTables:
+def _listed(what: SystemShow, rest: list[Token], *, full: bool = False) -> ShowSystem:
     rest, like = _without_like(rest)
     if rest:
         raise UnsupportedSql(f"SHOW {what.value.upper()} of {DATABASE} takes LIKE 'pattern' and nothing else")
-    return ShowSystemTables(what, None, like, full)
+    return ShowSystem(what, None, like, full)
 
 
 def _without_like(rest: list[Token]) -> tuple[list[Token], str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from engine.model.groups import group_key
@@ -12,25 +13,17 @@ from rewriter.grammar.statements import (
     Ack,
     AfterGroup,
     AlterQueue,
-    ChangeDatabase,
     CreateQueue,
     DeleteQueue,
     DescribeQueue,
     DropQueue,
     ExplainMessages,
     InsertQueue,
-    KillConnection,
-    ListProcesses,
-    ListQueues,
-    ListQueueStatus,
-    ListSubscriptions,
     QueueFunction,
-    ReadSystemTables,
     RedriveQueue,
     Retry,
     SelectStream,
     Settle,
-    ShowSystemTables,
     Statement,
     TruncateQueue,
     Unbound,
@@ -112,26 +105,14 @@ class Passes:
             case TruncateQueue(name):
                 queue = self._spec(name, context).name
                 return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
-            case ListQueues(database, like):
-                return ShowQueues(database or context.database, like)
-            case ListQueueStatus(database, like):
-                return ShowQueueStatus(database or context.database, like)
-            case ListSubscriptions(database, like):
-                return ShowSubscriptions(database or context.database, like)
-            case ReadSystemTables(pieces):
-                return ReadSystem(pieces)
-            case ShowSystemTables(what, table, like, full):
-                return ShowSystem(what, table, like, full)
+            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions():
+                return replace(statement, database=statement.database or context.database)
+            case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
+                return statement
             case ExplainMessages(name):
                 return explain_plan(statement, self._spec(name, context), context.now_sql)
             case DescribeQueue(name):
                 return ShowCreateQueue(self._spec(name, context).name)
-            case ListProcesses(full):
-                return ShowProcessList(full)
-            case KillConnection(connection_id, query_only):
-                return Kill(connection_id, query_only)
-            case ChangeDatabase(database):
-                return UseDatabase(database)
         assert_never(statement)
 
     # --- names

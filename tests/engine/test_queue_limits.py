@@ -73,23 +73,23 @@ def test_a_time_of_a_slower_rate_or_of_a_clock_set_back_does_not_stop_the_queue(
     assert sent[0] == 1 and 19 <= sum(sent) <= 22
 
 
-# --- the gate
+# --- the pause
 
 
 @in_virtual_time
 async def test_a_gate_opens_by_time_and_for_places_by_word():
-    gate = ClaimPause(VirtualClock())
-    gate.shut(Hold(5 * SECOND, for_places=False))
-    gate.freed()
-    assert gate.is_shut, "a settlement changes no rate"
+    pause = ClaimPause(VirtualClock())
+    pause.begin(Hold(5 * SECOND, for_places=False))
+    pause.freed()
+    assert pause.active, "a settlement changes no rate"
     await pass_time(5)
-    assert not gate.is_shut
-    gate.shut(Hold(30 * SECOND, for_places=True))
-    assert gate.opens_at == pytest.approx(1005 + PLACES_SECONDS)
-    gate.perhaps_freed()
-    assert gate.opens_at == pytest.approx(1005 + COMMIT_SECONDS)
-    gate.freed()
-    assert not gate.is_shut
+    assert not pause.active
+    pause.begin(Hold(30 * SECOND, for_places=True))
+    assert pause.ends_at == pytest.approx(1005 + PLACES_SECONDS)
+    pause.perhaps_freed()
+    assert pause.ends_at == pytest.approx(1005 + COMMIT_SECONDS)
+    pause.freed()
+    assert not pause.active
 
 
 # --- the engine
