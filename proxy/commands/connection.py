@@ -3,9 +3,6 @@
 Lives here: which command goes where. Ordinary commands go to the upstream unread; statements that concern queues go to
 the executor; prepared statements that the proxy answers itself are known by their ids. The fast path (`may_relay`) lets
 the relay pass a command on from inside its socket callback, without waking this task, when it is plainly ordinary.
-
-mysql-mimic's Connection is the base; its command phase, its handling of results, prepared statements and kills are
-replaced (docs/adr/0001-mysql-mimic.md says why and what remains).
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from mysql_mimic.connection import Connection
 from mysql_mimic.constants import KillKind
 from mysql_mimic.stream import ConnectionClosed
 from mysql_mimic.types import Commands
@@ -88,7 +84,7 @@ KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before oth
 _ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
 
 
-class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is untyped here
+class ClientConnection:
     """Serves one logged-in client until it goes, is killed, or its line to the database is lost."""
 
     def __init__(
@@ -98,7 +94,6 @@ class ClientConnection(Connection):  # type: ignore[misc]  # mysql-mimic is unty
         change_user: Callable[[bytes], Awaitable[None]],
         interrupt: Callable[[], None] | None = None,
     ) -> None:
-        # mysql-mimic's constructor asks for a session of its own kind; what we use of it is set here.
         self.stream = stream
         self.executor = executor
         self.session = executor.session
