@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mysql_mimic.types import Commands
 
@@ -19,7 +19,8 @@ from proxy.statements.executor import Executor
 from proxy.statements.streaming import SubscriptionCursor
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE
-from proxy.wire.parameters import ParameterType, ParameterValue
+from proxy.wire.parameters import ParameterValue
+from proxy.wire.prepared_parameters import PreparedParameters
 from proxy.wire.requests import FIRST_LOCAL_ID
 from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
 from rewriter.plan import (
@@ -42,7 +43,7 @@ from rewriter.plan import (
 from rewriter.text.binding import bound_text, parameter_places
 from rewriter.text.literals import plain_literal
 
-LONG_DATA_MAX_BYTES = 1024 * 1024  # of a parameter; a reason keeps a thousand characters
+LONG_DATA_MAX_BYTES = 1024 * 1024  # of a statement; a reason keeps a thousand characters
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
 
 
@@ -55,10 +56,8 @@ class LocalStatement:
     """One prepared plan of this session."""
 
     plan: Plan
-    parameters: int
-    types: Sequence[ParameterType] | None = None
+    parameters: PreparedParameters
     cursor: SubscriptionCursor | None = None
-    long_data: dict[int, bytes] = field(default_factory=dict)
 
 
 def _parameters(plan: Plan) -> int:
@@ -82,7 +81,7 @@ class LocalStatements:
         parameters = _parameters(plan)
         number = next(self._ids)
         columns = await self._columns(plan)
-        self._statements[number] = LocalStatement(plan, parameters)
+        self._statements[number] = LocalStatement(plan, PreparedParameters(parameters, LONG_DATA_MAX_BYTES))
         await self._executor.session.writer.prepared(number, parameters, columns)
         return number
 
@@ -121,38 +120,24 @@ class LocalStatements:
         elif command == Commands.COM_STMT_FETCH:
             await self._fetch(statement, payload[1:])
         else:
-            statement.long_data.clear()
+            statement.parameters.forget()
             await self._close_cursor(statement)
             await self._executor.session.writer.ok()
 
     def _keep_long_data(self, body: bytes) -> None:
-        """A piece of a parameter, sent ahead; there is no answer, whatever is wrong. Of what is too long one byte more
-        is kept, so that execution refuses it."""
+        """A piece of a parameter, sent ahead; there is no answer, whatever is wrong."""
         try:
             number, parameter, data = requests.parse_long_data(body)
         except MalformedPacket:
             return
         statement = self._statements.get(number)
-        if statement is not None and parameter < statement.parameters:
-            kept = statement.long_data.get(parameter, b"")
-            statement.long_data[parameter] = kept + data[: LONG_DATA_MAX_BYTES + 1 - len(kept)]
+        if statement is not None:
+            statement.parameters.keep(parameter, data)
 
     async def _execute(self, statement: LocalStatement, body: bytes) -> None:
         session = self._executor.session
         await self._close_cursor(statement)
-        if any(len(data) > LONG_DATA_MAX_BYTES for data in statement.long_data.values()):
-            statement.long_data.clear()
-            raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({LONG_DATA_MAX_BYTES})")
-        request = requests.parse_execute(
-            body,
-            statement.parameters,
-            statement.types,
-            statement.long_data,
-            session.identity.capabilities,
-            session.identity.codec,
-        )
-        statement.types = request.types
-        statement.long_data.clear()
+        request = statement.parameters.execution(body, session.identity.capabilities, session.identity.codec)
         plan = statement.plan
         if isinstance(plan, Rebind):
             plan = await rebound(self._executor, plan, request.values)

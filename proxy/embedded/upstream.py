@@ -23,7 +23,7 @@ from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies, requests
 from proxy.wire.flags import BACKSLASH_IN_CHARACTERS
 from proxy.wire.outcome import Collected, Outcome
-from proxy.wire.parameters import ParameterType
+from proxy.wire.prepared_parameters import PreparedParameters
 from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT, NO_BACKSLASH_ESCAPES
 from rewriter.errors import RewriteError
 from rewriter.scan.scanner import split_statements
@@ -60,10 +60,7 @@ class _Statement:
     """A prepared statement of this session."""
 
     sql: str
-    parameters: int
-    types: Sequence[ParameterType] | None = None
-    long_data: dict[int, bytearray] = field(default_factory=dict)
-    overflow: bool = False
+    parameters: PreparedParameters
     cursor: _Rows | None = None
 
 
@@ -318,7 +315,9 @@ class EmbeddedUpstream:
             raise ProxyError(1064, "You have an error in your SQL syntax: a prepared statement is one statement")
         info = await self.session.prepare(sql)
         self._last_statement = self._last_statement % 0x7FFFFFFF + 1  # upper half: statements the proxy itself answers
-        self._statements[self._last_statement] = _Statement(sql, info.parameter_count)
+        self._statements[self._last_statement] = _Statement(
+            sql, PreparedParameters(info.parameter_count, LONG_DATA_MAX_BYTES)
+        )
         self._writer.status = self.session.status
         text = self.session.text
         await self._writer.prepared(
@@ -336,15 +335,7 @@ class EmbeddedUpstream:
     async def _execute(self, body: bytes, hold: bool) -> Outcome:
         statement = self._statement(body, "mysqld_stmt_execute")
         await self._close_cursor(statement)
-        if statement.overflow:
-            self._forget_long_data(statement)
-            raise ProxyError(1153, f"Got a packet bigger than 'max_allowed_packet' bytes ({LONG_DATA_MAX_BYTES})")
-        long_data = {number: bytes(data) for number, data in statement.long_data.items()}
-        self._forget_long_data(statement)
-        request = requests.parse_execute(
-            body, statement.parameters, statement.types, long_data, self._writer.capabilities, self.session.text.reads
-        )
-        statement.types = request.types
+        request = statement.parameters.execution(body, self._writer.capabilities, self.session.text.reads)
         result = await self.session.execute(statement.sql, request.values)
         self._writer.status = self.session.status
         if isinstance(result, OkResult):
@@ -378,7 +369,7 @@ class EmbeddedUpstream:
 
     async def _reset_statement(self, body: bytes, hold: bool) -> Outcome:
         statement = self._statement(body, "mysqld_stmt_reset")
-        self._forget_long_data(statement)
+        statement.parameters.forget()
         await self._close_cursor(statement)
         return await self._done()
 
@@ -395,18 +386,9 @@ class EmbeddedUpstream:
         except MalformedPacket:
             return Outcome(status=self.status)
         statement = self._statements.get(statement_id)
-        if statement is not None and parameter < statement.parameters:
-            buffer = statement.long_data.setdefault(parameter, bytearray())
-            if sum(map(len, statement.long_data.values())) + len(piece) <= LONG_DATA_MAX_BYTES:
-                buffer.extend(piece)
-            else:
-                statement.overflow = True
+        if statement is not None:
+            statement.parameters.keep(parameter, piece)
         return Outcome(status=self.status)
-
-    @staticmethod
-    def _forget_long_data(statement: _Statement) -> None:
-        statement.long_data.clear()
-        statement.overflow = False
 
     async def _close_cursor(self, statement: _Statement) -> None:
         cursor, statement.cursor = statement.cursor, None
