@@ -7,6 +7,6 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 
-for folder in (TESTS.parent, TESTS, TESTS / "engine", TESTS / "proxy"):
+for folder in (TESTS.parent, TESTS, TESTS / "support"):
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
