@@ -157,7 +157,7 @@ class _Through:
         with _connected(self._address, self._plan.queue) as client:
             stage.forget(client, self._plan, [one.attempt for one in staged])
             now = client.now_ns()
-            stage.sweep(client, now)
+            stage.sweep(client, self._plan, now)
             publish_log.sweep(client, now)
 
 

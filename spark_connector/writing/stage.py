@@ -8,6 +8,7 @@ left behind is found by the primary key.
 from __future__ import annotations
 
 import hashlib
+import random
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ COPIED = (
 )
 TOGETHER = 200  # attempts that one statement names: beyond it MySQL only guesses how many rows each of them has
 _SWEPT = 20_000  # rows of one DELETE
+_OTHERS_SWEPT = 3  # tables of other writes that a write cleans
 _RANDOM_BITS = 20
 _ATTEMPT, _SEQ = "queuegate_attempt", "queuegate_seq"
 
@@ -175,12 +177,14 @@ def _among(attempts: Iterable[int]) -> str:
     return f"{_ATTEMPT} IN ({', '.join(map(str, attempts))})"
 
 
-def sweep(client: Client, now: int) -> None:
-    """Deletes some of what the dead left behind, whatever columns they wrote. Raises pymysql's errors."""
+def sweep(client: Client, plan: WritePlan, now: int) -> None:
+    """Deletes some of what writers that died have left: in the table of this write, and in a few others, chosen by
+    chance. So each table has its turn, and a write costs the same however many there are. Raises pymysql's errors."""
     tables = client.rows(
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE %s",
         (PREFIX.replace("_", r"\_") + "%",),
     )
+    others = [table for (table,) in tables if table != name(plan)]
     oldest = _first(now // 10**6 - KEPT_MS)
-    for (table,) in tables:
+    for table in (name(plan), *random.sample(others, min(_OTHERS_SWEPT, len(others)))):
         client.execute(f"DELETE FROM {quoted(table)} WHERE {_ATTEMPT} < {oldest} LIMIT {_SWEPT}")

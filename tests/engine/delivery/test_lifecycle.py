@@ -90,7 +90,7 @@ def test_every_mode_and_event_has_its_place():
 
 
 def test_the_documentation_draws_the_same_transitions():
-    text = (Path(__file__).resolve().parent.parents[3] / "docs" / "message_lifecycle.md").read_text()
+    text = (Path(__file__).resolve().parents[3] / "docs" / "message_lifecycle.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| `(\w+)` \|$", text, re.MULTILINE)
     assert rows == [(mode.value, event.value, after.value) for (mode, event), after in TRANSITIONS.items()]
 

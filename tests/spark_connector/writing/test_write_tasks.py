@@ -14,7 +14,7 @@ from spark_connector.writing import stage
 COLUMNS = "n BIGINT, payload VARCHAR(20)"
 KEYED = "n BIGINT UNIQUE, payload VARCHAR(20)"
 PARTITIONS = 200
-CONSTANT = 100  # statements of a write, beside one for each partition: to plan it, to publish it, to clean up
+CONSTANT = 50  # statements of a write, beside one for each partition: to plan it, to publish it, to clean up
 PER_DIRECT = 5  # of a partition that is written directly: what its connection begins with, and its INSERT
 
 
@@ -56,6 +56,30 @@ def test_a_partition_of_few_rows_costs_few_statements(gate, sql, queue, sent, gi
     append(gate, name, *parts(PARTITIONS, 3), **given)
     assert len(sent) <= most, sent[-2 * CONSTANT :]
     assert numbers(sql, name) == list(range(3 * PARTITIONS))
+
+
+@pytest.fixture
+def others(sql):
+    """Stage tables of forty other queues, each with a row of a writer that died long ago."""
+    names = [f"{stage.PREFIX}other{number}" for number in range(40)]
+    for each in names:
+        sql(f"CREATE TABLE {each} (queuegate_attempt BIGINT)")
+        sql(f"INSERT INTO {each} VALUES (1)")
+    yield names
+    for each in names:
+        sql(f"DROP TABLE {each}")
+
+
+def test_a_write_cleans_few_of_many_other_tables_and_each_has_its_turn(gate, sql, queue, sent, others):
+    name = queue(KEYED)
+    left = len(others)
+    for turn in range(5):
+        sent.clear()
+        append(gate, name, messages(turn, 1))
+        cleaned = left - sum(sql.value(f"SELECT COUNT(*) FROM {each}") for each in others)
+        assert len([text for text in sent if "other" in text and text.startswith("DELETE")]) <= 3
+        left -= cleaned
+    assert len(others) - 15 <= left < len(others)
 
 
 @pytest.mark.parametrize("keyed", [False, True])

@@ -20,7 +20,7 @@ from engine.backend.sqlite.connection import SqlFunctions
 from engine.backend.sqlite.database import SqliteDatabase
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 
-ROOT = Path(__file__).resolve().parent.parent.parents[4]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture
