@@ -155,5 +155,5 @@ def test_make_run_installs_what_serving_needs_and_says_so(tmp_path):
         ["make", "--dry-run", f"VENV={tmp_path}/venv", "run"],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    assert "--editable ." in done.stdout and "[dev]" not in done.stdout
+    assert "packaging/install.py .\n" in done.stdout and "[dev]" not in done.stdout
     assert re.search(r"echo .*Setting up .*MB", done.stdout)
