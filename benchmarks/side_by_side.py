@@ -1,0 +1,126 @@
+"""Two checkouts of queuegate beside each other: processor time of the proxy for a statement and for a message.
+
+    python -m benchmarks.side_by_side ../before        # this checkout beside that one, which has its own .venv
+
+Both proxies serve one MariaDB and take turns of half a second, so a machine whose speed changes does so for both. What
+counts is the ratio of two neighbouring turns; the median of these is printed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pymysql
+from servers import DATABASE, MariaDb, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+TURNS, TURN_SECONDS = 24, 0.5
+BATCH, ACKED = 1000, 100
+Work = Callable[[], int]
+"""Does something some times over; how often."""
+
+
+@contextmanager
+def proxy(checkout: Path, url: str, log: Path) -> Iterator[tuple[int, int]]:
+    """A proxy of that checkout: its process and its port."""
+    command = [checkout / ".venv/bin/python", "-m", "proxy", "serve", "--listen", "127.0.0.1:0", "--backend", url]
+    with log.open("wb") as output, subprocess.Popen(command, cwd=checkout, stdout=output, stderr=output) as process:
+        try:
+            listening = re.compile(r"listening on 127\.0\.0\.1:(\d+)")
+            wait_until(lambda: listening.search(log.read_text()), 60, f"the proxy of {checkout}")
+            found = listening.search(log.read_text())
+            assert found is not None
+            yield process.pid, int(found[1])
+        finally:
+            process.terminate()
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used; the kernel's own count, in nanoseconds."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def repeated(run: Callable[[], object]) -> Work:
+    """As often as a turn has time for."""
+
+    def work() -> int:
+        end, times = time.monotonic() + TURN_SECONDS, 0
+        while time.monotonic() < end:
+            run()
+            times += 1
+        return times
+
+    return work
+
+
+def drained(cursor: Any, queue: str) -> Work:
+    """A batch of messages enqueued, received and acked."""
+
+    def work() -> int:
+        cursor.execute(f"INSERT INTO {queue} (n) SELECT seq FROM seq_1_to_{BATCH}")
+        cursor.execute(f"SELECT id FROM STREAM {queue} LIMIT {BATCH} WAIT 30")
+        ids = [str(id_) for (id_,) in cursor.fetchall()]
+        for start in range(0, len(ids), ACKED):
+            cursor.execute(f"ACK {queue} {', '.join(ids[start : start + ACKED])}")
+        return len(ids)
+
+    return work
+
+
+def subjects(client: Any, number: int) -> dict[str, Work]:
+    """What is measured, by one client of one of the proxies."""
+    cursor = client.cursor()
+    for queue in (f"single{number}", f"drain{number}"):
+        cursor.execute(f"CREATE QUEUE {queue} (n INT)")
+    cursor.execute(f"INSERT INTO single{number} (n) SELECT seq FROM seq_1_to_100000")
+    ids = count(1)
+    return {
+        "SELECT": repeated(lambda: cursor.execute(f"SELECT n FROM single{number} WHERE id = 5")),
+        "INSERT": repeated(lambda: cursor.execute(f"INSERT INTO single{number} (n) VALUES (1)")),
+        "ACK": repeated(lambda: cursor.execute(f"ACK single{number} {next(ids)}")),
+        "message": drained(cursor, f"drain{number}"),
+    }
+
+
+def main() -> int:
+    """See the module."""
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    server = MariaDb()
+    server.install()
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.remove)
+        server.prepare()
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        pids, works = [], []
+        for number, checkout in enumerate((Path(sys.argv[1]).resolve(), ROOT)):
+            pid, port = stack.enter_context(proxy(checkout, server.url(), folder / f"log{number}"))
+            client = pymysql.connect(host="127.0.0.1", port=port, user="root", database=DATABASE, autocommit=True)
+            pids.append(pid)
+            works.append(subjects(stack.enter_context(client), number))
+        for subject in works[0]:
+            used: tuple[list[float], list[float]] = ([], [])
+            for turn in range(TURNS):
+                for which in (0, 1) if turn % 2 else (1, 0):
+                    before = processor_seconds(pids[which])
+                    times = works[which][subject]()
+                    used[which].append((processor_seconds(pids[which]) - before) / times * 1e6)
+            ratio = median(here / there for there, here in zip(*used, strict=True))
+            print(f"{subject:8} {median(used[0]):7.1f} us there, {median(used[1]):7.1f} us here: {ratio:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
