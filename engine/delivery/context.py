@@ -34,7 +34,7 @@ class WorkContext:
 class QueueContext:
     """What all receiver sets of a queue work with."""
 
-    context: WorkContext
+    common: WorkContext
     in_flight: InFlight[Subscription]
     pause: ClaimPause
     time: DatabaseTime

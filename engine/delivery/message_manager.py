@@ -415,7 +415,8 @@ class MessageManager(Service):
         transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno == _NO_SUCH_INDEX
         if receiver_set.condition is None or transient:
             return False
-        await self._context.context.work.run(self._context.context.store.look(self.queue, 1))
+        common = self._context.common
+        await common.work.run(common.store.look(self.queue, 1))
         try:
             await receiver_set.try_again()
         except BackendError as again:

@@ -57,7 +57,7 @@ class ReceiverSet:
     """See the module."""
 
     def __init__(self, queue: QueueSpec, context: QueueContext, condition: Condition | None = None) -> None:
-        common = context.context
+        common = context.common
         self.queue = queue
         self.condition = condition
         self.mode = Mode.IDLE

@@ -110,7 +110,7 @@ class Sender:
     def __init__(
         self, queue: QueueContext, cache: MessageCache, conflicts: Conflicts, condition: Condition | None
     ) -> None:
-        context = queue.context
+        context = queue.common
         self._store, self._work, self._clock = context.store, context.work, context.clock
         self._jitter, self._metrics = context.jitter, context.metrics
         self._cache, self._conflicts, self._condition = cache, conflicts, condition

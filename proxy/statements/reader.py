@@ -62,10 +62,13 @@ class StatementReader:
         """The plan for one statement; raises ClientFault kinds. A long one is planned in a thread, so that others have
         their turn meanwhile."""
         planner = self._planning.planner_for(self._session.rights)  # here: a thread must not build one
-        context = PlanContext(self._session.database, sql_modes=self._session.reading_modes())
+        context = self._plan_context()
         if len(text) <= LONG_TEXT:
             return planner.plan(self.decode(text), context)
         return await asyncio.to_thread(planner.plan, self.decode(text), context)
+
+    def _plan_context(self) -> PlanContext:
+        return PlanContext(self._session.database, sql_modes=self._session.reading_modes())
 
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
@@ -85,9 +88,8 @@ class StatementReader:
         if leading_verb(text)[0] not in _UNSETTLING:
             await self.settle(text)
         if defines_queue(text):
-            await (
-                self._engine.refresh_catalog()
-            )  # another proxy, or somebody around it, may have changed it a moment ago
+            # Another proxy, or somebody around it, may have changed it a moment ago.
+            await self._engine.refresh_catalog()
         try:
             return await self._judged(text)
         except UnknownQueue as error:
@@ -120,8 +122,7 @@ class StatementReader:
                 raise
             sees = await self._views.sees()
             try:
-                context = PlanContext(self._session.database, sql_modes=self._session.reading_modes())
-                return self._planning.planner_of(sees).plan(self.decode(text), context)
+                return self._planning.planner_of(sees).plan(self.decode(text), self._plan_context())
             except UnknownQueue as error:
                 await self.check_denied(error.queue)
                 raise
