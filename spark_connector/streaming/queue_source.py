@@ -18,14 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe
 from spark_connector.client.reconnecting import ReconnectingClient
-from spark_connector.options import StreamReadOptions
 from spark_connector.streaming.claims import Claims, Run, cut
 from spark_connector.streaming.consumer import Consumer
 from spark_connector.streaming.offsets import QueueOffset, queue_offset
+from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes
 from spark_connector.values.arrow import agree, select_list
@@ -43,19 +42,8 @@ class Part:
     runs: tuple[Run, ...]
 
 
-class QueueSource:
-    """A StreamSource; see the module. What it holds besides options is made where it is used, and is never pickled."""
-
-    def __init__(self, options: StreamReadOptions, fields: tuple[Field, ...]) -> None:
-        self._options, self._fields = options, fields
-        self._forget()
-
-    def __getstate__(self) -> tuple[StreamReadOptions, tuple[Field, ...]]:
-        return self._options, self._fields
-
-    def __setstate__(self, state: tuple[StreamReadOptions, tuple[Field, ...]]) -> None:
-        self._options, self._fields = state
-        self._forget()
+class QueueSource(PickledSource):
+    """A StreamSource; see the module."""
 
     def _forget(self) -> None:
         self._line = ReconnectingClient(self._options.address)

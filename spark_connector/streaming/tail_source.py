@@ -14,14 +14,13 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from spark_connector.client.columns import Field
 from spark_connector.client.connection import NOW_US, Client, placed
 from spark_connector.client.queue import PURGE_AFTER, Queue, describe, queue_options
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
-from spark_connector.options import StreamReadOptions
 from spark_connector.streaming.offsets import TailOffset, tail_offset
 from spark_connector.streaming.pace import Pace
+from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes
 from spark_connector.streaming.tail import Readable, Row, bounds, gaps, readable
@@ -57,19 +56,8 @@ class _Look:
     complete: bool  # there was no more
 
 
-class TailSource:
+class TailSource(PickledSource):
     """A StreamSource; see the module."""
-
-    def __init__(self, options: StreamReadOptions, fields: tuple[Field, ...]) -> None:
-        self._options, self._fields = options, fields
-        self._forget()
-
-    def __getstate__(self) -> tuple[StreamReadOptions, tuple[Field, ...]]:
-        return self._options, self._fields
-
-    def __setstate__(self, state: tuple[StreamReadOptions, tuple[Field, ...]]) -> None:
-        self._options, self._fields = state
-        self._forget()
 
     def _forget(self) -> None:
         self._line = ReconnectingClient(self._options.address)
