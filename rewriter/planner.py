@@ -14,7 +14,7 @@ from engine.model.queue import QueueCatalog
 from rewriter.grammar.parse import parse
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
 from rewriter.plans.plan_statement import Passes
-from rewriter.scan.scanner import Concern, StatementScanner
+from rewriter.scan.scanner import Concern, Glance, StatementScanner
 from rewriter.scan.server_socket import without_socket
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
@@ -28,8 +28,13 @@ class Planner:
         self._passes = Passes(catalog, QueueNames(catalog), defaults or QueueOptions())
         self._cache = PlanCache()
 
-    def plan(self, sql: str, context: PlanContext) -> Plan:
+    def plan(self, sql: str, context: PlanContext, glance: Glance | None = None) -> Plan:
         """What is to be done with one statement.
+
+        Args:
+            sql: the statement.
+            context: how its session reads it.
+            glance: what a scanner for the same catalog has said of this text in this database, where it has.
 
         Raises:
             RewriteError: syntax, names, or something that is not supported.
@@ -37,14 +42,15 @@ class Planner:
         """
         plan = self._cache.get(sql, context)
         if plan is None:
-            plan = self._plan(sql, context)
+            plan = self._plan(sql, context, glance)
             if _comes_again(plan):
                 self._cache.put(sql, context, plan)
         return plan
 
-    def _plan(self, sql: str, context: PlanContext) -> Plan:
+    def _plan(self, sql: str, context: PlanContext, glance: Glance | None) -> Plan:
         encoded = sql.encode("utf-8", "surrogatepass")
-        glance = self._scanner.glance(encoded, context.database)
+        if glance is None:
+            glance = self._scanner.glance(encoded, context.database)
         if glance.concern in (Concern.NONE, Concern.TOUCHES) or glance.effects.removes:
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
         if (asked := without_socket(sql)) is not None:

@@ -44,8 +44,7 @@ from rewriter.plan import (
     UseDatabase,
 )
 from rewriter.scan.large_text import LargeText
-from rewriter.scan.scanner import Concern, Glance, transaction_verb
-from rewriter.text.long_text import LONG_TEXT
+from rewriter.scan.scanner import Concern, transaction_verb
 from rewriter.text.transaction_verbs import verb_of
 
 log = logging.getLogger(__name__)
@@ -258,15 +257,11 @@ class ClientConnection:
 
     def _watched(self, large: LargeCommand) -> LargeText | None:
         """The text of a query, where passing it on may begin."""
-        session, executor = self.session, self.executor
-        if executor.reader.several and not executor.reader.splittable:
+        text = self.executor.reader.large_text()
+        if text is None:
             return None
         sql = self._text(large.head)
-        session.busy(sql[:1024].decode(session.identity.codec, "replace"))
-        escapes = not session.no_backslash_escapes
-        text = LargeText(
-            executor.planning.scanner, session.database, several=executor.reader.several, backslash_escapes=escapes
-        )
+        self.session.busy(sql[:1024].decode(self.session.identity.codec, "replace"))
         return text if large.watch(text, len(large.head) - len(sql)) else None
 
     async def _large_query(self, large: LargeCommand, text: LargeText) -> None:
@@ -296,7 +291,7 @@ class ClientConnection:
             text = requests.query_text(packet[5:], session.identity.capabilities)
             if text is None:
                 return FastPath.REFUSE
-            glance = self.executor.planning.scanner.glance(text, session.database)
+            glance = self.executor.reader.glance(text)
             if glance.concern is Concern.NONE:
                 return FastPath.RELAY
             return self._with_effects(glance.effects) if glance.concern is Concern.TOUCHES else FastPath.REFUSE
@@ -341,7 +336,7 @@ class ClientConnection:
         if self.session.rights is not None:
             await self._run_each(text)  # each statement is judged for itself
             return
-        glance = await self._glance(text)
+        glance = await self.executor.reader.glance_long(text)
         if glance.concern in (Concern.USE, Concern.PLAN):
             await self._run_each(text)
             return
@@ -361,13 +356,6 @@ class ClientConnection:
         for number, statement in enumerate(statements, 1):
             if not await self.executor.run(statement, more=number < len(statements)):
                 return
-
-    async def _glance(self, text: bytes) -> Glance:
-        """A long text is looked at in a thread, so that others have their turn meanwhile."""
-        scanner, database = self.executor.planning.scanner, self.session.database
-        if len(text) <= LONG_TEXT:
-            return scanner.glance(text, database)
-        return await asyncio.to_thread(scanner.glance, text, database)
 
     def _check_begin(self, text: bytes) -> None:
         session, transactions = self.session, self.executor.transactions
@@ -429,7 +417,7 @@ class ClientConnection:
         statements = self._statements
         statements.last = None
         text = payload[1:]
-        glance = await self._glance(text)
+        glance = await self.executor.reader.glance_long(text)
         if glance.concern in (Concern.NONE, Concern.TOUCHES):
             await self._prepare_upstream(payload, replace(glance.effects, transaction=transaction_verb(text)))
             return

@@ -92,7 +92,6 @@ class Executor:
         """Why the session must end: it has begun one transaction too many."""
         self.session = session
         self.engine = engine
-        self.planning = planning
         self.peers = peers
         self.traits = traits
         self._views = QueueViews(session, engine, peers, traits)

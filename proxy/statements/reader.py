@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from engine.engine import Engine
 from engine.model.errors import EngineError, NotAQueue
@@ -26,7 +26,8 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.replies import MULTI_STATEMENTS
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, Plan, PlanContext
-from rewriter.scan.scanner import split_statements
+from rewriter.scan.large_text import LargeText
+from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
 from rewriter.text.lexis import defines_queue, leading_verb
 from rewriter.text.long_text import LONG_TEXT
 from rewriter.text.queue_names import UNKNOWN_DATABASE
@@ -36,6 +37,16 @@ DENIED = frozenset((1044, 1142, 1143))
 
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a scanner has said of a text."""
+
+    text: bytes
+    database: str | None
+    scanner: StatementScanner
+    glance: Glance
 
 
 class StatementReader:
@@ -57,15 +68,53 @@ class StatementReader:
         self._views = views
         self._traits = traits
         self._allow_drop_table = allow_drop_table
+        self._seen: _Seen | None = None
+
+    def glance(self, text: bytes) -> Glance:
+        """What the scanner says of a text. What it says of one that needs a plan is kept until the plan is made."""
+        return self._glance(self._planning.scanner, text)
+
+    def _glance(self, scanner: StatementScanner, text: bytes) -> Glance:
+        seen, database = self._seen, self._session.database
+        if seen is not None and seen.scanner is scanner and seen.database == database and seen.text == text:
+            return seen.glance
+        glance = scanner.glance(text, database)
+        if glance.concern is Concern.PLAN or glance.concern is Concern.USE:
+            self._seen = _Seen(text, database, scanner, glance)
+        return glance
+
+    async def glance_long(self, text: bytes) -> Glance:
+        """As `glance`, but a long text is looked at in a thread, so that others have their turn meanwhile."""
+        scanner = self._planning.scanner  # here: a thread must not build one
+        if len(text) <= LONG_TEXT:
+            return self._glance(scanner, text)
+        return await asyncio.to_thread(self._glance, scanner, text)
+
+    def large_text(self) -> LargeText | None:
+        """What looks at a text that is passed on while it comes; None where such a text has to be held."""
+        if self.several and not self.splittable:
+            return None
+        session = self._session
+        escapes = not session.no_backslash_escapes
+        return LargeText(self._planning.scanner, session.database, several=self.several, backslash_escapes=escapes)
 
     async def plan(self, text: bytes) -> Plan:
         """The plan for one statement; raises ClientFault kinds. A long one is planned in a thread, so that others have
         their turn meanwhile."""
-        planner = self._planning.planner_for(self._session.rights)  # here: a thread must not build one
-        context = self._plan_context()
+        rights = self._session.rights
+        planner = self._planning.planner_for(rights)  # here: a thread must not build one
+        context, seen = self._plan_context(), self._take_seen(text) if rights is None else None
         if len(text) <= LONG_TEXT:
-            return planner.plan(self.decode(text), context)
-        return await asyncio.to_thread(planner.plan, self.decode(text), context)
+            return planner.plan(self.decode(text), context, seen)
+        return await asyncio.to_thread(planner.plan, self.decode(text), context, seen)
+
+    def _take_seen(self, text: bytes) -> Glance | None:
+        """What was seen of this text when it came, if the planner would see the same."""
+        seen, self._seen = self._seen, None
+        if seen is None or seen.text != text or seen.database != self._session.database:
+            return None
+        same_text = text.isascii() or self._session.identity.codec == "utf-8"  # the planner reads UTF-8
+        return seen.glance if same_text and seen.scanner is self._planning.scanner else None
 
     def _plan_context(self) -> PlanContext:
         return PlanContext(self._session.database, sql_modes=self._session.reading_modes())

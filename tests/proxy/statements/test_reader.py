@@ -1,0 +1,85 @@
+"""StatementReader: a statement is looked at once on its way from the socket to its plan, and again where what was seen
+of it may be true no more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rewriter_catalog import CATALOG
+
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueCatalog
+from proxy.statements.planning import Planning
+from proxy.statements.reader import StatementReader
+from rewriter.plan import Execute
+from rewriter.scan.scanner import Concern, Glance, StatementScanner
+
+ACK = b"ACK shop.limited 1, 2"
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Every text that a scanner is asked about."""
+    asked: list[bytes] = []
+    glance = StatementScanner.glance
+
+    def counted(self: StatementScanner, sql: bytes, database: str | None) -> Glance:
+        asked.append(sql)
+        return glance(self, sql, database)
+
+    monkeypatch.setattr(StatementScanner, "glance", counted)
+    return asked
+
+
+def reader(codec: str = "utf-8") -> tuple[StatementReader, Any, Any]:
+    """With its session and its engine."""
+    session: Any = SimpleNamespace(
+        rights=None,
+        database="shop",
+        unsettled=False,
+        identity=SimpleNamespace(codec=codec),
+        reading_modes=frozenset,
+    )
+    engine: Any = SimpleNamespace(catalog=CATALOG)
+    traits: Any = SimpleNamespace(accounts=False)
+    views: Any = None
+    planning = Planning(engine, QueueOptions())
+    return StatementReader(session, engine, planning, views, traits, allow_drop_table=False), session, engine
+
+
+async def test_a_statement_is_looked_at_once(looks: list[bytes]) -> None:
+    statements, _, _ = reader()
+    assert statements.glance(ACK).concern is Concern.PLAN  # on the fast path
+    assert statements.glance(ACK).concern is Concern.PLAN  # as a command
+    assert isinstance(await statements.planned(ACK), Execute)
+    assert looks == [ACK]
+
+
+async def test_another_database_is_looked_at_again(looks: list[bytes]) -> None:
+    statements, session, _ = reader()
+    text = b"ACK limited 1"
+    statements.glance(text)
+    session.database = "elsewhere"
+    statements.glance(text)
+    session.database = "shop"
+    assert isinstance(await statements.planned(text), Execute)
+    assert looks == [text] * 3
+
+
+async def test_another_catalog_is_looked_at_again(looks: list[bytes]) -> None:
+    statements, _, engine = reader()
+    statements.glance(ACK)
+    engine.catalog = QueueCatalog(CATALOG.version + 1, dict(CATALOG.queues), {})
+    assert isinstance(await statements.planned(ACK), Execute)
+    assert looks == [ACK] * 2
+
+
+async def test_another_encoding_is_looked_at_again(looks: list[bytes]) -> None:
+    """The planner reads UTF-8: in these bytes a name may be another one."""
+    statements, _, _ = reader("latin-1")
+    text = "ACK shop.limited 1 /* é */".encode("latin-1")
+    statements.glance(text)
+    assert isinstance(await statements.planned(text), Execute)
+    assert looks == [text, text.decode("latin-1").encode()]
