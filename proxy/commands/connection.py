@@ -24,6 +24,7 @@ from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
 from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.login.system_database import is_system
 from proxy.statements.executor import ClientFault, Executor
+from proxy.transport import tcp
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.fast_path import FastPath
 from proxy.upstream.large_command import LargeCommand
@@ -146,9 +147,11 @@ class ClientConnection:
                 # A receiver that has stopped reading would keep its messages until its socket has room again.
                 loop.call_later(KILL_SECONDS, self.stream.abort)
 
-    def lost(self, outcome: Outcome) -> None:
+    def lost(self, outcome: Outcome, *, reset: bool) -> None:
         """The line to the database is gone. A client at rest is cut off, as the server itself would have done; a
         running statement is answered first, and a stream goes on, for it does not need that line."""
+        if reset and self.stream.resting and not self.stream.unsent:
+            tcp.end_with_reset(self.stream.socket)  # drivers tell it from an end
         if not self.session.running:
             self.stream.close()
 

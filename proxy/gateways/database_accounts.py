@@ -19,13 +19,11 @@ from proxy.login.client_tls import ClientTls
 from proxy.session.session import ClientSession, Identity
 from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
-from proxy.transport import tcp
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
 from proxy.upstream.relay import RelayUpstream
-from proxy.wire.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +104,7 @@ class RelayGateway:
             _begin(session, login)
 
         def attach(connection: ClientConnection) -> None:
-            def lost(outcome: Outcome) -> None:
-                if link.was_reset and stream.resting and not stream.unsent:
-                    tcp.end_with_reset(stream.socket)  # drivers tell it from an end
-                connection.lost(outcome)
-
-            upstream.decide, upstream.on_answer = connection.may_relay, connection.relayed
-            upstream.on_lost, upstream.on_farewell = lost, connection.farewell
+            upstream.attach(connection)
             stream.fast_path = upstream.try_fast
 
         return Opened(session, change_user, attach)

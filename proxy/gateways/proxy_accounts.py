@@ -170,7 +170,7 @@ class ProxyAccountsGateway:
             nonlocal engine
             engine = connection.executor.engine
             limit(session, lazy, account, engine)
-            lazy.attach(connection.may_relay, connection.relayed)
+            lazy.attach(connection)
 
         def interrupt() -> None:
             if (line_id := lazy.answering) is not None:

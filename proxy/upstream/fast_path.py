@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
+from typing import Protocol
 
 from proxy.wire.answer_walker import SHAPES, Shape
 from proxy.wire.outcome import Outcome
@@ -18,11 +18,42 @@ class FastPath(Enum):
     RELAY_AND_TELL = "relay and tell"
 
 
-Decide = Callable[[int, bytes], FastPath]
-"""From a command and the whole packet it stands in."""
-
-OnAnswer = Callable[[int, Outcome], None]
-"""Told how a command of the fast path has ended."""
-
 FAST_COMMAND_MAX_BYTES = 64 * 1024  # one read of the socket; a larger command is written with back-pressure
 FAST_COMMANDS = frozenset(command for command, shape in SHAPES.items() if shape is Shape.RESULT)
+
+
+class RelayListener(Protocol):
+    """Whom a relay asks and tells: the connection of its client, or what stands between the two."""
+
+    def may_relay(self, command: int, packet: bytes) -> FastPath:
+        """Whether a command may take the fast path; `packet` is the whole packet it stands in. Must not raise."""
+        ...
+
+    def relayed(self, command: int, outcome: Outcome) -> None:
+        """A command of the fast path has ended, and not just as the one before."""
+        ...
+
+    def lost(self, outcome: Outcome, *, reset: bool) -> None:
+        """The connection to the server is lost. `reset`: by a TCP reset."""
+        ...
+
+    def farewell(self, packet: bytes) -> None:
+        """What the server has said unasked, before it closes the connection."""
+        ...
+
+
+class Unattended:
+    """Nobody listens: no fast path, and no news."""
+
+    def may_relay(self, command: int, packet: bytes) -> FastPath:
+        """See RelayListener."""
+        return FastPath.REFUSE
+
+    def relayed(self, command: int, outcome: Outcome) -> None:
+        """See RelayListener."""
+
+    def lost(self, outcome: Outcome, *, reset: bool) -> None:
+        """See RelayListener."""
+
+    def farewell(self, packet: bytes) -> None:
+        """See RelayListener."""

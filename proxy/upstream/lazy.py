@@ -24,7 +24,7 @@ from proxy.errors import LOST, BackendLost, ProxyError
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import RESULTS_CHARSET
-from proxy.upstream.fast_path import Decide, FastPath, OnAnswer
+from proxy.upstream.fast_path import FastPath, RelayListener, Unattended
 from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.opener import WHAT_IS_GONE, OpenUpstream, UpstreamOpener
 from proxy.upstream.session_memory import SessionMemory, Unknown
@@ -55,7 +55,7 @@ _UNANSWERED = frozenset((Commands.COM_STMT_CLOSE, Commands.COM_STMT_SEND_LONG_DA
 
 
 class LazyUpstream:
-    """See the module. `on_answer` and `decide` are what a RelayUpstream's are; `attach` says them."""
+    """See the module. Towards its lines it is the listener that the client's connection is towards it."""
 
     def __init__(
         self, stream: ClientSocket, writer: AnswerWriter, opener: UpstreamOpener, memory: SessionMemory
@@ -71,8 +71,7 @@ class LazyUpstream:
         self._ids_moved = 0  # by how much those of this line are moved up
         self._idle: asyncio.TimerHandle | None = None
         self._leaving: set[asyncio.Task[None]] = set()
-        self._decide: Decide | None = None
-        self._on_answer: OnAnswer | None = None
+        self._listener: RelayListener = Unattended()
         self._encoding: str | None = None  # where it is not that of the login
         self._closed = False
 
@@ -80,9 +79,9 @@ class LazyUpstream:
         mode = "no line" if self._line is None else "pinned" if self._pinned else "on a line"
         return f"<LazyUpstream {mode} {self._memory!r} {self._line!r}>"
 
-    def attach(self, decide: Decide, on_answer: OnAnswer) -> None:
-        """What to ask before a command takes the fast path, and whom to tell how it ended."""
-        self._decide, self._on_answer = decide, on_answer
+    def attach(self, listener: RelayListener) -> None:
+        """Whom to ask before a command takes the fast path, and whom to tell how it ended."""
+        self._listener = listener
 
     @property
     def status(self) -> int:
@@ -255,8 +254,7 @@ class LazyUpstream:
             line.upstream.recode(self._encoding)
         self._pinned = False
         self._ids_moved = self._ids_given
-        line.upstream.on_lost = lambda outcome: self._lost(line, outcome)
-        line.upstream.on_answer = self._on_answer
+        line.upstream.attach(self)
         return line
 
     def _done(
@@ -273,7 +271,7 @@ class LazyUpstream:
             self._ids_given = max(self._ids_given, outcome.statement_id)
         if command == Commands.COM_RESET_CONNECTION and outcome.ok:
             self._memory.reset()
-            self._unpin(line)
+            self._unpin()
         pins = command not in _LEAVING_NOTHING
         if statement is not None and text is not None:
             # One that failed has done nothing; where there are several, `statement` is None.
@@ -285,29 +283,14 @@ class LazyUpstream:
             return
         if pins and not self._pinned:
             self._pinned = True
-            self._open_fast_path(line)
+            if line.fast:
+                self._stream.fast_path = line.upstream.try_fast
         if not self._pinned and not line.upstream.status & IN_TRANSACTION:
             self._idle = asyncio.get_running_loop().call_later(IDLE_LINE_SECONDS, self._give_back)
 
-    def _open_fast_path(self, line: OpenUpstream) -> None:
-        decide = self._decide
-        if decide is None or not line.fast:
-            return
-
-        def decided(command: int, packet: bytes) -> FastPath:
-            # Settings have to be seen, and ids of statements may have to be changed.
-            if (command == Commands.COM_QUERY and _may_set(packet[5:24])) or (
-                self._ids_moved and command in _STATEMENTS
-            ):
-                return FastPath.REFUSE
-            return decide(command, packet)
-
-        line.upstream.decide = decided
-        self._stream.fast_path = line.upstream.try_fast
-
-    def _unpin(self, line: OpenUpstream) -> None:
+    def _unpin(self) -> None:
         self._pinned = False
-        self._stream.fast_path = line.upstream.decide = None
+        self._stream.fast_path = None
 
     def _give_back(self) -> None:
         """Close the line, and go on without one."""
@@ -325,7 +308,7 @@ class LazyUpstream:
         self._stream.fast_path = None
         if line is not None:
             self._memory.was(line.upstream.status)
-            line.upstream.on_lost = None
+            line.upstream.attach(Unattended())
             line.forget()
         return line
 
@@ -334,10 +317,26 @@ class LazyUpstream:
             self._idle.cancel()
             self._idle = None
 
-    def _lost(self, line: OpenUpstream, outcome: Outcome) -> None:
+    # --- what a line asks and tells
+
+    def may_relay(self, command: int, packet: bytes) -> FastPath:
+        """See RelayListener. Settings have to be seen, and ids of statements may have to be changed."""
+        setting = command == Commands.COM_QUERY and _may_set(packet[5:24])
+        if setting or (self._ids_moved and command in _STATEMENTS):
+            return FastPath.REFUSE
+        return self._listener.may_relay(command, packet)
+
+    def relayed(self, command: int, outcome: Outcome) -> None:
+        """See RelayListener."""
+        self._listener.relayed(command, outcome)
+
+    def farewell(self, packet: bytes) -> None:
+        """See RelayListener. The session outlives its line."""
+
+    def lost(self, outcome: Outcome, *, reset: bool) -> None:
         """The server closed the line, or it broke. A command that was under way has been answered with the error."""
-        if self._line is not line:
-            return
+        line = self._line
+        assert line is not None
         told = line.upstream.told_loss
         if not told and (self._pinned or line.upstream.status & IN_TRANSACTION):
             self._loss = outcome.message.removeprefix(LOST)

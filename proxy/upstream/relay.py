@@ -11,14 +11,14 @@ Rules:
   client's connection is cut, because half an answer cannot be ended. Whether the command took effect is unknown.
 - Cancelling a command in mid-answer closes the line: what it still carries would be taken for the next answer.
 
-Modes: idle, answering (direct, re-framed, held or collected), fast. Each ends when the walker is done.
+What a relay is at is its `Mode`; which mode may follow which is `FOLLOWS`. An answer ends when the walker is done.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from mysql_mimic.types import Commands
 
@@ -37,8 +37,9 @@ from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.answer_output import HELD_MAX_BYTES, AnswerOutput
 from proxy.upstream.base import encoded
 from proxy.upstream.client_data import pass_file, pass_replies
-from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, Decide, FastPath, OnAnswer
+from proxy.upstream.fast_path import FAST_COMMAND_MAX_BYTES, FAST_COMMANDS, FastPath, RelayListener, Unattended
 from proxy.upstream.large_command import LargeCommand
+from proxy.upstream.relay_mode import FOLLOWS, OF_FAST_PATH, SENDING_ANY, WITHOUT_ANSWER, Mode
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
 from proxy.wire.collected import decode_answer
@@ -52,12 +53,12 @@ QUIT_SECONDS = 1.0  # time for the server to say goodbye, so that a rollback is 
 _ANSWERED = frozenset(command for command, shape in SHAPES.items() if shape is not Shape.NOTHING)
 _unpack_command = struct.Struct("<IB").unpack_from
 _DUMPS = (Commands.COM_BINLOG_DUMP, Commands.COM_BINLOG_DUMP_GTID)
+_IDLE, _FAST = Mode.IDLE, Mode.FAST  # for the fast path, which does not look at the table
 _WITH_STATUS = frozenset(command for command, shape in SHAPES.items() if shape in (Shape.RESULT, Shape.ROWS))
 
 
 class RelayUpstream:
-    """See the module. `decide` says whether a command may take the fast path, `on_answer` is told how it ended, and
-    `on_lost` when the server closed the line or it broke. `on_farewell` gets what it said unasked before."""
+    """See the module. A listener is attached once there is one."""
 
     def __init__(
         self,
@@ -67,30 +68,21 @@ class RelayUpstream:
         capabilities: int,
         status: int = 0,
         encoding: str = "utf-8",
-        decide: Decide | None = None,
-        on_answer: OnAnswer | None = None,
-        on_lost: Callable[[Outcome], None] | None = None,
     ) -> None:
         self.encoding = encoding
-        self.decide = decide
-        self.on_answer = on_answer
-        self.on_lost = on_lost
-        self.on_farewell: Callable[[bytes], None] | None = None
         self._link = link
         self._stream = stream
         self._capabilities = capabilities
         self._status = status
         self._walker = AnswerWalker(capabilities)
         self._recognise = WholeAnswers(capabilities).recognise
+        self._mode = Mode.IDLE
         self._command = 0
-        self._busy = False
-        self._fast = False
         self._tell = False
         self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
         self.output = AnswerOutput(stream, self._walker)
         self._waiter: asyncio.Future[Outcome] | None = None
         self._client_data: asyncio.Task[None] | None = None
-        self._sending = False  # a large command is on its way
         self._replies: asyncio.Task[None] | None = None
         self._early = b""  # what the server said while the client was still sending its data
         self._closed = False
@@ -99,14 +91,21 @@ class RelayUpstream:
         self.loss_hint = ""
         """What a client is told behind the reason, when its command was under way."""
         stream.on_pause, stream.on_resume = link.pause_reading, link.resume_reading
+        self.attach(Unattended())
         # A client that stopped reading and then went never resumes; what the server still sends must be seen to end it.
         stream.on_lost = link.resume_reading
         link.on_lost = self._lost
         link.deliver_to(self._data)
 
     def __repr__(self) -> str:
-        mode = "lost" if self._link.closed else "fast" if self._fast else "answering" if self._busy else "idle"
+        mode = "lost" if self._link.closed else self._mode.value
         return f"<RelayUpstream {mode} command={self._command:#04x} status={self._status:#06x}>"
+
+    def attach(self, listener: RelayListener) -> None:
+        """Whom to ask before a command takes the fast path, and whom to tell what becomes of it and of the connection.
+        `Unattended` takes the listener away."""
+        self._listener = listener
+        self._may_relay = listener.may_relay
 
     @property
     def status(self) -> int:
@@ -121,7 +120,11 @@ class RelayUpstream:
     @property
     def answering(self) -> bool:
         """Whether the server is at work for the client, or for us."""
-        return self._busy
+        return self._mode not in WITHOUT_ANSWER
+
+    def _enter(self, mode: Mode) -> None:
+        assert mode is _IDLE or mode in FOLLOWS[self._mode], f"{mode} after {self._mode}"
+        self._mode = mode
 
     # --- commands
 
@@ -151,32 +154,34 @@ class RelayUpstream:
         command = large.head[0]
         if command not in _ANSWERED:
             self._check_ready()
+            self._enter(Mode.SENDING_UNANSWERED)
             await self._send_large(large)
             return Outcome(status=self._status)
-        self._begin(command)
+        self._begin(command, Mode.SENDING)
         self.output.begin(hold=hold)
         return await self._answered(self._send_large(large), large=True)
 
     async def _send_large(self, large: LargeCommand) -> None:
         """Send a command; what the server says before it has had all of it is kept until then."""
-        self._sending, self._early = True, b""
+        self._early = b""
         try:
             await large.send(self._link)
-        except (StreamClosed, FatalProtocolError):
-            self._busy = False
-            self._link.abort("the client broke off its command")  # half of it is there; it must never be executed
+        except BaseException as error:
+            self._enter(Mode.IDLE)
+            if isinstance(error, (StreamClosed, FatalProtocolError)):
+                self._link.abort("the client broke off its command")  # half of it is there; it must never be executed
             raise
-        finally:
-            self._sending = False
+        answered = self._mode is Mode.SENDING
+        self._enter(Mode.ANSWERING if answered else Mode.IDLE)
         early, self._early = self._early, b""
-        if self._busy and (early or large.rest is not None):
+        if answered and (early or large.rest is not None):
             # The server has not counted as many packets as the client has sent.
             self.output.reframer = Reframer(
                 self._stream.seq, more=large.rest is not None, capabilities=self._capabilities
             )
         if early:
             self._data(early)
-        if self._busy and self._link.closed:
+        if self.answering and self._link.closed:
             self._fail(self._loss(self._link.reason))
 
     def recode(self, encoding: str) -> None:
@@ -185,7 +190,7 @@ class RelayUpstream:
 
     async def deliver(self) -> None:
         """See Upstream."""
-        self.output.deliver(begun=self._busy)
+        self.output.deliver(begun=self.answering)
         await self._stream.drain()
 
     async def collect(self, sql: str) -> Collected | Outcome:
@@ -227,16 +232,17 @@ class RelayUpstream:
         self._end_replies()
         if self._client_data is not None:
             self._client_data.cancel()
-        if self._busy and self._fast and not self.output.begun:
+        if self._mode in OF_FAST_PATH and not self.output.begun:
             # A client that is killed leaves its last statement under way. How it ends is worth knowing.
             self._waiter = asyncio.get_running_loop().create_future()
             await asyncio.wait((self._waiter,), timeout=QUIT_SECONDS)
-        if self._busy:
+        if self._mode is not Mode.IDLE:
             self._link.abort()
-            self._fail(self._loss("closed by the proxy"))
+            if self.answering:
+                self._fail(self._loss("closed by the proxy"))
         elif not self._link.closed:
             self._link.resume_reading()
-            self._link.sink = _discard
+            self._link.sink = lambda chunk: None  # what the server says at the end is of no interest
             if self._stream.closed and not self._stream.goodbye:
                 self._link.hang_up()  # as the client did: the server counts such, and logs them
             else:
@@ -254,13 +260,13 @@ class RelayUpstream:
             if not self.loss_hint:
                 self._stream.close()
             raise self._loss(self._link.reason)
-        assert not self._busy, "a command is under way"
+        assert self._mode is Mode.IDLE, "a command is under way"
 
-    def _begin(self, command: int) -> None:
+    def _begin(self, command: int, mode: Mode = Mode.ANSWERING) -> None:
         self._check_ready()
         self._walker.begin(command)
         self._command = command
-        self._busy = True
+        self._enter(mode)
         if command in _DUMPS:
             self._replies = asyncio.get_running_loop().create_task(pass_replies(self._stream, self._link))
 
@@ -276,7 +282,7 @@ class RelayUpstream:
                 await sending
                 return await self._waiter
         except asyncio.CancelledError:
-            self._busy = False
+            self._enter(Mode.IDLE)
             self._link.abort("a command was cancelled")
             raise
         finally:
@@ -298,28 +304,28 @@ class RelayUpstream:
     # --- the fast path
 
     def try_fast(self, data: bytes) -> bool:
-        """A ClientSocket's fast path: relay one whole small command without a task, if `decide` agrees."""
+        """A ClientSocket's fast path: relay one whole small command without a task, if the listener agrees."""
         size = len(data) - HEADER_BYTES
         if not 0 < size <= FAST_COMMAND_MAX_BYTES:
             return False
         header, command = _unpack_command(data)
         # The header as one number: its sequence id has to be 0, and the packet all there is.
         send = self._link.writer
-        if header != size or command not in FAST_COMMANDS or self._busy or self.decide is None or send is None:
+        if header != size or command not in FAST_COMMANDS or self._mode is not _IDLE or send is None:
             return False
-        verdict = self.decide(command, data)
+        verdict = self._may_relay(command, data)
         if verdict is FastPath.REFUSE:
             return False
         send(data)
         self._tell = verdict is FastPath.RELAY_AND_TELL
         self._command = command
-        self._busy = self._fast = True
+        self._mode = _FAST
         return True
 
     # --- answers
 
     def _data(self, chunk: bytes) -> None:
-        if not self._fast or self._client_data is not None:
+        if self._mode is not _FAST:
             self._slow_data(chunk)
             return
         # The client first: what the bytes mean is looked at while they are on their way.
@@ -329,7 +335,7 @@ class RelayUpstream:
         if not self.output.begun:
             outcome = self._recognise(chunk)
             if outcome is not None:
-                self._busy = self._fast = False
+                self._mode = _IDLE
                 # Outcomes of whole answers are shared values: the same one again has nothing new to tell.
                 if outcome is not self._last_outcome or self._tell:
                     self._news(outcome)
@@ -343,16 +349,15 @@ class RelayUpstream:
 
     def _news(self, outcome: Outcome) -> None:
         self._last_outcome, self._status = outcome, outcome.status
-        if self.on_answer is not None:
-            self.on_answer(self._command, outcome)
+        self._listener.relayed(self._command, outcome)
 
     def _slow_data(self, chunk: bytes) -> None:
-        if self._client_data is not None or self._sending:
-            self._keep_early(chunk)
-        elif self._busy:
+        if self._mode is Mode.ANSWERING:
             self._walk(chunk)
-        else:
+        elif self._mode is Mode.IDLE:
             self._out_of_turn(chunk)
+        else:
+            self._keep_early(chunk)
 
     def _walk(self, chunk: bytes, *, written: bool = False) -> None:
         """Find the end of the answer; the bytes go to the client unless they are `written` already."""
@@ -379,8 +384,9 @@ class RelayUpstream:
         outcome = self._walker.outcome
         if not outcome.errno and self._command in _WITH_STATUS:
             self._status = outcome.status
-        self._busy = False
-        if self._fast:
+        fast = self._mode is Mode.FAST
+        self._enter(Mode.IDLE)
+        if fast:
             self._fast_done(outcome)
             return
         self._end_replies()
@@ -394,10 +400,8 @@ class RelayUpstream:
         self._last_outcome = None
 
     def _fast_done(self, outcome: Outcome) -> None:
-        self._fast = False
         self._at_rest()
-        if self.on_answer is not None:
-            self.on_answer(self._command, outcome)
+        self._listener.relayed(self._command, outcome)
         self._stream.reset_seq()
         self._stream.fast_done()
         self._resolve(outcome)
@@ -415,7 +419,8 @@ class RelayUpstream:
             self._link.write(frame(b"", self._walker.last_sequence + 1 & 0xFF))
             self._walker.client_data_sent()
             return
-        self.output.deliver(begun=self._busy)
+        self.output.deliver(begun=self.answering)
+        self._enter(Mode.SENDING_FILE_FAST if self._mode is Mode.FAST else Mode.SENDING_FILE)
         self._client_data = asyncio.get_running_loop().create_task(self._send_client_data())
 
     def _keep_early(self, chunk: bytes) -> None:
@@ -434,6 +439,7 @@ class RelayUpstream:
             self.output.reframer.seq = stream.seq
         self._walker.client_data_sent()
         self._client_data = None
+        self._enter(Mode.FAST if self._mode is Mode.SENDING_FILE_FAST else Mode.ANSWERING)
         early, self._early = self._early, b""
         if early:
             self._data(early)
@@ -445,8 +451,7 @@ class RelayUpstream:
         reason = "the server spoke out of turn"
         if chunk[HEADER_BYTES : HEADER_BYTES + 1] == b"\xff":
             reason = parse_err(chunk[HEADER_BYTES:]).message
-            if self.on_farewell is not None:
-                self.on_farewell(chunk)
+            self._listener.farewell(chunk)
         self._link.abort(reason)
 
     def _lost(self, reason: str) -> None:
@@ -454,26 +459,25 @@ class RelayUpstream:
         if self._client_data is not None:
             self._client_data.cancel()
             self._client_data = None
-        self.told_loss = self._busy
+        self.told_loss = self.answering
         error = self._loss(reason)
-        if self._busy and not self._sending:
+        if self._mode is not Mode.IDLE and self._mode not in SENDING_ANY:
             self._fail(error)
-        if self.on_lost is not None:
-            self.on_lost(Outcome.of(error, self._status))
+        self._listener.lost(Outcome.of(error, self._status), reset=self._link.was_reset)
 
     def _loss(self, reason: str) -> BackendLost:
         """With a hint the client's session outlives the line, and must not be taken for lost. Without, the client's
         connection is closed, and no packet says why."""
         if self.loss_hint:
-            return BackendLost(reason + self.loss_hint if self._busy else reason)
+            return BackendLost(reason + self.loss_hint if self.answering else reason)
         return SessionLost(reason)
 
     def _fail(self, error: BackendLost) -> None:
         """End the command under way."""
         outcome = Outcome.of(error, self._status)
-        self._busy = False
+        fast = self._mode in OF_FAST_PATH
+        self._enter(Mode.IDLE)
         if self.output.begun:
-            self._fast = False
             if not self._stream.closed:
                 self._stream.abort()
             if self._waiter is not None and not self._waiter.done():
@@ -483,15 +487,11 @@ class RelayUpstream:
             self.output.forget()
             self._stream.close()
         elif not self.output.collecting:
-            seq = 1 if self._fast else self._stream.seq
+            seq = 1 if fast else self._stream.seq
             self._stream.seq = seq + 1 & 0xFF
             packet = replies.err_packet(self._capabilities, error.errno, error.sqlstate, error.message)
             self.output.write_error(frame(packet, seq))
-        if self._fast:
+        if fast:
             self._fast_done(outcome)
         else:
             self._resolve(outcome)
-
-
-def _discard(chunk: bytes) -> None:
-    """What the server says when the line ends is of no interest."""

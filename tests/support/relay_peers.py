@@ -55,6 +55,7 @@ class Relay:
         self.link.connection_made(self.server)
         self.answers: list[tuple[int, Outcome]] = []
         self.losses: list[Outcome] = []
+        self.farewells: list[bytes] = []
         self.decisions: list[tuple[int, bytes]] = []
         self.fast = fast
         self.upstream = RelayUpstream(
@@ -62,13 +63,20 @@ class Relay:
             self.stream,
             capabilities=capabilities,
             status=2,
-            decide=self.decide,
-            on_answer=lambda command, outcome: self.answers.append((command, outcome)),
-            on_lost=self.losses.append,
         )
+        self.upstream.attach(self)
         self.stream.fast_path = self.upstream.try_fast
 
-    def decide(self, command: int, packet: bytes) -> FastPath:
+    def relayed(self, command: int, outcome: Outcome) -> None:
+        self.answers.append((command, outcome))
+
+    def lost(self, outcome: Outcome, *, reset: bool) -> None:
+        self.losses.append(outcome)
+
+    def farewell(self, packet: bytes) -> None:
+        self.farewells.append(packet)
+
+    def may_relay(self, command: int, packet: bytes) -> FastPath:
         self.decisions.append((command, packet[5:]))
         return FastPath.RELAY_AND_TELL if self.fast else FastPath.REFUSE
 

@@ -42,7 +42,7 @@ class RelayServer(WireServer):
         self.failed_logins: list[LoginFailed] = []
         self.upstreams: list[RelayUpstream] = []
         self._backend_port = backend_port
-        self._fast = fast
+        self.fast = fast
         self._tls = tls
         self._client_tls = client_tls
         self._login_timeout = login_timeout
@@ -72,12 +72,8 @@ class RelayServer(WireServer):
             stream,
             capabilities=login.capabilities,
             status=login.status,
-            decide=lambda command, packet: (
-                FastPath.RELAY_AND_TELL if self._fast and b"/*" not in packet else FastPath.REFUSE
-            ),
-            on_answer=lambda command, outcome: self.fast_answers.append((command, outcome)),
-            on_lost=lambda outcome: stream.close(),
         )
+        upstream.attach(_Listener(self, stream))
         self.upstreams.append(upstream)
         stream.fast_path = upstream.try_fast
         try:
@@ -129,3 +125,23 @@ class RelayServer(WireServer):
             stream.write_many([replies.eof_packet()])
         stream.write_many([replies.text_row(row) for row in found.rows])
         await stream.write(replies.end_packet(capabilities))
+
+
+class _Listener:
+    """One client's."""
+
+    def __init__(self, server: RelayServer, stream: ClientSocket) -> None:
+        self._server = server
+        self._stream = stream
+
+    def may_relay(self, command: int, packet: bytes) -> FastPath:
+        fast = self._server.fast and b"/*" not in packet
+        return FastPath.RELAY_AND_TELL if fast else FastPath.REFUSE
+
+    def relayed(self, command: int, outcome: Outcome) -> None:
+        self._server.fast_answers.append((command, outcome))
+
+    def lost(self, outcome: Outcome, *, reset: bool) -> None:
+        self._stream.close()
+
+    def farewell(self, packet: bytes) -> None: ...

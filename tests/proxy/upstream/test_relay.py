@@ -317,12 +317,10 @@ async def test_line_lost_while_collecting() -> None:
 
 async def test_server_that_says_why_it_closes_an_idle_line() -> None:
     relay = Relay()
-    said: list[bytes] = []
-    relay.upstream.on_farewell = said.append
     farewell = packet(replies.err_packet(0, 4031, "HY000", "disconnected because of inactivity"))
     relay.link.data_received(farewell)
     await settle()
-    assert said == [farewell]  # what becomes of it is the connection's to say
+    assert relay.farewells == [farewell]  # what becomes of it is the connection's to say
     assert (
         relay.losses[0].message == "Lost connection to MySQL server during query (disconnected because of inactivity)"
     )
