@@ -1,63 +1,16 @@
-"""Errors that the proxy itself raises, and the one table from MySQL error number to SQLSTATE.
+"""Errors that the proxy itself raises.
 
-Rules: every number the proxy sends of its own accord stands in `SQLSTATES`. A `ProxyError` is the client's to read and
+Rules: every number has its SQLSTATE in engine.model.sqlstates. A `ProxyError` is the client's to read and
 is answered with an ERR packet; `fatal` ones end the connection after it, as in MySQL. Losing a peer is not an error of
 the protocol and is a `StreamClosed`. Messages never quote payloads or secrets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from mysql_mimic.errors import MysqlError
 from mysql_mimic.stream import ConnectionClosed
 
-SQLSTATES: Mapping[int, str] = {
-    1040: "08004",  # ER_CON_COUNT_ERROR
-    1043: "08S01",  # ER_HANDSHAKE_ERROR
-    1044: "42000",  # ER_DBACCESS_DENIED_ERROR
-    1045: "28000",  # ER_ACCESS_DENIED_ERROR
-    1046: "3D000",  # ER_NO_DB_ERROR
-    1047: "08S01",  # ER_UNKNOWN_COM_ERROR
-    1049: "42000",  # ER_BAD_DB_ERROR
-    1053: "08S01",  # ER_SERVER_SHUTDOWN
-    1064: "42000",  # ER_PARSE_ERROR
-    1065: "42000",  # ER_EMPTY_QUERY
-    1094: "HY000",  # ER_NO_SUCH_THREAD
-    1095: "HY000",  # ER_KILL_DENIED_ERROR
-    1104: "42000",  # ER_TOO_BIG_SELECT
-    1105: "HY000",  # ER_UNKNOWN_ERROR
-    1115: "42000",  # ER_UNKNOWN_CHARACTER_SET
-    1129: "HY000",  # ER_HOST_IS_BLOCKED
-    1142: "42000",  # ER_TABLEACCESS_DENIED_ERROR
-    1146: "42S02",  # ER_NO_SUCH_TABLE
-    1153: "08S01",  # ER_NET_PACKET_TOO_LARGE
-    1156: "08S01",  # ER_NET_PACKETS_OUT_OF_ORDER
-    1157: "08S01",  # ER_NET_UNCOMPRESS_ERROR
-    1159: "08S01",  # ER_NET_READ_INTERRUPTED
-    1203: "42000",  # ER_TOO_MANY_USER_CONNECTIONS
-    1210: "HY000",  # ER_WRONG_ARGUMENTS
-    1218: "08S01",  # ER_CONNECT_TO_MASTER: a server that does not reach the server after it
-    1235: "42000",  # ER_NOT_SUPPORTED_YET
-    1243: "HY000",  # ER_UNKNOWN_STMT_HANDLER
-    1251: "08004",  # ER_NOT_SUPPORTED_AUTH_MODE
-    1264: "22003",  # ER_WARN_DATA_OUT_OF_RANGE
-    1290: "HY000",  # ER_OPTION_PREVENTS_STATEMENT
-    1292: "22007",  # ER_TRUNCATED_WRONG_VALUE
-    1295: "HY000",  # ER_UNSUPPORTED_PS
-    1300: "HY000",  # ER_INVALID_CHARACTER_STRING
-    1317: "70100",  # ER_QUERY_INTERRUPTED
-    1366: "HY000",  # ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
-    1421: "HY000",  # ER_STMT_HAS_NO_OPEN_CURSOR
-    1461: "42000",  # ER_MAX_PREPARED_STMT_COUNT_REACHED
-    1637: "HY000",  # ER_TOO_MANY_CONCURRENT_TRXS
-    1698: "28000",  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR
-    1835: "HY000",  # ER_MALFORMED_PACKET
-    3024: "HY000",  # ER_QUERY_TIMEOUT
-    3159: "HY000",  # ER_SECURE_TRANSPORT_REQUIRED
-    4031: "HY000",  # ER_CLIENT_INTERACTION_TIMEOUT
-}
-"""SQLSTATE of each error number; names from MySQL's server error reference."""
+from engine.model.sqlstates import sqlstate_of
 
 UNREACHABLE = 1218
 _CLIENTS_OWN = range(2000, 3000)
@@ -67,11 +20,6 @@ def server_number(errno: int) -> int:
     """The number that a client is sent. 2000 to 2999 are client libraries' own: libmariadb takes an ERR packet that has
     one for a malformed packet (2027). A driver of ours says such a number where it has lost the database."""
     return UNREACHABLE if errno in _CLIENTS_OWN else errno
-
-
-def sqlstate_of(errno: int) -> str:
-    """The SQLSTATE that belongs to an error number; HY000 (general error) for those not in the table."""
-    return SQLSTATES.get(errno, "HY000")
 
 
 class ProxyError(MysqlError):  # type: ignore[misc]  # mysql-mimic ships no type information

@@ -1,46 +1,36 @@
-"""What the rewriter refuses, with MySQL's number and SQLSTATE."""
+"""What the rewriter refuses, with MySQL's number."""
 
 from __future__ import annotations
 
+from engine.model.errors import ClientError
 from engine.model.options import NAME_CHARACTERS
 from engine.model.queue import QueueName
 
 
-class RewriteError(Exception):
+class RewriteError(ClientError):
     """A statement that cannot be planned."""
-
-    errno = 1105
-    sqlstate = "HY000"
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 class SqlSyntaxError(RewriteError):
     """The text does not follow the grammar; the message quotes what stands near the fault, as MySQL does."""
 
     errno = 1064
-    sqlstate = "42000"
 
 
 class UnsupportedSql(RewriteError):
     """Valid SQL that this backend or version cannot do; the message says what to do instead."""
 
     errno = 1235
-    sqlstate = "42000"
 
 
 class IncorrectName(RewriteError):
     """No database takes this as the name of a table."""
 
-    errno = 1103
-    sqlstate = "42000"
-
     def __init__(self, name: str) -> None:
-        self.errno = 1059 if len(name) > NAME_CHARACTERS else 1103
-        what = "Identifier name" if self.errno == 1059 else "Incorrect table name"
-        super().__init__(f"{what} '{name}'" + (" is too long" if self.errno == 1059 else ""))
+        if len(name) > NAME_CHARACTERS:
+            super().__init__(f"Identifier name '{name}' is too long", 1059)
+        else:
+            super().__init__(f"Incorrect table name '{name}'", 1103)
 
 
 class StreamIsNoTable(UnsupportedSql):
@@ -72,7 +62,6 @@ class UnknownQueue(RewriteError):
     """
 
     errno = 1146
-    sqlstate = "42S02"
 
     def __init__(self, message: str, queue: QueueName | None = None, *, perhaps_alias: bool = False) -> None:
         super().__init__(message)
@@ -84,18 +73,15 @@ class NotAQueueTable(RewriteError):
     """The name is an ordinary table."""
 
     errno = 1347
-    sqlstate = "HY000"
 
 
 class NoDatabaseSelected(RewriteError):
     """An unqualified queue name and no current database."""
 
     errno = 1046
-    sqlstate = "3D000"
 
 
 class IncorrectId(RewriteError):
     """A message id that the queue's key cannot hold."""
 
     errno = 1366
-    sqlstate = "HY000"

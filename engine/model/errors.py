@@ -1,12 +1,13 @@
 """Every error the engine raises, each with the MySQL error number a client shall see.
 
-The docstring of a class says what happened; `errno` and `sqlstate` are MySQL's own, so the proxy can pass
-them on without a second table.
+The docstring of a class says what happened; `errno` is MySQL's own, and its SQLSTATE stands in engine.model.sqlstates.
 """
 
 from __future__ import annotations
 
 import re
+
+from engine.model.sqlstates import sqlstate_of
 
 READ_ONLY = frozenset((1290, 1836, 3100))
 """A server that lets itself be read only: for a moment, or because another one writes by now (failover)."""
@@ -39,71 +40,69 @@ def _without_values(message: str, errno: int) -> str:
     return " ".join((_QUOTED.sub("'...'", message[: tail.start() + 1]), tail[1]))
 
 
-class EngineError(Exception):
-    """Something the engine refuses or cannot do."""
+class ClientError(Exception):
+    """What a client is sent as an ERR packet: a number, its SQLSTATE and a text."""
 
     errno = 1105
-    sqlstate = "HY000"
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, errno: int | None = None, sqlstate: str | None = None) -> None:
         super().__init__(message)
         self.message = message
+        if errno is not None:
+            self.errno = errno
+        self.sqlstate = sqlstate or sqlstate_of(self.errno)
+
+
+class EngineError(ClientError):
+    """Something the engine refuses or cannot do."""
 
 
 class QueueNotFound(EngineError):
     """The name is neither a queue nor a table."""
 
     errno = 1146
-    sqlstate = "42S02"
 
 
 class NotAQueue(EngineError):
     """The name is an ordinary table."""
 
     errno = 1347
-    sqlstate = "HY000"
 
 
 class InvalidOption(EngineError):
     """A queue option is unknown or its value is absurd. The message lists what is allowed."""
 
     errno = 1231
-    sqlstate = "42000"
 
 
 class InvalidQueueTable(EngineError):
     """A table says it is a queue but lacks a column or key that a queue needs."""
 
     errno = 1231
-    sqlstate = "42000"
 
 
 class UnknownColumn(EngineError):
     """A stream names a column that the queue does not have."""
 
     errno = 1054
-    sqlstate = "42S22"
 
 
 class TooManyFilters(EngineError):
     """The queue has streams with as many different conditions as it may have."""
 
     errno = 1226
-    sqlstate = "42000"
 
 
 class StreamKilled(EngineError):
     """KILL QUERY ended the stream."""
 
     errno = 1317
-    sqlstate = "70100"
 
 
 class ShuttingDown(EngineError):
     """The proxy is stopping; unacked messages go back uncounted."""
 
     errno = 1053
-    sqlstate = "08S01"
 
 
 class BackendError(EngineError):
@@ -112,10 +111,8 @@ class BackendError(EngineError):
     `message` is for the client whose statement it was. As a string, which is what logs get, it holds no values of rows.
     """
 
-    def __init__(self, message: str, errno: int = 1105, sqlstate: str = "HY000") -> None:
-        super().__init__(message)
-        self.errno = errno
-        self.sqlstate = sqlstate
+    def __init__(self, message: str, errno: int = 1105, sqlstate: str | None = None) -> None:
+        super().__init__(message, errno, sqlstate)
         self.args = (_without_values(message, errno),)
 
 
@@ -138,4 +135,4 @@ class LockWaitTimeout(BackendError):
     """The bounded wait for a lock ran out; nothing was changed."""
 
     def __init__(self, message: str = "Lock wait timeout exceeded; try restarting transaction") -> None:
-        super().__init__(message, 1205, "HY000")
+        super().__init__(message, 1205)

@@ -48,7 +48,7 @@ def _duplicate(error: SqliteFault, culprit: Culprit) -> SqliteFault:
     values = [culprit.values.get(part.column.lower(), "?") for part in index.parts]
     entry = "-".join(_shown(value, part.length) for value, part in zip(values, index.parts, strict=True))
     text = f"Duplicate entry '{entry[:_SHOWN]}' for key '{culprit.table.name}.{index.name}'"
-    return SqliteFault(error.code, error.detail, text, 1062, "23000")
+    return SqliteFault(error.code, error.detail, text, 1062)
 
 
 def _shown(value: Any, length: int | None) -> str:
@@ -73,9 +73,7 @@ def _check(error: SqliteFault, culprit: Culprit) -> SqliteFault:
     name = error.detail.split(": ", 1)[-1]
     auto = culprit.table.auto_column
     if auto is not None and not any(check.name == name for check in culprit.table.checks):
-        return SqliteFault(
-            error.code, error.detail, "Failed to read auto-increment value from storage engine", 1467, "HY000"
-        )
+        return SqliteFault(error.code, error.detail, "Failed to read auto-increment value from storage engine", 1467)
     return error
 
 
@@ -92,12 +90,12 @@ def _foreign_key(error: SqliteFault, culprit: Culprit, schema: Schema, connectio
     if broken is None and children and (culprit.deletes or culprit.assigned or not own):
         table, key = children[0]
         head = "Cannot delete or update a parent row: a foreign key constraint fails"
-        return SqliteFault(error.code, error.detail, f"{head} ({_described(table, key)})", 1451, "23000")
+        return SqliteFault(error.code, error.detail, f"{head} ({_described(table, key)})", 1451)
     broken = broken or (own[0] if own else None)
     if broken is None:
         return error
     head = "Cannot add or update a child row: a foreign key constraint fails"
-    return SqliteFault(error.code, error.detail, f"{head} ({_described(culprit.table, broken)})", 1452, "23000")
+    return SqliteFault(error.code, error.detail, f"{head} ({_described(culprit.table, broken)})", 1452)
 
 
 def _concerns(columns: Sequence[str], assigned: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from proxy.errors import sqlstate_of
+from engine.model.sqlstates import sqlstate_of
 from proxy.transport import kernel
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies

@@ -129,15 +129,15 @@ class Rebuild:
         found = self.connection.fetch_all(sql)
         values = dict(zip((part.column.lower() for part in index.parts), found[0], strict=True)) if found else {}
         names = ", ".join(f"{self.new.name}.{part.column}" for part in index.parts)
-        fault = SqliteFault(error.code, f"UNIQUE constraint failed: {names}", error.message, 1062, "23000")
+        fault = SqliteFault(error.code, f"UNIQUE constraint failed: {names}", error.message, 1062)
         return refine(fault, Culprit(self.new, values), self.schema, self.connection)
 
     def _refined(self, error: BackendError) -> BackendError:
         if isinstance(error, SqliteFault) and error.errno == 1048:
-            return SqliteFault(error.code, error.detail, "Invalid use of NULL value", 1138, "22004")
+            return SqliteFault(error.code, error.detail, "Invalid use of NULL value", 1138)
         if isinstance(error, SqliteFault):
             detail = error.detail.replace(f"{REBUILT}.", f"{self.new.name}.")
-            fault = SqliteFault(error.code, detail, error.message, error.errno, error.sqlstate)
+            fault = SqliteFault(error.code, detail, error.message, error.errno)
             return refine(fault, Culprit(self.new), self.schema, self.connection)
         return error
 

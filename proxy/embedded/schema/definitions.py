@@ -310,7 +310,7 @@ class Definer:
         broken = self.connection.fetch_all("PRAGMA foreign_key_check")
         if broken:
             text = f"Cannot add or update a child row: a foreign key constraint fails (`{DATABASE}`.`{broken[0][0]}`)"
-            raise SqliteFault("SQLITE_CONSTRAINT_FOREIGNKEY", "foreign_key_check", text, 1452, "23000")
+            raise SqliteFault("SQLITE_CONSTRAINT_FOREIGNKEY", "foreign_key_check", text, 1452)
 
     def _known(self, name: str) -> Table:
         table = self.schema.table(name)

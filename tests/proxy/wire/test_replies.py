@@ -16,7 +16,8 @@ from pymysql.protocol import EOFPacketWrapper, FieldDescriptorPacket, MysqlPacke
 from wire_peers import packet
 
 from engine.model.queue import ColumnMeta
-from proxy.errors import SQLSTATES, ProxyError
+from engine.model.sqlstates import SQLSTATES
+from proxy.errors import ProxyError
 from proxy.wire import replies
 
 DEPRECATE_EOF, SESSION_TRACK = replies.DEPRECATE_EOF, replies.SESSION_TRACK
