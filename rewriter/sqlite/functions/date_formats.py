@@ -8,8 +8,9 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 
+from rewriter.sqlite.functions.calendar_days import week_of
 from rewriter.sqlite.functions.context import CallContext
-from rewriter.sqlite.functions.dates import week_of
+from rewriter.sqlite.functions.scalar import scalar
 from rewriter.sqlite.values.temporal import MICROSECONDS, date_text, datetime_text, parse_datetime, parse_time
 
 _LETTER = re.compile(r"%(.)", re.S)
@@ -56,6 +57,7 @@ _FORMATS: dict[str, Callable[[datetime], str]] = {
 }
 
 
+@scalar(splits=True)
 def date_format(context: CallContext, value: object, layout: str) -> str | None:
     """DATE_FORMAT; a letter that means nothing stands for itself."""
     moment = parse_datetime(value)
@@ -64,6 +66,7 @@ def date_format(context: CallContext, value: object, layout: str) -> str | None:
     return _LETTER.sub(lambda match: _FORMATS[match[1]](moment) if match[1] in _FORMATS else match[1], layout)
 
 
+@scalar(splits=True)
 def time_format(context: CallContext, value: object, layout: str) -> str | None:
     """TIME_FORMAT: hours may exceed a day."""
     microseconds = parse_time(value)
@@ -137,6 +140,7 @@ def _literal(text: str) -> str:
     return "".join(r"\s*+" if part.isspace() else re.escape(part) for part in re.split(r"(\s+)", text) if part)
 
 
+@scalar(splits=True)
 def str_to_date(context: CallContext, text: str, layout: str, decimals: int) -> str | None:
     """STR_TO_DATE: NULL where the text does not follow the format."""
     reader = _reader(layout)

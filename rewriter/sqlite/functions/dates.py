@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import calendar
 import re
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from rewriter.sqlite.functions.calendar_days import week
 from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.scalar import scalar
 from rewriter.sqlite.values.store import time_text as time_as_text
 from rewriter.sqlite.values.temporal import (
     MAX_TIME,
@@ -23,7 +25,6 @@ from rewriter.sqlite.values.temporal import (
 )
 
 _EPOCH = datetime(1970, 1, 1)
-_ORDINAL_0 = 365  # TO_DAYS counts from year 0, Python from year 1
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _MICROS = {
     "MICROSECOND": 1,
@@ -43,6 +44,7 @@ def _text(moment: datetime, decimals: int, has_time: bool = True) -> str:
     return datetime_text(moment, (6 if moment.microsecond else 0) if decimals == -1 else decimals)
 
 
+@scalar()
 def date_add(context: CallContext, base: object, quantity: object, unit: str, sign: int, decimals: int) -> str | None:
     """DATE_ADD and DATE_SUB."""
     moment = parse_datetime(base)
@@ -100,10 +102,12 @@ def _add_months(moment: datetime, months: int) -> datetime:
     return moment.replace(year=year, month=month + 1, day=day)
 
 
+@scalar()
 def time_add(context: CallContext, base: int, quantity: object, unit: str, sign: int, decimals: int) -> int:
     return round_time(base + sign * _interval(quantity, unit), decimals)
 
 
+@scalar()
 def timestampdiff(context: CallContext, unit: str, start: object, end: object) -> int | None:
     """TIMESTAMPDIFF: whole units from start to end."""
     first, last = parse_datetime(start), parse_datetime(end)
@@ -125,6 +129,7 @@ def _months_between(first: datetime, last: datetime) -> int:
     return months - ((last.day, last.time()) < rest_first)
 
 
+@scalar()
 def extract(context: CallContext, unit: str, value: object) -> int | None:
     """EXTRACT and the functions named for one part."""
     if unit in _TIME_UNITS and ":" in str(value) and "-" not in str(value)[1:]:
@@ -161,32 +166,38 @@ def _extract_time(unit: str, value: object) -> int | None:
     return parts.get(unit)
 
 
+@scalar("date", splits=True)
 def to_date(context: CallContext, value: object) -> str | None:
     moment = parse_datetime(value)
     return None if moment is None else date_text(moment)
 
 
+@scalar("datetime", splits=True)
 def to_datetime(context: CallContext, value: object, decimals: int) -> str | None:
     moment = parse_datetime(value)
     return None if moment is None else datetime_text(moment, decimals)
 
 
+@scalar(splits=True)
 def moment(context: CallContext, value: object) -> str:
     """Text compared with a date and time: what is none counts as the earliest of all."""
     parsed = parse_datetime(value)
     return "0000-00-00" if parsed is None else datetime_text(parsed, 6)
 
 
+@scalar(splits=True)
 def span(context: CallContext, value: object) -> int:
     """Text compared with a TIME: what is none counts as zero."""
     return parse_time(value) or 0
 
 
+@scalar("time", splits=True)
 def to_time(context: CallContext, value: object, decimals: int) -> int | None:
     microseconds = parse_time(value)
     return None if microseconds is None else round_time(microseconds, decimals)
 
 
+@scalar("datetime_number")
 def datetime_as_number(context: CallContext, value: str) -> int | None:
     moment = parse_datetime(value)
     if moment is None:
@@ -194,14 +205,17 @@ def datetime_as_number(context: CallContext, value: str) -> int | None:
     return datetime_number(moment) if len(value) > 10 else int(moment.strftime("%Y%m%d"))
 
 
+@scalar("time_number")
 def time_as_number(context: CallContext, value: int) -> int:
     return time_number(value)
 
 
+@scalar()
 def time_text(context: CallContext, value: int, decimals: int) -> str:
     return time_as_text(value, decimals)
 
 
+@scalar()
 def unix_timestamp(context: CallContext, value: object, decimals: int) -> int | float | None:
     moment = parse_datetime(value)
     if moment is None:
@@ -213,6 +227,7 @@ def unix_timestamp(context: CallContext, value: object, decimals: int) -> int | 
     return microseconds // MICROSECONDS if decimals == 0 else round(microseconds / MICROSECONDS, decimals)
 
 
+@scalar()
 def from_unixtime(context: CallContext, seconds: float, decimals: int) -> str | None:
     if seconds < 0 or seconds > 32536771199:
         return None
@@ -221,127 +236,21 @@ def from_unixtime(context: CallContext, seconds: float, decimals: int) -> str | 
     return datetime_text(moment.replace(tzinfo=None), decimals)
 
 
+@scalar()
 def local(context: CallContext, value: str) -> str:
     """A stored TIMESTAMP (UTC) in the session's time zone."""
     moment = datetime.fromisoformat(value).replace(tzinfo=UTC).astimezone(context.zone).replace(tzinfo=None)
     return datetime_text(moment, max(0, len(value) - 20))
 
 
+@scalar()
 def to_utc(context: CallContext, value: str) -> str:
     """A TIMESTAMP of the session's time zone as it is stored."""
     moment = datetime.fromisoformat(value).replace(tzinfo=context.zone).astimezone(UTC).replace(tzinfo=None)
     return datetime_text(moment, max(0, len(value) - 20))
 
 
-def datediff(context: CallContext, one: object, other: object) -> int | None:
-    first, second = parse_datetime(one), parse_datetime(other)
-    return None if first is None or second is None else (first.date() - second.date()).days
-
-
-def dayofweek(context: CallContext, value: object) -> int | None:
-    moment = parse_datetime(value)
-    return None if moment is None else moment.isoweekday() % 7 + 1
-
-
-def weekday(context: CallContext, value: object) -> int | None:
-    moment = parse_datetime(value)
-    return None if moment is None else moment.weekday()
-
-
-def dayofyear(context: CallContext, value: object) -> int | None:
-    moment = parse_datetime(value)
-    return None if moment is None else moment.timetuple().tm_yday
-
-
-def week(context: CallContext, value: object, mode: int = 0) -> int | None:
-    moment = parse_datetime(value)
-    return None if moment is None else week_of(moment.date(), mode)[1]
-
-
-def yearweek(context: CallContext, value: object, mode: int = 0) -> int | None:
-    moment = parse_datetime(value)
-    if moment is None:
-        return None
-    year, number = week_of(moment.date(), mode | 2)
-    return year * 100 + number
-
-
-def weekofyear(context: CallContext, value: object) -> int | None:
-    return week(context, value, 3)
-
-
-def week_of(day: date, mode: int) -> tuple[int, int]:
-    """Year and week by MySQL's modes 0-7: bit 0 Monday first, bit 1 weeks 1-53, bit 2 how the first week is found."""
-    monday = bool(mode & 1)
-    first_weekday = bool(mode & 4) if monday else not mode & 4
-    range_1_53 = bool(mode & 2)
-    year = day.year
-    start = _first_week(year, monday, first_weekday)
-    if day < start:
-        if not range_1_53:
-            return year, 0
-        year -= 1
-        start = _first_week(year, monday, first_weekday)
-    elif range_1_53 and day >= _first_week(year + 1, monday, first_weekday):
-        return year + 1, 1
-    return year, (day - start).days // 7 + 1
-
-
-def _first_week(year: int, monday: bool, first_weekday: bool) -> date:
-    """The first day of week 1: by the first Sunday or Monday, or by the week with four days or more."""
-    new_year = date(year, 1, 1)
-    offset = new_year.weekday() if monday else new_year.isoweekday() % 7
-    start = new_year - timedelta(days=offset)
-    inside = offset == 0 if first_weekday else offset <= 3
-    return start if inside else start + timedelta(days=7)
-
-
-def dayname(context: CallContext, value: object) -> str | None:
-    moment = parse_datetime(value)
-    return None if moment is None else calendar.day_name[moment.weekday()]
-
-
-def monthname(context: CallContext, value: object) -> str | None:
-    moment = parse_datetime(value)
-    return None if moment is None else calendar.month_name[moment.month]
-
-
-def last_day(context: CallContext, value: object) -> str | None:
-    moment = parse_datetime(value)
-    if moment is None:
-        return None
-    return date_text(moment.replace(day=calendar.monthrange(moment.year, moment.month)[1]))
-
-
-def to_days(context: CallContext, value: object) -> int | None:
-    moment = parse_datetime(value)
-    return None if moment is None else moment.toordinal() + _ORDINAL_0
-
-
-def from_days(context: CallContext, number: int) -> str | None:
-    try:
-        return date_text(date.fromordinal(number - _ORDINAL_0))
-    except (ValueError, OverflowError):
-        return None
-
-
-def to_seconds(context: CallContext, value: object) -> int | None:
-    moment = parse_datetime(value)
-    if moment is None:
-        return None
-    return (moment.toordinal() + _ORDINAL_0) * 86400 + moment.hour * 3600 + moment.minute * 60 + moment.second
-
-
-def makedate(context: CallContext, year: int, day: int) -> str | None:
-    if day < 1:
-        return None
-    year += 0 if year > 99 else 1900 if year >= 70 else 2000
-    try:
-        return date_text(date(year, 1, 1) + timedelta(days=day - 1))
-    except (ValueError, OverflowError):
-        return None
-
-
+@scalar()
 def time_to_sec(context: CallContext, value: object) -> int | None:
     microseconds = parse_time(value)
     if microseconds is None:
@@ -350,12 +259,14 @@ def time_to_sec(context: CallContext, value: object) -> int | None:
     return seconds if microseconds >= 0 else -seconds
 
 
+@scalar()
 def sec_to_time(context: CallContext, seconds: float, decimals: int) -> int:
     limit = 838 * 3600 + 59 * 60 + 59
     microseconds = int(Decimal(repr(seconds)) * MICROSECONDS)
     return round_time(max(-limit * MICROSECONDS, min(limit * MICROSECONDS, microseconds)), decimals)
 
 
+@scalar()
 def maketime(context: CallContext, hour: int, minute: int, second: int) -> int | None:
     if not (0 <= minute < 60 and 0 <= second < 60):
         return None
@@ -363,6 +274,7 @@ def maketime(context: CallContext, hour: int, minute: int, second: int) -> int |
     return (seconds if hour >= 0 else -seconds) * MICROSECONDS
 
 
+@scalar()
 def timediff(context: CallContext, one: str, other: str) -> int | None:
     first, second = _duration(one), _duration(other)
     return None if first is None or second is None else max(-MAX_TIME, min(MAX_TIME, first - second))
@@ -375,10 +287,12 @@ def _duration(text: str) -> int | None:
     return parse_time(text)
 
 
+@scalar()
 def addtime(context: CallContext, value: str, other: str) -> str | None:
     return _moved(value, other, 1)
 
 
+@scalar()
 def subtime(context: CallContext, value: str, other: str) -> str | None:
     return _moved(value, other, -1)
 
@@ -394,6 +308,7 @@ def _moved(value: str, other: str, sign: int) -> str | None:
     return None if start is None else time_as_text(start + sign * difference)
 
 
+@scalar()
 def convert_tz(context: CallContext, value: object, source: str, target: str, decimals: int) -> str | None:
     moment = parse_datetime(value)
     one, other = time_zone(source), time_zone(target)
@@ -448,11 +363,13 @@ def system_zone() -> tzinfo:
     return _SystemZone()
 
 
+@scalar()
 def period_add(context: CallContext, period: int, months: int) -> int:
     total = _period_months(period) + months
     return total // 12 * 100 + total % 12 + 1
 
 
+@scalar()
 def period_diff(context: CallContext, one: int, other: int) -> int:
     return _period_months(one) - _period_months(other)
 

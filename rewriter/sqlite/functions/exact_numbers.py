@@ -20,6 +20,7 @@ from typing import Any
 
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.scalar import scalar
 from rewriter.sqlite.values.numbers import decimal_prefix
 from rewriter.sqlite.values.wide_decimal import decode, encode
 
@@ -45,24 +46,29 @@ def number_of(value: Operand) -> Decimal:
     return Decimal(repr(value))
 
 
+@scalar("exact_moment")
 def of_moment(context: CallContext, text: str) -> str:
     """The number that a date and time or a TIME is, with its decimals of a second."""
     number = Decimal("".join(one for one in text if one.isdigit() or one == "."))
     return encode(number.copy_negate() if text.startswith("-") else number)
 
 
+@scalar("exact_add")
 def add(context: CallContext, left: Operand, right: Operand) -> str:
     return _result(_WIDE.add(number_of(left), number_of(right)))
 
 
+@scalar("exact_subtract")
 def subtract(context: CallContext, left: Operand, right: Operand) -> str:
     return _result(_WIDE.subtract(number_of(left), number_of(right)))
 
 
+@scalar("exact_multiply")
 def multiply(context: CallContext, left: Operand, right: Operand) -> str:
     return _result(_WIDE.multiply(number_of(left), number_of(right)))
 
 
+@scalar("exact_divide")
 def divide(context: CallContext, left: Operand, right: Operand, decimals: int) -> str | None:
     """The quotient, cut after so many decimals."""
     divisor = number_of(right)
@@ -72,6 +78,7 @@ def divide(context: CallContext, left: Operand, right: Operand, decimals: int) -
     return _result(quotient.quantize(Decimal(1).scaleb(-decimals), ROUND_DOWN, _WIDE))
 
 
+@scalar("exact_quotient")
 def whole_quotient(context: CallContext, left: Operand, right: Operand) -> int | None:
     """left DIV right."""
     divisor = number_of(right)
@@ -80,20 +87,24 @@ def whole_quotient(context: CallContext, left: Operand, right: Operand) -> int |
     return _int64(_WIDE.divide_int(number_of(left), divisor))
 
 
+@scalar("exact_modulo")
 def modulo(context: CallContext, left: Operand, right: Operand) -> str | None:
     """The remainder; its sign is the left side's."""
     divisor = number_of(right)
     return encode(_WIDE.remainder(number_of(left), divisor)) if divisor else None
 
 
+@scalar("exact_negate")
 def negate(context: CallContext, value: Operand) -> str:
     return encode(number_of(value).copy_negate())
 
 
+@scalar("exact_absolute")
 def absolute(context: CallContext, value: Operand) -> str:
     return encode(number_of(value).copy_abs())
 
 
+@scalar("exact_round")
 def rounded(context: CallContext, value: Operand, how: str, places: int) -> str:
     """ROUND, TRUNCATE, FLOOR and CEIL."""
     try:
@@ -103,11 +114,13 @@ def rounded(context: CallContext, value: Operand, how: str, places: int) -> str:
     return _result(number)
 
 
+@scalar("exact_whole")
 def whole(context: CallContext, value: Operand, how: str) -> int:
     """The same to a whole number, as BIGINT."""
     return _int64(number_of(value).to_integral_value(_MODES[how]))
 
 
+@scalar("exact_cast", splits=True)
 def cast(context: CallContext, value: Operand, size: int, scale: int) -> str:
     """CAST(value AS DECIMAL(size, scale)): a value too large becomes the largest there is."""
     number = number_of(value)
@@ -117,16 +130,19 @@ def cast(context: CallContext, value: Operand, size: int, scale: int) -> str:
     return encode(number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE))
 
 
+@scalar("exact_scaled", splits=True)
 def scaled(context: CallContext, total: int, scale: int) -> str:
     """An exact sum of whole numbers as the DECIMAL it stands for."""
     return encode(Decimal(total).scaleb(-scale))
 
 
+@scalar("exact_average")
 def average(context: CallContext, total: Operand, scale: int, count: int, decimals: int) -> str | None:
     """A sum, in units of the last decimal, through the number of its values."""
     return divide(context, encode(_WIDE.scaleb(number_of(total), -scale)), count, decimals)
 
 
+@scalar("exact_from_text", splits=True)
 def from_text(context: CallContext, text: str) -> str:
     """Text as the DECIMAL that it begins with; one far beyond any DECIMAL as one that is beyond them, too."""
     number = decimal_prefix(text)
@@ -137,11 +153,13 @@ def from_text(context: CallContext, text: str) -> str:
     return encode(number)
 
 
+@scalar("exact_floating")
 def floating(context: CallContext, value: Operand) -> float:
     """The nearest floating-point number."""
     return float(number_of(value))
 
 
+@scalar("exact_digits")
 def digits(context: CallContext, value: Operand) -> str:
     """All digits, for a column that rounds them itself."""
     return f"{number_of(value):f}"
@@ -153,11 +171,13 @@ def _result(number: Decimal) -> str:
     return encode(number)
 
 
+@scalar("exact_signed")
 def signed(context: CallContext, value: Operand, how: str) -> int:
     """CAST(number AS SIGNED): rounded; the nearest number of 64 bits where there is none."""
     return _rounded(value, how, -_INT64, _INT64 - 1)
 
 
+@scalar("exact_unsigned")
 def unsigned(context: CallContext, value: Operand, how: str) -> int:
     """CAST(number AS UNSIGNED): the same between 0 and 2^64 - 1, as 64 bits."""
     bits = _rounded(value, how, 0, 2 * _INT64 - 1)

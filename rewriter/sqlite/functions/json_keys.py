@@ -12,6 +12,7 @@ from typing import Any
 
 from rewriter.sqlite.functions.context import CallContext
 from rewriter.sqlite.functions.json import loads
+from rewriter.sqlite.functions.scalar import scalar
 from rewriter.sqlite.values.wide_decimal import decode
 
 _NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BOOLEAN = (bytes((code,)) for code in range(1, 7))
@@ -21,21 +22,25 @@ _INFINITE = 99_999  # more than any exponent; no document has such a number, but
 _COMPLEMENT = bytes.maketrans(b"0123456789", b"9876543210")
 
 
+@scalar()
 def json_key(context: CallContext, document: Any) -> bytes:
     """The key of a JSON text."""
     return _key(loads(document))
 
 
+@scalar()
 def json_text_key(context: CallContext, text: Any) -> bytes:
     """The key of an SQL text, which is a JSON string."""
     return _key(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
 
 
+@scalar()
 def json_number_key(context: CallContext, number: Any) -> bytes:
     """The key of an SQL number."""
     return _number(decode(number) if isinstance(number, str) else Decimal(repr(number)))
 
 
+@scalar()
 def json_truth_key(context: CallContext, truth: int) -> bytes:
     """The key of what an SQL condition yields."""
     return _key(bool(truth))

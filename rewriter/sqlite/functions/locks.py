@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.scalar import scalar
 
 _LOOK_SECONDS = 0.1  # how often a waiting GET_LOCK looks whether it was killed
 _NAME_MAX = 64  # characters, MySQL's own limit
@@ -75,22 +76,27 @@ def _locks(context: CallContext) -> NamedLocks:
     return context.locks
 
 
+@scalar(deterministic=False)
 def get_lock(context: CallContext, name: str, seconds: float) -> int:
     return int(_locks(context).acquire(_checked(name), context.owner, float(seconds), context))
 
 
+@scalar(deterministic=False)
 def release_lock(context: CallContext, name: str) -> int | None:
     released = _locks(context).release(_checked(name), context.owner)
     return None if released is None else int(released)
 
 
+@scalar(deterministic=False)
 def release_all_locks(context: CallContext) -> int:
     return _locks(context).release_all(context.owner)
 
 
+@scalar(deterministic=False)
 def is_free_lock(context: CallContext, name: str) -> int:
     return int(_locks(context).holder(_checked(name)) is None)
 
 
+@scalar(deterministic=False)
 def is_used_lock(context: CallContext, name: str) -> int | None:
     return _locks(context).holder(_checked(name))

@@ -12,6 +12,7 @@ from typing import Any
 
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.scalar import scalar
 from rewriter.sqlite.values.numbers import float_text, numeric_prefix
 from rewriter.sqlite.values.wide_decimal import decode, encode
 
@@ -24,6 +25,7 @@ _DIGITS = 25  # of a whole number; with so many it is beyond 64 bits, however ma
 _EXACT = 1 << 53  # whole numbers up to here are exact in SQLite's 8-byte numbers
 
 
+@scalar("signed", "unsigned_prefix", splits=True)
 def signed(context: CallContext | None, text: str) -> int:
     """CAST(text AS SIGNED), or UNSIGNED: the whole number it begins with, as 64 bits."""
     return _signed_bits(max(-_INT64, min(_MASK, _whole_prefix(text))) & _MASK)
@@ -39,6 +41,7 @@ def _whole_prefix(text: str) -> int:
     return -number if text[:1] == "-" else number
 
 
+@scalar("round", splits=True)
 def rounded(context: CallContext, value: Number, places: int, exact: int) -> Number:
     """ROUND: halves away from zero for exact numbers, to even for floating point, as MySQL does."""
     if not exact:
@@ -46,6 +49,7 @@ def rounded(context: CallContext, value: Number, places: int, exact: int) -> Num
     return _quantized(value, places, ROUND_HALF_UP)
 
 
+@scalar("truncate")
 def truncated(context: CallContext, value: Number, places: int, exact: int) -> Number:
     """TRUNCATE."""
     result = _quantized(value, places, ROUND_DOWN)
@@ -60,6 +64,7 @@ def _quantized(value: Number, places: int, rounding: str) -> Number:
     return int(number) if number == number.to_integral_value() and abs(number) < _INT64 else float(number)
 
 
+@scalar(splits=True)
 def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exact: int) -> Number:
     """CAST(value AS DECIMAL(size, scale)): a value too large becomes the largest there is."""
     number = Decimal(repr(value))
@@ -71,6 +76,7 @@ def cast_decimal(context: CallContext, value: Number, size: int, scale: int, exa
     return int(number) if scale == 0 else float(number)
 
 
+@scalar(splits=True)
 def scaled(context: CallContext, whole: int, scale: int) -> float:
     """An exact sum of whole numbers as the decimal it stands for."""
     if abs(whole) > _EXACT:
@@ -78,6 +84,7 @@ def scaled(context: CallContext, whole: int, scale: int) -> float:
     return float(whole / 10**scale)
 
 
+@scalar(splits=True)
 def decimal_text(context: CallContext, value: Number, scale: int) -> str:
     return fixed_text(Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP))
 
@@ -87,25 +94,30 @@ def fixed_text(number: Decimal) -> str:
     return f"{number if number else number.copy_abs():f}"
 
 
+@scalar()
 def exact(context: CallContext, value: Number) -> str:
     """A number in the sortable form of a wide DECIMAL."""
     return encode(Decimal(repr(value)))
 
 
+@scalar(splits=True)
 def exact_text(context: CallContext, value: str, scale: int) -> str:
     return fixed_text(_WIDE.quantize(decode(value), Decimal(1).scaleb(-scale)))
 
 
+@scalar(splits=True)
 def double_text(context: CallContext, value: Number, single: int, decimals: int) -> str:
     if decimals:
         return fixed_text(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP))
     return float_text(float(value), bool(single))
 
 
+@scalar()
 def bits_text(context: CallContext, value: int) -> str:
     return str(value & _MASK)
 
 
+@scalar()
 def unsigned(context: CallContext, value: int) -> int:
     """64 bits as the number without sign that they are."""
     if value < 0:
@@ -113,6 +125,7 @@ def unsigned(context: CallContext, value: int) -> int:
     return value
 
 
+@scalar(splits=True)
 def whole(context: CallContext, sign: str, left: Number, right: Number, bits: int, text: str) -> Number | None:
     """left + right and so on, of whole numbers of which one has no sign: neither has the result.
 
@@ -131,6 +144,7 @@ def whole(context: CallContext, sign: str, left: Number, right: Number, bits: in
     return _signed_bits(result) if bits else unsigned(context, _signed_bits(result))
 
 
+@scalar()
 def remainder(context: CallContext, left: Number, right: Number, bits: int) -> Number | None:
     """left % right, with the sign of the left side; `bits` as for `whole`."""
     left = _without_sign(left) if bits & 1 else left
@@ -162,6 +176,7 @@ def _without_sign(value: Number) -> Number:
     return value & _MASK if isinstance(value, int) else value
 
 
+@scalar()
 def shift_right(context: CallContext, value: int, places: int) -> int:
     if not 0 <= places < 64:
         return 0
@@ -172,14 +187,17 @@ def _signed_bits(value: int) -> int:
     return value - (1 << 64) if value >= _INT64 else value
 
 
+@scalar()
 def bit_count(context: CallContext, value: int) -> int:
     return (value & _MASK).bit_count()
 
 
+@scalar("sqrt")
 def square_root(context: CallContext, value: Number) -> float | None:
     return math.sqrt(value) if value >= 0 else None
 
 
+@scalar("pow")
 def power(context: CallContext, base: Number, exponent: Number) -> float:
     try:
         result: float | complex = float(base) ** float(exponent)
@@ -190,6 +208,7 @@ def power(context: CallContext, base: Number, exponent: Number) -> float:
     return result
 
 
+@scalar("exp")
 def exponential(context: CallContext, value: Number) -> float:
     try:
         return math.exp(value)
@@ -197,6 +216,7 @@ def exponential(context: CallContext, value: Number) -> float:
         raise SqlError(1690, "DOUBLE value is out of range in 'exp()'") from None
 
 
+@scalar("ln", "log")
 def logarithm(context: CallContext, first: Number, second: Number | None = None) -> float | None:
     """LOG(x) or LOG(base, x)."""
     if second is None:
@@ -204,22 +224,27 @@ def logarithm(context: CallContext, first: Number, second: Number | None = None)
     return math.log(second) / math.log(first) if first > 0 and first != 1 and second > 0 else None
 
 
+@scalar("log2")
 def binary_logarithm(context: CallContext, value: Number) -> float | None:
     return math.log2(value) if value > 0 else None
 
 
+@scalar("log10")
 def decimal_logarithm(context: CallContext, value: Number) -> float | None:
     return math.log10(value) if value > 0 else None
 
 
+@scalar("rand", deterministic=False)
 def random_number(context: CallContext) -> float:
     return random.random()
 
 
+@scalar(deterministic=False)
 def uuid(context: CallContext) -> str:
     return str(uuids.uuid1())
 
 
+@scalar(deterministic=False)
 def sleep(context: CallContext, seconds: Number) -> int:
     """SLEEP, ended early by an interrupt."""
     if seconds < 0:
@@ -227,12 +252,14 @@ def sleep(context: CallContext, seconds: Number) -> int:
     return int(context.sleep(float(seconds)))
 
 
+@scalar(null_aware=True, deterministic=False)
 def set_last_insert_id(context: CallContext, value: int) -> int:
     """LAST_INSERT_ID(expr)."""
     context.last_insert_id = value
     return value
 
 
+@scalar(null_aware=True, deterministic=False)
 def change(context: CallContext, value: Any, changed: int | None, number: int | None) -> Any:
     """Passes the new value of an updated row, counting rows matched and rows changed."""
     context.matched += 1
@@ -241,6 +268,7 @@ def change(context: CallContext, value: Any, changed: int | None, number: int | 
     return value
 
 
+@scalar(null_aware=True, deterministic=False)
 def numbered(context: CallContext, value: int | None, zero_is_value: int) -> int | None:
     """Passes a value for an AUTO_INCREMENT column: NULL and 0 ask for the next number."""
     number = value if value or zero_is_value else None
@@ -248,12 +276,14 @@ def numbered(context: CallContext, value: int | None, zero_is_value: int) -> int
     return number
 
 
+@scalar(null_aware=True, deterministic=False)
 def seen(context: CallContext, value: Any) -> Any:
     """Passes a value of INSERT ... SELECT, counting the rows."""
     context.seen += 1
     return value
 
 
+@scalar(null_aware=True)
 def not_null(context: CallContext, value: Any, name: str) -> Any:
     """A value for a column that takes no NULL."""
     if value is None:
@@ -261,23 +291,28 @@ def not_null(context: CallContext, value: Any, name: str) -> Any:
     return value
 
 
+@scalar("raise", deterministic=False)
 def raise_error(context: CallContext, errno: int) -> None:
     """Errors that only show while the statement runs."""
     raise SqlError(errno, {1242: "Subquery returns more than 1 row"}.get(errno, "error"))
 
 
+@scalar()
 def hex_number(context: CallContext, value: int) -> str:
     return f"{value & _MASK:X}"
 
 
+@scalar("bin")
 def binary_digits(context: CallContext, value: int) -> str:
     return f"{value & _MASK:b}"
 
 
+@scalar("oct")
 def octal_digits(context: CallContext, value: int) -> str:
     return f"{value & _MASK:o}"
 
 
+@scalar("conv", splits=True)
 def convert_base(context: CallContext, text: str, source: int, target: int) -> str | None:
     """CONV."""
     if not (2 <= abs(source) <= 36 and 2 <= abs(target) <= 36):

@@ -15,6 +15,7 @@ import re2
 
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.scalar import scalar
 from rewriter.sqlite.values.numbers import to_text
 
 PATTERN_MAX = 16_384  # characters of a pattern; reading one holds the interpreter for some milliseconds
@@ -239,21 +240,25 @@ def text_of(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else to_text(value)
 
 
+@scalar()
 def like(context: CallContext, text: Any, source: Any, escape: str, exact: int) -> int:
     """LIKE where SQLite's own does not do: case-sensitive, or with another escape character."""
     compiled, text = _like(text_of(source), escape, exact), text_of(text)
     return int(compiled.fullmatch(bounded(text, compiled.programsize)) is not None)
 
 
+@scalar()
 def regexp_like(context: CallContext, text: Any, source: Any, flags: str) -> int:
     return int(pattern(text_of(source), flags).test(text_of(text)))
 
 
+@scalar(splits=True)
 def regexp_substr(context: CallContext, text: Any, source: Any, flags: str) -> str | None:
     found = pattern(text_of(source), flags).find(text_of(text))
     return found[1] if found is not None else None
 
 
+@scalar(splits=True)
 def regexp_instr(context: CallContext, text: Any, source: Any, flags: str) -> int:
     found = pattern(text_of(source), flags).find(text_of(text))
     return found[0] + 1 if found is not None else 0
@@ -262,6 +267,7 @@ def regexp_instr(context: CallContext, text: Any, source: Any, flags: str) -> in
 _GROUP = re.compile(r"[\\$](\d)|\\(.)", re.S)
 
 
+@scalar(splits=True)
 def regexp_replace(context: CallContext, text: Any, source: Any, new: str, flags: str) -> str:
     """REGEXP_REPLACE: `\\1` and `$1` stand for a group. An empty match ends it, as in MariaDB."""
     compiled, text = pattern(text_of(source), flags), text_of(text)

@@ -15,6 +15,7 @@ from typing import Any
 
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.functions.context import CallContext
+from rewriter.sqlite.functions.scalar import scalar
 from rewriter.sqlite.values.numbers import to_text
 
 _MAX_RESULT = 32 * 1024 * 1024  # characters a text function may produce; to copy more takes longer than others may wait
@@ -27,10 +28,12 @@ _SOUNDEX = {
 }
 
 
+@scalar()
 def lower(context: CallContext, text: Any) -> Any:
     return text if isinstance(text, bytes) else "".join(part.lower() for part in _parts(to_text(text)))
 
 
+@scalar()
 def upper(context: CallContext, text: Any) -> Any:
     return text if isinstance(text, bytes) else "".join(part.upper() for part in _parts(to_text(text)))
 
@@ -41,10 +44,12 @@ def _parts(text: str) -> Iterable[str]:
     return (text[start : start + _STRIDE] for start in range(0, len(text), _STRIDE))
 
 
+@scalar()
 def concat_bytes(context: CallContext, *parts: Any) -> bytes:
     return b"".join(part if isinstance(part, bytes) else to_text(part).encode() for part in parts)
 
 
+@scalar(null_aware=True, splits=True)
 def concat_ws(context: CallContext, separator: str | None, *parts: Any) -> str | None:
     """CONCAT_WS: NULLs are left out."""
     if separator is None:
@@ -56,6 +61,7 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else to_text(value)
 
 
+@scalar()
 def substring(context: CallContext, text: Any, start: int, length: int | None = None) -> Any:
     """SUBSTRING: positions count from 1, or from the end when negative; 0 is nowhere."""
     empty = text[:0]
@@ -65,14 +71,17 @@ def substring(context: CallContext, text: Any, start: int, length: int | None = 
     return text[first:] if length is None else text[first : first + length]
 
 
+@scalar()
 def left(context: CallContext, text: str, count: int) -> str:
     return text[: max(0, count)]
 
 
+@scalar()
 def right(context: CallContext, text: str, count: int) -> str:
     return text[-count:] if count > 0 else text[:0]
 
 
+@scalar()
 def locate(context: CallContext, part: str, text: str, start: int, exact: int) -> int:
     if start < 1 or start > len(text) + 1:
         return 0
@@ -81,12 +90,14 @@ def locate(context: CallContext, part: str, text: str, start: int, exact: int) -
     return text.find(part, start - 1) + 1
 
 
+@scalar()
 def strcmp(context: CallContext, one: str, other: str, exact: int) -> int:
     if not exact:
         one, other = one.lower(), other.lower()
     return (one > other) - (one < other)
 
 
+@scalar(splits=True)
 def find_in_set(context: CallContext, text: str, listed: str, exact: int) -> int:
     if not exact:
         text, listed = text.lower(), listed.lower()
@@ -94,6 +105,7 @@ def find_in_set(context: CallContext, text: str, listed: str, exact: int) -> int
     return members.index(text) + 1 if text in members else 0
 
 
+@scalar(splits=True)
 def substring_index(context: CallContext, text: str, delimiter: str, count: int) -> str:
     if not delimiter or count == 0:
         return ""
@@ -107,10 +119,12 @@ def _sized(length: int) -> int:
     return length
 
 
+@scalar()
 def lpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
     return _padding(text, length, pad, True)
 
 
+@scalar()
 def rpad(context: CallContext, text: str, length: int, pad: str) -> str | None:
     return _padding(text, length, pad, False)
 
@@ -127,16 +141,19 @@ def _padding(text: str, length: int, pad: str, before: bool) -> str | None:
     return filled + text if before else text + filled
 
 
+@scalar()
 def repeat(context: CallContext, text: str, count: int) -> str:
     count = max(0, count)
     _sized(len(text) * count)
     return text * count
 
 
+@scalar()
 def space(context: CallContext, count: int) -> str:
     return " " * _sized(max(0, count))
 
 
+@scalar()
 def insert(context: CallContext, text: str, position: int, length: int, new: str) -> str:
     if position < 1 or position > len(text):
         return text
@@ -145,18 +162,22 @@ def insert(context: CallContext, text: str, position: int, length: int, new: str
     return text[: position - 1] + new + text[position - 1 + length :]
 
 
+@scalar()
 def reverse(context: CallContext, text: str) -> str:
     return text[::-1]
 
 
+@scalar("ascii")
 def first_byte(context: CallContext, text: str) -> int:
     return text.encode()[0] if text else 0
 
 
+@scalar("ord")
 def ord_text(context: CallContext, text: str) -> int:
     return int.from_bytes(text[0].encode(), "big") if text else 0
 
 
+@scalar(null_aware=True, splits=True)
 def quote(context: CallContext, text: str | None) -> str:
     if text is None:
         return "NULL"
@@ -165,10 +186,12 @@ def quote(context: CallContext, text: str | None) -> str:
     return f"'{text}'"
 
 
+@scalar(null_aware=True, splits=True)
 def elt(context: CallContext, number: int | None, *values: Any) -> Any:
     return values[number - 1] if number is not None and 1 <= number <= len(values) else None
 
 
+@scalar(splits=True)
 def trim(context: CallContext, side: str, text: str, part: str) -> str:
     if not part:
         return text
@@ -182,16 +205,19 @@ def trim(context: CallContext, side: str, text: str, part: str) -> str:
     return text[first:last]
 
 
+@scalar(null_aware=True, splits=True)
 def char(context: CallContext, *codes: int | None) -> bytes:
     numbers = (code & 0xFFFFFFFF for code in codes if code is not None)
     return b"".join(code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big") for code in numbers)
 
 
+@scalar(splits=True)
 def to_base64(context: CallContext, data: bytes) -> str:
     text = base64.b64encode(data).decode()
     return "\n".join(text[start : start + 76] for start in range(0, len(text), 76))
 
 
+@scalar(splits=True)
 def from_base64(context: CallContext, text: str) -> bytes | None:
     try:
         return base64.b64decode("".join(text.split()), validate=True)
@@ -199,29 +225,35 @@ def from_base64(context: CallContext, text: str) -> bytes | None:
         return None
 
 
+@scalar()
 def md5(context: CallContext, data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
+@scalar()
 def sha1(context: CallContext, data: bytes) -> str:
     return hashlib.sha1(data, usedforsecurity=False).hexdigest()
 
 
+@scalar()
 def sha2(context: CallContext, data: bytes, bits: int) -> str | None:
     name = _SHA2.get(bits)
     return hashlib.new(name, data).hexdigest() if name is not None else None
 
 
+@scalar(deterministic=False)
 def random_bytes(context: CallContext, count: int) -> bytes:
     if not 1 <= count <= 1024:
         raise SqlError(1690, "length value is out of range in 'random_bytes'")
     return os.urandom(count)
 
 
+@scalar()
 def crc32(context: CallContext, data: bytes) -> int:
     return zlib.crc32(data)
 
 
+@scalar(splits=True)
 def unhex(context: CallContext, text: str) -> bytes | None:
     try:
         return bytes.fromhex(text if len(text) % 2 == 0 else "0" + text) if not re.search(r"\s", text) else None
@@ -229,6 +261,7 @@ def unhex(context: CallContext, text: str) -> bytes | None:
         return None
 
 
+@scalar(splits=True)
 def soundex(context: CallContext, text: str) -> str:
     letters = [letter for letter in text.upper() if letter.isalpha()]
     if not letters:
@@ -243,11 +276,13 @@ def soundex(context: CallContext, text: str) -> str:
     return result.ljust(4, "0")
 
 
+@scalar("format", splits=True)
 def format_number(context: CallContext, value: float, places: int) -> str:
     number = Decimal(repr(value)).quantize(Decimal(1).scaleb(-max(0, places)), ROUND_HALF_UP)
     return f"{number:,f}"
 
 
+@scalar(splits=True)
 def uuid_to_bin(context: CallContext, text: str) -> bytes:
     try:
         return uuid.UUID(text).bytes
@@ -255,12 +290,14 @@ def uuid_to_bin(context: CallContext, text: str) -> bytes:
         raise SqlError(1411, f"Incorrect string value: '{text}' for function uuid_to_bin") from None
 
 
+@scalar()
 def bin_to_uuid(context: CallContext, data: bytes) -> str:
     if len(data) != 16:
         raise SqlError(1411, "Incorrect string value for function bin_to_uuid")
     return str(uuid.UUID(bytes=data))
 
 
+@scalar(splits=True)
 def is_uuid(context: CallContext, text: str) -> int:
     try:
         uuid.UUID(text)
@@ -269,6 +306,7 @@ def is_uuid(context: CallContext, text: str) -> int:
     return 1
 
 
+@scalar(splits=True)
 def inet_aton(context: CallContext, text: str) -> int | None:
     parts = text.split(".")
     if len(parts) != 4 or not all(part.isdecimal() and int(part) < 256 for part in parts):
@@ -276,9 +314,11 @@ def inet_aton(context: CallContext, text: str) -> int | None:
     return int.from_bytes(bytes(int(part) for part in parts), "big")
 
 
+@scalar()
 def inet_ntoa(context: CallContext, number: int) -> str | None:
     return ".".join(str(byte) for byte in number.to_bytes(4, "big")) if 0 <= number < 1 << 32 else None
 
 
+@scalar()
 def binary(context: CallContext, data: bytes, size: int) -> bytes:
     return data[:size].ljust(size, b"\0")
