@@ -1,5 +1,7 @@
 # Every target sets up what it needs. `make help` lists them from the comments after `##`.
 .DEFAULT_GOAL := help
+# Where it is set every test worker and every server compiles all modules anew, half a second each.
+unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
 .PHONY: help run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark example-spark check format bench differential fuzz simulate clean mariadb toolchains mysql galera
 
