@@ -12,22 +12,21 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from engine.backend.sqlite.task_thread import Tasks, serve
 from engine.model.errors import BackendUnavailable
 
 T = TypeVar("T")
 
 THREADS = 2
 
-_Task = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
-
 
 @dataclass(eq=False, slots=True)
 class Readers:
     """See the module. The threads begin with the first statement that needs them."""
 
-    _tasks: queue.SimpleQueue[_Task | None] = field(default_factory=queue.SimpleQueue)
+    _tasks: Tasks = field(default_factory=queue.SimpleQueue)
     _threads: list[threading.Thread] = field(default_factory=list)
     _closed: bool = False
 
@@ -42,7 +41,7 @@ class Readers:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         if len(self._threads) < THREADS:
-            thread = threading.Thread(target=self._serve, name="statement-reader", daemon=True)
+            thread = threading.Thread(target=serve, args=(self._tasks, _call), name="statement-reader", daemon=True)
             self._threads.append(thread)
             thread.start()
         self._tasks.put((work, future, loop))
@@ -54,26 +53,6 @@ class Readers:
         for _ in self._threads:
             self._tasks.put(None)
 
-    def _serve(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            work, future, loop = task
-            if future.cancelled():
-                continue
-            try:
-                outcome: tuple[Any, BaseException | None] = (work(), None)
-            except BaseException as error:
-                outcome = (None, error)
-            try:
-                loop.call_soon_threadsafe(_settle, future, *outcome)
-            except RuntimeError:
-                return  # the loop is closed: nobody is left to answer
-            del task, work, future, outcome
 
-
-def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+def _call(work: Callable[[], T]) -> T:
+    return work()

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from engine.backend.base import SqlValue
 from engine.backend.sqlite.errors import SqliteInterrupted, translate
 from engine.backend.sqlite.foreign_keys import switch_foreign_keys
+from engine.backend.sqlite.task_thread import Tasks, serve
 from engine.model.errors import BackendError, BackendUnavailable
 
 T = TypeVar("T")
@@ -234,15 +235,13 @@ _PRAGMAS = (
     "temp_store=MEMORY",
 )
 
-_Task = tuple[Callable[[SqliteConnection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
-
 
 class SqliteWorker:
     """A thread with one connection, which never leaves it."""
 
     def __init__(self, path: str, name: str) -> None:
         self._path = path
-        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._tasks: Tasks = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._connection: SqliteConnection | None = None
         self._thread.start()
@@ -291,27 +290,11 @@ class SqliteWorker:
         future.exception() if not future.cancelled() else None
 
     def _serve(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            work, future, loop = task
-            try:
-                if self._connection is None:
-                    self._connection = SqliteConnection.open(self._path)
-                outcome: tuple[Any, BaseException | None] = (work(self._connection), None)
-            except BaseException as error:
-                outcome = (None, error)
-            try:
-                loop.call_soon_threadsafe(_settle, future, *outcome)
-            except RuntimeError:
-                break  # the loop is closed: nobody is left to answer
-            del task, work, future, outcome
+        serve(self._tasks, self._call)
         if self._connection is not None:
             self._connection.close()
 
-
-def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.cancelled():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+    def _call(self, work: Callable[[SqliteConnection], T]) -> T:
+        if self._connection is None:
+            self._connection = SqliteConnection.open(self._path)
+        return work(self._connection)
