@@ -82,32 +82,32 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
     def _new_stream(self) -> ClientSocket:
         return ClientSocket(self._accepted, max_packet_bytes=LOGIN_PACKET_MAX_BYTES)
 
-    def _accepted(self, stream: ClientSocket) -> None:
+    def _accepted(self, client: ClientSocket) -> None:
         try:
-            visit = self._admission.arrive(host_of(stream))
+            visit = self._admission.arrive(host_of(client))
         except ProxyError as error:
-            stream.write_many([refusal(stream, error)])
-            stream.close()
+            client.write_many([refusal(client, error)])
+            client.close()
             return
-        task = asyncio.get_running_loop().create_task(self._serve(stream, visit))
-        visit.waiting_since = lambda: stream.waiting_since
-        visit.drop = lambda error: _drop(stream, task, error)
-        self._tasks[task] = stream
+        task = asyncio.get_running_loop().create_task(self._serve(client, visit))
+        visit.waiting_since = lambda: client.waiting_since
+        visit.drop = lambda error: _drop(client, task, error)
+        self._tasks[task] = client
         task.add_done_callback(lambda done: self._finished(done, visit))
 
     def _finished(self, task: asyncio.Task[None], visit: Visit) -> None:
         visit.leave()
-        stream = self._tasks.pop(task)
-        stream.close()
+        client = self._tasks.pop(task)
+        client.close()
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("connection failed", exc_info=error, extra={"peer": stream.peername})
+            log.error("connection failed", exc_info=error, extra={"peer": client.peername})
 
-    async def _serve(self, stream: ClientSocket, visit: Visit) -> None:
-        opened = await self._log_in(stream, visit)
+    async def _serve(self, client: ClientSocket, visit: Visit) -> None:
+        opened = await self._log_in(client, visit)
         if opened is None:
             return
         session = opened.session
-        stream.set_limits(self._max_packet_bytes)
+        client.set_limits(self._max_packet_bytes)
         executor = Executor(
             session,
             self._engine,
@@ -126,14 +126,14 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
                 visit.failed(error.errno)
                 raise
 
-        connection = ClientConnection(stream, executor, change_user, opened.interrupt)
+        connection = ClientConnection(client, executor, change_user, opened.interrupt)
         opened.attach(connection)
         await self._registry.add(connection)
-        self._sweeper.add(stream, opened.idle_seconds or self._idle_seconds, opened.idle_words)
+        self._sweeper.add(client, opened.idle_seconds or self._idle_seconds, opened.idle_words)
         try:
             await connection.serve()
         finally:
-            self._sweeper.discard(stream)
+            self._sweeper.discard(client)
             self._registry.forget(connection)
             await session.upstream.close()
             executor.transactions.end()
@@ -141,19 +141,19 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
     def _idle_seconds(self) -> float:
         return self._idle_timeout
 
-    async def _log_in(self, stream: ClientSocket, visit: Visit) -> Opened | None:
+    async def _log_in(self, client: ClientSocket, visit: Visit) -> Opened | None:
         """A session, or None once the client has been told why not."""
         try:
             async with asyncio.timeout(self._login_timeout):
                 await visit.turn()
         except TimeoutError:
-            await self._refuse(stream, ProxyError(1040, "Too many connections"))
+            await self._refuse(client, ProxyError(1040, "Too many connections"))
             return None
         try:
             async with asyncio.timeout(self._login_timeout + LOGIN_SLACK_SECONDS):
-                return await self._gateway.login(stream, visit.admit)
+                return await self._gateway.login(client, visit.admit)
         except TimeoutError:
-            log.info("login took too long", extra={"peer": stream.peername})
+            log.info("login took too long", extra={"peer": client.peername})
             visit.broke_off()
         except LoginFailed as error:
             visit.failed(error.errno)  # it has been told
@@ -162,14 +162,14 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         except (StreamClosed, ConnectionError):
             visit.broke_off()  # it went away before it had logged in: port scanners and health checks do
         except (ProxyError, BackendUnavailable) as error:
-            await self._refuse(stream, error)
+            await self._refuse(client, error)
         finally:
             visit.logged_in()
         return None
 
-    async def _refuse(self, stream: ClientSocket, error: ProxyError | BackendUnavailable) -> None:
+    async def _refuse(self, client: ClientSocket, error: ProxyError | BackendUnavailable) -> None:
         try:
-            await stream.write(refusal(stream, error))
+            await client.write(refusal(client, error))
         except (StreamClosed, ConnectionError):
             pass  # nobody left to tell
 
@@ -187,12 +187,12 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
                 connection.finish()
             await asyncio.wait(list(self._tasks), timeout=min(DRAIN_LOOK_SECONDS, deadline - now))
             left = self._unsent()
-            if left != before or not all(stream.stuck for stream in self._tasks.values()):
+            if left != before or not all(client.stuck for client in self._tasks.values()):
                 moved_at, before = loop.time(), left
             elif loop.time() - moved_at >= STUCK_SECONDS:
                 break
-        for task, stream in list(self._tasks.items()):
-            stream.abort()
+        for task, client in list(self._tasks.items()):
+            client.abort()
             task.cancel()
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -200,17 +200,17 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
 
     def _unsent(self) -> list[int]:
         """What every client has yet to take: it changes as long as any of them reads."""
-        return [stream.unsent for stream in self._tasks.values()]
+        return [client.unsent for client in self._tasks.values()]
 
 
-def _drop(stream: ClientSocket, task: asyncio.Task[None], error: ProxyError) -> None:
+def _drop(client: ClientSocket, task: asyncio.Task[None], error: ProxyError) -> None:
     """Others want the place of a client that has not logged in."""
-    if not stream.encrypting:
-        stream.write_many([refusal(stream, error)])
-    stream.close()
+    if not client.encrypting:
+        client.write_many([refusal(client, error)])
+    client.close()
     task.cancel()
 
 
-def host_of(stream: ClientSocket) -> str:
+def host_of(client: ClientSocket) -> str:
     """The client's address as text; of a unix socket there is none."""
-    return str(stream.peername[0]) if stream.peername else "localhost"
+    return str(client.peername[0]) if client.peername else "localhost"

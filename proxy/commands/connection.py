@@ -89,12 +89,12 @@ class ClientConnection:
 
     def __init__(
         self,
-        stream: ClientSocket,
+        client: ClientSocket,
         executor: Executor,
         change_user: Callable[[bytes], Awaitable[None]],
         interrupt: Callable[[], None] | None = None,
     ) -> None:
-        self.stream = stream
+        self.client = client
         self.executor = executor
         self.session = executor.session
         self.connection_id = self.session.identity.connection_id
@@ -102,7 +102,7 @@ class ClientConnection:
         self._interrupt = interrupt
         self._killed = False
         if executor.traits.accounts or executor.traits.lines:  # the embedded database takes no command in pieces
-            stream.large_from = min(LARGE_BYTES, stream.max_packet_bytes + 1)
+            client.large_from = min(LARGE_BYTES, client.max_packet_bytes + 1)
         self._local = LocalStatements(executor)
         self._statements = UpstreamStatements()
         self._dumping = False
@@ -142,24 +142,24 @@ class ClientConnection:
             self._killed = True
             # Let an error for the running statement go out first; an idle client is cut at once.
             loop = asyncio.get_running_loop()
-            loop.call_soon(self.stream.close)
+            loop.call_soon(self.client.close)
             if self.session.subscription is not None:
                 # A receiver that has stopped reading would keep its messages until its socket has room again.
-                loop.call_later(KILL_SECONDS, self.stream.abort)
+                loop.call_later(KILL_SECONDS, self.client.abort)
 
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         """The line to the database is gone. A client at rest is cut off, as the server itself would have done; a
         running statement is answered first, and a stream goes on, for it does not need that line."""
-        if reset and self.stream.resting and not self.stream.unsent:
-            tcp.end_with_reset(self.stream.socket)  # drivers tell it from an end
+        if reset and self.client.resting and not self.client.unsent:
+            tcp.end_with_reset(self.client.socket)  # drivers tell it from an end
         if not self.session.running:
-            self.stream.close()
+            self.client.close()
 
     def farewell(self, packet: bytes) -> None:
         """The server says unasked why it is about to close the line. A client at rest hears it, as it would without us;
         one that receives a stream goes on, unless somebody has killed it at the server."""
-        if self.stream.resting:
-            self.stream.write_framed(packet)
+        if self.client.resting:
+            self.client.write_framed(packet)
         elif self.session.subscription is not None and parse_err(packet[HEADER_BYTES:]).errno == _KILLED:
             self.kill()
 
@@ -170,18 +170,18 @@ class ClientConnection:
         To be called again until the connection has ended: who takes the fast path does not come by here in between.
         """
         self._killed = True
-        if self._dumping or (not self.session.running and not self.stream.relaying):
-            self.stream.close()
+        if self._dumping or (not self.session.running and not self.client.relaying):
+            self.client.close()
 
     async def serve(self) -> None:
         """The command phase. Returns when the client is gone or must go; the caller closes everything."""
         try:
             while self.session.upstream.alive and not self._killed:
-                payload = await self.stream.read_command()
+                payload = await self.client.read_command()
                 if not payload:
                     raise ProxyError(1835, "Malformed communication packet: an empty command")
                 if payload[0] == Commands.COM_QUIT:
-                    self.stream.goodbye = True
+                    self.client.goodbye = True
                     return
                 await self._dispatch(payload)
                 if self.executor.excess is not None:
@@ -204,10 +204,10 @@ class ClientConnection:
         command = payload[0]
         self.session.busy("")
         try:
-            if self.stream.pieces is None:
+            if self.client.pieces is None:
                 await self._handle(payload)
             else:
-                await self._large(LargeCommand(self.stream, payload))
+                await self._large(LargeCommand(self.client, payload))
                 await self._skip_rest()
         except ClientFault as error:
             if getattr(error, "fatal", False):
@@ -225,7 +225,7 @@ class ClientConnection:
 
     async def _skip_rest(self) -> None:
         """Of a command that was refused, or came to nothing, before all of it had been read."""
-        while await self.stream.read_piece():
+        while await self.client.read_piece():
             pass
 
     async def _handle(self, payload: bytes) -> None:
@@ -277,7 +277,7 @@ class ClientConnection:
             raise ProxyError(
                 1153,
                 "Got a packet bigger than 'max_allowed_packet' bytes: the statements from the first that concerns a "
-                f"queue on are more than {self.stream.max_packet_bytes} bytes; send them apart from what is before",
+                f"queue on are more than {self.client.max_packet_bytes} bytes; send them apart from what is before",
             )
         await self._run_each(bytes(large.rest))
 
@@ -325,8 +325,8 @@ class ClientConnection:
         capabilities = self.session.identity.capabilities
         packet = replies.err_packet(capabilities, error.errno, error.sqlstate, error.message)
         # Numbered as the answer to a command, for the client reads it as such.
-        self.stream.write_framed(len(packet).to_bytes(3, "little") + b"\x01" + packet)
-        self.stream.close()
+        self.client.write_framed(len(packet).to_bytes(3, "little") + b"\x01" + packet)
+        self.client.close()
 
     # --- text commands
 

@@ -187,7 +187,7 @@ class LocalStatements:
         session = self._executor.session
         session.subscription = cursor.subscription
         try:
-            rows, last = await cursor.fetch(count, session.writer.stream)
+            rows, last = await cursor.fetch(count, session.writer.client)
         except EngineError:
             await self._close_cursor(statement)
             raise

@@ -274,7 +274,7 @@ class EmbeddedUpstream:
         return await self._done()
 
     async def _statistics(self, body: bytes, hold: bool) -> Outcome:
-        await self._writer.stream.write(self.session.statistics().encode("ascii"))
+        await self._writer.client.write(self.session.statistics().encode("ascii"))
         return Outcome(status=self.status)
 
     async def _set_option(self, body: bytes, hold: bool) -> Outcome:

@@ -49,14 +49,14 @@ class Gateway(Protocol):
 
     traits: BackendTraits
 
-    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
+    async def login(self, client: ClientSocket, admit: Admit) -> Opened:
         """Log a client in, if `admit` agrees. Raises LoginFailed once the client has been told why not."""
         ...
 
 
-def identity_of(login: LoginResult, stream: ClientSocket) -> Identity:
+def identity_of(login: LoginResult, client: ClientSocket) -> Identity:
     """Who logged in, as the session keeps it."""
-    host = ":".join(map(str, stream.peername[:2])) or "localhost"
+    host = ":".join(map(str, client.peername[:2])) or "localhost"
     return Identity(login.connection_id, login.user, host, login.capabilities, login.encoding)
 
 
@@ -72,40 +72,40 @@ class RelayGateway:
         self._clock = clock
         self._login_timeout = login_timeout
 
-    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
+    async def login(self, client: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
         url, timeout = self._url, self._login_timeout
-        link = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
+        backend = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=timeout)
         if url.proxy_protocol:
-            link.write(proxy_header(stream.peername, stream.sockname))
+            backend.write(proxy_header(client.peername, client.sockname))
         try:
             login = await carry_authentication(
-                stream,
-                link,
+                client,
+                backend,
                 tls=self._tls,
                 client_tls=self._client_tls.offered,
                 login_timeout=timeout,
                 admit=admit,
             )
             upstream = RelayUpstream(
-                link, stream, capabilities=login.capabilities, status=login.status, encoding=login.encoding
+                backend, client, capabilities=login.capabilities, status=login.status, encoding=login.encoding
             )
         except BaseException:
-            link.abort()
+            backend.abort()
             raise
-        writer = AnswerWriter(stream, login.capabilities)
-        session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, login.database)
+        writer = AnswerWriter(client, login.capabilities)
+        session = ClientSession(identity_of(login, client), upstream, writer, self._clock, login.database)
         _begin(session, login)
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
             login = await upstream.change_user(payload, login, admit)
-            session.became(identity_of(login, stream), login.database)
+            session.became(identity_of(login, client), login.database)
             _begin(session, login)
 
         def attach(connection: ClientConnection) -> None:
             upstream.attach(connection)
-            stream.fast_path = upstream.try_fast
+            client.fast_path = upstream.try_fast
 
         return Opened(session, change_user, attach)
 

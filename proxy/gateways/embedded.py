@@ -170,10 +170,10 @@ class EmbeddedGateway:
         idle = max(int(config.limits.idle_timeout), 1) if config.limits.idle_timeout else IDLE_MAX
         Shared.of(database).global_variables.update(wait_timeout=idle, interactive_timeout=idle)
 
-    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
+    async def login(self, client: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
         login = await log_in_with_own_account(
-            stream,
+            client,
             self._identities,
             connection_id=self._registry.new_id(),
             server_version=EMBEDDED_VERSION,
@@ -182,7 +182,7 @@ class EmbeddedGateway:
             login_timeout=self._login_timeout,
             admit=admit,
         )
-        return await self._open(stream, login, admit)
+        return await self._open(client, login, admit)
 
     async def _check(self, credentials: Credentials) -> None:
         """What a client asks for besides: the one database, and a character set in which its SQL can be judged."""
@@ -192,11 +192,11 @@ class EmbeddedGateway:
         if limited:
             check_charset(charset_of(credentials.charset))
 
-    async def _open(self, stream: ClientSocket, login: LoginResult, admit: Admit) -> Opened:
-        writer = AnswerWriter(stream, login.capabilities)
-        embedded = self._session(login, stream)
+    async def _open(self, client: ClientSocket, login: LoginResult, admit: Admit) -> Opened:
+        writer = AnswerWriter(client, login.capabilities)
+        embedded = self._session(login, client)
         upstream = EmbeddedUpstream(embedded, writer)
-        session = ClientSession(identity_of(login, stream), upstream, writer, self._clock, EMBEDDED_DATABASE)
+        session = ClientSession(identity_of(login, client), upstream, writer, self._clock, EMBEDDED_DATABASE)
         await _enter(session, embedded, login)
         await self._prepare(session, upstream)
         engine: Engine | None = None
@@ -204,7 +204,7 @@ class EmbeddedGateway:
         async def change_user(payload: bytes) -> None:
             nonlocal login
             login = await change_own_user(
-                stream,
+                client,
                 self._identities,
                 payload,
                 login,
@@ -212,9 +212,9 @@ class EmbeddedGateway:
                 login_timeout=self._login_timeout,
                 admit=admit,
             )
-            renewed = self._session(login, stream)
+            renewed = self._session(login, client)
             await upstream.replace_session(renewed)
-            session.became(identity_of(login, stream), EMBEDDED_DATABASE)
+            session.became(identity_of(login, client), EMBEDDED_DATABASE)
             await _enter(session, renewed, login)
             await self._prepare(session, upstream)
             if engine is not None:
@@ -239,18 +239,18 @@ class EmbeddedGateway:
         if self._rights[session.identity.user].queues is not None:
             await read_plainly(upstream)
 
-    def _session(self, login: LoginResult, stream: ClientSocket) -> EmbeddedSession:
+    def _session(self, login: LoginResult, client: ClientSocket) -> EmbeddedSession:
         rights = self._rights[login.user]
         return EmbeddedSession(
             self._database,
             connection_id=login.connection_id,
             user=login.user,
-            host=identity_of(login, stream).host,
+            host=identity_of(login, client).host,
             found_rows=bool(login.capabilities & FOUND_ROWS),
             interactive=bool(login.capabilities & INTERACTIVE),
             server_version=EMBEDDED_VERSION,
             process_list=self._registry.processes,
             charset=charset_of(login.charset),
-            port=stream.sockname[1] if len(stream.sockname) > 1 else 0,
+            port=client.sockname[1] if len(client.sockname) > 1 else 0,
             bounds=UNBOUNDED if rights.queues is None or rights.admin else self._bounds,
         )

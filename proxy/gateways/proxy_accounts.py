@@ -95,11 +95,11 @@ class ProxyAccountsGateway:
         rights = configured_rights(config)
         return cls(lines, await configured_accounts(config), rights, config, clock, registry, client_tls)
 
-    async def login(self, stream: ClientSocket, admit: Admit) -> Opened:
+    async def login(self, client: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
         profile, check = self._lines.profile, _Check(self._judge)
         login = await log_in_with_own_account(
-            stream,
+            client,
             self._identities,
             connection_id=self._registry.new_id(),
             server_version=profile.server_version,
@@ -112,7 +112,7 @@ class ProxyAccountsGateway:
             login_timeout=self._login_timeout,
             admit=admit,
         )
-        return self._open(stream, login, admit, stands_in=check.stands_in)
+        return self._open(client, login, admit, stands_in=check.stands_in)
 
     async def _judge(self, credentials: Credentials) -> bool:
         """What a client asks for besides: its database, and a character set in which its statements can be judged.
@@ -129,17 +129,17 @@ class ProxyAccountsGateway:
             return True
         raise ProxyError(1049, f"Unknown database '{database}'")
 
-    def _open(self, stream: ClientSocket, login: LoginResult, admit: Admit, *, stands_in: bool) -> Opened:
-        writer = AnswerWriter(stream, login.capabilities)
+    def _open(self, client: ClientSocket, login: LoginResult, admit: Admit, *, stands_in: bool) -> Opened:
+        writer = AnswerWriter(client, login.capabilities)
         account = self._rights[login.user]
         session: ClientSession
 
         def opener(login: LoginResult, account: AccountRights) -> UpstreamOpener:
-            owner = self._owner(login, identity_of(login, stream).host, account)
+            owner = self._owner(login, identity_of(login, client).host, account)
             return UpstreamOpener(self._lines, owner, self._registry, lambda: _known_database(session))
 
-        lazy = LazyUpstream(stream, writer, opener(login, account), self._memory(login, account))
-        session = ClientSession(identity_of(login, stream), lazy, writer, self._clock, login.database)
+        lazy = LazyUpstream(client, writer, opener(login, account), self._memory(login, account))
+        session = ClientSession(identity_of(login, client), lazy, writer, self._clock, login.database)
         if stands_in:
             session.stand_in()
         session.line_id = lambda: lazy.line_id
@@ -150,7 +150,7 @@ class ProxyAccountsGateway:
             assert engine is not None
             check = _Check(self._judge)
             login = await change_own_user(
-                stream,
+                client,
                 self._identities,
                 payload,
                 login,
@@ -161,7 +161,7 @@ class ProxyAccountsGateway:
             )
             account = self._rights[login.user]
             lazy.restart(opener(login, account), self._memory(login, account))
-            session.became(identity_of(login, stream), login.database)
+            session.became(identity_of(login, client), login.database)
             if check.stands_in:
                 session.stand_in()
             limit(session, lazy, account, engine)

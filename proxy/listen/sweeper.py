@@ -39,10 +39,10 @@ _WORDS = (
 
 
 @dataclass(eq=False, slots=True)
-class _Client:
+class _Watched:
     """`active_at`: the latest time at which it is known to have been active."""
 
-    stream: ClientSocket
+    client: ClientSocket
     idle_seconds: Callable[[], float]
     active_at: float
     words: Callable[[], str | None]
@@ -53,23 +53,23 @@ class Sweeper:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clients: dict[ClientSocket, _Client] = {}
+        self._clients: dict[ClientSocket, _Watched] = {}
         self._looks = 0
         self._task = self._loop.create_task(self._run())
 
     def add(
         self,
-        stream: ClientSocket,
+        client: ClientSocket,
         idle_seconds: Callable[[], float],
         words: Callable[[], str | None] | None = None,
     ) -> None:
         """Look after this client. `idle_seconds`: how long it may rest; 0 for ever. Asked again and again.
         `words`: what it is told instead of the usual, if anything."""
-        self._clients[stream] = _Client(stream, idle_seconds, self._loop.time(), words or (lambda: None))
+        self._clients[client] = _Watched(client, idle_seconds, self._loop.time(), words or (lambda: None))
 
-    def discard(self, stream: ClientSocket) -> None:
+    def discard(self, client: ClientSocket) -> None:
         """It is gone."""
-        self._clients.pop(stream, None)
+        self._clients.pop(client, None)
 
     def close(self) -> None:
         """Look no more."""
@@ -84,34 +84,34 @@ class Sweeper:
     def sweep(self) -> Iterator[None]:
         """One look; pauses where others may have their turn."""
         self._looks += 1
-        for number, client in enumerate(list(self._clients.values()), self._looks):
+        for number, watched in enumerate(list(self._clients.values()), self._looks):
             try:
-                if number % _VANISHED_EVERY or not self._vanished(client.stream):
-                    self._look(client)
+                if number % _VANISHED_EVERY or not self._vanished(watched.client):
+                    self._look(watched)
             except Exception:
-                log.exception("a client could not be looked at", extra={"peer": client.stream.peername})
+                log.exception("a client could not be looked at", extra={"peer": watched.client.peername})
             if number % _BATCH == 0:
                 yield
 
-    def _vanished(self, stream: ClientSocket) -> bool:
-        if kernel.unanswered(stream.socket) < UNANSWERED_MAX:
+    def _vanished(self, client: ClientSocket) -> bool:
+        if kernel.unanswered(client.socket) < UNANSWERED_MAX:
             return False
-        log.info("client disconnected: its machine gives no sign", extra={"peer": stream.peername})
-        stream.abort()
+        log.info("client disconnected: its machine gives no sign", extra={"peer": client.peername})
+        client.abort()
         return True
 
-    def _look(self, client: _Client) -> None:
-        stream = client.stream
-        if stream.reading_paused and kernel.hung_up(stream.socket):
-            stream.eof_received()
-        allowed = client.idle_seconds()
-        if allowed and self._loop.time() - client.active_at >= allowed and stream.resting:
-            silent = kernel.silent_seconds(stream.socket)
-            client.active_at = self._loop.time() - silent
+    def _look(self, watched: _Watched) -> None:
+        client = watched.client
+        if client.reading_paused and kernel.hung_up(client.socket):
+            client.eof_received()
+        allowed = watched.idle_seconds()
+        if allowed and self._loop.time() - watched.active_at >= allowed and client.resting:
+            silent = kernel.silent_seconds(client.socket)
+            watched.active_at = self._loop.time() - silent
             if silent >= allowed:
-                self._disconnect(stream, client.words() or _WORDS)
+                self._disconnect(client, watched.words() or _WORDS)
 
-    def _disconnect(self, stream: ClientSocket, words: str) -> None:
-        log.info("client disconnected because of inactivity", extra={"peer": stream.peername})
-        stream.write_many([replies.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), words)])
-        stream.close()
+    def _disconnect(self, client: ClientSocket, words: str) -> None:
+        log.info("client disconnected because of inactivity", extra={"peer": client.peername})
+        client.write_many([replies.err_packet(PROTOCOL_41, _INACTIVE, sqlstate_of(_INACTIVE), words)])
+        client.close()

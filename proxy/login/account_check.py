@@ -40,7 +40,7 @@ _NEEDS_TLS = (
 )
 
 
-async def check_account(stream: ClientSocket, link: BackendSocket, capabilities: int) -> None:
+async def check_account(client: ClientSocket, backend: BackendSocket, capabilities: int) -> None:
     """Refuse an account that was let in by the line and not by the client. The link's login is over.
 
     A name or a comment with these words in it is refused too: nobody has those, and nothing has to be unquoted.
@@ -49,32 +49,32 @@ async def check_account(stream: ClientSocket, link: BackendSocket, capabilities:
         ProxyError: it must not be served.
         BackendLost: the server gave no answer.
     """
-    if link.local:
-        definition = await _definition(link, capabilities)
+    if backend.local:
+        definition = await _definition(backend, capabilities)
         if definition is None or _BY_SOCKET.search(definition):
             raise ProxyError(1698, _UNKNOWN_ACCOUNT if definition is None else SOCKET_ACCOUNT)
-    elif link.encrypted and not stream.encrypted:
-        definition = await _definition(link, capabilities)
+    elif backend.encrypted and not client.encrypted:
+        definition = await _definition(backend, capabilities)
         if definition is not None and _BY_TLS.search(definition):
             raise ProxyError(3159, _NEEDS_TLS)
 
 
-async def _definition(link: BackendSocket, capabilities: int) -> bytes | None:
+async def _definition(backend: BackendSocket, capabilities: int) -> bytes | None:
     """What the database answers; None: it refuses to, as to an account whose password has expired."""
     walker = AnswerWalker(capabilities)
     walker.begin(_COM_QUERY)
-    link.seq = 0
-    link.write_packet(requests.query_payload(_QUESTION, capabilities))
+    backend.seq = 0
+    backend.write_packet(requests.query_payload(_QUESTION, capabilities))
     answer = bytearray()
     try:
         while not walker.done:
-            seq = link.seq
-            packet = frame(await link.read_packet(), seq)
+            seq = backend.seq
+            packet = frame(await backend.read_packet(), seq)
             answer += packet
             walker.feed(packet)
             if len(answer) > _ANSWER_MAX_BYTES:
                 raise BackendLost("the server shows an account of more than 64 KiB")
-        link.seq = 0
+        backend.seq = 0
         found = decode_result(bytes(answer), capabilities, encoding="utf-8")
     except (AnswerError, MalformedPacket) as error:
         raise BackendLost(f"the server's answer about the account makes no sense: {error}") from error

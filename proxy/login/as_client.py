@@ -78,14 +78,14 @@ class ServerLogin:
     capabilities: int
 
 
-async def log_in(link: BackendSocket, url: BackendUrl, tls: BackendTls | None, wish: LoginWish) -> ServerLogin:
+async def log_in(backend: BackendSocket, url: BackendUrl, tls: BackendTls | None, wish: LoginWish) -> ServerLogin:
     """Log in with the URL's account.
 
     Raises:
         BackendRefused: the server said no; with its number, SQLSTATE and text.
         BackendLost: the line broke, or the login needs what is not spoken here.
     """
-    payload = await link.read_packet()
+    payload = await backend.read_packet()
     if payload[:1] == bytes((_ERR,)):
         raise _refusal(payload)
     greeting = parse_greeting(payload)
@@ -95,10 +95,10 @@ async def log_in(link: BackendSocket, url: BackendUrl, tls: BackendTls | None, w
     if tls is not None and (greeting.capabilities & SSL or tls.required):
         if not greeting.capabilities & SSL:
             raise BackendLost("the database offers no TLS, which the configuration requires")
-        link.write_packet(encode_tls_request(credentials))
-        await link.start_tls(tls.context, tls.server_hostname)
-    exchange = _Exchange(link, url.password.encode(), greeting_plugin(payload), greeting.nonce)
-    status = await exchange.run(credentials, encrypted=link.encrypted)
+        backend.write_packet(encode_tls_request(credentials))
+        await backend.start_tls(tls.context, tls.server_hostname)
+    exchange = _Exchange(backend, url.password.encode(), greeting_plugin(payload), greeting.nonce)
+    status = await exchange.run(credentials, encrypted=backend.encrypted)
     return ServerLogin(greeting, status, credentials.capabilities)
 
 
@@ -126,8 +126,8 @@ def _credentials(url: BackendUrl, greeting: Greeting, wish: LoginWish) -> Creden
 class _Exchange:
     """The packets from our response to the server's verdict."""
 
-    def __init__(self, link: BackendSocket, password: bytes, plugin: str, nonce: bytes) -> None:
-        self._link = link
+    def __init__(self, backend: BackendSocket, password: bytes, plugin: str, nonce: bytes) -> None:
+        self._backend = backend
         self._password = password
         # Of others, not spoken here or with a challenge longer than a greeting holds, the server asks for a switch.
         self._plugin = plugin if plugin in (NATIVE, CACHING_SHA2, SHA256) else NATIVE
@@ -135,18 +135,18 @@ class _Exchange:
 
     async def run(self, credentials: Credentials, *, encrypted: bool) -> int:
         """Returns the status flags of the server's OK."""
-        link = self._link
+        backend = self._backend
         plugin = credentials.plugin if credentials.plugin is None else self._plugin.encode()
         first = replace(credentials, auth=self._proof(), plugin=plugin)
-        link.write_packet(encode_response(first, tls=encrypted))
+        backend.write_packet(encode_response(first, tls=encrypted))
         for _ in range(PACKETS_MAX):
-            payload = await link.read_packet()
+            payload = await backend.read_packet()
             if payload[:1] == bytes((_OK,)):
                 return _status(payload)
             reply = await self._answered(payload)
             if reply is not None:
-                link.write_packet(reply)
-                await link.drain()
+                backend.write_packet(reply)
+                await backend.drain()
         raise BackendLost(f"the server did not end the login within {PACKETS_MAX} packets")
 
     async def _answered(self, payload: bytes) -> bytes | None:
@@ -161,7 +161,7 @@ class _Exchange:
         if self._plugin == CACHING_SHA2 and told == _FAST:
             return None
         if self._plugin == CACHING_SHA2 and told == _IN_FULL:
-            return self._in_clear if self._link.private else _KEY_REQUESTS[CACHING_SHA2]
+            return self._in_clear if self._backend.private else _KEY_REQUESTS[CACHING_SHA2]
         if self._plugin in _KEY_REQUESTS and told.startswith(b"-----BEGIN"):
             return await self._under_key(told)
         raise BackendLost(f"the server asks for more than {self._plugin} says")
@@ -183,7 +183,7 @@ class _Exchange:
         if not self._password:
             return b""
         if self._plugin == SHA256:
-            return self._in_clear if self._link.private else _KEY_REQUESTS[SHA256]
+            return self._in_clear if self._backend.private else _KEY_REQUESTS[SHA256]
         try:
             return _PROOFS[self._plugin](self._password, self._nonce)
         except RuntimeError as error:  # PyMySQL misses the library that it computes ed25519 with

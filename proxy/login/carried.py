@@ -84,8 +84,8 @@ def anybody(user: str) -> None:
 
 
 async def carry_authentication(
-    stream: ClientSocket,
-    link: BackendSocket,
+    client: ClientSocket,
+    backend: BackendSocket,
     *,
     tls: BackendTls | None = None,
     client_tls: OfferedTls | None = None,
@@ -98,15 +98,15 @@ async def carry_authentication(
         LoginFailed: the client has been told why; both lines are closed.
         StreamClosed: the client went away.
     """
-    stream.set_limits(LOGIN_PACKET_MAX_BYTES)
-    with closing_unless_logged_in(stream, link):
+    client.set_limits(LOGIN_PACKET_MAX_BYTES)
+    with closing_unless_logged_in(client, backend):
         async with asyncio.timeout(login_timeout):
-            return await _log_in(stream, link, tls, client_tls, admit)
+            return await _log_in(client, backend, tls, client_tls, admit)
 
 
 async def carry_change_user(
-    stream: ClientSocket,
-    link: BackendSocket,
+    client: ClientSocket,
+    backend: BackendSocket,
     payload: bytes,
     login: LoginResult,
     *,
@@ -121,37 +121,37 @@ async def carry_change_user(
         StreamClosed: the client went away.
     """
     refusal: RefusedByServer | None = None
-    sink, link.sink = link.sink, None
-    on_lost, link.on_lost = link.on_lost, None  # a server that hangs up behind its refusal must not outrun it
-    with closing_unless_logged_in(stream, link):
+    sink, backend.sink = backend.sink, None
+    on_lost, backend.on_lost = backend.on_lost, None  # a server that hangs up behind its refusal must not outrun it
+    with closing_unless_logged_in(client, backend):
         async with asyncio.timeout(login_timeout):
             try:
-                login = await _change_user(stream, link, payload, login, admit)
+                login = await _change_user(client, backend, payload, login, admit)
             except RefusedByServer as error:
                 refusal = error
-    link.on_lost = on_lost
+    backend.on_lost = on_lost
     if sink is not None:
-        link.deliver_to(sink)
-    if link.closed and on_lost is not None:
-        on_lost(link.reason)
+        backend.deliver_to(sink)
+    if backend.closed and on_lost is not None:
+        on_lost(backend.reason)
     if refusal is not None:
         raise refusal
     return login
 
 
 @contextlib.contextmanager
-def closing_unless_logged_in(stream: ClientSocket, link: BackendSocket | None = None) -> Iterator[None]:
+def closing_unless_logged_in(client: ClientSocket, backend: BackendSocket | None = None) -> Iterator[None]:
     """Whatever goes wrong: tell the client if it has not been told, and close both lines."""
     try:
         yield
     except BaseException as error:
-        if link is not None:
-            link.abort()
+        if backend is not None:
+            backend.abort()
         failure = _failure(error)
         if failure is None:
-            stream.close(linger=True)
+            client.close(linger=True)
             raise
-        refuse(stream, failure)
+        refuse(client, failure)
         raise LoginFailed(failure.errno, failure.message, failure.sqlstate) from error
 
 
@@ -166,51 +166,51 @@ def _failure(error: BaseException) -> ProxyError | None:
     return None
 
 
-def refuse(stream: ClientSocket, error: ProxyError) -> None:
+def refuse(client: ClientSocket, error: ProxyError) -> None:
     """Tell the client why it may not come in, and close."""
-    stream.write_many([refusal(stream, error)])
-    stream.close(linger=True)
+    client.write_many([refusal(client, error)])
+    client.close(linger=True)
 
 
-def refusal(stream: ClientSocket, error: ProxyError | BackendUnavailable) -> bytes:
+def refusal(client: ClientSocket, error: ProxyError | BackendUnavailable) -> bytes:
     """The ERR packet for a client that is logging in."""
-    if stream.seq == 0:
+    if client.seq == 0:
         return replies.early_err_packet(error.errno, error.message)
     return replies.err_packet(PROTOCOL_41, error.errno, error.sqlstate, error.message)
 
 
 async def _log_in(
-    stream: ClientSocket, link: BackendSocket, tls: BackendTls | None, client_tls: OfferedTls | None, admit: Admit
+    client: ClientSocket, backend: BackendSocket, tls: BackendTls | None, client_tls: OfferedTls | None, admit: Admit
 ) -> LoginResult:
-    payload = await link.read_packet()
+    payload = await backend.read_packet()
     if payload.startswith(b"\xff"):
-        await pass_refusal(stream, payload)
+        await pass_refusal(client, payload)
     shown, greeting = masked_greeting(payload, CARRIED)
     encrypt = _encrypts(parse_greeting(payload), tls)
-    await stream.write(offering_tls(shown) if client_tls is not None else shown)
-    credentials = await receive_credentials(stream, greeting.capabilities, client_tls)
-    if link.unread:  # told whose connection it is (PROXY protocol), a server may refuse it behind its own greeting
-        await pass_refusal(stream, await link.read_packet())
+    await client.write(offering_tls(shown) if client_tls is not None else shown)
+    credentials = await receive_credentials(client, greeting.capabilities, client_tls)
+    if backend.unread:  # told whose connection it is (PROXY protocol), a server may refuse it behind its own greeting
+        await pass_refusal(client, await backend.read_packet())
     if encrypt is not None:
-        link.write_packet(encode_tls_request(credentials))
-        await link.start_tls(encrypt.context, encrypt.server_hostname)
-    exchange = _exchange(stream, link, credentials, greeting.nonce, admit)
+        backend.write_packet(encode_tls_request(credentials))
+        await backend.start_tls(encrypt.context, encrypt.server_hostname)
+    exchange = _exchange(client, backend, credentials, greeting.nonce, admit)
     credentials = replace(credentials, auth=await exchange.first(credentials.auth))
-    link.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
+    backend.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
     status = await exchange.run()
-    stream.reset_seq()
+    client.reset_seq()
     if credentials.capabilities & COMPRESS:
-        stream.start_compression()  # the server's line is already: see AuthExchange
+        client.start_compression()  # the server's line is already: see AuthExchange
     result = login_result(credentials, replace(greeting, nonce=exchange.nonce), status)
     return replace(result, stands_in=exchange.stands_in)
 
 
 def _exchange(
-    stream: ClientSocket, link: BackendSocket, credentials: Credentials, nonce: bytes, admit: Admit
+    client: ClientSocket, backend: BackendSocket, credentials: Credentials, nonce: bytes, admit: Admit
 ) -> AuthExchange:
     return AuthExchange(
-        stream,
-        link,
+        client,
+        backend,
         credentials.plugin or b"",
         nonce,
         capabilities=credentials.capabilities,
@@ -236,7 +236,7 @@ def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
     return None
 
 
-async def receive_credentials(stream: ClientSocket, offered: int, tls: OfferedTls | None) -> Credentials:
+async def receive_credentials(client: ClientSocket, offered: int, tls: OfferedTls | None) -> Credentials:
     """A client's response to the greeting, checked; its line is encrypted first if it wishes so and may.
 
     Raises:
@@ -244,14 +244,14 @@ async def receive_credentials(stream: ClientSocket, offered: int, tls: OfferedTl
         ProxyError: 3159, it goes on in clear text where it must not.
         StreamClosed: it is gone, or cannot agree with us on TLS.
     """
-    response = await stream.read()
+    response = await client.read()
     if wants_tls(response):
         if tls is None:
             raise MalformedPacket("the client asks for TLS, which was not offered")
         if len(response) != TLS_REQUEST_BYTES:
             raise MalformedPacket("the client says more than that it wants TLS")
-        response = await _read_encrypted(stream, tls.context)
-    elif tls is not None and tls.required and not stream.private:
+        response = await _read_encrypted(client, tls.context)
+    elif tls is not None and tls.required and not client.private:
         raise ProxyError(
             3159, "Connections using insecure transport are prohibited while --require_secure_transport=ON."
         )
@@ -261,13 +261,13 @@ async def receive_credentials(stream: ClientSocket, offered: int, tls: OfferedTl
     return credentials
 
 
-async def _read_encrypted(stream: ClientSocket, context: SSLContext) -> bytes:
+async def _read_encrypted(client: ClientSocket, context: SSLContext) -> bytes:
     try:
-        await stream.start_tls(context)
+        await client.start_tls(context)
     except StreamClosed as error:
-        log.info("no TLS with a client", extra={"peer": stream.peername, "reason": error})
+        log.info("no TLS with a client", extra={"peer": client.peername, "reason": error})
         raise
-    return await stream.read()
+    return await client.read()
 
 
 def user_of(credentials: Credentials) -> str:
@@ -293,16 +293,16 @@ def login_result(credentials: Credentials, greeting: Greeting, status: int) -> L
 
 
 async def _change_user(
-    stream: ClientSocket, link: BackendSocket, payload: bytes, login: LoginResult, admit: Admit
+    client: ClientSocket, backend: BackendSocket, payload: bytes, login: LoginResult, admit: Admit
 ) -> LoginResult:
     credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
     # The server answers with a switch and a fresh nonce, or takes a proof made with the old one.
-    exchange = _exchange(stream, link, credentials, login.nonce, admit)
+    exchange = _exchange(client, backend, credentials, login.nonce, admit)
     credentials = replace(credentials, auth=await exchange.first(credentials.auth))
-    link.seq = 0
-    link.write_packet(encode_change_user(at_server(credentials)))
+    backend.seq = 0
+    backend.write_packet(encode_change_user(at_server(credentials)))
     status = await exchange.run()
-    stream.reset_seq()
+    client.reset_seq()
     greeting = Greeting(
         login.server_version, login.connection_id, login.capabilities, login.charset, status, exchange.nonce
     )

@@ -36,8 +36,8 @@ class AuthExchange:
 
     def __init__(
         self,
-        stream: ClientSocket,
-        link: BackendSocket,
+        client: ClientSocket,
+        backend: BackendSocket,
         plugin: bytes,
         nonce: bytes,
         *,
@@ -45,14 +45,14 @@ class AuthExchange:
         admit: Callable[[], None],
         enters_system: bool = False,
     ) -> None:
-        self._stream = stream
-        self._link = link
+        self._client = client
+        self._backend = backend
         self._capabilities = capabilities
         self._admitted = admit
         self._enters_system = enters_system
         self.stands_in = False
-        client, server = Privacy(stream.private, stream.confined), Privacy(link.private, link.confined)
-        self._bridge = PasswordBridge(client, server, plugin, nonce)
+        near, far = Privacy(client.private, client.confined), Privacy(backend.private, backend.confined)
+        self._bridge = PasswordBridge(near, far, plugin, nonce)
         self._kept = b""  # a password, until the server has sent its key
 
     @property
@@ -64,7 +64,7 @@ class AuthExchange:
         """What the server is to be sent in place of what the client sent with its name."""
         step = self._bridge.begins(auth)
         while (sent := await self._converted(step, auth)) is None:
-            auth = await self._stream.read()
+            auth = await self._client.read()
             step = self._bridge.from_client(auth)
         return sent
 
@@ -87,22 +87,22 @@ class AuthExchange:
 
     async def _verdict(self) -> bytes:
         """The server's answer to the client's response, while the client is silent."""
-        stream = self._stream
-        stream.on_talk = self._link.interrupt
+        client = self._client
+        client.on_talk = self._backend.interrupt
         try:
-            if not stream.talking:
-                return await self._link.read_packet()
+            if not client.talking:
+                return await self._backend.read_packet()
         except ReadInterrupted:
             pass
         finally:
-            stream.on_talk = None
-        await stream.read()  # it raises what there is to raise of one that is gone, or sends what is no packet
+            client.on_talk = None
+        await client.read()  # it raises what there is to raise of one that is gone, or sends what is no packet
         raise _unasked()
 
     async def _dialog(self) -> int:
         """The server has asked for more. Who speaks next depends on the plugin, so both are listened to."""
-        server = asyncio.ensure_future(self._link.read_packet())
-        client = asyncio.ensure_future(self._stream.read())
+        server = asyncio.ensure_future(self._backend.read_packet())
+        client = asyncio.ensure_future(self._client.read())
         asked, refusal = True, b""
         try:
             for _ in range(AUTH_PACKETS_MAX):
@@ -116,13 +116,13 @@ class AuthExchange:
                         break
                     await self._from_server(payload)
                     asked = True
-                    server = asyncio.ensure_future(self._link.read_packet())
+                    server = asyncio.ensure_future(self._backend.read_packet())
                 else:
                     payload = client.result()
                     if not asked:
                         raise _unasked()
                     asked = await self._from_client(payload)
-                    client = asyncio.ensure_future(self._stream.read())
+                    client = asyncio.ensure_future(self._client.read())
             else:
                 raise FatalProtocolError(1043, f"Bad handshake (more than {AUTH_PACKETS_MAX} packets)")
         finally:
@@ -130,35 +130,35 @@ class AuthExchange:
             client.cancel()
             await asyncio.gather(server, client, return_exceptions=True)
         # Last of all: a client that has been told may be back before anything that is waited for after this.
-        return await pass_refusal(self._stream, refusal)
+        return await pass_refusal(self._client, refusal)
 
     async def _from_server(self, payload: bytes) -> None:
         if payload.startswith(_ERR):
-            await pass_refusal(self._stream, payload)
+            await pass_refusal(self._client, payload)
         if self._bridge.from_server(payload) is Step.ENCRYPT:
             password, self._kept = self._kept, b""
             try:
                 sent = await asyncio.to_thread(encrypt_password, password, self._bridge.nonce, payload[1:])
             except UnusableKey as error:
                 raise BackendLost(f"the password cannot be put under the server's key: {error}") from error
-            self._link.write_packet(sent)
-            await self._link.drain()
+            self._backend.write_packet(sent)
+            await self._backend.drain()
             return
-        await self._stream.write(payload)
+        await self._client.write(payload)
 
     async def _from_client(self, payload: bytes) -> bool:
         """Whether it is still the client's turn: its packet was for us, and has been answered."""
         sent = await self._converted(self._bridge.from_client(payload), payload)
         if sent is not None:
-            self._link.write_packet(sent)
-            await self._link.drain()
+            self._backend.write_packet(sent)
+            await self._backend.drain()
         return sent is None
 
     async def _converted(self, step: Step, payload: bytes) -> bytes | None:
         """What goes to the server; None: nothing, the client has been answered."""
         if step is Step.GIVE_KEY:
             key = await asyncio.to_thread(password_key)
-            await self._stream.write(_MORE + key.pem)
+            await self._client.write(_MORE + key.pem)
             return None
         if step is Step.ASK_KEY:
             self._kept = payload
@@ -175,15 +175,15 @@ class AuthExchange:
         except answer_walker.AnswerError as error:
             raise BackendLost(f"the server ended the login with {error}") from error
         if self._capabilities & COMPRESS:
-            self._link.start_compression()  # the server has; it is asked something before the client hears of its OK
-        await check_account(self._stream, self._link, self._capabilities)
+            self._backend.start_compression()  # the server has; it is asked something before the client hears of its OK
+        await check_account(self._client, self._backend, self._capabilities)
         if self._enters_system:
-            self.stands_in = not await enter_at_login(self._link)
-        if self._stream.talking if client is None else client.done():
-            await (self._stream.read() if client is None else client)
+            self.stands_in = not await enter_at_login(self._backend)
+        if self._client.talking if client is None else client.done():
+            await (self._client.read() if client is None else client)
             raise _unasked()
         self._admitted()
-        await self._stream.write(payload)
+        await self._client.write(payload)
         return status
 
 
@@ -191,7 +191,7 @@ def _unasked() -> FatalProtocolError:
     return FatalProtocolError(1156, "Got packets out of order (the client spoke when the server was to decide)")
 
 
-async def pass_refusal(stream: ClientSocket, payload: bytes) -> NoReturn:
+async def pass_refusal(client: ClientSocket, payload: bytes) -> NoReturn:
     """Hand the server's ERR to the client as it is; where a hint is due, with that.
 
     Raises:
@@ -203,5 +203,5 @@ async def pass_refusal(stream: ClientSocket, payload: bytes) -> NoReturn:
     if answer_walker.parse_err(payload).errno == _NO_PASSWORD_ERRNO:
         payload += _NO_SYSTEM_USERS
     outcome = answer_walker.parse_err(payload)
-    await stream.write(payload)
+    await client.write(payload)
     raise RefusedByServer(outcome.errno, outcome.message, outcome.sqlstate)

@@ -88,7 +88,7 @@ class OwnIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic ship
 
 
 async def log_in_with_own_account(
-    stream: ClientSocket,
+    client: ClientSocket,
     identities: OwnIdentities,
     *,
     connection_id: int,
@@ -110,24 +110,24 @@ async def log_in_with_own_account(
         LoginFailed: the client has been told why; its line is closed.
         StreamClosed: the client went away.
     """
-    stream.set_limits(LOGIN_PACKET_MAX_BYTES)
+    client.set_limits(LOGIN_PACKET_MAX_BYTES)
     nonce = new_nonce(NONCE_BYTES)
     greeting = Greeting(server_version, connection_id, capabilities & ~SSL, charset, status, nonce)
-    with closing_unless_logged_in(stream):
+    with closing_unless_logged_in(client):
         async with asyncio.timeout(login_timeout):
-            credentials = await _greet(stream, greeting, plugin or identities.get_default_plugin().name, tls)
-            await _verify(stream, identities, credentials, nonce)
+            credentials = await _greet(client, greeting, plugin or identities.get_default_plugin().name, tls)
+            await _verify(client, identities, credentials, nonce)
             await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
             admit(user_of(credentials))
-            await stream.write(replies.ok_packet(credentials.capabilities, status=status))
-    stream.reset_seq()
+            await client.write(replies.ok_packet(credentials.capabilities, status=status))
+    client.reset_seq()
     if credentials.capabilities & COMPRESS:
-        stream.start_compression()
+        client.start_compression()
     return login_result(credentials, greeting, status)
 
 
 async def change_own_user(
-    stream: ClientSocket,
+    client: ClientSocket,
     identities: OwnIdentities,
     payload: bytes,
     login: LoginResult,
@@ -144,14 +144,14 @@ async def change_own_user(
         LoginFailed: the client has been told why; its line is closed.
         StreamClosed: the client went away.
     """
-    with closing_unless_logged_in(stream):
+    with closing_unless_logged_in(client):
         async with asyncio.timeout(login_timeout):
             credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
-            await _verify(stream, identities, credentials, None)
+            await _verify(client, identities, credentials, None)
             await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
             admit(user_of(credentials))
-            await stream.write(replies.ok_packet(credentials.capabilities, status=status))
-    stream.reset_seq()
+            await client.write(replies.ok_packet(credentials.capabilities, status=status))
+    client.reset_seq()
     greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
     return login_result(credentials, greeting, status)
 
@@ -161,15 +161,15 @@ def database_of(credentials: Credentials) -> str | None:
     return (credentials.database or b"").decode(python_encoding(credentials.charset), "replace") or None
 
 
-async def _greet(stream: ClientSocket, greeting: Greeting, plugin: str, tls: OfferedTls | None) -> Credentials:
+async def _greet(client: ClientSocket, greeting: Greeting, plugin: str, tls: OfferedTls | None) -> Credentials:
     """Send the greeting and read the client's response, encrypted if the client wishes so and may."""
     offered = replace(greeting, capabilities=greeting.capabilities | (SSL if tls is not None else 0))
-    await stream.write(encode_greeting(offered, plugin))
-    return await receive_credentials(stream, greeting.capabilities, tls)
+    await client.write(encode_greeting(offered, plugin))
+    return await receive_credentials(client, greeting.capabilities, tls)
 
 
 async def _verify(
-    stream: ClientSocket, identities: OwnIdentities, credentials: Credentials, nonce: bytes | None
+    client: ClientSocket, identities: OwnIdentities, credentials: Credentials, nonce: bytes | None
 ) -> None:
     """Check who the client says it is. `nonce` is the greeting's; None: it has been used.
 
@@ -187,16 +187,16 @@ async def _verify(
         client_plugin_name=plugin.name,
         handshake_auth_data=nonce,
         handshake_plugin_name=plugin.name,
-        private=stream.private,
+        private=client.private,
     )
     if nonce is not None and _answers_greeting(plugin, credentials):
         decision, state = await plugin.start(info)
     else:
         challenge, state = await plugin.start()
-        info = info.copy(await _switch(stream, plugin, challenge, credentials))
+        info = info.copy(await _switch(client, plugin, challenge, credentials))
         decision = await state.asend(info)
-    if not await _converse(stream, state, decision, info):
-        host = stream.peername[0] if stream.peername else "localhost"
+    if not await _converse(client, state, decision, info):
+        host = client.peername[0] if client.peername else "localhost"
         using = "NO" if info.data in (b"", b"\x00") else "YES"
         raise ProxyError(1045, f"Access denied for user '{name}'@'{host}' (using password: {using})")
 
@@ -221,7 +221,7 @@ def _answers_greeting(plugin: AuthPlugin, credentials: Credentials) -> bool:
     return credentials.plugin.decode("ascii", "replace") == plugin.name and plausible(plugin.name, credentials.auth)
 
 
-async def _switch(stream: ClientSocket, plugin: AuthPlugin, challenge: bytes, credentials: Credentials) -> bytes:
+async def _switch(client: ClientSocket, plugin: AuthPlugin, challenge: bytes, credentials: Credentials) -> bytes:
     if not credentials.capabilities & PLUGIN_AUTH:
         raise ProxyError(
             1251, "Client does not support authentication protocol requested by server; consider upgrading the client"
@@ -229,18 +229,18 @@ async def _switch(stream: ClientSocket, plugin: AuthPlugin, challenge: bytes, cr
     request = packets.make_auth_switch_request(
         server_charset=CharacterSet.utf8mb4, plugin_name=plugin.name, plugin_provided_data=challenge
     )
-    await stream.write(request)
-    return await stream.read()
+    await client.write(request)
+    return await client.read()
 
 
 async def _converse(
-    stream: ClientSocket, state: AuthState, decision: Success | Forbidden | bytes, info: LoginInfo
+    client: ClientSocket, state: AuthState, decision: Success | Forbidden | bytes, info: LoginInfo
 ) -> bool:
     """Carry the plugin's words and the client's answers until it decides."""
     while not isinstance(decision, (Success, Forbidden)):
-        await stream.write(packets.make_auth_more_data(decision))
+        await client.write(packets.make_auth_more_data(decision))
         if decision != FAST_SUCCESS:
-            info = info.copy(await stream.read())
+            info = info.copy(await client.read())
         decision = await state.asend(info)
     await state.aclose()
     admitted: bool = isinstance(decision, Success)

@@ -25,17 +25,17 @@ def is_system(database: str | None) -> bool:
     return database is not None and database.lower() == SYSTEM_DATABASE
 
 
-async def enter_at_login(link: BackendSocket) -> bool:
+async def enter_at_login(backend: BackendSocket) -> bool:
     """Ask the server for its own database of that name, once the login is over. False: it has none.
 
     Raises:
         BackendLost: it gave no answer.
         ProxyError: it refused for another reason.
     """
-    link.seq = 0
-    link.write_packet(_INIT_DB + SYSTEM_DATABASE.encode())
-    answer = await link.read_packet()
-    link.seq = 0
+    backend.seq = 0
+    backend.write_packet(_INIT_DB + SYSTEM_DATABASE.encode())
+    answer = await backend.read_packet()
+    backend.seq = 0
     if answer.startswith(b"\x00"):
         return True
     if not answer.startswith(b"\xff"):

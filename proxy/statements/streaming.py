@@ -26,14 +26,14 @@ class ClientGone(EngineError):
 
 
 @contextlib.asynccontextmanager
-async def watching(stream: ClientSocket, subscription: Subscription) -> AsyncIterator[None]:
+async def watching(client: ClientSocket, subscription: Subscription) -> AsyncIterator[None]:
     """End the subscription as soon as its client is gone."""
 
     async def watch() -> None:
-        await stream.wait_gone()
+        await client.wait_gone()
         subscription.end(ClientGone("client gone"))
-        if stream.stuck:
-            stream.abort()  # it will not read the rest, and others wait for its messages
+        if client.stuck:
+            client.abort()  # it will not read the rest, and others wait for its messages
 
     watcher = asyncio.create_task(watch())
     try:
@@ -52,7 +52,7 @@ async def stream_rows(subscription: Subscription, writer: AnswerWriter, form: Ro
     try:
         writer.header(form.columns, encoding=form.encoding)
         await writer.flush()
-        async with watching(writer.stream, subscription):
+        async with watching(writer.client, subscription):
             async for batch in subscription:
                 writer.rows([form(row) for row in batch.rows])
                 await writer.flush()
@@ -79,10 +79,10 @@ class SubscriptionCursor:
         """The columns of every row."""
         return self._form.columns
 
-    async def fetch(self, count: int, stream: ClientSocket) -> tuple[list[bytes], bool]:
+    async def fetch(self, count: int, client: ClientSocket) -> tuple[list[bytes], bool]:
         """Up to `count` encoded rows, at least one unless the stream has ended; and whether it has."""
         if not self._rows and not self._ended:
-            async with watching(stream, self.subscription):
+            async with watching(client, self.subscription):
                 await self._next_batch()
         rows = [self._rows.popleft() for _ in range(min(count, len(self._rows)))]
         return rows, self._ended and not self._rows

@@ -21,8 +21,8 @@ one statement must not be announced in our answer to the next one."""
 class AnswerWriter:
     """Writes answers to one client. `more` is set while further results of the same command follow."""
 
-    def __init__(self, stream: ClientSocket, capabilities: int) -> None:
-        self.stream = stream
+    def __init__(self, client: ClientSocket, capabilities: int) -> None:
+        self.client = client
         self.capabilities = capabilities
         self.status = AUTOCOMMIT
         self.more = False
@@ -32,7 +32,7 @@ class AnswerWriter:
 
     async def flush(self) -> None:
         """Wait until the socket has taken what was written."""
-        await self.stream.drain()
+        await self.client.drain()
 
     async def ok(self, *, affected_rows: int = 0, last_insert_id: int = 0, warnings: int = 0, info: str = "") -> None:
         """An OK packet."""
@@ -44,11 +44,11 @@ class AnswerWriter:
             warnings=warnings,
             info=info,
         )
-        await self.stream.write(packet)
+        await self.client.write(packet)
 
     async def error(self, errno: int, sqlstate: str, message: str) -> None:
         """An ERR packet; it ends the whole answer, whatever was to follow."""
-        await self.stream.write(replies.err_packet(self.capabilities, errno, sqlstate, message))
+        await self.client.write(replies.err_packet(self.capabilities, errno, sqlstate, message))
 
     def header(self, columns: Sequence[ColumnMeta], *, flags: int = 0, encoding: str = "utf-8") -> None:
         """Column count and definitions, names in `encoding`. `flags` CURSOR_EXISTS: rows do not follow, but wait."""
@@ -57,15 +57,15 @@ class AnswerWriter:
         if flags & CURSOR_EXISTS or not replies.deprecates_eof(self.capabilities):
             # With DEPRECATE_EOF a cursor's header still ends with a packet: it carries the cursor flag.
             packets.append(replies.end_packet(self.capabilities, status=self._status(flags)))
-        self.stream.write_many(packets)
+        self.client.write_many(packets)
 
     def rows(self, encoded: Sequence[bytes]) -> None:
         """Rows already encoded for the protocol in use."""
-        self.stream.write_many(encoded)
+        self.client.write_many(encoded)
 
     async def end_of_rows(self, *, warnings: int = 0, flags: int = 0) -> None:
         """The end of a result set."""
-        await self.stream.write(replies.end_packet(self.capabilities, status=self._status(flags), warnings=warnings))
+        await self.client.write(replies.end_packet(self.capabilities, status=self._status(flags), warnings=warnings))
 
     async def result(self, columns: Sequence[ColumnMeta], rows: Sequence[Sequence[TextValue]]) -> None:
         """A whole small text result."""
@@ -82,5 +82,5 @@ class AnswerWriter:
             packets += [replies.column_definition(column, self.capabilities, encoding) for column in definitions]
             if definitions and not replies.deprecates_eof(self.capabilities):
                 packets.append(replies.end_packet(self.capabilities, status=self._status()))
-        self.stream.write_many(packets)
-        await self.stream.drain()
+        self.client.write_many(packets)
+        await self.client.drain()

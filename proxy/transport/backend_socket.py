@@ -73,14 +73,14 @@ class BackendSocket(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout):
                 if unix_socket is not None:
-                    _, link = await loop.create_unix_connection(cls, unix_socket)
+                    _, backend = await loop.create_unix_connection(cls, unix_socket)
                 else:
-                    link = await cls._open(host, port)
+                    backend = await cls._open(host, port)
         except TimeoutError as error:
             raise CannotConnect(unix_socket or f"{host}:{port}", f"no answer within {timeout:g} s") from error
         except OSError as error:
             raise CannotConnect(unix_socket or f"{host}:{port}", error.strerror or str(error)) from error
-        return link
+        return backend
 
     @classmethod
     async def _open(cls, host: str, port: int) -> BackendSocket:

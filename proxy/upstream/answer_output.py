@@ -20,12 +20,12 @@ class AnswerOutput:
     """See the module. `begun`: something of this answer has reached the client. `reword` makes of an ERR packet of the
     server's the one that the client gets in its place; not on the fast path."""
 
-    def __init__(self, stream: ClientSocket, walker: AnswerWalker) -> None:
+    def __init__(self, client: ClientSocket, walker: AnswerWalker) -> None:
         self.begun = False
         self.collecting = False
         self.reframer: Reframer | None = None
         self.reword: Callable[[bytes], bytes] | None = None
-        self._stream = stream
+        self._client = client
         self._walker = walker
         self._kept: bytearray | None = None
 
@@ -48,20 +48,20 @@ class AnswerOutput:
                 chunk = reworded(chunk, self.reword)
         if self._kept is None:
             self.begun = self.begun or bool(chunk)
-            self._stream.write_framed(chunk)
+            self._client.write_framed(chunk)
         elif len(self._kept) <= HELD_MAX_BYTES:
             self._kept += chunk
         elif not self.collecting:
             # Too much to hold: the client gets it before the proxy has read the catalog again.
             self.deliver(begun=True)
-            self._stream.write_framed(chunk)
+            self._client.write_framed(chunk)
 
     def deliver(self, *, begun: bool) -> None:
         """Write what is kept; `begun` whether more of the answer is to come."""
         if self._kept is not None:
             kept, self._kept = bytes(self._kept), None
             self.begun = begun
-            self._stream.write_framed(kept)
+            self._client.write_framed(kept)
 
     def amend(self, position: int, data: bytes) -> None:
         """Change bytes of what is kept."""
@@ -80,7 +80,7 @@ class AnswerOutput:
     def write_error(self, packet: bytes) -> None:
         """An ERR packet of ours in place of the answer."""
         if self._kept is None:
-            self._stream.write_framed(packet)
+            self._client.write_framed(packet)
         else:
             self._kept[:] = packet
 

@@ -11,35 +11,35 @@ from proxy.wire.packets import frame
 _SEMI_SYNC_REPLY = b"\xef"  # what a semi-synchronous replica's acknowledgement begins with
 
 
-async def pass_file(stream: ClientSocket, link: BackendSocket) -> bool:
+async def pass_file(client: ClientSocket, backend: BackendSocket) -> bool:
     """Packets from the client to the server up to the empty one. False: the client broke off, so the line was cut: half
     a file must not be committed."""
     try:
-        while payload := await stream.read():
-            link.write_packet(payload)
-            await link.drain()
+        while payload := await client.read():
+            backend.write_packet(payload)
+            await backend.drain()
     except FatalProtocolError as error:
-        refuse(stream, error)
-        link.abort("the client broke off its data")
+        refuse(client, error)
+        backend.abort("the client broke off its data")
         return False
     except StreamClosed:
-        link.abort("the client broke off its data")
+        backend.abort("the client broke off its data")
         return False
-    link.write_packet(b"")
+    backend.write_packet(b"")
     return True
 
 
-async def pass_replies(stream: ClientSocket, link: BackendSocket) -> None:
+async def pass_replies(client: ClientSocket, backend: BackendSocket) -> None:
     """While a replica is sent events: its acknowledgements of them, and the news that it has gone. There may be no next
     event to show that."""
     try:
         while True:
-            stream.seq = 0
-            reply = await stream.read()
+            client.seq = 0
+            reply = await client.read()
             if not reply.startswith(_SEMI_SYNC_REPLY):
                 raise StreamClosed("the replica said goodbye")
-            link.write(frame(reply))
-            await link.drain()
+            backend.write(frame(reply))
+            await backend.drain()
     except (StreamClosed, FatalProtocolError):
-        link.abort("the replica is gone")
-        stream.abort()  # it said goodbye, which nobody else has heard, or makes no sense
+        backend.abort("the replica is gone")
+        client.abort()  # it said goodbye, which nobody else has heard, or makes no sense

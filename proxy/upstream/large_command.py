@@ -29,15 +29,15 @@ class LargeCommand:
     there was more of it than may be kept.
     """
 
-    def __init__(self, stream: ClientSocket, head: bytes) -> None:
-        assert stream.pieces is not None
+    def __init__(self, client: ClientSocket, head: bytes) -> None:
+        assert client.pieces is not None
         self.head = head
-        self.endless = stream.pieces.announced[0] >= min(PAYLOAD_MAX, stream.max_packet_bytes + 1)
+        self.endless = client.pieces.announced[0] >= min(PAYLOAD_MAX, client.max_packet_bytes + 1)
         self.rest: bytearray | None = None
         self.too_large = False
-        self._stream = stream
-        self._pieces = stream.pieces
-        self._kept_max = stream.max_packet_bytes
+        self._client = client
+        self._pieces = client.pieces
+        self._kept_max = client.max_packet_bytes
         self._text: LargeText | None = None
         self._ready = head  # of the head, what is passed on
 
@@ -61,22 +61,22 @@ class LargeCommand:
         """
         joined = BytesIO()
         size = joined.write(self.head)
-        while piece := await self._stream.read_piece():
+        while piece := await self._client.read_piece():
             size += len(piece)
             if size <= self._kept_max:
                 joined.write(piece)
         if size > self._kept_max:
-            self._stream.fail(PacketTooLarge(self._kept_max))
+            self._client.fail(PacketTooLarge(self._kept_max))
         return joined.getvalue()  # what was written, not a copy of it
 
-    async def send(self, link: BackendSocket) -> None:
+    async def send(self, backend: BackendSocket) -> None:
         """Pass the command on, to its end or as far as its text may go.
 
         Raises: as ClientSocket.read; then the link must be cut.
         """
-        packets = _Packets(link, self._pieces)
+        packets = _Packets(backend, self._pieces)
         await packets.write(self._ready)
-        while piece := await self._stream.read_piece():
+        while piece := await self._client.read_piece():
             await packets.write(self._passed(piece))
         await packets.write(self._passed(b"", last=True))
         if self.rest is None:
@@ -102,8 +102,8 @@ class LargeCommand:
 class _Packets:
     """Writes a payload as packets of the sizes that the client announced for its own."""
 
-    def __init__(self, link: BackendSocket, pieces: Pieces) -> None:
-        self._link = link
+    def __init__(self, backend: BackendSocket, pieces: Pieces) -> None:
+        self._backend = backend
         self._announced = pieces.announced
         self._seq = 0
         self._size = self._left = 0
@@ -114,8 +114,8 @@ class _Packets:
                 self._open(self._announced.pop(0))
             piece, data = data[: self._left], data[self._left :]
             self._left -= len(piece)
-            self._link.write(piece)
-            await self._link.drain()
+            self._backend.write(piece)
+            await self._backend.drain()
 
     def end(self) -> None:
         """All has been written; a last packet may be empty."""
@@ -130,6 +130,6 @@ class _Packets:
             self._open(0)
 
     def _open(self, size: int) -> None:
-        self._link.write(header(size, self._seq))
+        self._backend.write(header(size, self._seq))
         self._seq = self._seq + 1 & 0xFF
         self._size = self._left = size

@@ -58,9 +58,9 @@ class LazyUpstream:
     """See the module. Towards its lines it is the listener that the client's connection is towards it."""
 
     def __init__(
-        self, stream: ClientSocket, writer: AnswerWriter, opener: UpstreamOpener, memory: SessionMemory
+        self, client: ClientSocket, writer: AnswerWriter, opener: UpstreamOpener, memory: SessionMemory
     ) -> None:
-        self._stream = stream
+        self._client = client
         self._writer = writer
         self._opener = opener
         self._memory = memory
@@ -249,7 +249,7 @@ class LazyUpstream:
         if line is not None:
             return line
         self._tell_loss()
-        line = self._line = await self._opener.open(self._stream, self._memory)
+        line = self._line = await self._opener.open(self._client, self._memory)
         if self._encoding is not None:
             line.upstream.recode(self._encoding)
         self._pinned = False
@@ -284,13 +284,13 @@ class LazyUpstream:
         if pins and not self._pinned:
             self._pinned = True
             if line.fast:
-                self._stream.fast_path = line.upstream.try_fast
+                self._client.fast_path = line.upstream.try_fast
         if not self._pinned and not line.upstream.status & IN_TRANSACTION:
             self._idle = asyncio.get_running_loop().call_later(IDLE_LINE_SECONDS, self._give_back)
 
     def _unpin(self) -> None:
         self._pinned = False
-        self._stream.fast_path = None
+        self._client.fast_path = None
 
     def _give_back(self) -> None:
         """Close the line, and go on without one."""
@@ -305,7 +305,7 @@ class LazyUpstream:
         self._cancel_idle()
         line, self._line = self._line, None
         self._pinned = False
-        self._stream.fast_path = None
+        self._client.fast_path = None
         if line is not None:
             self._memory.was(line.upstream.status)
             line.upstream.attach(Unattended())
@@ -342,7 +342,7 @@ class LazyUpstream:
             self._loss = outcome.message.removeprefix(LOST)
         self._cancel_idle()
         self._memory.was(line.upstream.status)
-        self._stream.fast_path = None
+        self._client.fast_path = None
         self._pinned = False
         line.forget()
         log.info("a client's line to the database was lost", extra={"reason": outcome.message, "told": told})

@@ -98,14 +98,14 @@ class UpstreamServer:
         rows = await self._pool.read(lambda connection: connection.query(_COLLATIONS))
         collations = {int(row[0]): Collation(str(row[1]).lower(), str(row[2]).lower()) for row in rows}
         try:
-            link, login = await self.connect(None, LoginWish(0, 45, self._url.database))
+            backend, login = await self.connect(None, LoginWish(0, 45, self._url.database))
         except ProxyError as error:
             raise BackendUnavailable(f"cannot log in to {self._url}: {error.message}", error.errno) from error
-        link.write(frame(bytes((Commands.COM_QUIT,))))
-        link.close()
+        backend.write(frame(bytes((Commands.COM_QUIT,))))
+        backend.close()
         self._profile = BackendProfile.of(login, collations)
 
-    async def connect(self, stream: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
+    async def connect(self, client: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
         """A new line, logged in, for the client of that stream.
 
         Raises:
@@ -114,7 +114,7 @@ class UpstreamServer:
         async with self._opening:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    return await self._connect(stream, wish)
+                    return await self._connect(client, wish)
             except TimeoutError:
                 raise BackendUnreachable(f"no answer within {CONNECT_SECONDS:g} s") from None
             except BackendRefused as error:
@@ -125,19 +125,19 @@ class UpstreamServer:
             except BackendLost as error:
                 raise BackendUnreachable(error.reason) from error
 
-    async def _connect(self, stream: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
+    async def _connect(self, client: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
         url = self._url
-        link = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
+        backend = await BackendSocket.connect(url.host, url.port, unix_socket=url.socket, timeout=CONNECT_SECONDS)
         try:
             if url.proxy_protocol:
-                link.write(proxy_header(*((stream.peername, stream.sockname) if stream is not None else ((), ()))))
-            login = await log_in(link, url, self._tls, wish)
+                backend.write(proxy_header(*((client.peername, client.sockname) if client is not None else ((), ()))))
+            login = await log_in(backend, url, self._tls, wish)
         except BaseException:
-            link.abort()
+            backend.abort()
             raise
         if self._profile is not None:
             self._profile.learn(login)
-        return link, login
+        return backend, login
 
     async def kill_query(self, line_id: int) -> None:
         """Stop what runs on a line. It may just have ended: then there is nothing to stop."""
@@ -174,7 +174,7 @@ class UpstreamOpener:
     def database(self) -> str | None:
         return self._database()
 
-    async def open(self, stream: ClientSocket, memory: SessionMemory) -> OpenUpstream:
+    async def open(self, client: ClientSocket, memory: SessionMemory) -> OpenUpstream:
         """A line on which everything is as the session has it.
 
         Raises:
@@ -186,9 +186,9 @@ class UpstreamOpener:
         # What an account may run is judged one statement at a time: then the server shall not find two in one text.
         capabilities = owner.capabilities & ~MULTI_STATEMENTS if owner.limited else owner.capabilities
         wish = LoginWish(capabilities, owner.charset, self._database(), attributes)
-        link, login = await self._lines.connect(stream, wish)
+        backend, login = await self._lines.connect(client, wish)
         upstream = RelayUpstream(
-            link, stream, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
+            backend, client, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
         )
         if owner.limited:
             upstream.output.reword = concealed_packet
@@ -196,7 +196,7 @@ class UpstreamOpener:
         try:
             await self._make_same(upstream, memory)
         except BaseException:
-            link.abort()
+            backend.abort()
             raise
         line_id = login.greeting.connection_id
         forget = self._registry.add_line(line_id, owner.connection_id)

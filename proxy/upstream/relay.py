@@ -62,16 +62,16 @@ class RelayUpstream:
 
     def __init__(
         self,
-        link: BackendSocket,
-        stream: ClientSocket,
+        backend: BackendSocket,
+        client: ClientSocket,
         *,
         capabilities: int,
         status: int = 0,
         encoding: str = "utf-8",
     ) -> None:
         self.encoding = encoding
-        self._link = link
-        self._stream = stream
+        self._backend = backend
+        self._client = client
         self._capabilities = capabilities
         self._status = status
         self._walker = AnswerWalker(capabilities)
@@ -80,7 +80,7 @@ class RelayUpstream:
         self._command = 0
         self._tell = False
         self._last_outcome: Outcome | None = None  # of the last command, where it was a whole answer on the fast path
-        self.output = AnswerOutput(stream, self._walker)
+        self.output = AnswerOutput(client, self._walker)
         self._waiter: asyncio.Future[Outcome] | None = None
         self._client_data: asyncio.Task[None] | None = None
         self._replies: asyncio.Task[None] | None = None
@@ -90,15 +90,15 @@ class RelayUpstream:
         """Whether a command was under way when the line was lost, whose answer said so."""
         self.loss_hint = ""
         """What a client is told behind the reason, when its command was under way."""
-        stream.on_pause, stream.on_resume = link.pause_reading, link.resume_reading
+        client.on_pause, client.on_resume = backend.pause_reading, backend.resume_reading
         self.attach(Unattended())
         # A client that stopped reading and then went never resumes; what the server still sends must be seen to end it.
-        stream.on_lost = link.resume_reading
-        link.on_lost = self._lost
-        link.deliver_to(self._data)
+        client.on_lost = backend.resume_reading
+        backend.on_lost = self._lost
+        backend.deliver_to(self._data)
 
     def __repr__(self) -> str:
-        mode = "lost" if self._link.closed else self._mode.value
+        mode = "lost" if self._backend.closed else self._mode.value
         return f"<RelayUpstream {mode} command={self._command:#04x} status={self._status:#06x}>"
 
     def attach(self, listener: RelayListener) -> None:
@@ -115,7 +115,7 @@ class RelayUpstream:
     @property
     def alive(self) -> bool:
         """See Upstream."""
-        return not self._link.closed
+        return not self._backend.closed
 
     @property
     def answering(self) -> bool:
@@ -143,9 +143,9 @@ class RelayUpstream:
             await self._write(payload)
             return Outcome(status=self._status)
         sent_packets = len(payload) // PAYLOAD_MAX + 1
-        untouched = not more and self._stream.seq == sent_packets & 0xFF and self.output.reword is None
+        untouched = not more and self._client.seq == sent_packets & 0xFF and self.output.reword is None
         self._begin(command)
-        reframer = None if untouched else Reframer(self._stream.seq, more=more, capabilities=self._capabilities)
+        reframer = None if untouched else Reframer(self._client.seq, more=more, capabilities=self._capabilities)
         self.output.begin(reframer, hold=hold)
         return await self._send(payload)
 
@@ -165,11 +165,12 @@ class RelayUpstream:
         """Send a command; what the server says before it has had all of it is kept until then."""
         self._early = b""
         try:
-            await large.send(self._link)
+            await large.send(self._backend)
         except BaseException as error:
             self._enter(Mode.IDLE)
             if isinstance(error, (StreamClosed, FatalProtocolError)):
-                self._link.abort("the client broke off its command")  # half of it is there; it must never be executed
+                # Half of it is there; it must never be executed.
+                self._backend.abort("the client broke off its command")
             raise
         answered = self._mode is Mode.SENDING
         self._enter(Mode.ANSWERING if answered else Mode.IDLE)
@@ -177,12 +178,12 @@ class RelayUpstream:
         if answered and (early or large.rest is not None):
             # The server has not counted as many packets as the client has sent.
             self.output.reframer = Reframer(
-                self._stream.seq, more=large.rest is not None, capabilities=self._capabilities
+                self._client.seq, more=large.rest is not None, capabilities=self._capabilities
             )
         if early:
             self._data(early)
-        if self.answering and self._link.closed:
-            self._fail(self._loss(self._link.reason))
+        if self.answering and self._backend.closed:
+            self._fail(self._loss(self._backend.reason))
 
     def recode(self, encoding: str) -> None:
         """See Upstream."""
@@ -191,7 +192,7 @@ class RelayUpstream:
     async def deliver(self) -> None:
         """See Upstream."""
         self.output.deliver(begun=self.answering)
-        await self._stream.drain()
+        await self._client.drain()
 
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream."""
@@ -216,7 +217,7 @@ class RelayUpstream:
         """Carry a COM_CHANGE_USER; see `carry_change_user` for what it raises."""
         self._check_ready()
         try:
-            result = await carry_change_user(self._stream, self._link, payload, login, admit=admit)
+            result = await carry_change_user(self._client, self._backend, payload, login, admit=admit)
         except RefusedByServer:
             self._status, self._last_outcome = login.status, None  # MariaDB made the session new before it said no
             raise
@@ -228,7 +229,7 @@ class RelayUpstream:
         if self._closed:
             return
         self._closed = True
-        self._link.on_lost = self._stream.on_pause = self._stream.on_resume = self._stream.on_lost = None
+        self._backend.on_lost = self._client.on_pause = self._client.on_resume = self._client.on_lost = None
         self._end_replies()
         if self._client_data is not None:
             self._client_data.cancel()
@@ -237,29 +238,29 @@ class RelayUpstream:
             self._waiter = asyncio.get_running_loop().create_future()
             await asyncio.wait((self._waiter,), timeout=QUIT_SECONDS)
         if self._mode is not Mode.IDLE:
-            self._link.abort()
+            self._backend.abort()
             if self.answering:
                 self._fail(self._loss("closed by the proxy"))
-        elif not self._link.closed:
-            self._link.resume_reading()
-            self._link.sink = lambda chunk: None  # what the server says at the end is of no interest
-            if self._stream.closed and not self._stream.goodbye:
-                self._link.hang_up()  # as the client did: the server counts such, and logs them
+        elif not self._backend.closed:
+            self._backend.resume_reading()
+            self._backend.sink = lambda chunk: None  # what the server says at the end is of no interest
+            if self._client.closed and not self._client.goodbye:
+                self._backend.hang_up()  # as the client did: the server counts such, and logs them
             else:
-                self._link.write(frame(bytes((Commands.COM_QUIT,))))
+                self._backend.write(frame(bytes((Commands.COM_QUIT,))))
             try:
                 async with asyncio.timeout(QUIT_SECONDS):
-                    await self._link.wait_lost()
+                    await self._backend.wait_lost()
             except TimeoutError:
                 pass  # the rollback takes longer than we wait
             finally:
-                self._link.close()
+                self._backend.close()
 
     def _check_ready(self) -> None:
-        if self._link.closed:
+        if self._backend.closed:
             if not self.loss_hint:
-                self._stream.close()
-            raise self._loss(self._link.reason)
+                self._client.close()
+            raise self._loss(self._backend.reason)
         assert self._mode is Mode.IDLE, "a command is under way"
 
     def _begin(self, command: int, mode: Mode = Mode.ANSWERING) -> None:
@@ -268,7 +269,7 @@ class RelayUpstream:
         self._command = command
         self._enter(mode)
         if command in _DUMPS:
-            self._replies = asyncio.get_running_loop().create_task(pass_replies(self._stream, self._link))
+            self._replies = asyncio.get_running_loop().create_task(pass_replies(self._client, self._backend))
 
     def _send(self, payload: bytes) -> Awaitable[Outcome]:
         return self._answered(self._write(payload), large=len(payload) > FAST_COMMAND_MAX_BYTES)
@@ -278,12 +279,12 @@ class RelayUpstream:
         had all of it."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
-            with self._link.last_words_kept(large):
+            with self._backend.last_words_kept(large):
                 await sending
                 return await self._waiter
         except asyncio.CancelledError:
             self._enter(Mode.IDLE)
-            self._link.abort("a command was cancelled")
+            self._backend.abort("a command was cancelled")
             raise
         finally:
             self._waiter = None
@@ -293,13 +294,13 @@ class RelayUpstream:
         if self._replies is not None:
             self._replies.cancel()
             self._replies = None
-            self._stream.seq = 1
+            self._client.seq = 1
 
     async def _write(self, payload: bytes) -> None:
         """A large command goes as the server takes it."""
         for piece in pieces(payload):
-            self._link.write(piece)
-            await self._link.drain()
+            self._backend.write(piece)
+            await self._backend.drain()
 
     # --- the fast path
 
@@ -310,7 +311,7 @@ class RelayUpstream:
             return False
         header, command = _unpack_command(data)
         # The header as one number: its sequence id has to be 0, and the packet all there is.
-        send = self._link.writer
+        send = self._backend.writer
         if header != size or command not in FAST_COMMANDS or self._mode is not _IDLE or send is None:
             return False
         verdict = self._may_relay(command, data)
@@ -329,9 +330,9 @@ class RelayUpstream:
             self._slow_data(chunk)
             return
         # The client first: what the bytes mean is looked at while they are on their way.
-        stream = self._stream
-        if stream.writer is not None:
-            stream.writer(chunk)
+        client = self._client
+        if client.writer is not None:
+            client.writer(chunk)
         if not self.output.begun:
             outcome = self._recognise(chunk)
             if outcome is not None:
@@ -339,7 +340,7 @@ class RelayUpstream:
                 # Outcomes of whole answers are shared values: the same one again has nothing new to tell.
                 if outcome is not self._last_outcome or self._tell:
                     self._news(outcome)
-                stream.fast_done()
+                client.fast_done()
                 if self._waiter is not None:
                     self._resolve(outcome)
                 return
@@ -364,7 +365,7 @@ class RelayUpstream:
         try:
             used = self._walker.feed(chunk)
         except AnswerError as error:
-            self._link.abort(str(error))
+            self._backend.abort(str(error))
             return
         rest = b""
         if used != len(chunk):
@@ -377,8 +378,8 @@ class RelayUpstream:
                 self._out_of_turn(rest)
         elif self._walker.wants_client_data:
             self._begin_client_data(rest)
-        elif self._stream.lost:
-            self._link.abort("the client is gone, and with it the need for the rest of its answer")
+        elif self._client.lost:
+            self._backend.abort("the client is gone, and with it the need for the rest of its answer")
 
     def _finish(self) -> None:
         outcome = self._walker.outcome
@@ -391,7 +392,7 @@ class RelayUpstream:
             return
         self._end_replies()
         if not self.output.collecting:
-            self._stream.seq = self.output.next_seq()
+            self._client.seq = self.output.next_seq()
         self._at_rest()
         self._resolve(outcome)
 
@@ -402,8 +403,8 @@ class RelayUpstream:
     def _fast_done(self, outcome: Outcome) -> None:
         self._at_rest()
         self._listener.relayed(self._command, outcome)
-        self._stream.reset_seq()
-        self._stream.fast_done()
+        self._client.reset_seq()
+        self._client.fast_done()
         self._resolve(outcome)
 
     def _resolve(self, outcome: Outcome) -> None:
@@ -416,7 +417,7 @@ class RelayUpstream:
         self._early = rest
         if self.output.collecting:
             # The proxy itself has no file to send: an empty packet ends it.
-            self._link.write(frame(b"", self._walker.last_sequence + 1 & 0xFF))
+            self._backend.write(frame(b"", self._walker.last_sequence + 1 & 0xFF))
             self._walker.client_data_sent()
             return
         self.output.deliver(begun=self.answering)
@@ -426,17 +427,17 @@ class RelayUpstream:
     def _keep_early(self, chunk: bytes) -> None:
         self._early += chunk
         if len(self._early) > HELD_MAX_BYTES:
-            self._link.abort("the server answers at length before it has been sent everything")
+            self._backend.abort("the server answers at length before it has been sent everything")
 
     async def _send_client_data(self) -> None:
         """When the client has sent its file the answer goes on."""
-        stream = self._stream
-        stream.seq = self.output.next_seq()
-        self._link.seq = self._walker.last_sequence + 1 & 0xFF
-        if not await pass_file(stream, self._link):
+        client = self._client
+        client.seq = self.output.next_seq()
+        self._backend.seq = self._walker.last_sequence + 1 & 0xFF
+        if not await pass_file(client, self._backend):
             return
         if self.output.reframer is not None:
-            self.output.reframer.seq = stream.seq
+            self.output.reframer.seq = client.seq
         self._walker.client_data_sent()
         self._client_data = None
         self._enter(Mode.FAST if self._mode is Mode.SENDING_FILE_FAST else Mode.ANSWERING)
@@ -452,7 +453,7 @@ class RelayUpstream:
         if chunk[HEADER_BYTES : HEADER_BYTES + 1] == b"\xff":
             reason = parse_err(chunk[HEADER_BYTES:]).message
             self._listener.farewell(chunk)
-        self._link.abort(reason)
+        self._backend.abort(reason)
 
     def _lost(self, reason: str) -> None:
         self._end_replies()
@@ -463,7 +464,7 @@ class RelayUpstream:
         error = self._loss(reason)
         if self._mode is not Mode.IDLE and self._mode not in SENDING_ANY:
             self._fail(error)
-        self._listener.lost(Outcome.of(error, self._status), reset=self._link.was_reset)
+        self._listener.lost(Outcome.of(error, self._status), reset=self._backend.was_reset)
 
     def _loss(self, reason: str) -> BackendLost:
         """With a hint the client's session outlives the line, and must not be taken for lost. Without, the client's
@@ -478,17 +479,17 @@ class RelayUpstream:
         fast = self._mode in OF_FAST_PATH
         self._enter(Mode.IDLE)
         if self.output.begun:
-            if not self._stream.closed:
-                self._stream.abort()
+            if not self._client.closed:
+                self._client.abort()
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_exception(StreamClosed("the client was cut off in mid-answer"))
             return
         if not self.loss_hint:
             self.output.forget()
-            self._stream.close()
+            self._client.close()
         elif not self.output.collecting:
-            seq = 1 if fast else self._stream.seq
-            self._stream.seq = seq + 1 & 0xFF
+            seq = 1 if fast else self._client.seq
+            self._client.seq = seq + 1 & 0xFF
             packet = replies.err_packet(self._capabilities, error.errno, error.sqlstate, error.message)
             self.output.write_error(frame(packet, seq))
         if fast:

@@ -31,7 +31,7 @@ class Ends:
 def connection(*, resting: bool, subscription: Ends | None) -> tuple[Any, list[bytes]]:
     written: list[bytes] = []
     made: Any = ClientConnection.__new__(ClientConnection)
-    made.stream = SimpleNamespace(
+    made.client = SimpleNamespace(
         resting=resting, write_framed=written.append, close=lambda: written.append(b"closed"), abort=lambda: None
     )
     made.session = SimpleNamespace(subscription=subscription)
