@@ -2,7 +2,7 @@
 
 Every store call of the engine passes through here, in the order asked for. Each queue's manager has at most one call
 at a time, and its purger one more, so no queue can starve the others. It also shows here whether the database can be
-reached: an outage is told in the log once when it begins and once when it is over, for all queues together.
+reached: an outage is logged once when it begins and once when it is over, for all queues together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.model.errors import BackendError, BackendUnavailable
 T = TypeVar("T")
 
 _QUIET_SECONDS = 6.0
-"""Without a failure, until an outage is over: longer than the longest pause between tries, so none is told of twice."""
+"""Without a failure, until an outage is over: longer than the longest pause between tries, so none is logged twice."""
 
 
 class DatabaseWork:

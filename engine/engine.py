@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 from engine.clock import Clock, Jitter
@@ -21,7 +21,7 @@ from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
-from engine.duties.group_scan import GroupScan
+from engine.duties.group_scan import GroupScan, GroupScanContext
 from engine.duties.purger import Purger
 from engine.duties.surveyor import Surveyor
 from engine.duties.watchdog import Watchdog
@@ -48,7 +48,7 @@ _REFRESH_ON_MISS_SECONDS = 1.0  # a client that asks for a missing queue again a
 
 
 class Neighbours(Protocol):
-    """Other engines on the same database that can be told what happens here. A word that is lost is made good by their
+    """Other engines on the same database that hear what happens here. A word that is lost is made good by their
     safety scans."""
 
     def committed(self, report: CommitReport) -> None:
@@ -92,12 +92,25 @@ class _Served:
     @property
     def parts(self) -> list[Service]:
         """All that runs."""
-        return [part for part in (getattr(self, field.name) for field in fields(self)) if part is not None]
+        return [part for part in (getattr(self, one.name) for one in fields(self)) if part is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How an engine works, beyond its store and its clock."""
+
+    database_work: int = 8
+    """Tasks for the database at a time."""
+    filters: FilterLimits = field(default_factory=FilterLimits)
+    purges: bool = True
+    """False where a neighbour purges for this one too."""
+    make_dead_letters: MakeTable = _not_made
+    alone: Callable[[str], bool] = lambda user: True
+    """Whether no client of another account than this is connected."""
 
 
 class Engine:
-    """See the module. `purges`: false where a neighbour purges for this one too. `alone`: whether no client of another
-    account than this is connected."""
+    """See the module."""
 
     def __init__(
         self,
@@ -105,22 +118,19 @@ class Engine:
         *,
         clock: Clock,
         jitter: Jitter,
-        database_work_limit: int = 8,
-        filter_limits: FilterLimits | None = None,
+        options: EngineOptions | None = None,
         logger: logging.Logger | None = None,
         neighbours: Neighbours | None = None,
-        purges: bool = True,
-        make_dead_letters: MakeTable | None = None,
-        alone: Callable[[str], bool] = lambda user: True,
     ) -> None:
+        options = options or EngineOptions()
         self._store, self._clock, self._jitter = store, clock, jitter
-        self._work_limit = database_work_limit
-        self._filter_limits = filter_limits or FilterLimits()
-        self._shares = FilterShares(clock, alone)
+        self._work_limit = options.database_work
+        self._filter_limits = options.filters
+        self._shares = FilterShares(clock, options.alone)
         self._neighbours = neighbours or _Nobody()
-        self._purges = purges
+        self._purges = options.purges
         self._moves = Moves(
-            make=make_dead_letters or _not_made,
+            make=options.make_dead_letters,
             catalog=lambda: self._catalog,
             # Not the mover's own step: it may be closed by it, where its queue is gone.
             refresh=lambda: asyncio.shield(asyncio.ensure_future(self.catalog_changed())),
@@ -197,10 +207,16 @@ class Engine:
             if (scan := self._scans.get(name)) is not None:
                 scan.queue, scan.group = catalog.queues[name], key
                 continue
-            shared = (self._store, self._work, self._jitter, self._logger)
-            find, leads = lambda one: self._catalog.get(one), lambda: self._neighbours.leads
-            scan = GroupScan(catalog.queues[name], key, *shared, find, leads, self.committed)
-            self._scans[name] = scan
+            context = GroupScanContext(
+                self._store,
+                self._work,
+                self._jitter,
+                self._logger,
+                lambda one: self._catalog.get(one),
+                lambda: self._neighbours.leads,
+                self.committed,
+            )
+            scan = self._scans[name] = GroupScan(catalog.queues[name], key, context)
             await scan.open()
 
     async def _apply(self, catalog: QueueCatalog) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from engine.backend.mysql import MySQLPool
 from engine.clock import Clock, SystemClock, system_jitter
 from engine.delivery.filter_limits import FilterLimits
-from engine.engine import Engine
+from engine.engine import Engine, EngineOptions
 from engine.store.proxy_directory import ProxyDirectory
 from engine.store.sql_store import SqlMessageStore
 from proxy.cluster.mesh import MeshAddress as MeshPlace
@@ -31,7 +31,7 @@ from proxy.listen.listener import WorkerSlot, bind
 from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
 from proxy.release import release
-from proxy.server import ProxyServer
+from proxy.server import ProxyServer, ServerLimits
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.transport.addresses import Address
@@ -107,12 +107,14 @@ async def serve(
             store,
             clock=clock,
             jitter=system_jitter,
-            database_work_limit=config.limits.database_work,
-            filter_limits=FilterLimits(config.limits.filters, config.limits.filters_per_account),
+            options=EngineOptions(
+                config.limits.database_work,
+                FilterLimits(config.limits.filters, config.limits.filters_per_account),
+                purges=place.worker == 0,  # acked messages need no more than one to delete them
+                make_dead_letters=DeadLetterTables(store.administer).make,
+                alone=peers.registry.alone,
+            ),
             neighbours=peers,
-            alone=peers.registry.alone,
-            make_dead_letters=DeadLetterTables(store.administer).make,
-            purges=place.worker == 0,  # acked messages need no more than one to delete them
         )
         await engine.open()
         try:
@@ -174,11 +176,13 @@ async def _accept(
         Planning(engine, config.queue_defaults),
         peers,
         admission,
-        login_timeout=limits.login_timeout,
-        max_packet_bytes=limits.max_packet_size,
-        idle_timeout=limits.idle_timeout,
-        allow_drop_table=config.queues.allow_drop_table,
-        transactions_per_account=-(-limits.transactions_per_account // config.workers),
+        ServerLimits(
+            limits.login_timeout,
+            limits.max_packet_size,
+            limits.idle_timeout,
+            config.queues.allow_drop_table,
+            -(-limits.transactions_per_account // config.workers),
+        ),
     )
     server.accept_from(place.sockets)
     async with _admin(place, engine, peers, stopping):
@@ -201,7 +205,7 @@ async def _end(config: Config, place: WorkerSlot, engine: Engine, server: ProxyS
 
 @contextlib.asynccontextmanager
 async def _admin(place: WorkerSlot, engine: Engine, peers: Peers, stopping: asyncio.Event) -> AsyncIterator[None]:
-    """The admin port, until the very end: whoever asks then is told that we are stopping."""
+    """The admin port, until the very end: whoever asks then hears that we are stopping."""
     if not place.admin:
         yield
         return

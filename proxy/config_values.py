@@ -69,7 +69,7 @@ def read_size(value: object) -> int:
 
 
 def read_queue_options(value: object) -> QueueOptions:
-    """Options of queues, all mistakes in them told at once."""
+    """Options of queues, all mistakes in them reported at once."""
     if isinstance(value, QueueOptions):
         return value
     if not isinstance(value, Mapping):
@@ -127,7 +127,7 @@ def read_queue_rights(value: object) -> dict[str, frozenset[Right]]:
     return rights
 
 
-# Options are first read one by one, so that each mistake is told; only then do their mutual bounds count.
+# Options are first read one by one, so that each mistake is reported; only then do their mutual bounds count.
 _LENIENT = QueueOptions(ack_wait_ns=10_000_000, max_backoff_ns=3650 * 86400 * NS_PER_SECOND, min_backoff_ns=0)
 
 

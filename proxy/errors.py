@@ -119,13 +119,15 @@ class BackendRefused(ProxyError):
 
 
 class LoginFailed(ProxyError):
-    """The login came to nothing. The client has been told and its connection is closed; there is nothing to do."""
+    """The login came to nothing. The client has been sent the error and its connection is closed; there is nothing to
+    do."""
 
     fatal = True
 
 
 class RefusedByServer(LoginFailed):
-    """The server said no, and the client has been told. What becomes of the connection is the server's decision."""
+    """The server said no, and the client has been sent its error. What becomes of the connection is the server's
+    decision."""
 
 
 class InternalFault(ProxyError):

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mysql_mimic.server import MysqlServer
 
@@ -37,6 +38,17 @@ DRAIN_LOOK_SECONDS = 0.1  # how often the end looks whether what is left still m
 STUCK_SECONDS = 1.0  # a client that took no byte for so long while all others have ended will not let us end in order
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What holds for every client: seconds, bytes, and how many transactions an account may have open (0: any)."""
+
+    login_timeout: float
+    max_packet_bytes: int
+    idle_timeout: float
+    allow_drop_table: bool
+    transactions_per_account: int = 0
+
+
 class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped here
     """Accepts clients, logs them in, and serves each in a task of its own."""
 
@@ -47,12 +59,7 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         planning: Planning,
         peers: Peers,
         admission: Admission,
-        *,
-        login_timeout: float,
-        max_packet_bytes: int,
-        idle_timeout: float,
-        allow_drop_table: bool,
-        transactions_per_account: int = 0,
+        limits: ServerLimits,
     ) -> None:
         super().__init__(control=peers.registry)
         self._gateway = gateway
@@ -61,11 +68,8 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         self._peers = peers
         self._registry = peers.registry
         self._admission = admission
-        self._login_timeout = login_timeout
-        self._max_packet_bytes = max_packet_bytes
-        self._idle_timeout = idle_timeout
-        self._allow_drop_table = allow_drop_table
-        self._transactions = OpenTransactions(transactions_per_account)
+        self._limits = limits
+        self._transactions = OpenTransactions(limits.transactions_per_account)
         self._sweeper = Sweeper()
         self._tasks: dict[asyncio.Task[None], ClientSocket] = {}
 
@@ -107,14 +111,14 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         if opened is None:
             return
         session = opened.session
-        client.set_limits(self._max_packet_bytes)
+        client.set_limits(self._limits.max_packet_bytes)
         executor = Executor(
             session,
             self._engine,
             self._planning,
             self._peers,
             self._gateway.traits,
-            allow_drop_table=self._allow_drop_table,
+            allow_drop_table=self._limits.allow_drop_table,
             transactions=self._transactions,
         )
 
@@ -139,24 +143,24 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
             executor.transactions.end()
 
     def _idle_seconds(self) -> float:
-        return self._idle_timeout
+        return self._limits.idle_timeout
 
     async def _log_in(self, client: ClientSocket, visit: Visit) -> Opened | None:
-        """A session, or None once the client has been told why not."""
+        """A session, or None once the client has been sent the reason."""
         try:
-            async with asyncio.timeout(self._login_timeout):
+            async with asyncio.timeout(self._limits.login_timeout):
                 await visit.turn()
         except TimeoutError:
             await self._refuse(client, ProxyError(1040, "Too many connections"))
             return None
         try:
-            async with asyncio.timeout(self._login_timeout + LOGIN_SLACK_SECONDS):
+            async with asyncio.timeout(self._limits.login_timeout + LOGIN_SLACK_SECONDS):
                 return await self._gateway.login(client, visit.admit)
         except TimeoutError:
             log.info("login took too long", extra={"peer": client.peername})
             visit.broke_off()
         except LoginFailed as error:
-            visit.failed(error.errno)  # it has been told
+            visit.failed(error.errno)  # it has its error
             if error.errno == _TIMED_OUT:
                 visit.broke_off()
         except (StreamClosed, ConnectionError):

@@ -27,11 +27,11 @@ class Effects:
     """What a statement does to queues if it succeeds, for the transaction scope.
 
     `touched`: may add or reschedule messages. `settled`: ends exactly these messages. `uncertain`: may end messages
-    that cannot be told from the text. `changed`: gives up or renews the leases of exactly these messages. `rejected`:
+    that the text does not show. `changed`: gives up or renews the leases of exactly these messages. `rejected`:
     may leave messages to be moved to the dead-letter queue. `removes`: drops or empties these queues' tables by an
     ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed.
     `several`: of more than one statement, so that a part may hold though the whole failed. `implicit_commit` is not
-    told here: the server's status flags say whether a transaction is open.
+    given here: the server's status flags say whether a transaction is open.
     """
 
     touched: frozenset[QueueName] = frozenset()

@@ -55,9 +55,9 @@ class Planner:
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
         if (asked := without_socket(sql)) is not None:
             return Execute(asked, glance.effects)
-        # Of the session's own settings a server may be told in an executable comment, as programs do when they begin.
-        told = glance.concern is Concern.USE and (b"/*!" in encoded or b"/*M!" in encoded)
-        statement = None if told else parse(sql, context.sql_modes, context.database)
+        # Programs send settings of the session in executable comments when they begin.
+        settings = glance.concern is Concern.USE and (b"/*!" in encoded or b"/*M!" in encoded)
+        statement = None if settings else parse(sql, context.sql_modes, context.database)
         if statement is None:
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
         return self._passes.plan(statement, context)

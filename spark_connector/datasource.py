@@ -183,12 +183,12 @@ def _most(limit: ReadLimit) -> int | None:
 
 
 def _values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
-    """Of the tasks that told something; a task that failed told nothing."""
+    """Of the tasks that sent something; a task that failed sent nothing."""
     return [message.value for message in messages if isinstance(message, _Message)]
 
 
 def _all_values(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
-    """Of a job whose tasks have all told something, which is when Spark commits: none may be left out."""
+    """Of a job whose tasks have all sent something, which is when Spark commits: none may be left out."""
     values = _values(messages)
     if len(values) != len(messages):
         raise ConnectorError("Spark commits a write of which a task has reported nothing: nothing is published")

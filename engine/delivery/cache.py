@@ -5,7 +5,7 @@ Rules
 - What it holds is a guess; the table decides at the claim. So a stale key costs a wasted claim, never a wrong delivery.
 - A look is authoritative for its range: everything, or up to its last key when more was due. Keys beyond that range
   stay as they are.
-- When a merge does not fit, the keys last in order are dropped, and the caller is told, so that it looks again.
+- When a merge does not fit, the keys last in order are dropped, and the caller learns it, so that it looks again.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class MessageManager(Service):
         return tuple(self._subscriptions)
 
     def streams(self) -> list[SubscriptionStatus]:
-        """The open ones, as others are told of them."""
+        """The open ones, as others see them."""
         held_back = self._context.pause.held_back_seconds
         return [replace(subscription.status(), held_back=held_back) for subscription in self._subscriptions]
 
@@ -185,7 +185,7 @@ class MessageManager(Service):
 
     @property
     def in_trouble(self) -> bool:
-        """Whether the database fails it, which is known and told already."""
+        """Whether the database fails it, which is known and logged already."""
         return self._outage.error is not None
 
     def describe(self) -> str:

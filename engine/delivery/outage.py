@@ -1,7 +1,7 @@
 """Outage: whether the database fails one queue's work, since when, and when to try again. No I/O.
 
-Told once in the log when it begins and once when it ends, however many tries lie between; a database that cannot be
-reached is told of for all queues together (`engine.database_work`).
+Logged once when it begins and once when it ends, however many tries lie between; a database that cannot be
+reached is logged for all queues together (`engine.database_work`).
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Sender:
         return takers
 
     async def _claim(self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]) -> tuple[Leased, bool]:
-        """Lease the keys; those that the queue's limits hold back wait in the cache again, and it is told."""
+        """Lease the keys; those that the queue's limits hold back wait in the cache again, and it knows."""
         ids = [key.id for grant in grants for key in grant.keys]
         delays_ns = lease_delays_ns(queue, self._jitter(), ack_wait_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))

@@ -2,16 +2,17 @@
 
 A message is rejected by REJECT or by a NACK that is final, in the client's transaction, or by a claim that finds it
 delivered max_attempts times. All three only set it aside in the table (engine.model.states.REJECTED_NS), which cannot
-fail for want of rights or room elsewhere, and from then on it is never due. To move it is this service's work: told of
-a commit or a claim at once, and by a look every poll_interval for words that were lost.
+fail for want of rights or room elsewhere, and from then on it is never due. To move it is this service's work: informed
+of a commit or a claim at once, and by a look every poll_interval for words that were lost.
 
 Rules
 - The table of the dead-letter queue is made at first need, and only outside the move's transaction.
 - A move is one transaction. Where a batch fails, its messages are moved one by one; one that does not fit stays where
-  it is, is told of in the log as an error, and is tried again later. It holds up no other.
+  it is, is logged as an error, and is tried again later. It holds up no other.
 - A move passes over rows that others have locked. They are tried again after a tenth of a second, then after twice that
   and so on: who has them locked may be another proxy that does the same.
-- Where there is no dead-letter queue to be had (no right to make it, the name taken), all stay where they are, as told.
+- Where there is no dead-letter queue to be had (no right to make it, the name taken), all stay where they are, as
+logged.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MOVE_MAX = 200
 """Messages in one transaction: short locks, and the cost per row no longer falls much beyond it."""
 
 _STUCK_MAX = 1000  # messages remembered as not to be moved; beyond it all moves of the queue pause
-_STUCK_SECONDS = 60.0  # until one is tried again, and told of again
+_STUCK_SECONDS = 60.0  # until one is tried again, and logged again
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 60.0  # where no dead-letter queue is to be had
 _FIRST_AGAIN = 0.1  # where others have rows locked
 _PERIOD_SECONDS_MIN = 1.0
@@ -191,7 +192,7 @@ class DeadLetterMover(Service):
                 wait = await self._pass()
 
     async def _told(self, seconds: float) -> bool:
-        """Whether somebody told of rejected messages within this time."""
+        """Whether somebody has reported rejected messages within this time."""
         try:
             await asyncio.wait_for(self._wanted.wait(), seconds)
         except TimeoutError:
@@ -208,7 +209,7 @@ class DeadLetterMover(Service):
             pause = self._pauses.take()
             if not isinstance(
                 error, BackendUnavailable
-            ):  # told of by `engine.database_work`; there may be no such messages
+            ):  # logged by `engine.database_work`; there may be no such messages
                 text = "%s: rejected messages wait, set aside, for there is no moving them: %s"
                 self._logger.error(text, self.queue.name, error)
             await self._pause(pause)

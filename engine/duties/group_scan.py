@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from engine.clock import Jitter
 from engine.database_work import DatabaseWork
@@ -22,26 +23,27 @@ from engine.store.base import MessageStore
 _PERIOD_SECONDS_MIN = 1.0  # as the purger's
 
 
-class GroupScan(Service):
-    """See the module. `find` looks a queue up, `leads` says whether this engine scans for its neighbours too, and
-    `committed` is told which queues got something."""
+@dataclass(frozen=True, slots=True)
+class GroupScanContext:
+    """What a scan needs of its engine. `find` looks a queue up, `leads` says whether this engine scans for its
+    neighbours too, and `committed` hears which queues got something."""
 
-    def __init__(
-        self,
-        queue: QueueSpec,
-        group: GroupKey,
-        store: MessageStore,
-        work: DatabaseWork,
-        jitter: Jitter,
-        logger: logging.Logger,
-        find: FindQueue,
-        leads: Callable[[], bool],
-        committed: Callable[[CommitReport], None],
-    ) -> None:
-        super().__init__(f"group scan of {queue.name}", logger)
+    store: MessageStore
+    work: DatabaseWork
+    jitter: Jitter
+    logger: logging.Logger
+    find: FindQueue
+    leads: Callable[[], bool]
+    committed: Callable[[CommitReport], None]
+
+
+class GroupScan(Service):
+    """See the module."""
+
+    def __init__(self, queue: QueueSpec, group: GroupKey, engine: GroupScanContext) -> None:
+        super().__init__(f"group scan of {queue.name}", engine.logger)
         self.queue, self.group = queue, group
-        self._store, self._work, self._jitter = store, work, jitter
-        self._find, self._leads, self._committed = find, leads, committed
+        self._engine = engine
         self._failing = False
 
     @property
@@ -52,7 +54,7 @@ class GroupScan(Service):
         """Start; the table of groups is made if it is not there."""
         if not self.running:
             try:
-                await self._work.run(self._store.make_groups(self.group))
+                await self._engine.work.run(self._engine.store.make_groups(self.group))
             except BackendError as error:
                 self._logger.error(
                     "queue %s has a group_key, and the table for groups cannot be made: INSERT ... AFTER GROUP will "
@@ -64,13 +66,14 @@ class GroupScan(Service):
 
     async def run_once(self) -> int:
         """Complete what is done. Returns how many groups. Raises BackendError."""
+        store, work = self._engine.store, self._engine.work
         completed, after = 0, ""
         while not self._stopping.is_set():
-            page = await self._work.run(self._store.read_groups(self.group, after))
+            page = await work.run(store.read_groups(self.group, after))
             for value in page.done:
-                sent = await self._work.run(self._store.complete_group(self.group, value, self._find))
+                sent = await work.run(store.complete_group(self.group, value, self._engine.find))
                 if sent:
-                    self._committed(CommitReport(touched=frozenset(sent)))
+                    self._engine.committed(CommitReport(touched=frozenset(sent)))
                     completed += 1
             if page.last is None:
                 break
@@ -80,10 +83,10 @@ class GroupScan(Service):
 
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that many queues do not scan together.
-        await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
+        await self._pause(self._period * (self._engine.jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
             try:
-                if self._leads():
+                if self._engine.leads():
                     await self.run_once()
                 self._failing = False
             except BackendError as error:

@@ -41,7 +41,7 @@ class Surveyor:
         self._taken: dict[QueueName, tuple[float, Survey]] = {}
 
     async def survey(self, queues: Iterable[QueueSpec]) -> dict[QueueName, Survey]:
-        """The surveys of these queues, by name, within SURVEY_SECONDS: who was not counted by then is told as such."""
+        """The surveys of these queues, by name, within SURVEY_SECONDS: who was not counted by then is marked so."""
         tasks = {queue.name: self._one(queue) for queue in queues}
         running = [task for task in tasks.values() if isinstance(task, asyncio.Task)]
         if running:

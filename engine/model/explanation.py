@@ -1,6 +1,6 @@
 """Why a message is not out, in words. Pure: what its row says and what is known of its queue in, an explanation out.
 
-A message may be held back for several reasons at once: all are told, the state is that of the first. The order is that
+A message may be held back for several reasons at once: all are given, the state is that of the first. The order is that
 in which the engine would meet them.
 """
 

@@ -49,7 +49,7 @@ class GroupKey:
         """Whether an error of a question to the dead-letter queue says that it holds none of ours.
 
         It may have been made a moment ago, so it is asked though the catalog does not have it; and who has no right to
-        a table that is not there is told that it is denied.
+        a table that is not there is denied.
         """
         return errno == _NO_SUCH_TABLE or (not self.dead_known and errno in _NOT_OURS)
 

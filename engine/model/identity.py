@@ -60,7 +60,7 @@ def from_text(kind: IdKind, value: bytes) -> MessageId:
 
 
 def normalise(kind: IdKind, value: MessageId) -> MessageId | None:
-    """An id from a client's statement, as the table would spell it; None when that cannot be told."""
+    """An id from a client's statement, as the table would spell it; None when that is unknown."""
     try:
         match kind:
             case IdKind.INTEGER:

@@ -58,7 +58,7 @@ class Bus(asyncio.Protocol):
         return bus
 
     async def introduced(self) -> None:
-        """Return once it is known who else is there: before that nobody would be told anything."""
+        """Return once it is known who else is there: before that nobody would hear anything."""
         await self._introduced
 
     @property

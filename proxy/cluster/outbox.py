@@ -1,4 +1,4 @@
-"""CommitBatcher: reports of commits, told at once after a rest and together while they come thick."""
+"""CommitBatcher: reports of commits, sent at once after a rest and together while they come thick."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CommitBatcher:
 
     @property
     def resting(self) -> bool:
-        """Nothing waits, and the next report would be told at once."""
+        """Nothing waits, and the next report would be sent at once."""
         return self._timer is None
 
     def add(self, report: CommitReport) -> None:

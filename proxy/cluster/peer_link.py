@@ -1,7 +1,7 @@
 """PeerLink: one TCP connection between two proxies, from the first byte: who it is, then words in sealed records.
 
 Rules
-- Before the other end has proved itself it is told nothing but a nonce and our proof, is heard for `LOGIN_SECONDS`, and
+- Before the other end has proved itself it is sent nothing but a nonce and our proof, is heard for `LOGIN_SECONDS`, and
   can have us hold no more than a packet of fixed size.
 - What the other end does not take is dropped; LOST follows in its place (proxy.cluster.frame_writer).
 - Each end says something every `PING_SECONDS`; who says nothing for `SILENCE_SECONDS` is gone.

@@ -2,7 +2,7 @@
 
 The other workers of this proxy are reached by the bus, other proxies by the mesh. What is asked here is asked of all of
 them at the moment of asking; who does not answer in time is left out. Ids of connections mean the same at another proxy
-only where the database gave them and both are connected to the same server: nothing else is asked or told about them.
+only where the database gave them and both are connected to the same server: nothing else is asked or said about them.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class ClientConnection:
                     return
                 del payload  # until the next command, which may be in hours, a large one must not be kept
         except (LoginFailed, *_ENDS_WITH_CONNECTION):
-            return  # nobody is left to tell, or it has been told
+            return  # nobody is left, or the client has its error
         except ClientFault as error:
             # Outside a statement only the packets themselves can be at fault: say so, then hang up.
             with contextlib.suppress(*_ENDS_WITH_CONNECTION):
@@ -217,7 +217,7 @@ class ClientConnection:
         except _ENDS_WITH_CONNECTION:
             raise
         except Exception as error:
-            # A defect of ours. What state it left behind nobody knows, so the session ends; the client is told.
+            # A defect of ours. What state it left behind nobody knows, so the session ends with an error.
             log.exception("command %#04x failed", command)
             raise InternalFault from error
         finally:
@@ -391,7 +391,7 @@ class ClientConnection:
         try:
             await self._change_user(payload)
         except RefusedByServer:
-            pass  # it has been told. MySQL hangs up; MariaDB goes on with the user from before, in a session made new
+            pass  # it has its error. MySQL hangs up; MariaDB goes on with the user from before, in a session made new
         self.executor.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
 
     async def _reset_connection(self, payload: bytes) -> None:
@@ -442,7 +442,7 @@ class ClientConnection:
                 statements.last = await self._local.prepare(plan)
 
     async def _prepared(self, payload: bytes) -> int | None:
-        """Have the database prepare a statement; its number, or None where the client was told an error."""
+        """Have the database prepare a statement; its number, or None where the client was sent an error."""
         outcome = await self.executor.forward(payload)
         return outcome.statement_id if outcome.ok else None
 

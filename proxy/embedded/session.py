@@ -18,7 +18,7 @@ from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import ColumnMeta
 from proxy.embedded.administration import Administration
 from proxy.embedded.changes import RowPlan
-from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText
+from proxy.embedded.client_text import ClientText
 from proxy.embedded.results import OkResult, PreparedInfo, RowsResult
 from proxy.embedded.running import Runs, StalePlan
 from proxy.embedded.state import Identity, State
@@ -60,19 +60,13 @@ class EmbeddedSession:
     def __init__(
         self,
         database: SqliteDatabase,
-        *,
-        connection_id: int,
-        user: str,
-        host: str,
-        found_rows: bool,
-        interactive: bool = False,
-        server_version: str,
+        identity: Identity,
         process_list: Callable[[], Sequence[Any]],
-        charset: str = DEFAULT_CHARSET,
-        port: int = 3306,
+        *,
+        found_rows: bool = False,
+        interactive: bool = False,
         bounds: Bounds = UNBOUNDED,
     ) -> None:
-        identity = Identity(connection_id, user, host, server_version, charset, port)
         self._state = State.create(database, identity, found_rows, process_list)
         self._state.interactive = interactive
         self._bounds = bounds
@@ -158,7 +152,7 @@ class EmbeddedSession:
             raise
 
     async def prepare(self, sql: str) -> PreparedInfo:
-        """What can be told of a statement before its parameters are known."""
+        """What is known of a statement before its parameters are known."""
         await self._state.shared.load()
         word = _first_word(sql)
         return await self._aside(len(sql), lambda: self._prepared(word, sql))

@@ -30,10 +30,10 @@ from proxy.upstream.relay import RelayUpstream
 class Opened:
     """A logged-in client.
 
-    `change_user` carries out a COM_CHANGE_USER, or raises LoginFailed once the client has been told. `attach` is called
-    with the connection that will serve the session. `interrupt` stops a running statement, where that is ours to do.
-    `idle_seconds`: how long the client may rest, where the session itself can say so. `idle_words`: what it is told
-    when that was too long, where that is not the usual.
+    `change_user` carries out a COM_CHANGE_USER, or raises LoginFailed once the client has been sent the error. `attach`
+    is called with the connection that will serve the session. `interrupt` stops a running statement, where that is ours
+    to do. `idle_seconds`: how long the client may rest, where the session itself can say so. `idle_words`: what its
+    error says when that was too long, where that is not the usual.
     """
 
     session: ClientSession
@@ -50,7 +50,7 @@ class Gateway(Protocol):
     traits: BackendTraits
 
     async def login(self, client: ClientSocket, admit: Admit) -> Opened:
-        """Log a client in, if `admit` agrees. Raises LoginFailed once the client has been told why not."""
+        """Log a client in, if `admit` agrees. Raises LoginFailed once the client has been sent the reason."""
         ...
 
 

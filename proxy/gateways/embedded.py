@@ -23,6 +23,7 @@ from proxy.embedded.client_text import charset_of
 from proxy.embedded.results import OkResult
 from proxy.embedded.session import EmbeddedSession
 from proxy.embedded.shared import Shared
+from proxy.embedded.state import Identity as SessionOwner
 from proxy.embedded.statement_limits import UNBOUNDED, Bounds
 from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.embedded.variables import IDLE_MAX
@@ -31,7 +32,9 @@ from proxy.gateways.database_accounts import Gateway, Opened, identity_of
 from proxy.login.carried import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
 from proxy.login.own_accounts import (
+    LoginRules,
     OwnIdentities,
+    ShownServer,
     change_own_user,
     database_of,
     log_in_with_own_account,
@@ -90,15 +93,7 @@ def _definer(database: SqliteDatabase) -> Define:
     """Runs the engine's own definitions, as a client's: so that clients can use what is made."""
 
     async def define(sql: str) -> Sequence[tuple[Any, ...]]:
-        session = EmbeddedSession(
-            database,
-            connection_id=0,
-            user="",
-            host="",
-            found_rows=False,
-            server_version=EMBEDDED_VERSION,
-            process_list=lambda: (),
-        )
+        session = EmbeddedSession(database, SessionOwner(0, "", "", EMBEDDED_VERSION), lambda: ())
         try:
             result = await session.execute(sql)
             if isinstance(result, OkResult):
@@ -175,14 +170,14 @@ class EmbeddedGateway:
         login = await log_in_with_own_account(
             client,
             self._identities,
-            connection_id=self._registry.new_id(),
-            server_version=EMBEDDED_VERSION,
-            check=self._check,
-            tls=self._client_tls.offered,
-            login_timeout=self._login_timeout,
-            admit=admit,
+            self._registry.new_id(),
+            ShownServer(EMBEDDED_VERSION),
+            self._rules(admit),
         )
         return await self._open(client, login, admit)
+
+    def _rules(self, admit: Admit) -> LoginRules:
+        return LoginRules(self._check, self._client_tls.offered, self._login_timeout, admit)
 
     async def _check(self, credentials: Credentials) -> None:
         """What a client asks for besides: the one database, and a character set in which its SQL can be judged."""
@@ -203,15 +198,7 @@ class EmbeddedGateway:
 
         async def change_user(payload: bytes) -> None:
             nonlocal login
-            login = await change_own_user(
-                client,
-                self._identities,
-                payload,
-                login,
-                check=self._check,
-                login_timeout=self._login_timeout,
-                admit=admit,
-            )
+            login = await change_own_user(client, self._identities, payload, login, self._rules(admit))
             renewed = self._session(login, client)
             await upstream.replace_session(renewed)
             session.became(identity_of(login, client), EMBEDDED_DATABASE)
@@ -241,16 +228,19 @@ class EmbeddedGateway:
 
     def _session(self, login: LoginResult, client: ClientSocket) -> EmbeddedSession:
         rights = self._rights[login.user]
+        owner = SessionOwner(
+            login.connection_id,
+            login.user,
+            identity_of(login, client).host,
+            EMBEDDED_VERSION,
+            charset_of(login.charset),
+            client.sockname[1] if len(client.sockname) > 1 else 0,
+        )
         return EmbeddedSession(
             self._database,
-            connection_id=login.connection_id,
-            user=login.user,
-            host=identity_of(login, client).host,
+            owner,
+            self._registry.processes,
             found_rows=bool(login.capabilities & FOUND_ROWS),
             interactive=bool(login.capabilities & INTERACTIVE),
-            server_version=EMBEDDED_VERSION,
-            process_list=self._registry.processes,
-            charset=charset_of(login.charset),
-            port=client.sockname[1] if len(client.sockname) > 1 else 0,
             bounds=UNBOUNDED if rights.queues is None or rights.admin else self._bounds,
         )

@@ -24,7 +24,14 @@ from proxy.gateways.database_accounts import Opened, identity_of
 from proxy.login.accounts import NATIVE, Accounts
 from proxy.login.carried import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
-from proxy.login.own_accounts import OwnIdentities, change_own_user, database_of, log_in_with_own_account
+from proxy.login.own_accounts import (
+    LoginRules,
+    OwnIdentities,
+    ShownServer,
+    change_own_user,
+    database_of,
+    log_in_with_own_account,
+)
 from proxy.login.rights import AccountRights
 from proxy.login.system_database import is_system
 from proxy.session.guard import check_charset, limit
@@ -101,18 +108,20 @@ class ProxyAccountsGateway:
         login = await log_in_with_own_account(
             client,
             self._identities,
-            connection_id=self._registry.new_id(),
-            server_version=profile.server_version,
-            capabilities=profile.offered,
-            charset=profile.charset,
-            status=profile.greeting_status,
-            plugin=NATIVE if profile.server_version.startswith(_CALLED_OLD) else None,
-            check=check,
-            tls=self._client_tls.offered,
-            login_timeout=self._login_timeout,
-            admit=admit,
+            self._registry.new_id(),
+            ShownServer(
+                profile.server_version,
+                profile.offered,
+                profile.charset,
+                profile.greeting_status,
+                NATIVE if profile.server_version.startswith(_CALLED_OLD) else None,
+            ),
+            self._rules(check, admit),
         )
         return self._open(client, login, admit, stands_in=check.stands_in)
+
+    def _rules(self, check: _Check, admit: Admit) -> LoginRules:
+        return LoginRules(check, self._client_tls.offered, self._login_timeout, admit)
 
     async def _judge(self, credentials: Credentials) -> bool:
         """What a client asks for besides: its database, and a character set in which its statements can be judged.
@@ -154,10 +163,8 @@ class ProxyAccountsGateway:
                 self._identities,
                 payload,
                 login,
-                status=self._lines.profile.greeting_status,
-                check=check,
-                login_timeout=self._login_timeout,
-                admit=admit,
+                self._rules(check, admit),
+                self._lines.profile.greeting_status,
             )
             account = self._rights[login.user]
             lazy.restart(opener(login, account), self._memory(login, account))

@@ -3,11 +3,11 @@
 Rules: every client has a Visit from its accepted socket to its end. What can be refused at once is refused at once,
 before the database is asked anything: too many clients (1040), an address that failed too many logins or broke off too
 many (1129). How many connections a user has (1203) is asked only after its password was found right, and before the
-client is told so. Logins under way are bounded, too, but who comes then waits for his turn: pools that start connect
-all at once. Who has a turn and says nothing loses it to those who wait (proxy.listen.turns), and a place among all
-connections too, where there is no other: sockets that say nothing keep nobody out.
+client is sent an error. Logins under way are bounded, too, but who comes then waits for his turn: pools that start
+connect all at once. Who has a turn and says nothing loses it to those who wait (proxy.listen.turns), and a place among
+all connections too, where there is no other: sockets that say nothing keep nobody out.
 
-Counts hold for all workers together (proxy.listen.shared_counts); failed logins are told to the other workers
+Counts hold for all workers together (proxy.listen.shared_counts); failed logins are reported to the other workers
 (`announce`), so an address that moves from one to another gains no more than what is under way at that moment.
 """
 
@@ -66,7 +66,7 @@ class Admission:
         self.limits = limits
         self.tally = tally
         self.failures = FailedLogins(limits.login_failures, clock)
-        # Of what is not told to the other workers each has its share.
+        # Of what is not reported to the other workers each has its share.
         self.broken = FailedLogins(-(-limits.connection_errors // tally.workers), clock)
         self._announce = announce
         self._clock = clock
@@ -200,7 +200,7 @@ class Visit:
         self._admission._check_failures(self.host, self.source)
 
     def admit(self, user: str) -> None:
-        """The password was right; the client has not been told. Raises ProxyError 1203: it must not come in."""
+        """The password was right; the client has no answer yet. Raises ProxyError 1203: it must not come in."""
         if self._admission.limits.user_connections and user != self._user:
             self._admission._take_user(user, self.host)
             self._give_user()

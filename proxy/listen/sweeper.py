@@ -5,7 +5,8 @@
   part of it does ours not know either, until a write, or until its kernel gives up.)
 - A client whose machine gives no sign any more while something is to be sent to it: keepalive does not look then, and
   TCP_USER_TIMEOUT would also cut off one that is alive and reads nothing for a while.
-- A client at rest for longer than it may be (MySQL's wait_timeout) is told so and disconnected. Its last activity is
+- A client at rest for longer than it may be (MySQL's wait_timeout) is sent an error and disconnected. Its last activity
+is
   asked of the kernel too, and only once it may be too long ago; whoever runs a statement or receives a stream is not
   at rest, however silent.
 """
@@ -64,7 +65,7 @@ class Sweeper:
         words: Callable[[], str | None] | None = None,
     ) -> None:
         """Look after this client. `idle_seconds`: how long it may rest; 0 for ever. Asked again and again.
-        `words`: what it is told instead of the usual, if anything."""
+        `words`: the error's text instead of the usual, if anything."""
         self._clients[client] = _Watched(client, idle_seconds, self._loop.time(), words or (lambda: None))
 
     def discard(self, client: ClientSocket) -> None:

@@ -44,7 +44,7 @@ def backend_tls(url: BackendUrl, *, own: bool = False) -> BackendTls | None:
         context.verify_mode = ssl.CERT_NONE  # as MySQL's own clients: these modes encrypt and do not verify
     if own and url.ssl_cert is not None:
         context.load_cert_chain(url.ssl_cert, url.ssl_key, password="")
-    # The name is told in every mode: some servers stand behind one address and are found by it.
+    # The name is sent in every mode: some servers stand behind one address and are found by it.
     return BackendTls(context, url.host, required=url.ssl is not SslMode.PREFERRED)
 
 

@@ -52,7 +52,8 @@ from proxy.wire.login import (
 log = logging.getLogger(__name__)
 
 Admit = Callable[[str], None]
-"""Called with a user's name once the password was right, before the client is told. Raises ProxyError to refuse it."""
+"""Called with a user's name once the password was right, before the client has its answer. Raises ProxyError to
+refuse it."""
 
 LOGIN_SECONDS = 10.0  # MySQL's connect_timeout
 
@@ -95,7 +96,7 @@ async def carry_authentication(
     """Log a client in at the server. `tls` is for the line to it, `client_tls` is offered to the client.
 
     Raises:
-        LoginFailed: the client has been told why; both lines are closed.
+        LoginFailed: the client has been sent the error; both lines are closed.
         StreamClosed: the client went away.
     """
     client.set_limits(LOGIN_PACKET_MAX_BYTES)
@@ -116,8 +117,9 @@ async def carry_change_user(
     """Carry a COM_CHANGE_USER, whose payload has been read.
 
     Raises:
-        RefusedByServer: the client has been told. Now MySQL hangs up, and MariaDB goes on serving the user from before.
-        LoginFailed: any other failure; the client has been told why, and both lines are closed.
+        RefusedByServer: the client has been sent the error. Now MySQL hangs up, and MariaDB goes on serving the user
+            from before.
+        LoginFailed: any other failure; the client has been sent the error, and both lines are closed.
         StreamClosed: the client went away.
     """
     refusal: RefusedByServer | None = None
@@ -141,7 +143,7 @@ async def carry_change_user(
 
 @contextlib.contextmanager
 def closing_unless_logged_in(client: ClientSocket, backend: BackendSocket | None = None) -> Iterator[None]:
-    """Whatever goes wrong: tell the client if it has not been told, and close both lines."""
+    """Whatever goes wrong: tell the client if it has no error yet, and close both lines."""
     try:
         yield
     except BaseException as error:
@@ -156,7 +158,7 @@ def closing_unless_logged_in(client: ClientSocket, backend: BackendSocket | None
 
 
 def _failure(error: BaseException) -> ProxyError | None:
-    """What to tell the client; None if it has been told, or is gone."""
+    """What to tell the client; None if it has its error, or is gone."""
     if isinstance(error, TimeoutError):
         return ReadTimeout()
     if isinstance(error, MalformedPacket):
@@ -224,7 +226,7 @@ def _enters_system(credentials: Credentials) -> bool:
 
 
 def at_server(credentials: Credentials) -> Credentials:
-    """As the server is told them: it may not have the database of the system tables."""
+    """As the server is sent them: it may not have the database of the system tables."""
     return replace(credentials, database=STANDS_IN.encode()) if _enters_system(credentials) else credentials
 
 

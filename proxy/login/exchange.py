@@ -31,7 +31,8 @@ class AuthExchange:
     """See the module. `plugin` and `nonce` are those of the client's first response, `capabilities` those in force.
 
     `enters_system`: the client asks for the database of the system tables; `stands_in`: the server has no such one.
-    `admit` is called once the server has said OK and before the client is told; it raises ProxyError to keep it out.
+    `admit` is called once the server has said OK and before the client has its answer; it raises ProxyError to keep it
+    out.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class AuthExchange:
         than a part of its login. Most logins are over with the server's first packet.
 
         Raises:
-            RefusedByServer: the server said no, and the client has been told.
+            RefusedByServer: the server said no, and the client has been sent its error.
             ProxyError: one of them does not keep to the protocol, the server is lost, or the account may not be served.
             StreamClosed: the client is gone.
         """
@@ -129,7 +130,7 @@ class AuthExchange:
             server.cancel()
             client.cancel()
             await asyncio.gather(server, client, return_exceptions=True)
-        # Last of all: a client that has been told may be back before anything that is waited for after this.
+        # Last of all: a client that has its answer may be back before anything that is waited for after this.
         return await pass_refusal(self._client, refusal)
 
     async def _from_server(self, payload: bytes) -> None:

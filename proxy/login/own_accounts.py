@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mysql_mimic import packets
 from mysql_mimic.auth import AuthPlugin, AuthState, Forbidden, IdentityProvider, Success
@@ -70,6 +70,9 @@ def only_database(known: str) -> CheckLogin:
     return check
 
 
+_only_main = only_database("main")
+
+
 class OwnIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic ships no type information
     """The configured accounts, as mysql-mimic asks for them."""
 
@@ -87,43 +90,56 @@ class OwnIdentities(IdentityProvider):  # type: ignore[misc]  # mysql-mimic ship
         return EmbeddedUser(name=username, auth_plugin=account.plugins[0], account=account)
 
 
+@dataclass(frozen=True, slots=True)
+class ShownServer:
+    """The server that a client is shown. `plugin`: the one that is offered; None: the better one."""
+
+    version: str
+    capabilities: int = EMBEDDED
+    charset: int = _UTF8MB4
+    status: int = AUTOCOMMIT
+    plugin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRules:
+    """What holds for logins besides the password. With `tls` a client may encrypt its connection."""
+
+    check: CheckLogin = _only_main
+    tls: OfferedTls | None = None
+    timeout: float = LOGIN_SECONDS
+    admit: Admit = anybody
+
+
 async def log_in_with_own_account(
-    client: ClientSocket,
-    identities: OwnIdentities,
-    *,
-    connection_id: int,
-    server_version: str,
-    capabilities: int = EMBEDDED,
-    charset: int = _UTF8MB4,
-    status: int = AUTOCOMMIT,
-    plugin: str | None = None,
-    database: str = "main",
-    check: CheckLogin | None = None,
-    tls: OfferedTls | None = None,
-    login_timeout: float = LOGIN_SECONDS,
-    admit: Admit = anybody,
+    client: ClientSocket, identities: OwnIdentities, connection_id: int, server: ShownServer, rules: LoginRules
 ) -> LoginResult:
-    """Log a client in. With `tls` it may encrypt its line. It may ask for `database` only, unless `check` is given
-    and says otherwise. The other values describe the server that it is shown.
+    """Log a client in.
 
     Raises:
-        LoginFailed: the client has been told why; its line is closed.
+        LoginFailed: the client has been sent the error; its line is closed.
         StreamClosed: the client went away.
     """
     client.set_limits(LOGIN_PACKET_MAX_BYTES)
     nonce = new_nonce(NONCE_BYTES)
-    greeting = Greeting(server_version, connection_id, capabilities & ~SSL, charset, status, nonce)
+    greeting = Greeting(server.version, connection_id, server.capabilities & ~SSL, server.charset, server.status, nonce)
     with closing_unless_logged_in(client):
-        async with asyncio.timeout(login_timeout):
-            credentials = await _greet(client, greeting, plugin or identities.get_default_plugin().name, tls)
+        async with asyncio.timeout(rules.timeout):
+            plugin = server.plugin or identities.get_default_plugin().name
+            credentials = await _greet(client, greeting, plugin, rules.tls)
             await _verify(client, identities, credentials, nonce)
-            await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
-            admit(user_of(credentials))
-            await client.write(replies.ok_packet(credentials.capabilities, status=status))
+            await _admitted(client, credentials, rules, server.status)
     client.reset_seq()
     if credentials.capabilities & COMPRESS:
         client.start_compression()
-    return login_result(credentials, greeting, status)
+    return login_result(credentials, greeting, server.status)
+
+
+async def _admitted(client: ClientSocket, credentials: Credentials, rules: LoginRules, status: int) -> None:
+    """After the password, for who may not log in learns nothing of what there is. Raises ProxyError."""
+    await rules.check(credentials)
+    rules.admit(user_of(credentials))
+    await client.write(replies.ok_packet(credentials.capabilities, status=status))
 
 
 async def change_own_user(
@@ -131,26 +147,20 @@ async def change_own_user(
     identities: OwnIdentities,
     payload: bytes,
     login: LoginResult,
-    *,
+    rules: LoginRules,
     status: int = AUTOCOMMIT,
-    database: str = "main",
-    check: CheckLogin | None = None,
-    login_timeout: float = LOGIN_SECONDS,
-    admit: Admit = anybody,
 ) -> LoginResult:
     """Answer a COM_CHANGE_USER, whose payload has been read. As in MySQL, a failure ends the connection.
 
     Raises:
-        LoginFailed: the client has been told why; its line is closed.
+        LoginFailed: the client has been sent the error; its line is closed.
         StreamClosed: the client went away.
     """
     with closing_unless_logged_in(client):
-        async with asyncio.timeout(login_timeout):
+        async with asyncio.timeout(rules.timeout):
             credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
             await _verify(client, identities, credentials, None)
-            await (check or only_database(database))(credentials)  # who may not log in learns nothing of what there is
-            admit(user_of(credentials))
-            await client.write(replies.ok_packet(credentials.capabilities, status=status))
+            await _admitted(client, credentials, rules, status)
     client.reset_seq()
     greeting = Greeting(login.server_version, login.connection_id, login.capabilities, login.charset, status)
     return login_result(credentials, greeting, status)

@@ -1,4 +1,4 @@
-"""TransactionScope: what a client's open transaction has done to queues, told to the engine once it is committed.
+"""TransactionScope: what a client's open transaction has done to queues, reported to the engine once it is committed.
 
 Lives here: the bookkeeping between a statement and its commit. Never here: I/O, or a guess. The server's own status
 flags say whether a transaction is open; this never counts BEGINs. A rollback is reported too, as "look again": rows

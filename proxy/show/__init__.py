@@ -1,4 +1,4 @@
-"""What clients are told of queues, streams, messages and connections.
+"""What clients are shown of queues, streams, messages and connections.
 
 `views` answers SHOW QUEUE STATUS, SHOW SUBSCRIPTIONS, EXPLAIN DELIVERY and the tables of the database queuegate, as far
 as the account may see them. `status_tables` has their columns and values; `system_tables`, `system_information` and

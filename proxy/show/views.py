@@ -1,4 +1,4 @@
-"""QueueViews: what a client is told of the queues, the streams and the messages, as far as its account may see them.
+"""QueueViews: what a client is shown of the queues, the streams and the messages, as far as its account may see them.
 
 Counts are the tables', by the engine's own account; what an account may see is asked of the database where accounts are
 its own, and else of the proxy's rights. Streams are those of all workers.

@@ -1,8 +1,8 @@
 """The executor: the only place where a plan, the engine and the client's line to the database meet.
 
-One statement in, its whole answer at the client, and the engine told what was committed. Errors of planning and of the
-engine become ERR packets here; only a broken client connection is raised. What one kind of plan alone needs lives in a
-module of its own (receive, kill, proxy.show.views).
+One statement in, its whole answer at the client, and a report to the engine of what was committed. Errors of planning
+and of the engine become ERR packets here; only a broken client connection is raised. What one kind of plan alone needs
+lives in a module of its own (receive, kill, proxy.show.views).
 """
 
 from __future__ import annotations

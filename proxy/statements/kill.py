@@ -38,7 +38,7 @@ class KillStatement:
         return await self.run(plan, b"KILL %s %d" % (kind, plan.connection_id))
 
     async def run(self, plan: Kill, text: bytes, *, more: bool = False) -> Outcome:
-        """Kill, and answer; `text` is what the database is told."""
+        """Kill, and answer; `text` is what the database is sent."""
         kind = KillKind.QUERY if plan.query_only else KillKind.CONNECTION
         owner = await self._ours(plan.connection_id)
         if owner is None and (self._traits.accounts or self._may_kill_foreign()):

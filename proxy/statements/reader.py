@@ -156,8 +156,8 @@ class StatementReader:
             raise NotAQueue(f"'{queue.table}' is not a queue") from None
 
     async def _judged(self, text: bytes) -> Plan:
-        """The plan. What is wrong with a statement on a queue is told to none who may not know of that queue: to them
-        it is a queue that does not exist, or whatever the database says of a table that they have no right to."""
+        """The plan. What is wrong with a statement on a queue is hidden from whoever may not know of that queue: to
+        them it is a queue that does not exist, or whatever the database says of a table that they have no right to."""
         try:
             return await self.plan(text)
         except UnknownQueue as error:

@@ -1,7 +1,7 @@
 """BackendSocket: one socket to the MySQL server. Packets while logging in, raw bytes afterwards.
 
 Rules: as long as `sink` is unset, bytes gather and `read_packet` hands them out; once it is set, every chunk goes to it
-as it comes. Nothing is sent after the line is lost; whoever waits is told, and `on_lost` is called once.
+as it comes. Nothing is sent after the line is lost; whoever waits gets an error, and `on_lost` is called once.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class BackendSocket(asyncio.Protocol):
             self.writer(data)
 
     async def drain(self) -> None:
-        """Wait until the socket has room. A lost line returns at once: its loss is told elsewhere."""
+        """Wait until the socket has room. A lost line returns at once: its loss is reported elsewhere."""
         while self._paused and not self.closed:
             waiter = self._loop.create_future()
             self._drainers.append(waiter)

@@ -1,4 +1,4 @@
-"""ClientOutput: the writing half of a client's line, and what can be told of that line from outside.
+"""ClientOutput: the writing half of a client's line, and what can be seen of that line from outside.
 
 Rules: writing gathers until `drain` (or 64 KiB). `write_framed` bytes never overtake what was written before. Once the
 line is lost or closed, writing does nothing and `drain` says so.

@@ -437,7 +437,7 @@ class ClientSocket(ClientOutput):
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
     def start_compression(self) -> None:
-        """The client has been told OK: from now on packets are inside compressed ones."""
+        """The client has its OK: from now on packets are inside compressed ones."""
         if self._transport is None or self._transport.is_closing():
             return
         self._flush()

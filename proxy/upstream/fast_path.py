@@ -10,7 +10,7 @@ from proxy.wire.outcome import Outcome
 
 
 class FastPath(Enum):
-    """Whether a command may take the fast path. RELAY_AND_TELL: and how it ends must be told, though it ends as the
+    """Whether a command may take the fast path. RELAY_AND_TELL: and its end must be reported, though it ends as the
     last one did."""
 
     REFUSE = "refuse"

@@ -6,8 +6,8 @@ Rules:
 - A line on which nothing was done but what can be repeated on another is given back after `IDLE_LINE_SECONDS`. All
   else pins the session to its line until the session is reset: what it did there may have left something behind.
 - A line that is lost while the client waits for an answer: the answer is the error. Lost while idle: if it was pinned,
-  the next command, whatever it is, gets one error that says what is gone; if not, nobody can tell, and nobody is told.
-  Either way the next command that needs a line opens a new one.
+  the next command, whatever it is, gets one error that says what is gone; if not, nobody can know, and no error is
+  sent. Either way the next command that needs a line opens a new one.
 - Ids of prepared statements are never used twice in a session, so one of an old line is unknown on the next (1243).
   The server counts anew on every line; from the second on, ids are moved up behind those given out before.
 - The fast path is open while the session is pinned to its line, and never for settings, which have to be seen.
@@ -67,7 +67,7 @@ class LazyUpstream:
         self._line: OpenUpstream | None = None
         self._pinned = False
         self._loss = ""  # why a line was lost of which the client has yet to hear
-        self._ids_given = 0  # the highest id of a prepared statement that the client was told
+        self._ids_given = 0  # the highest id of a prepared statement that the client was sent
         self._ids_moved = 0  # by how much those of this line are moved up
         self._idle: asyncio.TimerHandle | None = None
         self._leaving: set[asyncio.Task[None]] = set()

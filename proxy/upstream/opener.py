@@ -39,7 +39,7 @@ WHAT_IS_GONE = (
     "; the transaction, temporary tables, variables and prepared statements of this session are gone, and it goes on"
     " with a new connection to the database"
 )
-"""What a client is told behind the reason, once its session has lost a line on which it had left something."""
+"""What a client's error says after the reason, once its session has lost a line on which it had left something."""
 
 _CLIENTS_OWN_MISTAKES = frozenset((1044, 1049))  # the database it named
 _COLLATIONS = (
@@ -90,7 +90,7 @@ class UpstreamServer:
         return self._profile
 
     async def learn(self) -> None:
-        """Ask the server what clients shall be told.
+        """Ask the server what clients are to be shown.
 
         Raises:
             BackendError: it cannot be reached, or does not let the URL's account in.

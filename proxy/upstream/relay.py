@@ -89,7 +89,7 @@ class RelayUpstream:
         self.told_loss = False
         """Whether a command was under way when the line was lost, whose answer said so."""
         self.loss_hint = ""
-        """What a client is told behind the reason, when its command was under way."""
+        """What a client's error says after the reason, when its command was under way."""
         client.on_pause, client.on_resume = backend.pause_reading, backend.resume_reading
         self.attach(Unattended())
         # A client that stopped reading and then went never resumes; what the server still sends must be seen to end it.

@@ -1,4 +1,4 @@
-"""What the database says of itself, as far as clients are told it without a line of their own."""
+"""What the database says of itself, as far as clients learn it without a line of their own."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class BackendProfile:
 
     @classmethod
     def of(cls, login: ServerLogin, collations: Mapping[int, Collation]) -> BackendProfile:
-        """What a login told, and `collations`."""
+        """What a login shows, and `collations`."""
         greeting = login.greeting
         return cls(
             greeting.server_version, greeting.capabilities, greeting.charset, greeting.status, login.status, collations
         )
 
     def learn(self, login: ServerLogin) -> None:
-        """What another login told."""
+        """What another login shows."""
         greeting = login.greeting
         self.server_version, self.capabilities = greeting.server_version, greeting.capabilities
         self.charset, self.greeting_status, self.session_status = greeting.charset, greeting.status, login.status

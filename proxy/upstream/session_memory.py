@@ -3,8 +3,8 @@
 Lives here: which statements need no database yet (they are remembered, and repeated on the next line), which ones leave
 nothing behind but what can be repeated, and what is known of the session meanwhile. No I/O.
 
-A statement is one of three. *Deferred*: a setting that is valid for certain; the client is told OK and no line is
-opened for it. *Repeatable*: a setting that the database has accepted; another line is told it, too. *Pinning*:
+A statement is one of three. *Deferred*: a setting that is valid for certain; the client is answered OK and no line is
+opened for it. *Repeatable*: a setting that the database has accepted; it is sent on another line, too. *Pinning*:
 everything of which not the whole effect is known; from then on the session is on its line.
 """
 

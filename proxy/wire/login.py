@@ -1,6 +1,6 @@
 """The packets of a login: the server's greeting, the client's response, COM_CHANGE_USER. Pure, no I/O.
 
-What a client sends is parsed as MySQL parses it and written anew, so that the database is told exactly what the proxy
+What a client sends is parsed as MySQL parses it and written anew, so that the database is sent exactly what the proxy
 has understood and nothing else.
 """
 

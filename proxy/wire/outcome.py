@@ -48,7 +48,7 @@ def unhex(value: TextValue) -> str:
 
 
 class Refusal(Protocol):
-    """An error with what a client is told of it."""
+    """An error, and what a client is sent of it."""
 
     errno: int
     message: str
@@ -59,7 +59,7 @@ class Refusal(Protocol):
 class Outcome:
     """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags.
 
-    The last three are told by `collect` alone.
+    The last three are filled by `collect` alone.
     """
 
     errno: int = 0

@@ -108,7 +108,7 @@ def early_err_packet(errno: int, message: str) -> bytes:
 
 
 def column_count(count: int, capabilities: int) -> bytes:
-    """The packet that opens a result set. Definitions always follow, which some clients want to be told."""
+    """The packet that opens a result set. Definitions always follow, which some clients insist on."""
     follow = b"\x01" if capabilities & (CACHE_METADATA | OPTIONAL_METADATA) else b""
     return bytes(uint_len(count)) + follow
 

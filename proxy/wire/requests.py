@@ -28,7 +28,7 @@ FIRST_LOCAL_ID = 1 << 31
 """The proxy's own prepared statements count from here, so that they never meet the database's."""
 
 LAST_PREPARED = 0xFFFFFFFF
-"""In MariaDB this id means the statement prepared last: clients execute before they have been told its own."""
+"""In MariaDB this id means the statement prepared last: clients execute before they know its own."""
 
 
 @dataclass(frozen=True, slots=True)

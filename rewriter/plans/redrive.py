@@ -13,7 +13,7 @@ def source_of(dead: QueueSpec, catalog: QueueCatalog) -> QueueSpec:
     """The queue that these are the dead letters of.
 
     Raises:
-        UnsupportedSql: it is gone, or cannot be told.
+        UnsupportedSql: it is gone, or is unknown.
     """
     name = dead.name
     owner = dead.options.dead_letter_of

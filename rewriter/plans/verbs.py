@@ -126,7 +126,7 @@ def _room(spec: QueueSpec, name: str) -> int:
     """How many characters of a reason a column surely holds."""
     column = spec.column(name)
     assert column is not None
-    # A length is told in bytes of utf8mb4, also where a column of the TEXT family holds that many bytes of its own.
+    # A length is given in bytes of utf8mb4, also where a column of the TEXT family holds that many bytes of its own.
     return min(column.length // (16 if column.type in _LONG_TEXT_TYPES else 4), ERROR_CHARACTERS)
 
 

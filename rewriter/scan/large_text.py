@@ -4,7 +4,7 @@ Rules: bytes go in as they come, and out as soon as they are known to be of a st
 stands. A statement is judged by its beginning, `HEAD_BYTES` of it, or by all of it where it is shorter; so it is held
 back that long, and no longer. At the first one that may not pass everything stops: what came out so far ends with a
 whole statement, and the rest is the caller's to run one by one. A statement that may pass, but whose effects cannot be
-told in one breath with those before it because a transaction ends between them, stops it too.
+reported together with those before it because a transaction ends between them, stops it too.
 
 Where statements end is found as in `lexical`, whose equal this is for texts that come in pieces: a token that has not
 ended yet is remembered by how it began.
@@ -153,7 +153,7 @@ class LargeText:
         return False
 
     def _begin_token(self, last: bool) -> bool:
-        """Step into a token that does not end in what has come; false if it cannot be told yet what it is."""
+        """Step into a token that does not end in what has come; false if it is not known yet what it is."""
         held, position = self.held, self._lexed
         first = bytes(held[position : position + 1])
         if first in b"-/" and len(held) - position < (3 if held[position : position + 2] == b"--" else 2):

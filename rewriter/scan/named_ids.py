@@ -53,7 +53,7 @@ _LITERALS = re.compile(rb"\d++|'[^']*+'")
 
 
 def settled_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
-    """The ids that a condition limits a statement to; None when it cannot be told."""
+    """The ids that a condition limits a statement to; None when it is unknown."""
     match = _PLAIN_CONDITION.fullmatch(condition) if kind is not KeyKind.OTHER and condition.isascii() else None
     if match is None:
         return None

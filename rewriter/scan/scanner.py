@@ -374,7 +374,7 @@ class StatementScanner:
         return _removal(dropped) if dropped else self._table_change(sql)
 
     def _dropped(self, sql: bytes, place: int, database: str | None) -> frozenset[QueueName]:
-        """The queues that DROP TABLE names. Where its names cannot be told, all that are mentioned anywhere."""
+        """The queues that DROP TABLE names. Where its names are unclear, all that are mentioned anywhere."""
         if not self._mentioned(sql):
             return frozenset()
         found: set[QueueName] = set()

@@ -1,4 +1,4 @@
-"""The kinds of statements whose whole effect can be told from their text alone. Pure values."""
+"""The kinds of statements whose whole effect is clear from their text alone. Pure values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an account that is limited to its queues is told of itself and of the server: its questions, changed for that.
+"""What an account that is limited to its queues may see of itself and of the server: its questions, changed for that.
 
 All lines to the database have one account, so USER() and its like would tell that one's name; the client gets its own
 instead. Of the server's variables it sees those that it may ask for by SELECT: others name paths and accounts.
@@ -22,7 +22,7 @@ _SHOWN = ", ".join(string_literal(name) for name in sorted(ASKED - UNTOLD)).enco
 
 
 def with_own_account(sql: bytes, account: str) -> bytes | None:
-    """A SELECT in which USER() and its like are `account`, and variables that are not told are empty; a column that
+    """A SELECT in which USER() and its like are `account`, and variables that are hidden are empty; a column that
     is nothing else keeps its name. None: this is not done for a text of such a form."""
     reader = StrictReader(sql)
     pieces: list[bytes] = []

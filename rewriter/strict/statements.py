@@ -1,4 +1,4 @@
-"""The statements whose whole effect can be told from their text alone, and what they are.
+"""The statements whose whole effect is clear from their text alone, and what they are.
 
 Two use this: accounts that are limited to their queues may run nothing else, and a session that has run nothing else
 leaves nothing behind on its line to the database. `read` is strict (see strict_reader) and never guesses: None means

@@ -20,7 +20,7 @@ REPEATABLE = HARMLESS | word_set(
     "foreign_key_checks unique_checks sql_big_selects default_storage_engine optimizer_switch default_week_format "
     "div_precision_increment tmp_table_size max_heap_table_size sort_buffer_size join_buffer_size"
 )
-"""What another session can be told the same way, to the same effect. Not here: what counts once (insert_id) or makes
+"""What another session can be set to the same way, to the same effect. Not here: what counts once (insert_id) or makes
 something (profiling, pseudo_thread_id)."""
 
 ASKED = HARMLESS | word_set(
@@ -35,7 +35,7 @@ ASKED = HARMLESS | word_set(
 """What drivers and frameworks ask for when they connect."""
 
 UNTOLD = frozenset(("init_connect",))
-"""Of these, what an account that is limited to its queues is told nothing of, for others wrote it: it is empty."""
+"""Of these, what an account that is limited to its queues may not see, for others wrote it: it is empty."""
 
 _READ_OTHERWISE = word_set("NO_BACKSLASH_ESCAPES ANSI_QUOTES ANSI ORACLE MSSQL DB2 MAXDB POSTGRESQL")
 _MODE = re.compile(r"\w+", re.ASCII)
@@ -44,7 +44,7 @@ _SWITCHES = {"0": False, "1": True, "off": False, "on": True, "false": False, "t
 
 
 def switch_value(value: str | None) -> bool | None:
-    """What a switch is set to; None where it cannot be told."""
+    """What a switch is set to; None where it is unknown."""
     return None if value is None else _SWITCHES.get(value.lower())
 
 

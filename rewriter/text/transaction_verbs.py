@@ -19,9 +19,9 @@ _WINDING = (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE)
 
 def transaction_verb(sql: bytes) -> TransactionVerb | None:
     """What a text does to an open transaction. Of several statements, the first that ends it decides, unless one
-    before it may have wound it back: that must not be forgotten, and the end is told by the status flags.
+    before it may have wound it back: that must not be forgotten, and the status flags say the end.
 
-    SET autocommit = 1 counts as COMMIT; implicit commits of DDL are told by the server's status flags, not here.
+    SET autocommit = 1 counts as COMMIT; implicit commits of DDL are in the server's status flags, not here.
     """
     found = None
     for statement in split_statements(sql):

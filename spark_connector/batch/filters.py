@@ -1,7 +1,7 @@
 """Filters of Spark as conditions in SQL that are true for exactly the same rows; what cannot be is left to Spark.
 
 Text is compared by its bytes in UTF-8, as Spark does: a collation's 'Hello' = 'hello ' plays no part. NULLs are as in
-Spark, for both follow SQL. Filters are told by their classes' names, so that nothing here imports Spark.
+Spark, for both follow SQL. Filters are recognised by their classes' names, so that nothing here imports Spark.
 """
 
 from __future__ import annotations

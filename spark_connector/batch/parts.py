@@ -1,7 +1,7 @@
 """How a queue is cut into parts that several connections read, with no snapshot in common but one cut-off.
 
 A part is a range of ids that ends at the highest id there was. Where ids are not counted up by the database, rows
-that were created later are told by their time. What was acked after the cut-off counts as not acked: so the parts
+that were created later are recognised by their time. What was acked after the cut-off counts as not acked: so the parts
 agree, and a task that is repeated reads the same rows, however much is acked in the meantime.
 """
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import TextIO
 
 TTY_SECONDS, LOG_SECONDS = 0.5, 10.0
-"""How often a phase that goes on is told of: a terminal's line changes, a log gets one more."""
+"""How often a phase that goes on is reported: a terminal's line changes, a log gets one more."""
 
 
 class Phase:
-    """One phase of a job. `count`: how many messages it has done, told by the job at its end at the latest."""
+    """One phase of a job. `count`: how many messages it has done, reported by the job at its end at the latest."""
 
     def __init__(self, name: str, total: int | None, unit: str) -> None:
         self.name, self.total, self.unit = name, total, unit
@@ -43,7 +43,7 @@ def _rate(count: int, seconds: float) -> str:
 
 
 class Console:
-    """Where phases and remarks are told; `to=None` tells nobody."""
+    """Where phases and remarks are printed; `to=None`: nowhere."""
 
     def __init__(self, to: TextIO | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._to, self._clock = to, clock
@@ -56,7 +56,7 @@ class Console:
 
     @contextmanager
     def phase(self, name: str, total: int | None = None, unit: str = "messages") -> Iterator[Phase]:
-        """While it is open, the phase is told of from time to time; at its good end with its counts."""
+        """While it is open, the phase is reported from time to time; at its good end with its counts."""
         phase, ended, started = Phase(name, total, unit), threading.Event(), self._clock()
         teller = threading.Thread(target=self._tell, args=(phase, ended, started), daemon=True)
         teller.start()

@@ -222,7 +222,7 @@ def clean(client: Client, queue: Queue, before: int) -> int:
 
 
 def table_name(queue: str) -> str:
-    """Of the claims on a queue; names that are too long are cut, and told apart by a digest."""
+    """Of the claims on a queue; names that are too long are cut, and distinguished by a digest."""
     name = _PREFIX + queue
     if len(name) <= _NAME_MAX:
         return name

@@ -1,4 +1,4 @@
-"""Rows of the database as Arrow record batches of exactly the types that Spark was told of."""
+"""Rows of the database as Arrow record batches of exactly the types that Spark expects."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _expression(column: Column, field: Field, table: str) -> str:
     name = placed(table, column.name) if table else placed(column.name)
     if column.base == "bit":
         return f"{name} + 0"
-    # The text of a FLOAT has six digits, and a FLOAT about seven: as a DOUBLE it is told exactly.
+    # The text of a FLOAT has six digits, and a FLOAT about seven: as a DOUBLE it is exact.
     return f"{name} * 1E0" if column.base == "float" and field.type in ("float", "double") else name
 
 

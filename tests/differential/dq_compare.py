@@ -18,6 +18,7 @@ from engine.backend.sqlite.database import SqliteDatabase
 from engine.model.errors import EngineError
 from proxy.embedded.results import RowsResult
 from proxy.embedded.session import EmbeddedSession
+from proxy.embedded.state import Identity
 from rewriter.errors import RewriteError
 
 DATABASE = "queuegate_generated"
@@ -114,15 +115,7 @@ class Embedded:
 async def embedded(path: Path) -> AsyncIterator[Embedded]:
     """A fresh embedded database with the tables."""
     database = await SqliteDatabase.open(str(path), lock_wait_seconds=5)
-    session = EmbeddedSession(
-        database,
-        connection_id=1,
-        user="root",
-        host="127.0.0.1:5000",
-        found_rows=False,
-        server_version="8.0.40-test",
-        process_list=lambda: (),
-    )
+    session = EmbeddedSession(database, Identity(1, "root", "127.0.0.1:5000", "8.0.40-test"), lambda: ())
     try:
         made = Embedded(session)
         for sql in _prelude():

@@ -10,6 +10,7 @@ import pytest
 from engine.backend.sqlite.database import SqliteDatabase
 from proxy.embedded.results import OkResult, RowsResult
 from proxy.embedded.session import EmbeddedSession
+from proxy.embedded.state import Identity
 
 LOCK_WAIT = 0.3  # seconds that a write waits in these tests before 1205
 
@@ -68,12 +69,9 @@ async def connect(database) -> AsyncIterator[Callable[..., Client]]:
     def make(*, found_rows: bool = False, processes: Sequence[Any] = ()) -> Client:
         session = EmbeddedSession(
             database,
-            connection_id=len(opened) + 1,
-            user="root",
-            host="127.0.0.1:5000",
+            Identity(len(opened) + 1, "root", "127.0.0.1:5000", "8.0.40-test"),
+            lambda: processes,
             found_rows=found_rows,
-            server_version="8.0.40-test",
-            process_list=lambda: processes,
         )
         opened.append(session)
         return Client(session)

@@ -486,6 +486,7 @@ async def test_the_backends_own_tables_are_invisible(client):
 async def test_everything_is_there_after_reopening(tmp_path, client, database, connect):
     from engine.backend.sqlite.database import SqliteDatabase
     from proxy.embedded.session import EmbeddedSession
+    from proxy.embedded.state import Identity
 
     await client(QUEUE)
     await client("INSERT INTO q (payload) VALUES ('kept')")
@@ -493,9 +494,7 @@ async def test_everything_is_there_after_reopening(tmp_path, client, database, c
     await client.session.close()
     await database.close()
     again = await SqliteDatabase.open(database.path)
-    session = EmbeddedSession(
-        again, connection_id=1, user="u", host="h", found_rows=False, server_version="8", process_list=list
-    )
+    session = EmbeddedSession(again, Identity(1, "u", "h", "8"), list)
     result = await session.execute("SELECT payload FROM q")
     assert [row async for batch in result.batches for row in batch] == [("kept",)]
     result = await session.execute("SHOW CREATE TABLE q")

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import MariaDb, private
 from store_benches import MemoryBench, MySQLBench, SqliteBench, StoreBench
 
 _numbers = itertools.count(1)
 
 
+@pytest.fixture(scope="session")
+def engine_mariadb(mariadb: MariaDb) -> Iterator[MariaDb]:
+    """A MariaDB of the engine's tests alone. On a shared one the engines of other tests' proxies do the duties of every
+    queue there is: purge, dead letters, groups."""
+    with private(type(mariadb)()) as server:
+        yield server
+
+
 @pytest.fixture
 def fresh_url(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """Makes empty databases on the tests' MariaDB; gives their URLs."""
+    """Makes empty databases on the engine's MariaDB; gives their URLs."""
 
     def make() -> str:
-        url: str = request.getfixturevalue("mariadb").fresh_database(f"engine_{next(_numbers)}")
+        url: str = request.getfixturevalue("engine_mariadb").fresh_database(f"engine_{next(_numbers)}")
         return url
 
     return make

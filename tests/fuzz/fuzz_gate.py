@@ -37,7 +37,7 @@ import engine.backend.sqlite.database as sqlite_module
 import proxy.login.own_accounts
 import proxy.login.plugins
 from engine.backend.sqlite.connection import SqliteConnection
-from engine.engine import Engine
+from engine.engine import Engine, EngineOptions
 from engine.model.errors import BackendError
 from engine.model.groups import GroupKey, GroupPage
 from engine.model.queue import Condition, Layout, QueueName
@@ -184,7 +184,9 @@ class World:
         backend = app._backend(config, LoopClock(), self.registry, config.tls.load())
         store, gateway, *_ = await self._resources.enter_async_context(backend)
         tables = DeadLetterTables(store.administer)
-        self.engine = Engine(store, clock=LoopClock(), jitter=lambda: 1.0, make_dead_letters=tables.make)
+        self.engine = Engine(
+            store, clock=LoopClock(), jitter=lambda: 1.0, options=EngineOptions(make_dead_letters=tables.make)
+        )
         await self.engine.open()
         self._resources.push_async_callback(self.engine.close, grace_seconds=0)
         self.tally = SharedCounts().of(0)

@@ -19,7 +19,7 @@ from sim_faults import Faults, Trouble
 from sim_loop import START, ProcessLoop, passing
 from sim_pool import GATE_SECONDS, SimPool
 
-from engine.engine import Engine, Subscription
+from engine.engine import Engine, EngineOptions, Subscription
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
 from engine.model.queue import Batch, CommitReport, Condition, Message, QueueName, QueueSpec
 from engine.store.base import Claim, Look, LookAndClaim, Scanned
@@ -137,7 +137,7 @@ class SimProxy:
             jitter=lambda: 2 / 3 + random.random() * 2 / 3,
             logger=logger,
             neighbours=_Words(self),
-            make_dead_letters=world.make_dead_letters,
+            options=EngineOptions(make_dead_letters=world.make_dead_letters),
         )
         self.serving = False
         self.ending = False

@@ -19,6 +19,7 @@ from engine.backend.sqlite.database import SqliteDatabase
 from engine.model.queue import QueueCatalog
 from proxy.embedded.results import RowsResult
 from proxy.embedded.session import EmbeddedSession
+from proxy.embedded.state import Identity
 from rewriter.plan import Execute, Passthrough, PlanContext
 from rewriter.planner import Planner
 
@@ -107,15 +108,7 @@ def _make(shape: str) -> bytes:
 
 
 def _session(database: SqliteDatabase) -> EmbeddedSession:
-    return EmbeddedSession(
-        database,
-        connection_id=1,
-        user="root",
-        host="127.0.0.1:5000",
-        found_rows=False,
-        server_version="8.0.40-simulation",
-        process_list=lambda: (),
-    )
+    return EmbeddedSession(database, Identity(1, "root", "127.0.0.1:5000", "8.0.40-simulation"), lambda: ())
 
 
 async def _create(path: str, statements: list[str]) -> None:

@@ -10,7 +10,7 @@ from proxy.errors import FatalProtocolError, LoginFailed, StreamClosed
 from proxy.login.accounts import Account, Accounts
 from proxy.login.carried import LoginResult
 from proxy.login.client_tls import OfferedTls
-from proxy.login.own_accounts import OwnIdentities, change_own_user, log_in_with_own_account
+from proxy.login.own_accounts import LoginRules, OwnIdentities, ShownServer, change_own_user, log_in_with_own_account
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire import replies
 
@@ -29,12 +29,12 @@ class LoginServer(WireServer):
     async def _serve(self, stream: ClientSocket) -> None:
         try:
             login = await log_in_with_own_account(
-                stream, self._identities, connection_id=7, server_version="8.0.40-test", tls=self._tls, login_timeout=5
+                stream, self._identities, 7, ShownServer("8.0.40-test"), LoginRules(tls=self._tls, timeout=5)
             )
             self.logins.append(login)
             while (payload := await stream.read_command())[:1] != b"\x01":
                 if payload[:1] == b"\x11":
-                    login = await change_own_user(stream, self._identities, payload, login)
+                    login = await change_own_user(stream, self._identities, payload, login, LoginRules())
                     self.logins.append(login)
                     continue
                 self.commands.append(payload)

@@ -12,7 +12,7 @@ from virtual_time import VirtualClock, settle
 
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.subscription import Subscription
-from engine.engine import Engine
+from engine.engine import Engine, EngineOptions
 from engine.model.errors import EngineError
 from engine.model.queue import Batch, CommitReport, QueueName, QueueSpec, SubscribeRequest, WaitMode
 
@@ -72,8 +72,8 @@ class World:
         self.clock = VirtualClock()
         self.store = store or MemoryStore(self.clock)
         self.store.serve(*(queues or (make_spec(),)))
-        limit = {"database_work_limit": work_limit}
-        self.engine = Engine(self.store, clock=self.clock, jitter=lambda: 1.0, **limit, **options)
+        chosen = EngineOptions(work_limit, **options)
+        self.engine = Engine(self.store, clock=self.clock, jitter=lambda: 1.0, options=chosen)
         self.receivers: list[Receiver] = []
         self.committed_at: dict[Any, float] = {}
         """For tests that note it."""

@@ -17,7 +17,7 @@ _INTEGER_BITS = {1: 8, 2: 16, 9: 24, 3: 32, 8: 64}
 _TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))
 _UNSIGNED = 0x20
 _BINARY = 63  # the character set of bytes
-_BYTES_OF_A_CHARACTER = 4  # a text's length is told in bytes of utf8mb4
+_BYTES_OF_A_CHARACTER = 4  # a text's length is given in bytes of utf8mb4
 
 
 def _fits(own: ColumnMeta, kept: ColumnMeta) -> str | None:

@@ -3,7 +3,7 @@
 A key's head is its unacked message with the smallest id; with on_failure=skip, of those that have not failed or are due
 again. A message may go if it is due, its key's head, and nothing of its key is in flight. The statements are made for
 indexes on (time_acked, key, id) and (time_acked, key, time_next): each correlated subquery reads one entry of one of
-them. Databases are told to use them, for by their own estimates some read the whole backlog for each message.
+them. Databases are made to use them, for by their own estimates some read the whole backlog for each message.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Operand = int | float | str
 _WIDE = Context(prec=200)  # two numbers of 65 digits multiplied, and room
 _WORD = 9  # digits that MySQL keeps in a word; a quotient ends with a whole one
 _LARGEST = Decimal(10) ** 65 - 1
-_BEYOND = 90  # digits before the point, or zeros behind it, at which a text is no longer told from larger, or from 0
+_BEYOND = 90  # digits before the point, or zeros after it, beyond which a text is as a larger number, or as 0
 _INT64 = 1 << 63
 _MODES = {
     "round": ROUND_HALF_UP,

@@ -41,7 +41,7 @@ def _is_limited(tree: exp.Expression) -> bool:
 
 
 def result_column(name: str, value: Typed) -> ResultColumn:
-    """What a client is told of a column of the result."""
+    """What a client is sent of a column of the result."""
     origin = value.origin
     flags = origin.flags if origin is not None else 0 if value.nullable else NOT_NULL_FLAG
     described = meta(value.type, name, flags)

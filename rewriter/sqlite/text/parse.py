@@ -1,4 +1,4 @@
-"""From text to sqlglot's tree: the statement's head is read here, our functions are told apart, sqlglot parses.
+"""From text to sqlglot's tree: the statement's head is read here, our functions are recognised, sqlglot parses.
 
 sqlglot turns many functions into nodes that forget how they were written, so every function that this dialect knows is
 renamed before parsing and comes out as a plain call with its arguments in order.

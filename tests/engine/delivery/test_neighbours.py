@@ -10,7 +10,7 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
-from engine.engine import Engine
+from engine.engine import Engine, EngineOptions
 from engine.model.errors import BackendError, QueueNotFound
 from engine.model.queue import CommitReport, QueueName
 
@@ -43,7 +43,9 @@ class Neighbour(World):
         super().__init__(make_spec(poll_interval_ns=3600 * 10**9, purge_after_ns=10**9))
         if beside is not None:
             self.clock, self.store = beside.clock, beside.store
-        self.engine = Engine(self.store, clock=self.clock, jitter=lambda: 1.0, neighbours=wire, **options)
+        self.engine = Engine(
+            self.store, clock=self.clock, jitter=lambda: 1.0, neighbours=wire, options=EngineOptions(**options)
+        )
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ import pytest
 from store_benches import COMMENT, MySQLBench
 
 from engine.database_work import DatabaseWork
-from engine.duties.group_scan import GroupScan
+from engine.duties.group_scan import GroupScan, GroupScanContext
 from engine.model.groups import GroupKey, group_key
 from engine.model.queue import CommitReport, QueueCatalog, QueueName
 from engine.model.states import PARKED_NS
@@ -36,7 +36,8 @@ async def scan(bench) -> GroupScan:
     assert key == GroupKey(spec.name, "job", integer=False, dead=replace(spec.name, table="parts_dead"))
     work = DatabaseWork(4)
     logger = logging.getLogger("test")
-    scan = GroupScan(spec, key, bench.store, work, lambda: 1.0, logger, catalog.get, lambda: True, bench.reports.append)
+    context = GroupScanContext(bench.store, work, lambda: 1.0, logger, catalog.get, lambda: True, bench.reports.append)
+    scan = GroupScan(spec, key, context)
     await bench.store.make_groups(key)
     await bench.store.make_groups(key)  # it is there already
     return scan

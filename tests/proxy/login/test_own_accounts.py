@@ -25,7 +25,7 @@ from wire_peers import LOOPS, RecordingTransport, packet
 
 from proxy.errors import LoginFailed
 from proxy.login.accounts import CACHING_SHA2, NATIVE, Account, Accounts, InvalidPasswordHash
-from proxy.login.own_accounts import OwnIdentities, log_in_with_own_account
+from proxy.login.own_accounts import LoginRules, OwnIdentities, ShownServer, log_in_with_own_account
 from proxy.login.plugins import CachingSha2PasswordAuthPlugin, EmbeddedUser, LoginInfo, proves
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.transport.client_socket import ClientSocket
@@ -368,7 +368,7 @@ async def test_idle_client_is_given_up() -> None:
     stream.connection_made(transport)
     identities = OwnIdentities(Accounts(accounts()[:1]))
     with pytest.raises(LoginFailed) as caught:
-        await log_in_with_own_account(stream, identities, connection_id=1, server_version="8", login_timeout=0.01)
+        await log_in_with_own_account(stream, identities, 1, ShownServer("8"), LoginRules(timeout=0.01))
     assert caught.value.errno == 1159
     assert stream.closed and b"#08S01" in transport.take()
     await asyncio.sleep(0)
