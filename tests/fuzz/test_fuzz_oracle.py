@@ -90,7 +90,7 @@ def test_a_command_that_runs_before_the_login(open_world: Any, monkeypatch: pyte
     run = AuthExchange.run
 
     async def hasty(self: AuthExchange) -> int:
-        self._link.write(w.framed(b"\x03SELECT 1"))
+        self._backend.write(w.framed(b"\x03SELECT 1"))
         return await run(self)
 
     monkeypatch.setattr(AuthExchange, "run", hasty)

@@ -104,8 +104,8 @@ async def test_an_open_transaction_that_takes_an_ack_back_is_not_overtaken(bench
     assert (await ids(bench))[:2] == [3, 20]
 
 
-async def test_who_may_not_drop_partitions_deletes_rows(bench, spec, mariadb):
-    with mariadb.connect() as root, root.cursor() as cursor:
+async def test_who_may_not_drop_partitions_deletes_rows(bench, spec, engine_mariadb):
+    with engine_mariadb.connect() as root, root.cursor() as cursor:
         cursor.execute("DROP USER IF EXISTS modest@'127.0.0.1'")
         cursor.execute("CREATE USER modest@'127.0.0.1'")
         cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {bench.url.database}.* TO modest@'127.0.0.1'")

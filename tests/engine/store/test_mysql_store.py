@@ -338,7 +338,7 @@ async def test_a_galera_node_outside_the_majority_is_a_database_out_of_reach():
     assert isinstance(_translated(half, True), BackendUnavailable), "it may have been committed"
 
 
-async def test_a_table_that_cannot_be_described_stops_no_other(bench, mariadb, caplog):
+async def test_a_table_that_cannot_be_described_stops_no_other(bench, engine_mariadb, caplog):
     """As a table that Vitess does not know: here the account may write into it, and not read it."""
     await bench.create("bad")
     account = f"half_{os.urandom(4).hex()}"
