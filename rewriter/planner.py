@@ -15,7 +15,7 @@ from rewriter.grammar.parse import parse
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
 from rewriter.plans.plan_statement import Passes
 from rewriter.scan.scanner import Concern, Glance, StatementScanner
-from rewriter.scan.server_socket import without_socket
+from rewriter.scan.socket_variable import without_socket
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
 

@@ -24,7 +24,7 @@ FUNCTION_LINES_MAX = 70
 FLOORS = {
     "proxy": "__main__ app admin server gateways commands statements show session embedded upstream cluster listen"
     " logs memory config config_values config_words release login transport wire errors",
-    "rewriter": "planner plans strict grammar scan text plan errors",
+    "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
     "engine": "engine duties delivery database_work service store backend clock model",

@@ -37,12 +37,11 @@ from engine.store.base import (
 )
 from engine.store.catalog import TableInfo, next_catalog, unwell_reason
 from engine.store.census import Census, take_census
-from engine.store.operations import dead_letters, groups, lease, partitions, scan
+from engine.store.operations import dead_letters, due_messages, groups, lease, partitions, scan
 from engine.store.operations import limits as sql_limits
-from engine.store.operations import look as sql_look
 from engine.store.operations import order as sql_order
+from engine.store.operations.due_messages import LevelGuess
 from engine.store.operations.limits import LimitedStatements
-from engine.store.operations.look import LevelGuess
 from engine.store.operations.order import OrderMemory
 from engine.store.statements.archive import make_table
 from engine.store.statements.census import CensusStatements
@@ -196,7 +195,7 @@ class SqlMessageStore:
         statements, guess, memory = texts.statements, texts.guess, texts.memory
         if texts.limited is not None and (order := texts.limited.order) is not None:
             return lambda connection: sql_order.look(connection, statements, order, queue, limit, guess, memory)
-        return lambda connection: sql_look.look(connection, statements, queue, limit, guess)
+        return lambda connection: due_messages.look(connection, statements, queue, limit, guess)
 
     def _claiming(
         self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]
@@ -228,12 +227,12 @@ class SqlMessageStore:
         if not ids:
             return {}
         sql = self._statements(queue).unsettled(len(ids))
-        id_ = sql_look.id_column(queue)
+        id_ = due_messages.id_column(queue)
         kind = id_kind(id_)
-        columns = (id_, sql_look.INTEGER, sql_look.INTEGER)
+        columns = (id_, due_messages.INTEGER, due_messages.INTEGER)
         rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, columns))
         return {
-            from_text(kind, sql_look.not_null(key)): LeaseStanding(int(epoch or 0), sql_look.number(time_next))
+            from_text(kind, due_messages.not_null(key)): LeaseStanding(int(epoch or 0), due_messages.number(time_next))
             for key, epoch, time_next in rows
         }
 
@@ -300,7 +299,7 @@ class SqlMessageStore:
 
     async def held(self, queue: QueueSpec, limit: int) -> list[Held]:
         statements = CensusStatements(self._dialect, queue)
-        return await self._pool.read(lambda connection: sql_look.held(connection, statements, queue, limit))
+        return await self._pool.read(lambda connection: due_messages.held(connection, statements, queue, limit))
 
     async def ping(self) -> None:
         await self._pool.read(lambda connection: connection.query("SELECT 1"))

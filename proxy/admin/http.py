@@ -17,7 +17,7 @@ from typing import cast
 import h11
 
 from proxy.listen.admission import source_of
-from proxy.listen.crowd import Crowd
+from proxy.listen.unknown_clients import Crowd
 
 log = logging.getLogger(__name__)
 

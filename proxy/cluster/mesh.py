@@ -28,15 +28,15 @@ from proxy.cluster.outbox import CommitBatcher
 from proxy.cluster.peer_link import LOGIN_SECONDS, PeerLink
 from proxy.cluster.questions import Answer, Item, Questions, answer
 from proxy.listen.admission import source_of
-from proxy.listen.crowd import Crowd
 from proxy.listen.listener import bind
+from proxy.listen.unknown_clients import Crowd
 from proxy.transport.addresses import Address
 
 log = logging.getLogger(__name__)
 
 STRANGERS_MAX, OF_ADDRESS_MAX = 64, 32
 """Links that have not proved themselves, of all and of one address: proxies come one by one, and each takes a second at
-most. One more takes the place of another (proxy.listen.crowd)."""
+most. One more takes the place of another (proxy.listen.unknown_clients)."""
 
 ANSWERS_MAX = 100  # questions of all peers that are being answered; nobody asks so much at a time
 FAILURES_TOLD = 6  # tries to reach a proxy: one that has just died is in the table for a while

@@ -30,9 +30,9 @@ from proxy.upstream.fast_path import FastPath
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
+from proxy.wire.command_pieces import LARGE_BYTES
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES
-from proxy.wire.pieces import LARGE_BYTES
 from proxy.wire.requests import FIRST_LOCAL_ID
 from rewriter.plan import (
     NO_EFFECTS,
@@ -44,7 +44,7 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
-from rewriter.scan.large_text import LargeText
+from rewriter.scan.passing_text import LargeText
 from rewriter.scan.scanner import Concern, transaction_verb
 from rewriter.text.transaction_verbs import verb_of
 

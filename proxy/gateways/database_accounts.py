@@ -16,8 +16,8 @@ from proxy.commands.connection import ClientConnection
 from proxy.login.backend_tls import backend_tls
 from proxy.login.carried import Admit, LoginResult, carry_authentication
 from proxy.login.client_tls import ClientTls
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.session import ClientSession, Identity
-from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import server_condition
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.backend_socket import BackendSocket

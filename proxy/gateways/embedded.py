@@ -41,9 +41,9 @@ from proxy.login.own_accounts import (
     only_database,
 )
 from proxy.login.system_database import STANDS_IN, is_system
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import GuardedUpstream, check_charset, limit
 from proxy.session.session import ClientSession
-from proxy.session.traits import BackendTraits
 from proxy.statements.stream_condition import check_sql, filter_sql
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
@@ -117,7 +117,7 @@ async def _enter(session: ClientSession, embedded: EmbeddedSession, login: Login
 async def embedded_condition(
     session: ClientSession, queue: QueueName, chosen: StreamFilter, values: Sequence[object]
 ) -> Condition:
-    """See proxy.session.traits.MakeCondition."""
+    """See proxy.session.backend_traits.MakeCondition."""
     upstream = _upstream(session)
     checked = await upstream.collect(check_sql(queue, chosen, values))
     if isinstance(checked, Outcome):

@@ -4,8 +4,8 @@ Rules: every client has a Visit from its accepted socket to its end. What can be
 before the database is asked anything: too many clients (1040), an address that failed too many logins or broke off too
 many (1129). How many connections a user has (1203) is asked only after its password was found right, and before the
 client is sent an error. Logins under way are bounded, too, but who comes then waits for his turn: pools that start
-connect all at once. Who has a turn and says nothing loses it to those who wait (proxy.listen.turns), and a place among
-all connections too, where there is no other: sockets that say nothing keep nobody out.
+connect all at once. Who has a turn and says nothing loses it to those who wait (proxy.listen.login_turns), and a place
+among all connections too, where there is no other: sockets that say nothing keep nobody out.
 
 Counts hold for all workers together (proxy.listen.shared_counts); failed logins are reported to the other workers
 (`announce`), so an address that moves from one to another gains no more than what is under way at that moment.
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from proxy.errors import FatalProtocolError, ProxyError
+from proxy.listen.login_turns import SILENT_SECONDS, Turns
 from proxy.listen.shared_counts import Count, WorkerCounts
-from proxy.listen.turns import SILENT_SECONDS, Turns
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire import requests
 from proxy.wire.answer_walker import AnswerError, AnswerWalker
-from proxy.wire.collected import decode_result
+from proxy.wire.collected_answer import decode_result
 from proxy.wire.packets import frame
 
 _QUESTION = b"SHOW CREATE USER CURRENT_USER()"

@@ -58,7 +58,7 @@ from rewriter.plan import (
     Subscribe,
     UseDatabase,
 )
-from rewriter.strict.kinds import (
+from rewriter.rights.kinds import (
     Act,
     Limited,
     Question,
@@ -69,10 +69,10 @@ from rewriter.strict.kinds import (
     TransactionStep,
     Use,
 )
-from rewriter.strict.questions import with_asked_variables, with_own_account
-from rewriter.strict.reader import SAFE_CHARSETS
-from rewriter.strict.statements import read
-from rewriter.strict.variables import ASKED, HARMLESS, UNTOLD, reads_otherwise
+from rewriter.rights.questions import with_asked_variables, with_own_account
+from rewriter.rights.reader import SAFE_CHARSETS
+from rewriter.rights.statements import read
+from rewriter.rights.variables import ASKED, HARMLESS, UNTOLD, reads_otherwise
 
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
 STATEMENTS_MAX = 16_382  # prepared ones of a session: MySQL's default for all sessions together

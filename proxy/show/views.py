@@ -15,9 +15,9 @@ from engine.model.identity import IdKind, id_kind
 from engine.model.queue import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import denied
 from proxy.session.session import ClientSession
-from proxy.session.traits import BackendTraits
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.status_tables import (
     EXPLANATIONS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName, QueueSpec
-from proxy.statements.unit import UnitOfWork
+from proxy.statements.unit_of_work import UnitOfWork
 from proxy.wire.outcome import Outcome
 from rewriter.errors import RewriteError
 from rewriter.plan import Redrive

@@ -19,7 +19,7 @@ from engine.model.states import PARKED_NS
 from engine.store.statements.groups import due_sql, table_of
 from proxy.errors import ProxyError
 from proxy.session.session import ClientSession
-from proxy.statements.unit import UnitOfWork
+from proxy.statements.unit_of_work import UnitOfWork
 from proxy.wire.outcome import Outcome, number, unhex
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import EndInGroup, InsertAfterGroup, PlanContext

@@ -19,10 +19,10 @@ from engine.model.queue import ColumnMeta
 from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.system_database import STANDS_IN, is_system
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import judge_grouped
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession
-from proxy.session.traits import BackendTraits
 from proxy.show.columns import QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list

@@ -14,8 +14,8 @@ from engine.model.errors import StreamKilled
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ProcessInfo
 from proxy.errors import ProxyError
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.session import ClientSession
-from proxy.session.traits import BackendTraits
 from proxy.wire.outcome import Outcome
 from rewriter.plan import Kill
 

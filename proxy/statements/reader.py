@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from engine.engine import Engine
 from engine.model.errors import EngineError, NotAQueue
 from engine.model.queue import QueueName
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_plan, check_sees
 from proxy.session.session import ClientSession
-from proxy.session.traits import BackendTraits
 from proxy.show.views import QueueViews
 from proxy.statements.drop_table import check_removal
 from proxy.statements.planning import Planning
@@ -26,7 +26,7 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.replies import MULTI_STATEMENTS
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, Plan, PlanContext
-from rewriter.scan.large_text import LargeText
+from rewriter.scan.passing_text import LargeText
 from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
 from rewriter.text.lexis import defines_queue, leading_verb
 from rewriter.text.long_text import LONG_TEXT

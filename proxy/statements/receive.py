@@ -13,9 +13,9 @@ from engine.engine import Engine, Subscription
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
+from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_right
 from proxy.session.session import ClientSession
-from proxy.session.traits import BackendTraits
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
 from proxy.upstream.base import RESULTS_CHARSET, collected
 from proxy.wire.outcome import Outcome

@@ -13,7 +13,7 @@ from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
 from rewriter.errors import UnsupportedSql
 from rewriter.plan import StreamFilter
-from rewriter.strict.variables import modes_without_reading_otherwise
+from rewriter.rights.variables import modes_without_reading_otherwise
 from rewriter.text.literals import typed_literal
 
 SECONDS_MAX = 10

@@ -23,8 +23,8 @@ from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, 
 from proxy.transport import tcp
 from proxy.transport.client_output import ClientOutput, wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
+from proxy.wire.command_pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES, Continued
-from proxy.wire.pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
 
 PENDING_BYTES_MAX = 256 * 1024  # unread bytes held for a client that talks ahead; MySQL's own net buffer grows likewise
 WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slow reader costs us

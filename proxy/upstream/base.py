@@ -11,7 +11,7 @@ from typing import Protocol
 from engine.model.errors import BackendError
 from proxy.upstream.large_command import LargeCommand
 from proxy.wire.outcome import Collected, Outcome, otherwise
-from rewriter.strict.variables import modes_without_reading_otherwise, reads_otherwise
+from rewriter.rights.variables import modes_without_reading_otherwise, reads_otherwise
 
 RESULTS_CHARSET = "SELECT @@character_set_results"
 """What `collect` is asked for the character set of results. An upstream that knows it need not ask the database."""

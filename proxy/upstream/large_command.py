@@ -15,9 +15,9 @@ from io import BytesIO
 from proxy.errors import PacketTooLarge
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
+from proxy.wire.command_pieces import Pieces
 from proxy.wire.packets import PAYLOAD_MAX, header
-from proxy.wire.pieces import Pieces
-from rewriter.scan.large_text import LargeText
+from rewriter.scan.passing_text import LargeText
 
 _SPACES = b" " * (64 * 1024)
 

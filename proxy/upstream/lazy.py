@@ -34,8 +34,8 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES
 from proxy.wire.requests import FIRST_LOCAL_ID, LAST_PREPARED
 from proxy.wire.status_flags import IN_TRANSACTION, NO_BACKSLASH_ESCAPES
-from rewriter.strict.kinds import Limited, QueueStatement
-from rewriter.strict.statements import read
+from rewriter.rights.kinds import Limited, QueueStatement
+from rewriter.rights.statements import read
 
 log = logging.getLogger(__name__)
 

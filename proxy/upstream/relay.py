@@ -42,7 +42,7 @@ from proxy.upstream.large_command import LargeCommand
 from proxy.upstream.relay_mode import FOLLOWS, OF_FAST_PATH, SENDING_ANY, WITHOUT_ANSWER, Mode
 from proxy.wire import replies, requests
 from proxy.wire.answer_walker import SHAPES, AnswerError, AnswerWalker, Shape, parse_err
-from proxy.wire.collected import decode_answer
+from proxy.wire.collected_answer import decode_answer
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
 from proxy.wire.reframer import Reframer

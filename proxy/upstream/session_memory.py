@@ -14,7 +14,7 @@ from enum import Enum
 
 from proxy.upstream.server_profile import BackendProfile
 from proxy.wire.status_flags import ANSI_QUOTES, AUTOCOMMIT, NO_BACKSLASH_ESCAPES
-from rewriter.strict.kinds import (
+from rewriter.rights.kinds import (
     Act,
     Limited,
     Question,
@@ -25,7 +25,7 @@ from rewriter.strict.kinds import (
     TransactionStep,
     Use,
 )
-from rewriter.strict.variables import REPEATABLE, switch_value
+from rewriter.rights.variables import REPEATABLE, switch_value
 
 _REPEATED_MAX = 64  # settings; a driver sends half a dozen, and a session that goes on setting things is on its line
 _REPEATED_MAX_BYTES = 16 * 1024  # of all of them together: sql_mode at its longest has 700

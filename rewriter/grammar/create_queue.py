@@ -8,7 +8,7 @@ from __future__ import annotations
 from engine.model.errors import InvalidOption
 from engine.model.options import OPTIONS, OptionValue, from_comment_text
 from engine.model.queue import QUEUE_MARK
-from rewriter.grammar.settle import skip_group
+from rewriter.grammar.ack import skip_group
 from rewriter.grammar.statements import AlterQueue, ColumnItem, CreateQueue, Item, KeyItem
 from rewriter.grammar.stream import take_new_options, take_options
 from rewriter.text.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value, word_set

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rewriter.errors import UnsupportedSql
-from rewriter.grammar.settle import take_condition
+from rewriter.grammar.ack import take_condition
 from rewriter.grammar.statements import ExplainMessages
 from rewriter.text.tokens import Kind, TokenCursor
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rewriter.errors import RewriteError, UnsupportedSql
-from rewriter.grammar.settle import skip_group
+from rewriter.grammar.ack import skip_group
 from rewriter.grammar.statements import AfterGroup, InsertQueue
 from rewriter.text.shown_defaults import is_shown_default
 from rewriter.text.tokens import Kind, Token, TokenCursor, string_value

@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from rewriter.errors import RewriteError, SqlSyntaxError, StreamNotExplained, UnsupportedSql
+from rewriter.grammar.ack import parse_ack, parse_delete, parse_update
 from rewriter.grammar.create_queue import parse_alter_queue, parse_create_queue
 from rewriter.grammar.explain_delivery import parse_explain_delivery
 from rewriter.grammar.insert import parse_insert, parse_replace
+from rewriter.grammar.lease_verbs import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
 from rewriter.grammar.quick_ack import quick_ack
-from rewriter.grammar.settle import parse_ack, parse_delete, parse_update
 from rewriter.grammar.statements import (
     DescribeQueue,
     DropQueue,
@@ -25,7 +26,6 @@ from rewriter.grammar.statements import (
 )
 from rewriter.grammar.stream import parse_select, parse_stream
 from rewriter.grammar.system_tables import DATABASE, parse_system
-from rewriter.grammar.verbs import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
 from rewriter.plan import Kill, ShowProcessList, ShowQueues, ShowQueueStatus, ShowSubscriptions, UseDatabase
 from rewriter.text.lexis import leading_verb
 from rewriter.text.tokens import Kind, TokenCursor, string_value

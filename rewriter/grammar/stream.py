@@ -16,10 +16,10 @@ from engine.model.errors import EngineError, InvalidOption
 from engine.model.options import NS_PER_SECOND, OptionValue, parse_duration
 from engine.model.queue import WaitMode
 from rewriter.errors import RewriteError, StreamIsNoTable, UnsupportedSql
+from rewriter.grammar.ack import skip_group
 from rewriter.grammar.condition_words import OPERATORS
-from rewriter.grammar.settle import skip_group
+from rewriter.grammar.lease_verbs import parse_function_select
 from rewriter.grammar.statements import Bound, SelectStream, Statement, StreamClauses, StreamColumn
-from rewriter.grammar.verbs import parse_function_select
 from rewriter.text.tokens import Kind, Token, TokenCursor, string_value, word_set
 
 V = TypeVar("V")

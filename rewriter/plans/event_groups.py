@@ -14,8 +14,8 @@ from engine.model.states import PARKED_NS
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.grammar.statements import Ack, DeleteQueue, InsertQueue, UpdateQueue
 from rewriter.plan import EndInGroup, Execute, InsertAfterGroup, Passthrough, Plan
+from rewriter.plans.ack import ack_condition, ends_messages, update_sql
 from rewriter.plans.insert import first_layout, insert_effects, with_columns
-from rewriter.plans.settle import ack_condition, ends_messages, update_sql
 from rewriter.scan.named_ids import KeyKind, ending, key_kind, settled_ids
 from rewriter.text.tokens import Kind, Token, string_value
 

@@ -49,15 +49,15 @@ from rewriter.plan import (
     ShowSystem,
     UseDatabase,
 )
+from rewriter.plans.ack import ack_as_update, spelled_out, update_plan
 from rewriter.plans.alter_queue import alter_plan
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan
 from rewriter.plans.insert import insert_plan
+from rewriter.plans.lease_verbs import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
-from rewriter.plans.settle import ack_as_update, spelled_out, update_plan
 from rewriter.plans.subscribe import subscribe
-from rewriter.plans.verbs import retry_as_update, settle_as_update
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name

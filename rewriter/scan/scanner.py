@@ -16,7 +16,7 @@ from enum import Enum
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scan.named_ids import ending, key_kind, settled_ids
-from rewriter.scan.server_socket import asks_socket
+from rewriter.scan.socket_variable import asks_socket
 from rewriter.text.lexis import (
     GAP,
     IDENTIFIER,

@@ -22,7 +22,7 @@ from proxy.errors import FatalProtocolError, MalformedPacket, ProxyError
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire import requests
 from proxy.wire.binary_values import binary_row_from_values
-from proxy.wire.collected import decode_column, decode_result, decode_row, payloads
+from proxy.wire.collected_answer import decode_column, decode_result, decode_row, payloads
 from proxy.wire.login import (
     encode_change_user,
     encode_response,

@@ -35,7 +35,7 @@ MAKERS = {
 
 REVIEWED = {
     ("rewriter/plans/condition.py", "text"): "the text of an error",
-    ("rewriter/plans/verbs.py", "spec.name.table"): "the text of a warning",
+    ("rewriter/plans/lease_verbs.py", "spec.name.table"): "the text of a warning",
     ("rewriter/sqlite/queries/information_schema.py", "position"): "a number",
     ("rewriter/grammar/system_tables.py", "short.value"): "a name of the product's own",
     ("rewriter/grammar/system_tables.py", "table.value"): "a name of the product's own",
@@ -43,7 +43,7 @@ REVIEWED = {
     ("proxy/show/system_shows.py", "table.value"): "a name of the product's own",
     ("proxy/show/system_tables.py", "field.name"): "a name of the product's own",
     ("proxy/show/system_tables.py", "value"): "letters, digits and signs that end no string, by the pattern before it",
-    ("rewriter/scan/server_socket.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",
+    ("rewriter/scan/socket_variable.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",
     ("rewriter/sqlite/session/commands.py", "_level(tokens)"): "an isolation level, of a fixed list",
     ("rewriter/sqlite/definitions/alter_table.py", "old"): "a name that is looked for in a text",
     ("rewriter/sqlite/text/lift.py", "slot"): "a number",

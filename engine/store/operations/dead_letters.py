@@ -12,7 +12,7 @@ from engine.backend.base import StoreConnection
 from engine.model.errors import BackendError
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Layout, MessageId, QueueSpec
-from engine.store.operations.look import PRIORITY_LEVELS_MAX, id_column, not_null
+from engine.store.operations.due_messages import PRIORITY_LEVELS_MAX, id_column, not_null
 from engine.store.statements.dead_letters import DeadLetterStatements
 
 

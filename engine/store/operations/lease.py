@@ -16,7 +16,7 @@ from engine.model.identity import from_text, id_kind
 from engine.model.queue import Message, MessageId, QueueSpec, TextValue
 from engine.model.states import lease_end
 from engine.store.base import Claim, LeaseUnknown, Release
-from engine.store.operations.look import INTEGER, id_column, not_null
+from engine.store.operations.due_messages import INTEGER, id_column, not_null
 from engine.store.statements.queue import QueueStatements
 
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square

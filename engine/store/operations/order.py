@@ -16,8 +16,8 @@ from engine.model.identity import from_text, id_kind
 from engine.model.queue import Layout, MessageId, MessageKey, QueueSpec
 from engine.model.states import REJECTED_NS
 from engine.store.base import Look
-from engine.store.operations import look as sql_look
-from engine.store.operations.look import INTEGER, PRIORITY_LEVELS_MAX, LevelGuess, id_column, not_null
+from engine.store.operations import due_messages
+from engine.store.operations.due_messages import INTEGER, PRIORITY_LEVELS_MAX, LevelGuess, id_column, not_null
 from engine.store.statements.order import OrderStatements
 from engine.store.statements.queue import QueueStatements
 
@@ -166,7 +166,7 @@ def look(
         if found is not None:
             return found
         memory.too_long()
-    seen = sql_look.look(connection, statements, queue, limit, guess)
+    seen = due_messages.look(connection, statements, queue, limit, guess)
     free = in_order(connection, ordered, queue, seen)
     memory.behind(len(seen.keys), len(free.keys))
     if free.keys or not seen.more:

@@ -19,7 +19,7 @@ from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeou
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import QueueSpec
 from engine.store.base import PartitionPurge
-from engine.store.operations.look import id_column, not_null
+from engine.store.operations.due_messages import id_column, not_null
 from engine.store.statements import partitions
 from engine.store.statements.partitions import PartitionStatements
 from engine.store.statements.queue import QueueStatements

@@ -1,6 +1,6 @@
 """A step of a scan in SQL: due messages for which a condition is true. Blocking; runs in a thread.
 
-Level by level of priority as in the look (engine.store.operations.look), and within a level stretch by stretch
+Level by level of priority as in the look (engine.store.operations.due_messages), and within a level stretch by stretch
 (engine.statements. scan), each read up to `span` messages. Stops at the end of a full page, or after some levels, and
 says where to go on.
 """
@@ -14,7 +14,7 @@ from engine.model.identity import from_text, id_kind
 from engine.model.queue import MessageId, MessageKey, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS
 from engine.store.base import Look, Page, Position, Scanned
-from engine.store.operations.look import INTEGER, id_column, not_null
+from engine.store.operations.due_messages import INTEGER, id_column, not_null
 from engine.store.statements.scan import ScanStatements
 
 LEVELS_MAX = 8

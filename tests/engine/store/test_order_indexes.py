@@ -14,7 +14,7 @@ from store_benches import INDEX, SYSTEM, MySQLBench, SqliteBench
 from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QueueCatalog, QueueName
-from engine.store.operations.look import LevelGuess
+from engine.store.operations.due_messages import LevelGuess
 from engine.store.operations.order import KeyOrder, OrderMemory, look
 from engine.store.statements.mysql import MYSQL
 from engine.store.statements.order import OrderStatements

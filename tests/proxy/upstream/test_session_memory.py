@@ -7,7 +7,7 @@ import pytest
 from proxy.upstream.server_profile import BackendProfile, Collation
 from proxy.upstream.session_memory import SessionMemory, Unknown
 from proxy.wire.status_flags import AUTOCOMMIT, NO_BACKSLASH_ESCAPES
-from rewriter.strict.statements import read
+from rewriter.rights.statements import read
 
 COLLATIONS = {
     8: Collation("latin1_swedish_ci", "latin1"),

@@ -11,8 +11,8 @@ from engine.model.errors import EngineError
 from engine.model.options import QueueOptions
 from rewriter.errors import RewriteError
 from rewriter.grammar import parse
+from rewriter.grammar.ack import parse_ack
 from rewriter.grammar.quick_ack import quick_ack
-from rewriter.grammar.settle import parse_ack
 from rewriter.plan import PlanContext
 from rewriter.planner import Planner
 from rewriter.text.tokens import TokenCursor

@@ -12,7 +12,7 @@ from rewriter_catalog import CATALOG
 from engine.model.queue import QueueCatalog, QueueName
 from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
-from rewriter.scan.server_socket import without_socket
+from rewriter.scan.socket_variable import without_socket
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
 SCANNER = StatementScanner(CATALOG)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rewriter.strict.kinds import (
+from rewriter.rights.kinds import (
     Act,
     Limited,
     Question,
@@ -22,7 +22,7 @@ from rewriter.strict.kinds import (
     TransactionStep,
     Use,
 )
-from rewriter.strict.reader import StrictReader, Unreadable
+from rewriter.rights.reader import StrictReader, Unreadable
 from rewriter.text.tokens import Name, word_set
 
 _UNITS = word_set("MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR")
@@ -49,7 +49,7 @@ _RESERVED = _ACCOUNT_WORDS | word_set(
     "SELECT TABLE VALUES VALUE WITH FROM INTO UNION EXCEPT INTERSECT MINUS EXISTS CALL PROCEDURE RETURNING SET WHERE "
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
-# What the verbs set (rewriter.plans.verbs): whoever may settle may nack, release and reject.
+# What the verbs set (rewriter.plans.lease_verbs): whoever may settle may nack, release and reject.
 _SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", "first_error", "last_error"))
 _LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 # Behind SET these are statements of their own, not variables.

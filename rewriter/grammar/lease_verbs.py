@@ -19,7 +19,7 @@ from collections.abc import Callable
 from engine.model.errors import InvalidOption
 from engine.model.options import parse_duration, parse_wait
 from rewriter.errors import UnsupportedSql
-from rewriter.grammar.settle import skip_group, take_batch, take_condition, take_id
+from rewriter.grammar.ack import skip_group, take_batch, take_condition, take_id
 from rewriter.grammar.statements import Ack, QueueFunction, RedriveQueue, Retry, Settle, Statement, Unbound, Verb
 from rewriter.text.tokens import Kind, Name, Token, TokenCursor, identifier_value, string_value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.listen.crowd import Crowd
+from proxy.listen.unknown_clients import Crowd
 
 
 def test_the_oldest_of_its_own_address_goes():

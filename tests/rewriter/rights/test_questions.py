@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.strict.kinds import Question, Shown
-from rewriter.strict.questions import with_asked_variables, with_own_account
-from rewriter.strict.statements import read
+from rewriter.rights.kinds import Question, Shown
+from rewriter.rights.questions import with_asked_variables, with_own_account
+from rewriter.rights.statements import read
 
 ME = "shop@10.0.0.1"
 ASKED = {

@@ -6,7 +6,7 @@ import pytest
 
 from engine.model.errors import BackendError
 from proxy.errors import BackendLost
-from proxy.statements.unit import UnitOfWork
+from proxy.statements.unit_of_work import UnitOfWork
 from proxy.wire.outcome import Outcome
 
 COMMIT = "COMMIT AND NO CHAIN NO RELEASE"

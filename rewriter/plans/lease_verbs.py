@@ -20,7 +20,7 @@ from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_s
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Retry, Settle, Verb
 from rewriter.plan import Effects, Execute
-from rewriter.plans.settle import ids_condition, known_ids
+from rewriter.plans.ack import ids_condition, known_ids
 from rewriter.scan.named_ids import key_kind, settled_ids
 from rewriter.text.literals import hex_literal
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter.strict.kinds import (
+from rewriter.rights.kinds import (
     Act,
     Question,
     QueueStatement,
@@ -17,8 +17,8 @@ from rewriter.strict.kinds import (
     TransactionStep,
     Use,
 )
-from rewriter.strict.statements import read
-from rewriter.strict.variables import modes_without_reading_otherwise, reads_otherwise, switch_value
+from rewriter.rights.statements import read
+from rewriter.rights.variables import modes_without_reading_otherwise, reads_otherwise, switch_value
 from rewriter.text.tokens import Name
 
 Q = Name(None, "q")

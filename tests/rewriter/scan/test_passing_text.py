@@ -11,7 +11,7 @@ from rewriter_catalog import CATALOG
 
 from engine.model.queue import QueueName
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
-from rewriter.scan.large_text import HEAD_BYTES, LargeText
+from rewriter.scan.passing_text import HEAD_BYTES, LargeText
 from rewriter.scan.scanner import Concern, Glance, StatementScanner
 from rewriter.text.lexis import is_empty, split_statements
 

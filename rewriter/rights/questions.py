@@ -3,7 +3,7 @@
 All lines to the database have one account, so USER() and its like would tell that one's name; the client gets its own
 instead. Of the server's variables it sees those that it may ask for by SELECT: others name paths and accounts.
 
-Both functions take a text that `rewriter.strict.statements` has read as a Question. They never put anything behind a
+Both functions take a text that `rewriter.rights.statements` has read as a Question. They never put anything behind a
 piece of it that may end in a comment without a newline before.
 """
 
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 
-from rewriter.strict.reader import StrictReader, Unreadable
-from rewriter.strict.statements import ACCOUNT_FUNCTIONS
-from rewriter.strict.variables import ASKED, UNTOLD
+from rewriter.rights.reader import StrictReader, Unreadable
+from rewriter.rights.statements import ACCOUNT_FUNCTIONS
+from rewriter.rights.variables import ASKED, UNTOLD
 from rewriter.text.literals import hex_literal, string_literal
 
 _PLAIN = re.compile(r"[\w.@%:-]+", re.ASCII)

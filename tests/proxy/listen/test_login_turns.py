@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from proxy.listen.turns import SILENT_SECONDS, Turns
+from proxy.listen.login_turns import SILENT_SECONDS, Turns
 
 
 @dataclass(eq=False)

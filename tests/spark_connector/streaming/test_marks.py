@@ -1,0 +1,34 @@
+"""The connector writes leases by itself, in the transaction that records a claim. Its marks are the engine's.
+
+It is a distribution of its own and imports nothing of the engine, so they are written down twice.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from engine.model import states
+from engine.model.options import QueueOptions, to_comment
+from spark_connector.client import queue
+from spark_connector.streaming import claims, consumer
+
+
+@pytest.mark.parametrize("until", [0, 1, 999, 1000, 1001, 1_795_430_045_123_456_789])
+def test_a_lease_ends_as_the_engine_writes_it(until):
+    assert claims.lease_end(until) == states.lease_end(until)
+    assert states.is_lease_end(claims.lease_end(until))
+
+
+def test_a_rejected_message_is_set_aside_as_the_engine_does():
+    assert claims.SET_ASIDE_NS == states.REJECTED_NS
+
+
+def test_options_are_read_as_the_engine_keeps_them():
+    """Those that the connector asks for by name, and no other way."""
+    chosen = QueueOptions(max_attempts=5, paused=True, order_key=("user_id",), max_rate=Decimal(3), max_concurrency=2)
+    kept = queue._options(to_comment(chosen))
+    assert (kept["max_attempts"], kept["paused"]) == ("5", "1")
+    assert set(consumer._BY_THE_PROXY) <= kept.keys()
+    assert not set(consumer._BY_THE_PROXY) & queue._options(to_comment(QueueOptions())).keys()
