@@ -231,7 +231,7 @@ def _first_id(config: Config, place: WorkerSlot | None) -> int:
 async def _backend(
     config: Config, clock: Clock, registry: ConnectionRegistry, tls: ClientTls
 ) -> AsyncIterator[tuple[SqlMessageStore, Gateway, ProxyDirectory | None]]:
-    """The database behind the gate: the engine's store on it, the way of clients to it, and where other proxies are."""
+    """The database: the engine's store on it, the way of clients to it, and where other proxies are."""
     url, limits = config.backend, config.limits
     if not url.embedded:
         pool = MySQLPool(url, size=limits.database_work)

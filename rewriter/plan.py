@@ -79,7 +79,7 @@ class Execute:
 class EndInGroup:
     """A statement that ends messages of a queue whose messages form groups: `sql` is what the database is to do.
 
-    `seen` reads the groups of the messages that it will end, before it; with FOR UPDATE behind it, it keeps them so.
+    `seen` reads the groups of the messages that it will end, before it; with FOR UPDATE after it, it keeps them so.
     """
 
     sql: str

@@ -7,7 +7,7 @@ statements of all others dearer. Rules:
 - Each account earns SHARE of the time. In debt it waits; then all its conditions have their turn together, so that none
   of them starves. A condition of several accounts waits only while all of them are in debt.
 - The first page of a scan (what follows a commit) and further pages (what leads through a backlog) are counted apart:
-  the latter may save up more, so that a new receiver finds its message behind many others.
+  the latter may save up more, so that a new receiver finds its message after many others.
 - Nobody waits while no client of another account is connected: then there is nobody to be fair to.
 """
 

@@ -170,7 +170,7 @@ class MessageManager(Service):
             of_user = {receiver_set for one, receiver_set in self._subscriptions.items() if one.request.user == user}
             self._limits.check(self.queue.name, len(self._filtered), user, len(of_user - {self._receiver_set}))
             receiver_set = ReceiverSet(self.queue, self._context, condition)
-            receiver_set.served = self._served  # behind those that wait already
+            receiver_set.served = self._served  # after those that wait already
         return receiver_set
 
     # --- asked by the watchdog

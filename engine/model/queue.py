@@ -76,7 +76,7 @@ _DIGEST_CHARACTERS = 8
 
 
 def default_dead_letter(table: str) -> str:
-    """The table of a queue's dead letters where the option `dead_letter` names none: `_dead` behind the queue's own.
+    """The table of a queue's dead letters where the option `dead_letter` names none: `_dead` after the queue's own.
 
     Where that is too long for a name, or for a file, part of the name gives way to its digest.
     """

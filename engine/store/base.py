@@ -65,7 +65,7 @@ class LookAndClaim:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a scan has come: in the level of that priority (None: messages without one), behind the message of that
+    """How far a scan has come: in the level of that priority (None: messages without one), after the message of that
     due time (None: without one) and id. `id` None: at the level's beginning."""
 
     priority: int | None

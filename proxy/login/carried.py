@@ -124,7 +124,7 @@ async def carry_change_user(
     """
     refusal: RefusedByServer | None = None
     sink, backend.sink = backend.sink, None
-    on_lost, backend.on_lost = backend.on_lost, None  # a server that hangs up behind its refusal must not outrun it
+    on_lost, backend.on_lost = backend.on_lost, None  # a server that hangs up after its refusal must not outrun it
     with closing_unless_logged_in(client, backend):
         async with asyncio.timeout(login_timeout):
             try:
@@ -191,7 +191,7 @@ async def _log_in(
     encrypt = _encrypts(parse_greeting(payload), tls)
     await client.write(offering_tls(shown) if client_tls is not None else shown)
     credentials = await receive_credentials(client, greeting.capabilities, client_tls)
-    if backend.unread:  # told whose connection it is (PROXY protocol), a server may refuse it behind its own greeting
+    if backend.unread:  # told whose connection it is (PROXY protocol), a server may refuse it after its own greeting
         await pass_refusal(client, await backend.read_packet())
     if encrypt is not None:
         backend.write_packet(encode_tls_request(credentials))

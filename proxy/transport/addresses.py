@@ -41,7 +41,7 @@ class Addresses:
         return await asyncio.shield(asked)
 
     def forget(self, host: str, port: int) -> None:
-        """What is known of it led nowhere."""
+        """No address that is known of it answered."""
         self._known.pop((host, port), None)
 
     def _keep(self, host: str, port: int, asked: asyncio.Future[Sequence[str]], until: float) -> None:

@@ -400,7 +400,7 @@ class ClientSocket(ClientOutput):
     async def start_tls(self, ctx: SSLContext) -> None:
         """Continue encrypted, as the server's side.
 
-        A client begins TLS right behind its request, so its first bytes may have been read already: they go to TLS,
+        A client begins TLS right after its request, so its first bytes may have been read already: they go to TLS,
         never to us. Clear text sent ahead in someone's name thus breaks the handshake instead of being believed.
 
         Raises:

@@ -20,7 +20,7 @@ _ACCOUNT = re.compile(rb"(?<!\w)'.*'@'[^']*'", re.DOTALL)
 _USER = re.compile(rb"(?<=ser )(?:'[^']*'|\S+)(?= (?:has|already|on host) )")
 _FILE = re.compile(rb"(?<![\w./\\])(?:\.{0,2}/|\.{0,2}\\|[A-Za-z]:\\)[^'\"()\s]*[^'\"()\s:;,.]")
 _HIDDEN = b"..."
-_ERR_TEXT_AT = 9  # behind 0xFF, the number, `#` and the SQLSTATE
+_ERR_TEXT_AT = 9  # after 0xFF, the number, `#` and the SQLSTATE
 
 
 def concealed(errno: int, text: bytes) -> bytes:

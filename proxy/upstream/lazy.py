@@ -9,7 +9,7 @@ Rules:
   the next command, whatever it is, gets one error that says what is gone; if not, nobody can know, and no error is
   sent. Either way the next command that needs a line opens a new one.
 - Ids of prepared statements are never used twice in a session, so one of an old line is unknown on the next (1243).
-  The server counts anew on every line; from the second on, ids are moved up behind those given out before.
+  The server counts anew on every line; from the second on, ids are moved up beyond those given out before.
 - The fast path is open while the session is pinned to its line, and never for settings, which have to be seen.
 """
 

@@ -9,7 +9,7 @@ An answer is one of a few shapes, by command. The most common, a result:
     FIRST --0xFB (LOAD DATA LOCAL)--> the client's data ------> FIRST
     FIRST --count--> DEFINITIONS --> [EOF; with a cursor: end] --> ROWS --EOF, OK, ERR--> end (or FIRST again)
 
-With OPTIONAL_METADATA or CACHE_METADATA a second byte behind the count says whether definitions follow. With PROGRESS
+With OPTIONAL_METADATA or CACHE_METADATA a second byte after the count says whether definitions follow. With PROGRESS
 an ERR numbered 0xFFFF is a report, and nothing else about the answer changes.
 
 The first byte of a row may be 0xFE (a first column of 16 MiB or more), never 0xFF; a packet that continues the one
@@ -73,7 +73,7 @@ SHAPES: Mapping[int, Shape] = {
     Commands.COM_REGISTER_SLAVE: Shape.RESULT,
     Commands.COM_FIELD_LIST: Shape.ROWS,
     Commands.COM_STMT_FETCH: Shape.ROWS,
-    Commands.COM_BINLOG_DUMP: Shape.ROWS,  # of events, each behind a zero byte; perhaps without an end
+    Commands.COM_BINLOG_DUMP: Shape.ROWS,  # of events, each after a zero byte; perhaps without an end
     Commands.COM_BINLOG_DUMP_GTID: Shape.ROWS,
     Commands.COM_STMT_PREPARE: Shape.PREPARED,
     Commands.COM_STATISTICS: Shape.TEXT,
@@ -245,7 +245,7 @@ class AnswerWalker:
         return self._keep(chunk, position, size)
 
     def _keep(self, chunk: bytes, position: int, size: int) -> int:
-        """The chunk ends inside a packet, or just behind one."""
+        """The chunk ends inside a packet, or just after one."""
         if position >= size:
             self._skip = position - size
         elif size - position > _STEERING_MAX_BYTES:
@@ -387,7 +387,7 @@ def end_of(chunk: bytes, start: int, length: int) -> tuple[int, int]:
 
 
 def _lenenc(chunk: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
-    """A length-encoded integer and the position behind it."""
+    """A length-encoded integer and the position after it."""
     if position >= end:
         raise AnswerError("a packet that ends too early")
     first = chunk[position]

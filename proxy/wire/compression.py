@@ -94,7 +94,7 @@ class Unpacker:
             raise NotCompressed("a packet does not yield as many bytes as it announced")
         if self._owed:
             return piece
-        # The last of it counts only once the checksum behind it was found right, as where packets are unpacked whole.
+        # The last of it counts only once the checksum after it was found right, as where packets are unpacked whole.
         self._last += piece
         if not inflate.eof:
             return b""
@@ -112,7 +112,7 @@ class PacketHeads:
         self._cut = b""  # a header of which the rest is still to come
 
     def joined(self, data: bytes) -> bytearray:
-        """The piece behind what was kept back of the last one."""
+        """The piece after what was kept back of the last one."""
         joined, self._cut = bytearray(self._cut + data), b""
         return joined
 
@@ -139,7 +139,7 @@ class Numbers:
 
     Towards those above, packets count as they do on lines without compression. Towards a client, the first in a
     compressed packet has that one's number: a server sees to it where it flushes, and clients that look (mysql_common)
-    expect it behind each result, and allow it anywhere, but for packets that are in two compressed ones.
+    expect it after each result, and allow it anywhere, but for packets that are in two compressed ones.
 
     Args:
         serving: we are the server's end: commands come in, counting from 0, and answers go out, counting on from there.

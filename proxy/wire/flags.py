@@ -28,7 +28,7 @@ DEPRECATE_EOF = int(Capabilities.CLIENT_DEPRECATE_EOF)
 OPTIONAL_METADATA = int(Capabilities.CLIENT_OPTIONAL_RESULTSET_METADATA)
 
 PROGRESS = 1 << 32
-"""ERR packets numbered 0xFFFF tell how far a long statement is; the answer goes on behind them."""
+"""ERR packets numbered 0xFFFF tell how far a long statement is; the answer goes on after them."""
 BULK_OPERATIONS = 1 << 34
 """COM_STMT_BULK_EXECUTE, and indicators among the parameters of COM_STMT_EXECUTE."""
 EXTENDED_METADATA = 1 << 35

@@ -27,7 +27,7 @@ from proxy.wire.packet_reader import PayloadReader
 
 NONCE_BYTES = 20
 TLS_REQUEST_BYTES = 32
-_GREETING = struct.Struct("<I8sxHBHH7xI")  # behind the version: id, nonce, flags, charset, status, flags, more flags
+_GREETING = struct.Struct("<I8sxHBHH7xI")  # after the version: id, nonce, flags, charset, status, flags, more flags
 _FLAGS_OFFSET = 13
 _SHORT_MAX = 250  # the longest string whose length is one byte
 
@@ -89,7 +89,7 @@ def _read_greeting(payload: bytes) -> tuple[Greeting, int]:
 
 
 def greeting_plugin(payload: bytes) -> str:
-    """The plugin that a greeting names; empty if none. Some servers leave out the NUL behind it."""
+    """The plugin that a greeting names; empty if none. Some servers leave out the NUL after it."""
     if not parse_greeting(payload).capabilities & PLUGIN_AUTH:
         return ""
     return payload.removesuffix(b"\x00").rpartition(b"\x00")[2].decode("ascii", "replace")
@@ -186,7 +186,7 @@ def encode_response(credentials: Credentials, *, tls: bool = False) -> bytes:
 
 
 def parse_change_user(body: bytes, capabilities: int, charset: int) -> Credentials:
-    """A COM_CHANGE_USER behind its command byte; `charset` holds on where it names none.
+    """A COM_CHANGE_USER after its command byte; `charset` holds on where it names none.
 
     Raises:
         MalformedPacket: no such packet.

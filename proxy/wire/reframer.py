@@ -2,7 +2,7 @@
 
 The second statement of a multi-statement is sent to the server as a command of its own, whose answer counts packets
 from 1; the client counts on. And all answers but the last must say that more results follow: at their end, and in the
-EOF packet behind the definitions, where there is one. Pure, no I/O.
+EOF packet after the definitions, where there is one. Pure, no I/O.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reframer:
 
 
 class _DefinitionsEnd:
-    """Finds the EOF packets behind definitions, for clients that still get them."""
+    """Finds the EOF packets after definitions, for clients that still get them."""
 
     def __init__(self, capabilities: int) -> None:
         self._flagged = bool(capabilities & (CACHE_METADATA | OPTIONAL_METADATA))

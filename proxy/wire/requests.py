@@ -1,6 +1,6 @@
 """Commands with contents, parsed: COM_QUERY, COM_STMT_EXECUTE, COM_STMT_FETCH, long data, COM_FIELD_LIST.
 
-Every function takes the payload behind the command byte. Parameters become typed values, never text to be spliced into
+Every function takes the payload after the command byte. Parameters become typed values, never text to be spliced into
 SQL. A packet that ends too early or whose lengths lie is error 1835, arguments that do not fit the statement 1210;
 nothing else is ever raised. Query attributes are read over and dropped.
 """

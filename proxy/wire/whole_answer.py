@@ -32,7 +32,7 @@ class WholeAnswers:
 
     def __init__(self, capabilities: int) -> None:
         self._deprecate_eof = bool(capabilities & DEPRECATE_EOF)
-        # With these a flag behind the count says whether definitions follow.
+        # With these a flag after the count says whether definitions follow.
         self._count_bytes = 2 if capabilities & (CACHE_METADATA | OPTIONAL_METADATA) else 1
         self._beginning = _IMPOSSIBLE
         self._rows_at = 0

@@ -80,7 +80,7 @@ def _take_insert(cursor: TokenCursor) -> InsertQueue | None:
     group = _take_group(cursor)
     changes = cursor.word == "ON"
     if cursor.token is not None and cursor.word not in (("ON", "RETURNING") if group else ("ON", "RETURNING", "AS")):
-        # What follows would be carried over behind what we add: more rows, or the rest of an expression.
+        # What follows would be carried over after what we add: more rows, or the rest of an expression.
         if group is not None:
             raise cursor.error()
         return None

@@ -99,7 +99,7 @@ _CLAUSES_OF = {
 
 
 def _at_clause(cursor: TokenCursor) -> bool:
-    """Columns may be called `delay` or `reason`: a clause has a value right behind the word."""
+    """Columns may be called `delay` or `reason`: a clause has a value right after the word."""
     following = cursor.peek(1)
     if following is None:
         return False

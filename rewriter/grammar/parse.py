@@ -172,7 +172,7 @@ def _use(cursor: TokenCursor) -> Statement | None:
 
 
 def _set(cursor: TokenCursor) -> Statement | None:
-    """MariaDB's SET STATEMENT ... FOR: a statement of ours behind it is refused, any other is the database's."""
+    """MariaDB's SET STATEMENT ... FOR: a statement of ours after it is refused, any other is the database's."""
     if not cursor.accept_words("SET", "STATEMENT"):
         return None
     while cursor.token is not None and not cursor.accept_words("FOR"):

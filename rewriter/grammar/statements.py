@@ -98,7 +98,7 @@ class InsertQueue:
     plainly NULL, each with the number of its column, `shown` those that repeat a default of ours as a server shows it.
 
     `places` are where more can be added in the text: to the list of columns, then to each row; with `assigns`
-    (INSERT ... SET) only behind the last assignment. `changes`: it may change rows that exist. `returns`: it has a
+    (INSERT ... SET) only after the last assignment. `changes`: it may change rows that exist. `returns`: it has a
     result set.
     """
 

@@ -29,7 +29,7 @@ class QueueStatement:
 class Setting:
     """One assignment of a SET, names in lower case. `value` None is NULL; DEFAULT is given as `default`.
 
-    `names` and `character set` are variables here, `collation` is what a COLLATE behind NAMES says.
+    `names` and `character set` are variables here, `collation` is what a COLLATE after NAMES says.
     """
 
     variable: str
@@ -37,7 +37,7 @@ class Setting:
     default: bool = False
     collation: str | None = None
     appended: bool = False
-    """`value` is put behind what the variable holds: CONCAT(@@sql_mode, value)."""
+    """`value` is put after what the variable holds: CONCAT(@@sql_mode, value)."""
     computed: bool = False
     """By an expression of constants, variables and harmless functions; `value` is not known."""
     reads: frozenset[str] = frozenset()

@@ -3,7 +3,7 @@
 All lines to the database have one account, so USER() and its like would tell that one's name; the client gets its own
 instead. Of the server's variables it sees those that it may ask for by SELECT: others name paths and accounts.
 
-Both functions take a text that `rewriter.rights.statements` has read as a Question. They never put anything behind a
+Both functions take a text that `rewriter.rights.statements` has read as a Question. They never put anything after a
 piece of it that may end in a comment without a newline before.
 """
 

@@ -1,7 +1,7 @@
 """StrictReader: SQL read so narrowly that no server can read it otherwise.
 
 For texts on which a right depends. What a server might read in another way is not read at all: executable comments and
-hints, comments in comments, `--` without a space behind it, NUL, strings and comments that do not end, unknown
+hints, comments in comments, `--` without a space after it, NUL, strings and comments that do not end, unknown
 introducers, numbers that run into letters, bytes above 127 outside of quotes (a space in one character set, a letter in
 another). In the character sets of `SAFE_CHARSETS` a quote is a quote wherever it stands; others are the caller's to
 refuse. The caller also sees to it that double quotes are strings (no ANSI_QUOTES) and says whether backslashes escape.

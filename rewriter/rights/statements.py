@@ -1,7 +1,7 @@
 """The statements whose whole effect is clear from their text alone, and what they are.
 
 Two use this: accounts that are limited to their queues may run nothing else, and a session that has run nothing else
-leaves nothing behind on its line to the database. `read` is strict (see strict_reader) and never guesses: None means
+leaves nothing behind on its line to the database. `read` is strict (see `reader`) and never guesses: None means
 "some other statement", and is what everything unknown comes to. It reads no structure beyond what a verdict needs; the
 database does, so a text that passes here may still be a syntax error there, but never another statement.
 """
@@ -294,7 +294,7 @@ def _take_variable(reader: StrictReader) -> str:
 
 
 def _plain_value(reader: StrictReader, variable: str) -> Setting | None:
-    """A constant, or one put behind what the variable holds."""
+    """A constant, or one put after what the variable holds."""
     if reader.accept_function(frozenset(("CONCAT",))):
         itself = reader.accept_variable() in (("", variable), ("session", variable)) and reader.accept_symbol(b",")
         value = reader.accept_string() if itself else None

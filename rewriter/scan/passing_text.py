@@ -85,7 +85,7 @@ class LargeText:
         return merged(self._effects) if self._statements > 1 else self._effects[0]
 
     def feed(self, piece: bytes, *, last: bool = False) -> bytes:
-        """What may be passed on now. `last`: nothing comes behind this piece."""
+        """What may be passed on now. `last`: nothing comes after this piece."""
         self.held += piece
         out: list[bytes] = []
         while not self.stopped and self.held:

@@ -57,7 +57,7 @@ class Query:
     """A statement with a result set. `temporary`: it reads temporary tables; `limited`: it has a LIMIT of its own;
     `reads`: it names tables at all. One that does not, `SELECT @@version`, begins no snapshot.
 
-    `assigned`: user variables that get their values from the last row, where these follow behind its columns.
+    `assigned`: user variables that get their values from the last row, where these follow its columns.
     """
 
     statement: Statement

@@ -100,7 +100,7 @@ def _hexadecimal_end(text: str, position: int) -> int:
 
 
 def pieces(text: str, *, single: bool, double: bool) -> Iterator[Piece]:
-    """The text in pieces of bounded length, cut behind commas, parentheses, AND and OR; long tokens by themselves.
+    """The text in pieces of bounded length, cut after commas, parentheses, AND and OR; long tokens by themselves.
 
     Raises UnclosedToken, or NoPlaceToCut.
     """

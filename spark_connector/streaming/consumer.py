@@ -232,7 +232,7 @@ class Consumer:
             taken = claim(seq + 1, replace(room, messages=min(CLAIM_MAX, room.messages), first=seq == after))
             more = taken.more
             if not taken.count:
-                if taken.rejected:  # what is behind them is due, too
+                if taken.rejected:  # what comes after them is due, too
                     continue
                 break
             seq += 1

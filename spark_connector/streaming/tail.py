@@ -6,7 +6,7 @@ what is there at all. What the second has and the first had not is on its way, a
 look locks anything, so no producer, receiver or ack ever waits for a tail.
 
 An id that is given and not written yet is seen by neither look, for the moments that the database needs from one to the
-other. It leaves a gap; so behind a gap nothing is read that is younger than GRACE_NS.
+other. It leaves a gap; so after a gap nothing is read that is younger than GRACE_NS.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _NS = 1_000_000_000
 _LOOK_MAX = 100_000  # rows of one look; a larger micro-batch takes several
-_COUNT_MAX = 1_000_000  # what is behind beyond it is not counted
+_COUNT_MAX = 1_000_000  # a larger backlog is not counted
 _NOT_LOGGED = -1  # the count of an offset that is where a query begins, and in no checkpoint yet
 _AT_THE_END = 1.0  # seconds that availableNow waits for what is on its way: longer than a young gap stays young
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer", "bigint")

@@ -96,7 +96,7 @@ def _way(spark: str, column: Column) -> Way | None:
 
 
 def _scale(column: Column) -> int:
-    """Digits behind the point."""
+    """Digits after the point."""
     return int(column.args.partition(",")[2] or 0) if column.base in ("decimal", "numeric") else 0
 
 

@@ -2,7 +2,7 @@
 
 Each attempt at a task has a number of its own, so what a failed, repeated or speculative attempt left is never
 published: only attempts that reported are. A number begins with the time it was given out at, so that what the dead
-left behind is found by the primary key.
+left is found by the primary key.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def switch_foreign_keys(raw: sqlite3.Connection, on: bool) -> bool:
 
 def _config(raw: sqlite3.Connection, on: bool) -> None:
     """`sqlite3_db_config` of the very library that Python's module uses; nothing is done where that has none."""
-    # In CPython 3.11 the handle is the first field of the connection object, behind the object's own head.
+    # In CPython 3.11 the handle is the first field of the connection object, after the object's own head.
     handle = ctypes.c_void_p.from_address(id(raw) + object.__basicsize__)
     # A module that is built in has no file: its library is in the process itself, or cannot be reached.
     with contextlib.suppress(AttributeError, OSError):

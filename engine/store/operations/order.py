@@ -3,7 +3,7 @@
 A look has two ways, and remembers which served it last. By due times: as any queue is looked at, and what may not go by
 its key is left out; right where most of what is due may go (many keys). By keys: from key to key along the index, one
 head each; right where few keys have many messages, of which one each may go. It is the way out, too, where the first
-messages due are all behind others.
+messages due all come after others.
 """
 
 from __future__ import annotations

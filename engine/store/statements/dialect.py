@@ -24,7 +24,7 @@ class Dialect:
 
     `now_ns`: the database's time as an SQL expression, nanoseconds since the epoch. `skip_locked`: what makes a SELECT
     lock the rows it can get at once and pass over the others; empty where a writing transaction is alone anyway.
-    `lock`: the same, waiting for them. `force_index`: what goes behind a table's name, made of `table` and `index`, to
+    `lock`: the same, waiting for them. `force_index`: what goes after a table's name, made of `table` and `index`, to
     have a statement use that index; empty where the planner is to be trusted. `make_limits`: makes the table
     queuegate_limits of a `database` if there is none; `add_limits` the row of a queue in it, if there is none.
     `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.

@@ -219,7 +219,7 @@ def _window(x: Expressions, node: exp.Expression, scope: Scope) -> Typed:
 
 
 def _may_be_empty(node: exp.Expression) -> bool:
-    """Whether the frame of a window function begins behind its row, or ends before it."""
+    """Whether the frame of a window function begins after its row, or ends before it."""
     specs = [node.args.get("spec")]
     query = node.find_ancestor(exp.Select)
     if node.args.get("alias") is not None and query is not None:

@@ -110,7 +110,7 @@ def mysql_text(tree: exp.Expression, values: Sequence[Any]) -> str:
 
 
 def _parenthesised(shape: str) -> str:
-    """The text with parentheses around assignments behind THEN and ELSE, where sqlglot does not look for any."""
+    """The text with parentheses around assignments after THEN and ELSE, where sqlglot does not look for any."""
     inserts: list[tuple[int, str]] = []
     depth, before = 0, ""
     opened: list[int] = []
