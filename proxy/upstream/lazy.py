@@ -308,7 +308,6 @@ class LazyUpstream:
         self._client.fast_path = None
         if line is not None:
             self._memory.was(line.upstream.status)
-            line.upstream.attach(Unattended())
             line.forget()
         return line
 
@@ -336,7 +335,8 @@ class LazyUpstream:
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
         """The server closed the line, or it broke. A command that was under way has been answered with the error."""
         line = self._line
-        assert line is not None
+        if line is None:
+            return  # it was being closed
         told = line.upstream.told_loss
         if not told and (self._pinned or line.upstream.status & IN_TRANSACTION):
             self._loss = outcome.message.removeprefix(LOST)

@@ -24,5 +24,5 @@ def test_an_answer_of_the_fast_path_stays_on_it() -> None:
 
 async def test_a_mode_out_of_turn_is_a_defect() -> None:
     relay = Relay()
-    with pytest.raises(AssertionError, match="SENDING_FILE after Mode.IDLE"):
+    with pytest.raises(AssertionError, match=r"SENDING_FILE after Mode\.IDLE"):
         relay.upstream._enter(Mode.SENDING_FILE)
