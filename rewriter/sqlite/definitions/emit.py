@@ -216,7 +216,7 @@ def _check_default(table: Table, column: Column) -> None:
             raise unknown_column(name, "DEFAULT")
         if other.default is not None and other.default.expression and column.name in _column_names(other.default):
             raise SqlError(
-                3771, f"Default value expression of column '{column.name}' cannot refer to a column defined after it."
+                3767, f"Default value expression of column '{column.name}' cannot refer to a column defined after it."
             )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from mysql_server import unpacked
 
 from engine.model.errors import BackendError, NotAQueue
 from engine.model.sqlstates import SQLSTATES, sqlstate_of
@@ -43,3 +46,15 @@ def test_a_number_of_the_database_keeps_what_came_with_it() -> None:
     assert BackendError("Duplicate entry", 1062, "23000").sqlstate == "23000"
     assert BackendError("a number of a newer server", 9999).sqlstate == sqlstate_of(9999) == "HY000"
     assert NotAQueue("'t' is not a queue").sqlstate == "HY000"
+
+
+def test_every_state_is_mysqls() -> None:
+    """By the list from which MySQL itself is made, which lies beside its programs."""
+    number, states = 0, {}
+    for line in (unpacked() / "share" / "messages_to_clients.txt").read_text(errors="replace").splitlines():
+        if start := re.match(r"start-error-number (\d+)", line):
+            number = int(start[1])
+        elif name := re.match(r"(?:OBSOLETE_)?((?:ER|WARN)_\w+)(?:\s+(\w{5}))?", line):
+            states[number] = name[2] or "HY000"
+            number += 1
+    assert {errno: state for errno, state in SQLSTATES.items() if states[errno] != state} == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+import threading
 import tracemalloc
 
 import pyarrow as pa
@@ -26,13 +27,15 @@ def own_lines():
 
 @pytest.fixture
 def connects(monkeypatch):
-    """Every connection that is opened, in order."""
+    """Every connection that this thread opens, in order. A query's heartbeat opens its own when it gets to it."""
     opened: list[pymysql.Connection] = []
     connect = pymysql.connect
 
     def noted(**options):
-        opened.append(connect(**options))
-        return opened[-1]
+        made = connect(**options)
+        if threading.current_thread() is threading.main_thread():
+            opened.append(made)
+        return made
 
     monkeypatch.setattr(pymysql, "connect", noted)
     return opened
