@@ -80,7 +80,7 @@ LOST = "backend connection lost: "
 
 
 class BackendLost(ProxyError):
-    """The line to the database broke, or was none that could be used."""
+    """The connection to the database broke, or was none that could be used."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(1105, f"{LOST}{reason}", "08S01")
@@ -88,9 +88,9 @@ class BackendLost(ProxyError):
 
 
 class SessionLost(BackendLost):
-    """The line broke and the client's session with it. No client is sent this: its connection is closed, as the server
-    itself would have done, by which drivers and pools know that it is of no more use. The number is the one that a
-    client library says then. Whether the command took effect is unknown."""
+    """The connection broke and the client's session with it. No client is sent this: its connection is closed, as the
+    server itself would have done, by which drivers and pools know that it is of no more use. The number is the one that
+    a client library says then. Whether the command took effect is unknown."""
 
     def __init__(self, reason: str) -> None:
         ProxyError.__init__(self, 2013, f"Lost connection to MySQL server during query ({reason})", "08S01")
@@ -106,7 +106,7 @@ class CannotConnect(BackendLost):
 
 
 class BackendUnreachable(ProxyError):
-    """There is no line to be had: nothing of the statement was carried out, and the client's session goes on."""
+    """There is no connection to be had: nothing of the statement was carried out, and the client's session goes on."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(

@@ -85,7 +85,7 @@ _ENDS_WITH_CONNECTION = (ConnectionClosed, ConnectionError)
 
 
 class ClientConnection:
-    """Serves one logged-in client until it goes, is killed, or its line to the database is lost."""
+    """Serves one logged-in client until it goes, is killed, or its connection to the database is lost."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class ClientConnection:
         self._change_user = change_user
         self._interrupt = interrupt
         self._killed = False
-        if executor.traits.accounts or executor.traits.lines:  # the embedded database takes no command in pieces
+        if executor.traits.accounts or executor.traits.one_account:  # the embedded database takes no command in pieces
             client.large_from = min(LARGE_BYTES, client.max_packet_bytes + 1)
         self._local = LocalStatements(executor)
         self._statements = UpstreamStatements()
@@ -148,16 +148,16 @@ class ClientConnection:
                 loop.call_later(KILL_SECONDS, self.client.abort)
 
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
-        """The line to the database is gone. A client at rest is cut off, as the server itself would have done; a
-        running statement is answered first, and a stream goes on, for it does not need that line."""
+        """The connection to the database is gone. A client at rest is cut off, as the server itself would have done; a
+        running statement is answered first, and a stream goes on, for it does not need that connection."""
         if reset and self.client.resting and not self.client.unsent:
             tcp.end_with_reset(self.client.socket)  # drivers tell it from an end
         if not self.session.running:
             self.client.close()
 
     def farewell(self, packet: bytes) -> None:
-        """The server says unasked why it is about to close the line. A client at rest hears it, as it would without us;
-        one that receives a stream goes on, unless somebody has killed it at the server."""
+        """The server says unasked why it is about to close the connection. A client at rest hears it, as it would
+        without us; one that receives a stream goes on, unless somebody has killed it at the server."""
         if self.client.resting:
             self.client.write_framed(packet)
         elif self.session.subscription is not None and parse_err(packet[HEADER_BYTES:]).errno == _KILLED:

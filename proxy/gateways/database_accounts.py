@@ -1,7 +1,7 @@
 """How a client gets from an accepted socket to a session: one gateway for each kind of backend.
 
-A gateway logs the client in and opens its line to the database. What it returns knows how to change the user later. A
-login that fails ends the connection: nothing the client sends afterwards is looked at.
+A gateway logs the client in and opens its connection to the database. What it returns knows how to change the user
+later. A login that fails ends the connection: nothing the client sends afterwards is looked at.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def identity_of(login: LoginResult, client: ClientSocket) -> Identity:
 
 
 class RelayGateway:
-    """Clients of a MySQL server: it checks their passwords, and each has a line of its own to it."""
+    """Clients of a MySQL server: it checks their passwords, and each has a connection of its own to it."""
 
     traits = BackendTraits(accounts=True, condition=server_condition)
 

@@ -1,8 +1,9 @@
-"""`auth: proxy` before a MySQL server: the proxy checks accounts of its own, and all lines are the URL's account's.
+"""`auth: proxy` before a MySQL server: the proxy checks accounts of its own, and all connections are the URL's
+account's.
 
-A client is greeted with what the server says of itself, logged in whether or not the server is up, and given a line at
-first need (`lazy_upstream`). Accounts with `queues` are limited to them (`guard`); all others may do whatever the URL's
-account may.
+A client is greeted with what the server says of itself, logged in whether or not the server is up, and given a
+connection at first need (`lazy_upstream`). Accounts with `queues` are limited to them (`guard`); all others may do
+whatever the URL's account may.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ class _Check:
 class ProxyAccountsGateway:
     """See the module."""
 
-    traits = BackendTraits(accounts=False, lines=True, condition=server_condition)
+    traits = BackendTraits(accounts=False, one_account=True, condition=server_condition)
 
     def __init__(
         self,
-        lines: UpstreamServer,
+        server: UpstreamServer,
         accounts: Accounts,
         rights: Mapping[str, AccountRights],
         config: Config,
@@ -78,7 +79,7 @@ class ProxyAccountsGateway:
         registry: ConnectionRegistry,
         client_tls: ClientTls,
     ) -> None:
-        self._lines = lines
+        self._server = server
         self._identities = OwnIdentities(accounts)
         self._rights = rights
         self._known_databases = {config.backend.database}
@@ -97,14 +98,14 @@ class ProxyAccountsGateway:
         Raises:
             BackendError: it cannot be reached.
         """
-        lines = UpstreamServer(config.backend, pool)
-        await lines.learn()
+        server = UpstreamServer(config.backend, pool)
+        await server.learn()
         rights = configured_rights(config)
-        return cls(lines, await configured_accounts(config), rights, config, clock, registry, client_tls)
+        return cls(server, await configured_accounts(config), rights, config, clock, registry, client_tls)
 
     async def login(self, client: ClientSocket, admit: Admit) -> Opened:
         """See Gateway."""
-        profile, check = self._lines.profile, _Check(self._judge)
+        profile, check = self._server.profile, _Check(self._judge)
         login = await log_in_with_own_account(
             client,
             self._identities,
@@ -129,10 +130,10 @@ class ProxyAccountsGateway:
         user, database = user_of(credentials), database_of(credentials)
         queues = self._rights[user].queues
         if queues is not None:
-            check_charset(self._lines.profile.charset_of(credentials.charset))
+            check_charset(self._server.profile.charset_of(credentials.charset))
             if database is not None and not queues.enters(database):
                 raise ProxyError(1044, f"Access denied for user '{user}' to database '{database}'")
-        if database is None or database in self._known_databases or await self._lines.has_database(database):
+        if database is None or database in self._known_databases or await self._server.has_database(database):
             return False
         if is_system(database) and queues is None:
             return True
@@ -145,7 +146,7 @@ class ProxyAccountsGateway:
 
         def opener(login: LoginResult, account: AccountRights) -> UpstreamOpener:
             owner = self._owner(login, identity_of(login, client).host, account)
-            return UpstreamOpener(self._lines, owner, self._registry, lambda: _known_database(session))
+            return UpstreamOpener(self._server, owner, self._registry, lambda: _known_database(session))
 
         lazy = LazyUpstream(client, writer, opener(login, account), self._memory(login, account))
         session = ClientSession(identity_of(login, client), lazy, writer, self._clock, login.database)
@@ -164,7 +165,7 @@ class ProxyAccountsGateway:
                 payload,
                 login,
                 self._rules(check, admit),
-                self._lines.profile.greeting_status,
+                self._server.profile.greeting_status,
             )
             account = self._rights[login.user]
             lazy.restart(opener(login, account), self._memory(login, account))
@@ -181,7 +182,7 @@ class ProxyAccountsGateway:
 
         def interrupt() -> None:
             if (line_id := lazy.answering) is not None:
-                task = asyncio.get_running_loop().create_task(self._lines.kill_query(line_id))
+                task = asyncio.get_running_loop().create_task(self._server.kill_query(line_id))
                 self._killing.add(task)
                 task.add_done_callback(self._killing.discard)
 
@@ -189,7 +190,7 @@ class ProxyAccountsGateway:
 
     def _memory(self, login: LoginResult, account: AccountRights) -> SessionMemory:
         limited = account.queues is not None
-        return SessionMemory(self._lines.profile, self._charset(login, account), plain=limited)
+        return SessionMemory(self._server.profile, self._charset(login, account), plain=limited)
 
     def _owner(self, login: LoginResult, host: str, account: AccountRights) -> UpstreamOwner:
         return UpstreamOwner(
@@ -206,11 +207,11 @@ class ProxyAccountsGateway:
     def _charset(self, login: LoginResult, account: AccountRights) -> int:
         """The collation to log in with. For one that the server does not know it would take one of its own choice, in
         which a limited account's statements might read otherwise than they were judged."""
-        if account.queues is not None and self._lines.profile.charset_of(login.charset) is None:
+        if account.queues is not None and self._server.profile.charset_of(login.charset) is None:
             return _UTF8MB4
         return login.charset
 
 
 def _known_database(session: ClientSession) -> str | None:
-    """Where a new line begins. A change that went unseen ended with the line on which it was made."""
+    """Where a new connection begins. A change that went unseen ended with the connection on which it was made."""
     return None if session.database == UNKNOWN_DATABASE else session.database_at_server

@@ -1,11 +1,11 @@
 """What the server's OK does not tell: whether it judged the client by something that was the proxy's.
 
-Two things that a server takes from the line itself, and the line is ours:
+Two things that a server takes from the connection itself, and the connection is ours:
 
 - The user of the operating system at the other end of a unix socket. It is the proxy's, so an account that logs in by
   it (unix_socket, auth_socket) would let in every client that knows its name.
-- Whether the line is encrypted. An account that requires TLS is not to be served over a client's open line only
-  because ours to the server is encrypted.
+- Whether the connection is encrypted. An account that requires TLS is not to be served over a client's open connection
+  only because ours to the server is encrypted.
 
 In these two situations, and only there, the session that was just opened is asked about its own account before the
 client hears of the OK. Every account may see its own definition.
@@ -41,7 +41,7 @@ _NEEDS_TLS = (
 
 
 async def check_account(client: ClientSocket, backend: BackendSocket, capabilities: int) -> None:
-    """Refuse an account that was let in by the line and not by the client. The link's login is over.
+    """Refuse an account that was let in by the connection and not by the client. The link's login is over.
 
     A name or a comment with these words in it is refused too: nobody has those, and nothing has to be unquoted.
 

@@ -1,9 +1,9 @@
 """Logging in at the MySQL server as a client of it, on a BackendSocket: with the account of the backend's URL.
 
 The counterpart of `handshake`, which carries what the client itself sends: here the password is known. Spoken are
-mysql_native_password, caching_sha2_password (fast; in full on a private line, or under the server's RSA key),
+mysql_native_password, caching_sha2_password (fast; in full on a private connection, or under the server's RSA key),
 sha256_password and client_ed25519, each also after a switch. Nothing is answered that would give the password away: as
-it is it goes over private lines only.
+it is it goes over private connections only.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ PACKETS_MAX = 10  # the longest of these logins (a switch, a request for a key, 
 OF_THE_LOGIN = (
     PROTOCOL_41 | SECURE_CONNECTION | PLUGIN_AUTH | LENENC_AUTH | CONNECT_ATTRS | CONNECT_WITH_DB | SSL | COMPRESS
 )
-"""Capabilities that shape the login, or the line below the packets, so that they may differ between a client and its
-line to the database."""
+"""Capabilities that shape the login, or the connection below the packets, so that they may differ between a client and
+its connection to the database."""
 
 _OK, _ERR, _SWITCH, _MORE = 0x00, 0xFF, 0xFE, 0x01
 _FAST, _IN_FULL = b"\x03", b"\x04"
@@ -61,7 +61,7 @@ _PROOFS: Mapping[str, Callable[[bytes, bytes], bytes]] = {
 
 @dataclass(frozen=True, slots=True)
 class LoginWish:
-    """What a line is to be: `capabilities` those that shape answers, `charset` a collation's id."""
+    """What a connection is to be: `capabilities` those that shape answers, `charset` a collation's id."""
 
     capabilities: int
     charset: int
@@ -71,7 +71,8 @@ class LoginWish:
 
 @dataclass(frozen=True, slots=True)
 class ServerLogin:
-    """A line that is logged in: what the server said of itself, its status flags, and the capabilities in force."""
+    """A connection that is logged in: what the server said of itself, its status flags, and the capabilities in
+    force."""
 
     greeting: Greeting
     status: int
@@ -83,7 +84,7 @@ async def log_in(backend: BackendSocket, url: BackendUrl, tls: BackendTls | None
 
     Raises:
         BackendRefused: the server said no; with its number, SQLSTATE and text.
-        BackendLost: the line broke, or the login needs what is not spoken here.
+        BackendLost: the connection broke, or the login needs what is not spoken here.
     """
     payload = await backend.read_packet()
     if payload[:1] == bytes((_ERR,)):

@@ -1,8 +1,8 @@
-"""How clients' lines to the MySQL server are encrypted, as the backend URL's `ssl` says.
+"""How clients' connections to the MySQL server are encrypted, as the backend URL's `ssl` says.
 
-A client certificate (`ssl_cert`) is for connections of the proxy's own account only. On a line where the client itself
-logs in it would vouch for somebody it does not know: an account that requires one would be open to everybody who can
-reach the proxy.
+A client certificate (`ssl_cert`) is for connections of the proxy's own account only. On a connection where the client
+itself logs in it would vouch for somebody it does not know: an account that requires one would be open to everybody who
+can reach the proxy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.backend.url import BackendUrl, SslMode
 
 @dataclass(frozen=True, slots=True)
 class BackendTls:
-    """How to encrypt the line to the server. Not `required`: only if the server offers it."""
+    """How to encrypt the connection to the server. Not `required`: only if the server offers it."""
 
     context: ssl.SSLContext
     server_hostname: str | None = None
@@ -24,8 +24,8 @@ class BackendTls:
 
 
 def backend_tls(url: BackendUrl, *, own: bool = False) -> BackendTls | None:
-    """What `carry_authentication` is to do; None: the line stays open. `own`: the proxy's own account logs in, with its
-    certificate if it has one.
+    """What `carry_authentication` is to do; None: the connection stays open. `own`: the proxy's own account logs in,
+    with its certificate if it has one.
 
     `preferred` encrypts wherever the server offers it, except towards this machine, where nobody listens in and every
     statement would pay for it.

@@ -3,7 +3,8 @@
 Rules: the server greets, the server judges; the proxy carries the packets of both and only takes away capabilities that
 it cannot relay. Until the server has said OK nothing of the client reaches it but login packets. After ERR the client
 is shown it, and its connection is closed: a client whose login failed can execute nothing, whatever it sends next.
-Each of the two lines is encrypted for itself: the client's as `tls` in the configuration says, the server's as its URL.
+Each of the two connections is encrypted for itself: the client's as `tls` in the configuration says, the server's as
+its URL.
 """
 
 from __future__ import annotations
@@ -93,10 +94,10 @@ async def carry_authentication(
     login_timeout: float = LOGIN_SECONDS,
     admit: Admit = anybody,
 ) -> LoginResult:
-    """Log a client in at the server. `tls` is for the line to it, `client_tls` is offered to the client.
+    """Log a client in at the server. `tls` is for the connection to it, `client_tls` is offered to the client.
 
     Raises:
-        LoginFailed: the client has been sent the error; both lines are closed.
+        LoginFailed: the client has been sent the error; both connections are closed.
         StreamClosed: the client went away.
     """
     client.set_limits(LOGIN_PACKET_MAX_BYTES)
@@ -119,7 +120,7 @@ async def carry_change_user(
     Raises:
         RefusedByServer: the client has been sent the error. Now MySQL hangs up, and MariaDB goes on serving the user
             from before.
-        LoginFailed: any other failure; the client has been sent the error, and both lines are closed.
+        LoginFailed: any other failure; the client has been sent the error, and both connections are closed.
         StreamClosed: the client went away.
     """
     refusal: RefusedByServer | None = None
@@ -143,7 +144,7 @@ async def carry_change_user(
 
 @contextlib.contextmanager
 def closing_unless_logged_in(client: ClientSocket, backend: BackendSocket | None = None) -> Iterator[None]:
-    """Whatever goes wrong: tell the client if it has no error yet, and close both lines."""
+    """Whatever goes wrong: tell the client if it has no error yet, and close both connections."""
     try:
         yield
     except BaseException as error:
@@ -202,7 +203,7 @@ async def _log_in(
     status = await exchange.run()
     client.reset_seq()
     if credentials.capabilities & COMPRESS:
-        client.start_compression()  # the server's line is already: see AuthExchange
+        client.start_compression()  # the server's connection is already: see AuthExchange
     result = login_result(credentials, replace(greeting, nonce=exchange.nonce), status)
     return replace(result, stands_in=exchange.stands_in)
 
@@ -239,7 +240,7 @@ def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
 
 
 async def receive_credentials(client: ClientSocket, offered: int, tls: OfferedTls | None) -> Credentials:
-    """A client's response to the greeting, checked; its line is encrypted first if it wishes so and may.
+    """A client's response to the greeting, checked; its connection is encrypted first if it wishes so and may.
 
     Raises:
         MalformedPacket: it is none, or of a client that cannot be served.

@@ -1,8 +1,8 @@
 """TLS towards clients: whether it is offered, with which certificate, and how a renewed one takes effect.
 
 Rules: the context is made once and shared by all connections; `reload` makes a new one, for logins to come. A
-certificate that cannot be used is refused with one line that says why; at a reload that line is logged and the old one
-stays.
+certificate that cannot be used is refused with one line that says why; at a reload that connection is logged and the
+old one stays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILE_MAX_BYTES = 1 << 20  # a chain of a dozen certificates takes some 30 KB; m
 
 
 class TlsMode(Enum):
-    """Whether clients may, or must, encrypt their lines."""
+    """Whether clients may, or must, encrypt their connections."""
 
     OFF = "off"
     OFFERED = "offered"

@@ -117,7 +117,7 @@ async def log_in_with_own_account(
     """Log a client in.
 
     Raises:
-        LoginFailed: the client has been sent the error; its line is closed.
+        LoginFailed: the client has been sent the error; its connection is closed.
         StreamClosed: the client went away.
     """
     client.set_limits(LOGIN_PACKET_MAX_BYTES)
@@ -153,7 +153,7 @@ async def change_own_user(
     """Answer a COM_CHANGE_USER, whose payload has been read. As in MySQL, a failure ends the connection.
 
     Raises:
-        LoginFailed: the client has been sent the error; its line is closed.
+        LoginFailed: the client has been sent the error; its connection is closed.
         StreamClosed: the client went away.
     """
     with closing_unless_logged_in(client):

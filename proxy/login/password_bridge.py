@@ -1,11 +1,11 @@
 """A password on its way from one line to another that is less, or more, private. Decides; does no I/O.
 
-Most plugins send proofs, which may be carried anywhere. Two send the password itself: as it is where the line is
+Most plugins send proofs, which may be carried anywhere. Two send the password itself: as it is where the connection is
 private (TLS, a unix socket), and under the other side's RSA key where it is not. Each side goes by its own line, so
 where only one line is private neither can read the other, and the proxy stands between them as the server of the one
 and the client of the other. It knows the password for that moment and keeps nothing.
 
-The rule that stands above all: what a client sent on a private line as it is never goes to an open one as it is.
+The rule that stands above all: what a client sent on a private connection as it is never goes to an open one as it is.
 Plugins that always send it so, and plugins that nobody here knows, are refused where that would come of it.
 """
 
@@ -142,7 +142,7 @@ class PasswordBridge:
         self._asked, self._password_next = True, self._plugin == SHA256
 
     def _check_plugin(self) -> None:
-        """Refuse what would have a password go over an open line as it is."""
+        """Refuse what would have a password go over an open connection as it is."""
         name = self._plugin.decode("ascii", "replace")
         if self._plugin in _IN_CLEAR and not (self._client.confined and self._server.confined):
             open_line = "to the database" if self._client.confined else "from the client"

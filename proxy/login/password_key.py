@@ -1,4 +1,4 @@
-"""RSA keys under which passwords go over open lines, as caching_sha2_password and sha256_password do it.
+"""RSA keys under which passwords go over open connections, as caching_sha2_password and sha256_password do it.
 
 Ours is for clients, and made when first needed, once a process, in a thread: it takes about a tenth of a second.
 """

@@ -5,7 +5,7 @@ caching_sha2_password is ours: mysql-mimic has none, and clients of MySQL 9 know
 knows the password without sending it (fast) if SHA256(SHA256(password)) is at hand here. Where only a salted hash is,
 the first login sends the password itself: inside TLS as it is, otherwise under our RSA key. So does, as in MySQL, every
 later login whose proof is not right. A password in clear text on
-an open line is never accepted. mysql_native_password is mysql-mimic's, with comparisons in constant time.
+an open connection is never accepted. mysql_native_password is mysql-mimic's, with comparisons in constant time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EmbeddedUser(User):  # type: ignore[misc]  # mysql-mimic ships no type inf
 
 @dataclass
 class LoginInfo(AuthInfo):  # type: ignore[misc]  # as above
-    """mysql-mimic's view of a login, and whether nobody can listen on its line."""
+    """mysql-mimic's view of a login, and whether nobody can listen on its connection."""
 
     private: bool = False
 

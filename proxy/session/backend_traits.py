@@ -20,11 +20,14 @@ Raises ClientFault kinds: the database or the account does not allow it.
 
 @dataclass(frozen=True, slots=True)
 class BackendTraits:
-    """What differs between backends for the executor. `accounts`: the database knows the client and its rights.
-    `lines`: it knows lines of ours, which all have the backend's own account. `condition`: makes a stream's WHERE.
-    `check_stream`: refuses a stream in a state of the session in which nothing could be delivered."""
+    """What differs between backends for the executor.
+
+    `accounts`: the database knows the client and its rights. `one_account`: a server, all of whose connections have the
+    backend's own account. `condition`: makes a stream's WHERE. `check_stream`: refuses a stream in a state of the
+    session in which nothing could be delivered.
+    """
 
     accounts: bool
     condition: MakeCondition
-    lines: bool = False
+    one_account: bool = False
     check_stream: Callable[[ClientSession], None] | None = None

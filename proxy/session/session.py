@@ -65,7 +65,7 @@ class ClientSession:
         self.admin = False
         """Whether it may end other users' connections, where that is the proxy's decision."""
         self.line_id: Callable[[], int | None] | None = None
-        """Of a client that the database does not know: which line it has there, if any."""
+        """Of a client that the database does not know: which connection it has there, if any."""
         self._clock = clock
         self._since = clock.monotonic()
         self._statement: str | None = None

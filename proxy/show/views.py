@@ -190,7 +190,7 @@ class QueueViews:
     async def real_database(self) -> bool:
         """Whether the database has one called as ours: then that is meant, and we stay out of it."""
         traits = self._traits
-        return (traits.accounts or traits.lines) and bool((await self._collect(_REAL)).rows)
+        return (traits.accounts or traits.one_account) and bool((await self._collect(_REAL)).rows)
 
     async def _values(self, table: SystemTable) -> list[Values]:
         match table:
@@ -201,7 +201,7 @@ class QueueViews:
             case SystemTable.IN_FLIGHT:
                 rows = await self.in_flight()
         traits = self._traits
-        most = ROWS_MAX if traits.accounts or traits.lines else ROWS_MAX_EMBEDDED
+        most = ROWS_MAX if traits.accounts or traits.one_account else ROWS_MAX_EMBEDDED
         if len(rows) > most:
             raise ProxyError(
                 1104,

@@ -1,7 +1,7 @@
 """Dead-letter queues, as far as SQL texts of MySQL's kind are concerned: their tables made for the engine, and REDRIVE.
 
-REDRIVE runs on the client's own line, in its transaction and with its rights: a unit of three statements that holds as
-a whole or not at all. It marks what is to go (by a time_next that nothing else has, never committed), copies
+REDRIVE runs on the client's own connection, in its transaction and with its rights: a unit of three statements that
+holds as a whole or not at all. It marks what is to go (by a time_next that nothing else has, never committed), copies
 what is marked back into the queue, and deletes it.
 """
 

@@ -1,4 +1,4 @@
-"""Statements on queues whose messages form groups, carried out on the client's own line, in its transaction.
+"""Statements on queues whose messages form groups, carried out on the client's own connection, in its transaction.
 
 What a client writes as one statement becomes several here: a unit that holds as a whole or not at all, a transaction of
 its own where none is open, else from a savepoint on. Order is everything (engine.model.groups says why): the rows of

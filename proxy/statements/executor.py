@@ -1,4 +1,4 @@
-"""The executor: the only place where a plan, the engine and the client's line to the database meet.
+"""The executor: the only place where a plan, the engine and the client's connection to the database meet.
 
 One statement in, its whole answer at the client, and a report to the engine of what was committed. Errors of planning
 and of the engine become ERR packets here; only a broken client connection is raised. What one kind of plan alone needs

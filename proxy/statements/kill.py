@@ -61,7 +61,7 @@ class KillStatement:
 
     def _may_kill_foreign(self) -> bool:
         """Connections that are not this proxy's: the database's own account ends them for an admin without limits."""
-        return self._traits.lines and self._session.admin and self._session.rights is None
+        return self._traits.one_account and self._session.admin and self._session.rights is None
 
     def _check(self, connection_id: int, owner: ProcessInfo | None) -> None:
         if owner is None:

@@ -1,6 +1,6 @@
 """The WHERE of a stream, made ready for the engine on a MySQL server.
 
-It is checked by the database itself on the client's own line, with the client's rights, and read by the engine's
+It is checked by the database itself on the client's own connection, with the client's rights, and read by the engine's
 connections under the client's settings.
 """
 
@@ -42,7 +42,7 @@ def filter_sql(parts: Sequence[str], values: Sequence[object]) -> str:
 
 
 def check_sql(queue: QueueName, chosen: StreamFilter, values: Sequence[object]) -> str:
-    """What the database is asked on the client's line: it reads the condition as for any SELECT, and no row."""
+    """What the database is asked on the client's connection: it reads the condition as for any SELECT, and no row."""
     sql = filter_sql(chosen.parts if chosen.own_parts is None else chosen.own_parts, values)
     return f"SELECT 1 FROM {queue.sql} WHERE ({sql}) LIMIT 0"
 

@@ -47,7 +47,7 @@ class UnitOfWork:
 
     @property
     def _line_id(self) -> int | None:
-        """Which line to the database the session is on, where it can outlive one; None without a line."""
+        """Which connection to the database the session is on, where it can outlive one; None without a connection."""
         return None if self._session.line_id is None else self._session.line_id()
 
     async def _commit(self) -> None:
@@ -61,9 +61,10 @@ class UnitOfWork:
             await self.do("COMMIT")
 
     async def _undo(self, inside: bool, line: int | None) -> None:
-        """Where the transaction is lost already (a deadlock), or the line, there is nothing to undo.
+        """Where the transaction is lost already (a deadlock), or the connection, there is nothing to undo.
 
-        On a session that outlives its lines a statement opens a new line. An error of that would hide the first one.
+        On a session that outlives its connections a statement opens a new connection. An error of that would hide the
+        first one.
         """
         ends = ("ROLLBACK TO SAVEPOINT queuegate_unit", "RELEASE SAVEPOINT queuegate_unit") if inside else ("ROLLBACK",)
         for sql in ends:

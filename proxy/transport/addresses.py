@@ -1,8 +1,8 @@
 """Addresses: where the database's name leads, remembered for a few seconds.
 
-Every client has a line of its own to the database, and the system's resolver is asked in a thread: a hundred clients
-that come at once would be a hundred questions to the name server. A failover that changes the name is followed within
-`KEPT_SECONDS`, and at once where the address from before does not answer.
+Every client has a connection of its own to the database, and the system's resolver is asked in a thread: a hundred
+clients that come at once would be a hundred questions to the name server. A failover that changes the name is followed
+within `KEPT_SECONDS`, and at once where the address from before does not answer.
 """
 
 from __future__ import annotations

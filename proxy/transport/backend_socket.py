@@ -1,7 +1,7 @@
 """BackendSocket: one socket to the MySQL server. Packets while logging in, raw bytes afterwards.
 
 Rules: as long as `sink` is unset, bytes gather and `read_packet` hands them out; once it is set, every chunk goes to it
-as it comes. Nothing is sent after the line is lost; whoever waits gets an error, and `on_lost` is called once.
+as it comes. Nothing is sent after the connection is lost; whoever waits gets an error, and `on_lost` is called once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONNECT_SECONDS = 10.0  # MySQL clients' own default connect_timeout
 WRITE_HIGH_BYTES = 256 * 1024  # above this a sender waits until the database has taken some
 
 
-_addresses = Addresses()  # of all lines of this process
+_addresses = Addresses()  # of all connections of this process
 
 
 class ReadInterrupted(Exception):
@@ -50,7 +50,7 @@ class BackendSocket(asyncio.Protocol):
         self.was_reset = False  # it did so without the usual end, as MariaDB does with clients at rest for too long
         self._loop = asyncio.get_running_loop()
         self.writer: Callable[[bytes], None] | None = None
-        """The transport's `write` while the line may be used: for those to whom a call more matters."""
+        """The transport's `write` while the connection may be used: for those to whom a call more matters."""
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._reader: asyncio.Future[None] | None = None
@@ -64,7 +64,7 @@ class BackendSocket(asyncio.Protocol):
     async def connect(
         cls, host: str, port: int, *, unix_socket: str | None = None, timeout: float = CONNECT_SECONDS
     ) -> BackendSocket:
-        """Open a line to the server.
+        """Open a connection to the server.
 
         Raises:
             CannotConnect: nobody answers there, or not in time.
@@ -84,7 +84,7 @@ class BackendSocket(asyncio.Protocol):
 
     @classmethod
     async def _open(cls, host: str, port: int) -> BackendSocket:
-        """A line to the first of the name's addresses that answers."""
+        """A connection to the first of the name's addresses that answers."""
         loop = asyncio.get_running_loop()
         failures: list[OSError] = []
         for address in await _addresses.of(host, port):
@@ -158,7 +158,7 @@ class BackendSocket(asyncio.Protocol):
         """The next packet's payload; `seq` follows it.
 
         Raises:
-            BackendLost: the line broke, or what came is no packet of a login.
+            BackendLost: the connection broke, or what came is no packet of a login.
             ReadInterrupted: somebody called `interrupt`.
         """
         buffer = self._buffer
@@ -260,7 +260,7 @@ class BackendSocket(asyncio.Protocol):
             self.writer(data)
 
     async def drain(self) -> None:
-        """Wait until the socket has room. A lost line returns at once: its loss is reported elsewhere."""
+        """Wait until the socket has room. A lost connection returns at once: its loss is reported elsewhere."""
         while self._paused and not self.closed:
             waiter = self._loop.create_future()
             self._drainers.append(waiter)
@@ -304,7 +304,7 @@ class BackendSocket(asyncio.Protocol):
             self._transport.resume_reading()
 
     async def wait_lost(self) -> None:
-        """Return once the line is gone."""
+        """Return once the connection is gone."""
         await asyncio.shield(self._gone)
 
     def hang_up(self) -> None:

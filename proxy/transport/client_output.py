@@ -1,7 +1,7 @@
-"""ClientOutput: the writing half of a client's line, and what can be seen of that line from outside.
+"""ClientOutput: the writing half of a client's connection, and what can be seen of that connection from outside.
 
 Rules: writing gathers until `drain` (or 64 KiB). `write_framed` bytes never overtake what was written before. Once the
-line is lost or closed, writing does nothing and `drain` says so.
+connection is lost or closed, writing does nothing and `drain` says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call 
 
 
 class ClientOutput(asyncio.Protocol):
-    """See the module. `seq` is the next sequence id; `closed` is true once the client hung up or the line broke."""
+    """See the module. `seq` is the next sequence id; `closed` is true once the client hung up or the connection
+    broke."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -28,8 +29,9 @@ class ClientOutput(asyncio.Protocol):
         self.on_pause: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self.writer: Callable[[bytes | bytearray], None] | None = None
-        """The transport's `write` while the line may be used, for bytes that are packets already. While a command is
-        awaited nothing written before can still be in our buffer, so on the fast path there is nothing to overtake."""
+        """The transport's `write` while the connection may be used, for bytes that are packets already. While a command
+        is awaited nothing written before can still be in our buffer, so on the fast path there is nothing to
+        overtake."""
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._out = bytearray()
@@ -64,7 +66,7 @@ class ClientOutput(asyncio.Protocol):
         """Send what was written and wait until the socket has room again.
 
         Raises:
-            StreamClosed: the line is gone, or was closed by us.
+            StreamClosed: the connection is gone, or was closed by us.
         """
         self._flush()
         while self._writing_paused and not self._lost:

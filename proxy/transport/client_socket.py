@@ -31,7 +31,7 @@ WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slo
 FAST_BYTES_MAX = 16 * 1024  # a fragment is only joined and offered again below this: joining copies
 STALL_SECONDS = 30.0  # MySQL's net_read_timeout: how long a begun packet may make no progress
 LINGER_SECONDS = 2.0  # time for an error message to arrive before the socket is torn down
-QUIET_SECONDS = 0.1  # silence by which a client on TLS has read it; half a TLS line cannot be closed
+QUIET_SECONDS = 0.1  # silence by which a client on TLS has read it; half a TLS connection cannot be closed
 CLOSE_SECONDS = 10.0  # time for the last bytes to leave; a client that reads nothing must not hold a socket for ever
 
 Relay = Callable[[bytes], bool]  # takes a whole command, or says that it does not
@@ -110,7 +110,7 @@ class ClientSocket(ClientOutput):
         if self._lingering and self._transport is not None:
             self._transport.close()
         if self.encrypted:
-            self.writer = self._armed = None  # asyncio cannot keep half a TLS line open, and complains of every write
+            self.writer = self._armed = None  # asyncio keeps no half of a TLS connection, and complains of writes
         return not self.encrypted
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -395,7 +395,7 @@ class ClientSocket(ClientOutput):
             self._reading_paused = False
             self._transport.resume_reading()
 
-    # --- the line itself
+    # --- the connection itself
 
     async def start_tls(self, ctx: SSLContext) -> None:
         """Continue encrypted, as the server's side.
@@ -404,7 +404,7 @@ class ClientSocket(ClientOutput):
         never to us. Clear text sent ahead in someone's name thus breaks the handshake instead of being believed.
 
         Raises:
-            StreamClosed: the handshake failed or the line is gone.
+            StreamClosed: the handshake failed or the connection is gone.
         """
         plain = self._transport
         if plain is None or self.closed or plain.is_closing():
@@ -421,7 +421,7 @@ class ClientSocket(ClientOutput):
             if early and not handshake.done():
                 tcp.feed(plain.get_protocol(), early)
             transport = await handshake
-            if transport is None:  # asyncio's way to say that the line was lost without an error
+            if transport is None:  # asyncio's way to say that the connection was lost without an error
                 raise ConnectionResetError("the line was lost")
         except BaseException as error:
             handshake.cancel()

@@ -1,4 +1,5 @@
-"""CompressedTransport: a layer between a socket and the packets on it, for a line on which compression was agreed.
+"""CompressedTransport: a layer between a socket and the packets on it, for a connection on which compression was
+agreed.
 
 To the reader of packets (ClientSocket, BackendSocket) it is the transport, to the transport below it is the protocol.
 So everything above goes on seeing plain packets, and the fast path stays what it is. While the reader above has paused,
@@ -21,7 +22,7 @@ class CompressedTransport(asyncio.Transport, asyncio.Protocol):
     Args:
         below: the socket's transport, or TLS's.
         above: who reads and writes plain packets.
-        serving: whether we are the server's end of this line.
+        serving: whether we are the server's end of this connection.
         on_fault: called once if something else than compressed packets comes. Nothing is handed on after it.
     """
 

@@ -1,4 +1,4 @@
-"""Upstream: one client session's own line to the database, packet level: relayed (MySQL) or embedded (SQLite).
+"""Upstream: one client session's own connection to the database, packet level: relayed (MySQL) or embedded (SQLite).
 
 An upstream takes a client's command packet and sees to it that the whole answer reaches the client; it tells what the
 answer's last packet said. It knows nothing of queues.
@@ -27,7 +27,7 @@ class Upstream(Protocol):
 
     @property
     def alive(self) -> bool:
-        """False once the line is lost; the client connection ends with it unless it is streaming."""
+        """False once the connection is lost; the client connection ends with it unless it is streaming."""
         ...
 
     async def command(self, payload: bytes, *, more: bool = False, hold: bool = False) -> Outcome:
@@ -42,7 +42,7 @@ class Upstream(Protocol):
         """As `command`, for one that the client is still sending; `large` says what was not given to the database.
 
         Raises:
-            StreamClosed, FatalProtocolError: the client broke off; the line is cut.
+            StreamClosed, FatalProtocolError: the client broke off; the connection is cut.
         """
         ...
 
@@ -59,12 +59,12 @@ class Upstream(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the line; an open transaction is rolled back. May be called twice."""
+        """Close the connection; an open transaction is rolled back. May be called twice."""
         ...
 
 
 def encoded(sql: str, codec: str) -> bytes:
-    """A statement as the client's line takes it.
+    """A statement as the client's connection takes it.
 
     Raises:
         BackendError: it names a queue or a column in characters that the client's character set lacks.

@@ -12,8 +12,8 @@ _SEMI_SYNC_REPLY = b"\xef"  # what a semi-synchronous replica's acknowledgement 
 
 
 async def pass_file(client: ClientSocket, backend: BackendSocket) -> bool:
-    """Packets from the client to the server up to the empty one. False: the client broke off, so the line was cut: half
-    a file must not be committed."""
+    """Packets from the client to the server up to the empty one. False: the client broke off, so the connection was
+    cut: half a file must not be committed."""
     try:
         while payload := await client.read():
             backend.write_packet(payload)

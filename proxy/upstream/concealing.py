@@ -1,7 +1,7 @@
 """What errors and warnings say of the server's own accounts and files, which is not for accounts with limits. Pure.
 
-The database sees all lines come from one account, so where that one may not do something, the error names it. Only
-errors that name an account or a file are changed: others may quote what the client itself has written.
+The database sees all connections come from one account, so where that one may not do something, the error names it.
+Only errors that name an account or a file are changed: others may quote what the client itself has written.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Rules: packets keep the sizes that the client announced, so the database counts 
 is read when the socket to the database has taken the last one. A text is passed on as far as `LargeText` lets it; where
 it stops, the packet under way is filled up with spaces, which change nothing after a statement, and the rest of the
 text is kept for the proxy to run. A client that breaks off in the middle leaves the database with half a command, which
-it never executes: the line is cut. A database that hangs up in the middle leaves the client talking: it is heard to its
-end, for it listens only then.
+it never executes: the connection is cut. A database that hangs up in the middle leaves the client talking: it is heard
+to its end, for it listens only then.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
-"""LazyUpstream: a client whom the proxy itself has logged in, and its line to the MySQL server, opened at first need.
+"""LazyUpstream: a client whom the proxy itself has logged in, and its connection to the MySQL server, opened at first
+need.
 
 Rules:
-- No line for what needs no database: a login, COM_PING, COM_RESET_CONNECTION, settings that drivers send when they
-  connect (`SessionMemory` keeps them for the line to come), COMMIT and ROLLBACK of nothing, and streams.
-- A line on which nothing was done but what can be repeated on another is given back after `IDLE_LINE_SECONDS`. All
-  else pins the session to its line until the session is reset: what it did there may have left something behind.
-- A line that is lost while the client waits for an answer: the answer is the error. Lost while idle: if it was pinned,
-  the next command, whatever it is, gets one error that says what is gone; if not, nobody can know, and no error is
-  sent. Either way the next command that needs a line opens a new one.
-- Ids of prepared statements are never used twice in a session, so one of an old line is unknown on the next (1243).
-  The server counts anew on every line; from the second on, ids are moved up beyond those given out before.
-- The fast path is open while the session is pinned to its line, and never for settings, which have to be seen.
+- No connection for what needs no database: a login, COM_PING, COM_RESET_CONNECTION, settings that drivers send when
+  they connect (`SessionMemory` keeps them for the connection to come), COMMIT and ROLLBACK of nothing, and streams.
+- A connection on which nothing was done but what can be repeated on another is given back after `IDLE_LINE_SECONDS`.
+  All else pins the session to its connection until the session is reset: what it did there may have left something
+  behind.
+- A connection that is lost while the client waits for an answer: the answer is the error. Lost while idle: if it was
+  pinned, the next command, whatever it is, gets one error that says what is gone; if not, nobody can know, and no error
+  is sent. Either way the next command that needs a connection opens a new one.
+- Ids of prepared statements are never used twice in a session, so one of an old connection is unknown on the next
+  (1243). The server counts anew on every connection; from the second on, ids are moved up beyond those given out
+  before.
+- The fast path is open while the session is pinned to its connection, and never for settings, which have to be seen.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ _UNANSWERED = frozenset((Commands.COM_STMT_CLOSE, Commands.COM_STMT_SEND_LONG_DA
 
 
 class LazyUpstream:
-    """See the module. Towards its lines it is the listener that the client's connection is towards it."""
+    """See the module. Towards its connections it is the listener that the client's connection is towards it."""
 
     def __init__(
         self, client: ClientSocket, writer: AnswerWriter, opener: UpstreamOpener, memory: SessionMemory
@@ -64,11 +67,11 @@ class LazyUpstream:
         self._writer = writer
         self._opener = opener
         self._memory = memory
-        self._line: OpenUpstream | None = None
+        self._opened: OpenUpstream | None = None
         self._pinned = False
-        self._loss = ""  # why a line was lost of which the client has yet to hear
+        self._loss = ""  # why a connection was lost of which the client has yet to hear
         self._ids_given = 0  # the highest id of a prepared statement that the client was sent
-        self._ids_moved = 0  # by how much those of this line are moved up
+        self._ids_moved = 0  # by how much those of this connection are moved up
         self._idle: asyncio.TimerHandle | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._listener: RelayListener = Unattended()
@@ -76,8 +79,8 @@ class LazyUpstream:
         self._closed = False
 
     def __repr__(self) -> str:
-        mode = "no line" if self._line is None else "pinned" if self._pinned else "on a line"
-        return f"<LazyUpstream {mode} {self._memory!r} {self._line!r}>"
+        mode = "not connected" if self._opened is None else "pinned" if self._pinned else "connected"
+        return f"<LazyUpstream {mode} {self._memory!r} {self._opened!r}>"
 
     def attach(self, listener: RelayListener) -> None:
         """Whom to ask before a command takes the fast path, and whom to tell how it ended."""
@@ -86,29 +89,29 @@ class LazyUpstream:
     @property
     def status(self) -> int:
         """See Upstream."""
-        line = self._usable
-        return self._memory.status if line is None else line.upstream.status
+        opened = self._usable
+        return self._memory.status if opened is None else opened.upstream.status
 
     @property
     def alive(self) -> bool:
-        """See Upstream: the session outlives its lines."""
+        """See Upstream: the session outlives its connections."""
         return not self._closed
 
     @property
     def line_id(self) -> int | None:
-        """The server's id of this session's line, if it has one."""
-        line = self._usable
-        return None if line is None else line.connection_id
+        """The server's id of this session's connection, if it has one."""
+        opened = self._usable
+        return None if opened is None else opened.connection_id
 
     @property
     def answering(self) -> int | None:
-        """The server's id of the line on which a statement is running for the client, if one is."""
-        line = self._usable
-        return line.connection_id if line is not None and line.upstream.answering else None
+        """The server's id of the connection on which a statement is running for the client, if one is."""
+        opened = self._usable
+        return opened.connection_id if opened is not None and opened.upstream.answering else None
 
     @property
     def _usable(self) -> OpenUpstream | None:
-        return self._line if self._line is not None and self._line.upstream.alive else None
+        return self._opened if self._opened is not None and self._opened.upstream.alive else None
 
     # --- commands
 
@@ -116,28 +119,29 @@ class LazyUpstream:
         """See Upstream.
 
         Raises:
-            ProxyError: there is no line to be had (1218), the one before was lost (1105), or what the relay raises.
+            ProxyError: there is no connection to be had (1218), the one before was lost (1105), or what the relay
+                raises.
         """
         command = payload[0]
         text = self._text(payload)
         statement = self._read(text)
         if command == Commands.COM_RESET_CONNECTION and self._opener.owner.limited:
-            self._give_back()  # a reset line would have the server's sql_mode, which need not be one that is judged by
+            self._give_back()  # a reset one would have the server's sql_mode, which need not be one that is judged by
         if self._usable is None:
             done = await self._without_line(command, payload, statement, text)
             if done is not None:
                 return done
-        line = await self._open()
+        opened = await self._open()
         if command in _STATEMENTS or command in _UNANSWERED:
             moved = self._moved(payload)
             if moved is None:
                 return Outcome(status=self.status)
             payload = moved
         if command == Commands.COM_STMT_PREPARE and self._ids_moved:
-            outcome = await self._prepare(line, payload, more)
+            outcome = await self._prepare(opened, payload, more)
         else:
-            outcome = await line.upstream.command(payload, more=more, hold=hold)
-        self._done(line, command, payload, statement, text, outcome)
+            outcome = await opened.upstream.command(payload, more=more, hold=hold)
+        self._done(opened, command, payload, statement, text, outcome)
         return outcome
 
     async def pass_on(self, large: LargeCommand, *, hold: bool = False) -> Outcome:
@@ -145,41 +149,41 @@ class LazyUpstream:
         command = large.head[0]
         if self._usable is None and (done := await self._without_line(command, large.head, None, None)) is not None:
             return done
-        line = await self._open()
+        opened = await self._open()
         if command in _STATEMENTS or command in _UNANSWERED:
             moved = self._moved(large.head)
             if moved is None:
                 return Outcome(status=self.status)
             large.replace_head(moved)
-        outcome = await line.upstream.pass_on(large, hold=hold)
-        self._done(line, command, large.head, None, None, outcome)
+        outcome = await opened.upstream.pass_on(large, hold=hold)
+        self._done(opened, command, large.head, None, None, outcome)
         return outcome
 
     def recode(self, encoding: str) -> None:
-        """See Upstream. What made the change is repeated on a line to come, so it holds there too."""
+        """See Upstream. What made the change is repeated on a connection to come, so it holds there too."""
         self._encoding = encoding
         if self._usable is not None:
             self._usable.upstream.recode(encoding)
 
     async def deliver(self) -> None:
         """See Upstream."""
-        if self._line is not None:
-            await self._line.upstream.deliver()
+        if self._opened is not None:
+            await self._opened.upstream.deliver()
 
     async def collect(self, sql: str) -> Collected | Outcome:
         """See Upstream. Statements of the proxy's own that are not questions pin the session."""
         if sql == RESULTS_CHARSET and self._usable is None and not isinstance(self._memory.results_charset, Unknown):
             name = self._memory.results_charset
             return Collected((), ((None if name is None else name.encode(),),))
-        line = await self._open()
-        result = await line.upstream.collect(sql)
-        if isinstance(result, Outcome) and not line.upstream.alive:
+        opened = await self._open()
+        result = await opened.upstream.collect(sql)
+        if isinstance(result, Outcome) and not opened.upstream.alive:
             # Not every caller would tell the client of an answer that did not come.
             raise BackendLost(result.message.removeprefix(LOST))
         leaves_nothing = sql.split(maxsplit=1)[0].upper() in ("SELECT", "SHOW") or isinstance(
             read(sql.encode("utf-8", "surrogateescape")), QueueStatement
         )
-        self._after(line, pins=not leaves_nothing)
+        self._after(opened, pins=not leaves_nothing)
         return result
 
     def restart(self, opener: UpstreamOpener, memory: SessionMemory) -> None:
@@ -190,9 +194,9 @@ class LazyUpstream:
     async def close(self) -> None:
         """See Upstream."""
         self._closed = True
-        line = self._let_go()
-        if line is not None:
-            await line.upstream.close()
+        opened = self._let_go()
+        if opened is not None:
+            await opened.upstream.close()
         if self._leaving:
             await asyncio.wait(self._leaving)
 
@@ -203,17 +207,18 @@ class LazyUpstream:
         return requests.query_text(payload[1:], self._writer.capabilities)
 
     def _read(self, text: bytes | None) -> Limited | None:
-        """What a statement is; not of one on a pinned line unless it sets something, for then nothing depends on it."""
+        """What a statement is; not of one on a pinned connection unless it sets something, for then nothing depends on
+        it."""
         if text is None or (self._pinned and self._usable is not None and not _may_set(text)):
             return None
         return read(text, backslash_escapes=not self.status & NO_BACKSLASH_ESCAPES)
 
-    # --- without a line
+    # --- without a connection
 
     async def _without_line(
         self, command: int, payload: bytes, statement: Limited | None, text: bytes | None
     ) -> Outcome | None:
-        """The answer to what needs no line; None: it needs one."""
+        """The answer to what needs no connection; None: it needs one."""
         if command in _UNANSWERED:
             return Outcome(status=self.status)
         if command == Commands.COM_RESET_CONNECTION:
@@ -241,32 +246,32 @@ class LazyUpstream:
         if reason:
             raise BackendLost(reason + WHAT_IS_GONE)
 
-    # --- the line's life
+    # --- the connection's life
 
     async def _open(self) -> OpenUpstream:
         self._cancel_idle()
-        line = self._usable
-        if line is not None:
-            return line
+        opened = self._usable
+        if opened is not None:
+            return opened
         self._tell_loss()
-        line = self._line = await self._opener.open(self._client, self._memory)
+        opened = self._opened = await self._opener.open(self._client, self._memory)
         if self._encoding is not None:
-            line.upstream.recode(self._encoding)
+            opened.upstream.recode(self._encoding)
         self._pinned = False
         self._ids_moved = self._ids_given
-        line.upstream.attach(self)
-        return line
+        opened.upstream.attach(self)
+        return opened
 
     def _done(
         self,
-        line: OpenUpstream,
+        opened: OpenUpstream,
         command: int,
         payload: bytes,
         statement: Limited | None,
         text: bytes | None,
         outcome: Outcome,
     ) -> None:
-        """After an answer: remember what it changed, and whether the session is on this line now."""
+        """After an answer: remember what it changed, and whether the session is on this connection now."""
         if command == Commands.COM_STMT_PREPARE and outcome.ok:
             self._ids_given = max(self._ids_given, outcome.statement_id)
         if command == Commands.COM_RESET_CONNECTION and outcome.ok:
@@ -276,16 +281,16 @@ class LazyUpstream:
         if statement is not None and text is not None:
             # One that failed has done nothing; where there are several, `statement` is None.
             pins = outcome.ok and not self._memory.repeatable(statement, text)
-        self._after(line, pins=pins)
+        self._after(opened, pins=pins)
 
-    def _after(self, line: OpenUpstream, *, pins: bool) -> None:
-        if self._line is not line or not line.upstream.alive:
+    def _after(self, opened: OpenUpstream, *, pins: bool) -> None:
+        if self._opened is not opened or not opened.upstream.alive:
             return
         if pins and not self._pinned:
             self._pinned = True
-            if line.fast:
-                self._client.fast_path = line.upstream.try_fast
-        if not self._pinned and not line.upstream.status & IN_TRANSACTION:
+            if opened.fast:
+                self._client.fast_path = opened.upstream.try_fast
+        if not self._pinned and not opened.upstream.status & IN_TRANSACTION:
             self._idle = asyncio.get_running_loop().call_later(IDLE_LINE_SECONDS, self._give_back)
 
     def _unpin(self) -> None:
@@ -293,30 +298,30 @@ class LazyUpstream:
         self._client.fast_path = None
 
     def _give_back(self) -> None:
-        """Close the line, and go on without one."""
-        line = self._let_go()
-        if line is not None:
-            # Its first step, in which it lets go of the stream, is taken before any other line can be open.
-            task = asyncio.get_running_loop().create_task(line.upstream.close())
+        """Close the connection, and go on without one."""
+        opened = self._let_go()
+        if opened is not None:
+            # Its first step, in which it lets go of the stream, is taken before any other connection can be open.
+            task = asyncio.get_running_loop().create_task(opened.upstream.close())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
     def _let_go(self) -> OpenUpstream | None:
         self._cancel_idle()
-        line, self._line = self._line, None
+        opened, self._opened = self._opened, None
         self._pinned = False
         self._client.fast_path = None
-        if line is not None:
-            self._memory.was(line.upstream.status)
-            line.forget()
-        return line
+        if opened is not None:
+            self._memory.was(opened.upstream.status)
+            opened.forget()
+        return opened
 
     def _cancel_idle(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
 
-    # --- what a line asks and tells
+    # --- what a connection asks and tells
 
     def may_relay(self, command: int, packet: bytes) -> FastPath:
         """See RelayListener. Settings have to be seen, and ids of statements may have to be changed."""
@@ -330,35 +335,36 @@ class LazyUpstream:
         self._listener.relayed(command, outcome)
 
     def farewell(self, packet: bytes) -> None:
-        """See RelayListener. The session outlives its line."""
+        """See RelayListener. The session outlives its connection."""
 
     def lost(self, outcome: Outcome, *, reset: bool) -> None:
-        """The server closed the line, or it broke. A command that was under way has been answered with the error."""
-        line = self._line
-        if line is None:
+        """The server closed the connection, or it broke. A command that was under way has been answered with the
+        error."""
+        opened = self._opened
+        if opened is None:
             return  # it was being closed
-        told = line.upstream.told_loss
-        if not told and (self._pinned or line.upstream.status & IN_TRANSACTION):
+        told = opened.upstream.told_loss
+        if not told and (self._pinned or opened.upstream.status & IN_TRANSACTION):
             self._loss = outcome.message.removeprefix(LOST)
         self._cancel_idle()
-        self._memory.was(line.upstream.status)
+        self._memory.was(opened.upstream.status)
         self._client.fast_path = None
         self._pinned = False
-        line.forget()
-        log.info("a client's line to the database was lost", extra={"reason": outcome.message, "told": told})
+        opened.forget()
+        log.info("a client's connection to the database was lost", extra={"reason": outcome.message, "told": told})
 
     # --- prepared statements
 
-    async def _prepare(self, line: OpenUpstream, payload: bytes, more: bool) -> Outcome:
-        """Prepare on a line whose ids are moved: the answer is held, and the id in it changed."""
-        outcome = await line.upstream.command(payload, more=more, hold=True)
+    async def _prepare(self, opened: OpenUpstream, payload: bytes, more: bool) -> Outcome:
+        """Prepare on a connection whose ids are moved: the answer is held, and the id in it changed."""
+        outcome = await opened.upstream.command(payload, more=more, hold=True)
         number = outcome.statement_id + self._ids_moved
         if outcome.ok:
             if number >= FIRST_LOCAL_ID:
                 raise ProxyError(1461, "This session has prepared as many statements as it may; connect anew")
-            line.upstream.output.amend(_STATEMENT_ID_AT, number.to_bytes(4, "little"))
+            opened.upstream.output.amend(_STATEMENT_ID_AT, number.to_bytes(4, "little"))
             outcome = Outcome(status=outcome.status, statement_id=number)
-        await line.upstream.deliver()
+        await opened.upstream.deliver()
         return outcome
 
     def _moved(self, payload: bytes) -> bytes | None:

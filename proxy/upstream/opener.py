@@ -2,7 +2,7 @@
 account.
 
 `UpstreamServer` is shared: how to reach the server, and what it says of itself. An `UpstreamOpener` belongs to one
-session and makes each new line what the session is: capabilities, character set, database, settings.
+session and makes each new connection what the session is: capabilities, character set, database, settings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ WHAT_IS_GONE = (
     "; the transaction, temporary tables, variables and prepared statements of this session are gone, and it goes on"
     " with a new connection to the database"
 )
-"""What a client's error says after the reason, once its session has lost a line on which it had left something."""
+"""What a client's error says after the reason, once its session has lost a connection on which it had left
+something."""
 
 _CLIENTS_OWN_MISTAKES = frozenset((1044, 1049))  # the database it named
 _COLLATIONS = (
@@ -50,8 +51,8 @@ _COLLATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class OpenUpstream:
-    """A session's line. `connection_id` is the server's; `fast` whether the fast path may be used on it. `forget` takes
-    its id out of the registry."""
+    """A session's connection. `connection_id` is the server's; `fast` whether the fast path may be used on it. `forget`
+    takes its id out of the registry."""
 
     upstream: RelayUpstream
     connection_id: int
@@ -61,7 +62,7 @@ class OpenUpstream:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamOwner:
-    """What of a client holds for all its lines. `limited`: it may only run what the proxy has read."""
+    """What of a client holds for all its connections. `limited`: it may only run what the proxy has read."""
 
     connection_id: int
     user: str
@@ -85,7 +86,7 @@ class UpstreamServer:
 
     @property
     def profile(self) -> BackendProfile:
-        """What the server said when a line was last opened."""
+        """What the server said when a connection was last opened."""
         assert self._profile is not None, "learn() comes first"
         return self._profile
 
@@ -106,7 +107,7 @@ class UpstreamServer:
         self._profile = BackendProfile.of(login, collations)
 
     async def connect(self, client: ClientSocket | None, wish: LoginWish) -> tuple[BackendSocket, ServerLogin]:
-        """A new line, logged in, for the client of that stream.
+        """A new connection, logged in, for the client of that stream.
 
         Raises:
             BackendUnreachable, BackendRefused
@@ -140,7 +141,7 @@ class UpstreamServer:
         return backend, login
 
     async def kill_query(self, line_id: int) -> None:
-        """Stop what runs on a line. It may just have ended: then there is nothing to stop."""
+        """Stop what runs on a connection. It may just have ended: then there is nothing to stop."""
         try:
             await self._pool.read(lambda connection: connection.execute(f"KILL QUERY {line_id}"))
         except BackendError:
@@ -160,12 +161,12 @@ class UpstreamOpener:
 
     def __init__(
         self,
-        lines: UpstreamServer,
+        server: UpstreamServer,
         owner: UpstreamOwner,
         registry: ConnectionRegistry,
         database: Callable[[], str | None],
     ) -> None:
-        self._lines = lines
+        self._server = server
         self._registry = registry
         self._database = database
         self.owner = owner
@@ -175,7 +176,7 @@ class UpstreamOpener:
         return self._database()
 
     async def open(self, client: ClientSocket, memory: SessionMemory) -> OpenUpstream:
-        """A line on which everything is as the session has it.
+        """A connection on which everything is as the session has it.
 
         Raises:
             ProxyError: there is none to be had, or the server refuses one of the session's settings.
@@ -186,7 +187,7 @@ class UpstreamOpener:
         # What an account may run is judged one statement at a time: then the server shall not find two in one text.
         capabilities = owner.capabilities & ~MULTI_STATEMENTS if owner.limited else owner.capabilities
         wish = LoginWish(capabilities, owner.charset, self._database(), attributes)
-        backend, login = await self._lines.connect(client, wish)
+        backend, login = await self._server.connect(client, wish)
         upstream = RelayUpstream(
             backend, client, capabilities=login.capabilities, status=login.status, encoding=owner.encoding
         )

@@ -6,10 +6,11 @@ Rules:
   that are held for `deliver` or collected for the proxy itself.
 - Back-pressure goes both ways: a client that does not read stops the reading of the server, and the other way round.
 - The fast path: from the client's socket callback to the server's socket and back, no task and no queue between.
-- A line lost: the client's connection is closed, as the server would have done. Where the session outlives its line
-  (`loss_hint`), the command under way gets an error instead, if nothing of its answer was sent yet; otherwise the
-  client's connection is cut, because half an answer cannot be ended. Whether the command took effect is unknown.
-- Cancelling a command in mid-answer closes the line: what it still carries would be taken for the next answer.
+- The connection to the server is lost: the client's is closed, as the server would have done. Where the session
+  outlives its connection (`loss_hint`), the command under way gets an error instead, if nothing of its answer was sent
+  yet; otherwise the client's connection is cut, because half an answer cannot be ended. Whether the command took effect
+  is unknown.
+- Cancelling a command in mid-answer closes the connection: what it still carries would be taken for the next answer.
 
 What a relay is at is its `Mode`; which mode may follow which is `FOLLOWS`. An answer ends when the walker is done.
 """
@@ -87,7 +88,7 @@ class RelayUpstream:
         self._early = b""  # what the server said while the client was still sending its data
         self._closed = False
         self.told_loss = False
-        """Whether a command was under way when the line was lost, whose answer said so."""
+        """Whether a command was under way when the connection was lost, whose answer said so."""
         self.loss_hint = ""
         """What a client's error says after the reason, when its command was under way."""
         client.on_pause, client.on_resume = backend.pause_reading, backend.resume_reading
@@ -132,8 +133,8 @@ class RelayUpstream:
         """See Upstream.
 
         Raises:
-            ProxyError: a command that cannot be relayed, or a line that was lost before.
-            StreamClosed: the line was lost with half an answer written, so the client was cut off.
+            ProxyError: a command that cannot be relayed, or a connection that was lost before.
+            StreamClosed: the connection was lost with half an answer written, so the client was cut off.
         """
         command = payload[0] if payload else -1
         if command not in SHAPES:
@@ -445,10 +446,10 @@ class RelayUpstream:
         if early:
             self._data(early)
 
-    # --- losing the line
+    # --- losing the connection
 
     def _out_of_turn(self, chunk: bytes) -> None:
-        """The server speaks unasked: it is about to close the line and says why (timeout, KILL, shutdown)."""
+        """The server speaks unasked: it is about to close the connection and says why (timeout, KILL, shutdown)."""
         reason = "the server spoke out of turn"
         if chunk[HEADER_BYTES : HEADER_BYTES + 1] == b"\xff":
             reason = parse_err(chunk[HEADER_BYTES:]).message
@@ -467,8 +468,8 @@ class RelayUpstream:
         self._listener.lost(Outcome.of(error, self._status), reset=self._backend.was_reset)
 
     def _loss(self, reason: str) -> BackendLost:
-        """With a hint the client's session outlives the line, and must not be taken for lost. Without, the client's
-        connection is closed, and no packet says why."""
+        """With a hint the client's session outlives the connection, and must not be taken for lost. Without, the
+        client's connection is closed, and no packet says why."""
         if self.loss_hint:
             return BackendLost(reason + self.loss_hint if self.answering else reason)
         return SessionLost(reason)

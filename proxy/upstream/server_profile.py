@@ -1,4 +1,4 @@
-"""What the database says of itself, as far as clients learn it without a line of their own."""
+"""What the database says of itself, as far as clients learn it without a connection of their own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Collation:
 
 @dataclass(slots=True)
 class BackendProfile:
-    """Learned when the proxy starts, and again with every line: a server that was upgraded is greeted for anew.
+    """Learned when the proxy starts, and again with every connection: a server that was upgraded is greeted for anew.
 
     `collations` are those that clients name by their ids when they log in.
     """

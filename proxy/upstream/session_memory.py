@@ -1,11 +1,12 @@
-"""SessionMemory: what a session is that has no line to the database, so that its next line can be made the same.
+"""SessionMemory: what a session is that has no connection to the database, so that its next connection can be made the
+same.
 
-Lives here: which statements need no database yet (they are remembered, and repeated on the next line), which ones leave
-nothing behind but what can be repeated, and what is known of the session meanwhile. No I/O.
+Lives here: which statements need no database yet (they are remembered, and repeated on the next connection), which ones
+leave nothing behind but what can be repeated, and what is known of the session meanwhile. No I/O.
 
-A statement is one of three. *Deferred*: a setting that is valid for certain; the client is answered OK and no line is
-opened for it. *Repeatable*: a setting that the database has accepted; it is sent on another line, too. *Pinning*:
-everything of which not the whole effect is known; from then on the session is on its line.
+A statement is one of three. *Deferred*: a setting that is valid for certain; the client is answered OK and no
+connection is opened for it. *Repeatable*: a setting that the database has accepted; it is sent on another connection,
+too. *Pinning*: everything of which not the whole effect is known; from then on the session is on its connection.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rewriter.rights.kinds import (
 )
 from rewriter.rights.variables import REPEATABLE, switch_value
 
-_REPEATED_MAX = 64  # settings; a driver sends half a dozen, and a session that goes on setting things is on its line
+_REPEATED_MAX = 64  # settings; a driver sends half a dozen; a session that sets more is on its connection
 _REPEATED_MAX_BYTES = 16 * 1024  # of all of them together: sql_mode at its longest has 700
 
 
@@ -42,8 +43,8 @@ class Unknown(Enum):
 
 
 class SessionMemory:
-    """See the module. `charset` is the collation id that the client logged in with. `plain`: on every line of this
-    session backslashes escape and double quotes are strings, whatever the server's sql_mode."""
+    """See the module. `charset` is the collation id that the client logged in with. `plain`: on every connection of
+    this session backslashes escape and double quotes are strings, whatever the server's sql_mode."""
 
     def __init__(self, profile: BackendProfile, charset: int, *, plain: bool = False) -> None:
         self._profile = profile
@@ -65,13 +66,13 @@ class SessionMemory:
         return bool(self.status & AUTOCOMMIT)
 
     def was(self, status: int) -> None:
-        """A line has ended, whose status flags were these; what it had open is no more."""
+        """A connection has ended, whose status flags were these; what it had open is no more."""
         self.status = status & self._flags
 
-    # --- without a line
+    # --- without a connection
 
     def deferred(self, statement: Limited, text: bytes, current: str | None) -> bool:
-        """Whether a session without a line can do without one for this, too; if so, it is remembered.
+        """Whether a session without a connection can do without one for this, too; if so, it is remembered.
 
         `current` is the session's database.
         """
@@ -95,10 +96,11 @@ class SessionMemory:
             return self._profile.knows(setting.value)
         return setting.variable == "autocommit" and switch_value(setting.value) is not None
 
-    # --- with a line
+    # --- with a connection
 
     def repeatable(self, statement: Limited | None, text: bytes) -> bool:
-        """Whether another line can be brought to where this statement, which has succeeded, has brought this one."""
+        """Whether another connection can be brought to where this statement, which has succeeded, has brought this
+        one."""
         match statement:
             case SessionSettings(settings, transaction):
                 known = transaction or (bool(settings) and all(map(_can_be_repeated, settings)))
