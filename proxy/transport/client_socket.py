@@ -108,7 +108,7 @@ class ClientSocket(ClientOutput):
             if reader is not None and not reader.done():
                 reader.set_result(None)
         if self._lingering and self._transport is not None:
-            self._transport.close()
+            tcp.close_once(self._transport)
         if self.encrypted:
             self.writer = self._armed = None  # asyncio keeps no half of a TLS connection, and complains of writes
         return not self.encrypted
@@ -480,7 +480,7 @@ class ClientSocket(ClientOutput):
             if self._received != received:
                 self._await_quiet(transport)
             else:
-                transport.close()
+                tcp.close_once(transport)
 
         self._quiet_timer = self._loop.call_later(QUIET_SECONDS, look)
 
@@ -489,7 +489,7 @@ class ClientSocket(ClientOutput):
         self._closing = True
         self.writer = self._armed = None
         self._forget_unread()
-        if self._transport is not None:
+        if self._transport is not None and not self._lost:
             self._transport.abort()
 
     def _mark_closed(self) -> None:

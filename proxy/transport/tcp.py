@@ -122,3 +122,9 @@ def feed(protocol: Any, data: bytes) -> None:
         space[:size] = view[:size]
         protocol.buffer_updated(size)
         view = view[size:]
+
+
+def close_once(transport: asyncio.Transport) -> None:
+    """Close, unless it has been. asyncio's TLS transport, closed twice, cannot be aborted before Python 3.11.5."""
+    if not transport.is_closing():
+        transport.close()
