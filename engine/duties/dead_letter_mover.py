@@ -12,7 +12,7 @@ Rules
 - A move passes over rows that others have locked. They are tried again after a tenth of a second, then after twice that
   and so on: who has them locked may be another proxy that does the same.
 - Where there is no dead-letter queue to be had (no right to make it, the name taken), all stay where they are, as
-logged.
+  logged.
 """
 
 from __future__ import annotations

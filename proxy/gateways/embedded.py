@@ -23,7 +23,7 @@ from proxy.embedded.client_text import charset_of
 from proxy.embedded.results import OkResult
 from proxy.embedded.session import EmbeddedSession
 from proxy.embedded.shared import Shared
-from proxy.embedded.state import Identity as SessionOwner
+from proxy.embedded.state import Identity
 from proxy.embedded.statement_limits import UNBOUNDED, Bounds
 from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.embedded.variables import IDLE_MAX
@@ -93,7 +93,7 @@ def _definer(database: SqliteDatabase) -> Define:
     """Runs the engine's own definitions, as a client's: so that clients can use what is made."""
 
     async def define(sql: str) -> Sequence[tuple[Any, ...]]:
-        session = EmbeddedSession(database, SessionOwner(0, "", "", EMBEDDED_VERSION), lambda: ())
+        session = EmbeddedSession(database, Identity(0, "", "", EMBEDDED_VERSION), lambda: ())
         try:
             result = await session.execute(sql)
             if isinstance(result, OkResult):
@@ -228,7 +228,7 @@ class EmbeddedGateway:
 
     def _session(self, login: LoginResult, client: ClientSocket) -> EmbeddedSession:
         rights = self._rights[login.user]
-        owner = SessionOwner(
+        owner = Identity(
             login.connection_id,
             login.user,
             identity_of(login, client).host,

@@ -48,6 +48,10 @@ class _Seen:
     scanner: StatementScanner
     glance: Glance
 
+    def holds(self, text: bytes, database: str | None, scanner: StatementScanner) -> bool:
+        """Whether this scanner would say the same of that text."""
+        return self.scanner is scanner and self.database == database and self.text == text
+
 
 class StatementReader:
     """See the module. For one session."""
@@ -76,7 +80,7 @@ class StatementReader:
 
     def _glance(self, scanner: StatementScanner, text: bytes) -> Glance:
         seen, database = self._seen, self._session.database
-        if seen is not None and seen.scanner is scanner and seen.database == database and seen.text == text:
+        if seen is not None and seen.holds(text, database, scanner):
             return seen.glance
         glance = scanner.glance(text, database)
         if glance.concern is Concern.PLAN or glance.concern is Concern.USE:
@@ -101,20 +105,19 @@ class StatementReader:
     async def plan(self, text: bytes) -> Plan:
         """The plan for one statement; raises ClientFault kinds. A long one is planned in a thread, so that others have
         their turn meanwhile."""
-        rights = self._session.rights
-        planner = self._planning.planner_for(rights)  # here: a thread must not build one
-        context, seen = self._plan_context(), self._take_seen(text) if rights is None else None
+        planner = self._planning.planner_for(self._session.rights)  # here: a thread must not build one
+        context, seen = self._plan_context(), self._take_seen(text)
         if len(text) <= LONG_TEXT:
             return planner.plan(self.decode(text), context, seen)
         return await asyncio.to_thread(planner.plan, self.decode(text), context, seen)
 
     def _take_seen(self, text: bytes) -> Glance | None:
-        """What was seen of this text when it came, if the planner would see the same."""
+        """What was seen of this text when it came, if the planner would see the same. It is kept no longer."""
         seen, self._seen = self._seen, None
-        if seen is None or seen.text != text or seen.database != self._session.database:
+        if seen is None or self._session.rights is not None:
             return None
         same_text = text.isascii() or self._session.identity.codec == "utf-8"  # the planner reads UTF-8
-        return seen.glance if same_text and seen.scanner is self._planning.scanner else None
+        return seen.glance if same_text and seen.holds(text, self._session.database, self._planning.scanner) else None
 
     def _plan_context(self) -> PlanContext:
         return PlanContext(self._session.database, sql_modes=self._session.reading_modes())
