@@ -6,9 +6,8 @@
 - A client whose machine gives no sign any more while something is to be sent to it: keepalive does not look then, and
   TCP_USER_TIMEOUT would also cut off one that is alive and reads nothing for a while.
 - A client at rest for longer than it may be (MySQL's wait_timeout) is sent an error and disconnected. Its last activity
-is
-  asked of the kernel too, and only once it may be too long ago; whoever runs a statement or receives a stream is not
-  at rest, however silent.
+  is asked of the kernel too, and only once it may be too long ago; whoever runs a statement or receives a stream is
+  not at rest, however silent.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from rewriter_catalog import CATALOG
 
 from engine.model.options import QueueOptions
-from engine.model.queue import QueueCatalog
+from engine.model.queue import QueueCatalog, QueueName
 from proxy.statements.planning import Planning
 from proxy.statements.reader import StatementReader
 from rewriter.plan import Execute
@@ -83,3 +83,17 @@ async def test_another_encoding_is_looked_at_again(looks: list[bytes]) -> None:
     statements.glance(text)
     assert isinstance(await statements.planned(text), Execute)
     assert looks == [text, text.decode("latin-1").encode()]
+
+
+async def test_what_was_seen_is_kept_until_the_plan_is_made_and_no_longer(looks: list[bytes]) -> None:
+    """A text may be many megabytes. What an account may see is planned from a catalog of its own: looked at again."""
+    statements, session, _ = reader()
+    statements.glance(ACK)
+
+    class Rights:
+        def sees(self, queue: QueueName) -> bool:
+            return True
+
+    session.rights = Rights()
+    assert isinstance(await statements.plan(ACK), Execute)
+    assert statements._seen is None and looks == [ACK] * 2
