@@ -40,8 +40,13 @@ from engine.model.queue import (
 )
 from engine.service import Service
 from engine.store.base import MessageStore
+from engine.topics.broadcast import BroadcastReader
+from engine.topics.topics import Topics
 
-__all__ = ["CatalogWatcher", "Engine", "Neighbours", "Subscription"]
+__all__ = ["CatalogWatcher", "Engine", "Neighbours", "OpenStream", "Subscription"]
+
+OpenStream = Subscription | BroadcastReader
+"""What a receiver reads."""
 
 _REFRESH_SECONDS_MIN, _REFRESH_SECONDS_MAX = 5.0, 30.0
 _REFRESH_ON_MISS_SECONDS = 1.0  # a client that asks for a missing queue again and again must not load the database
@@ -145,6 +150,7 @@ class Engine:
         self._watchdog = Watchdog(self._managers, self._other_services, clock, self._logger)
         self._work: DatabaseWork | None = None
         self._surveyor: Surveyor | None = None
+        self._topics: Topics | None = None
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
         self._open = False
@@ -160,6 +166,7 @@ class Engine:
             return
         self._work = DatabaseWork(self._work_limit, self._clock, self._logger)
         self._surveyor = Surveyor(self._store, self._work, self._clock)
+        self._topics = Topics(self._store, self._work, self._clock)
         self._open = True
         try:
             await self.refresh_catalog()
@@ -178,6 +185,7 @@ class Engine:
         await self._watcher.close(grace_seconds=grace_seconds)
         if self._surveyor is not None:
             await self._surveyor.close()
+        await self.topics.close(ShuttingDown("Server shutdown in progress"))
         served, self._served = self._served, {}
         services = [x for s in served.values() for x in (s.manager, s.mover, s.purger) if x is not None]
         scans, self._scans = self._scans, {}
@@ -194,6 +202,7 @@ class Engine:
             self._refreshed_at = self._clock.monotonic()
             if self._open and (catalog is not self._catalog or self._served.keys() != catalog.queues.keys()):
                 self._catalog = catalog
+                self.topics.apply(catalog)
                 await self._apply(catalog)
                 await self._scan_groups(catalog)
 
@@ -289,6 +298,7 @@ class Engine:
         """A neighbour's words were lost: anything may have been committed, or changed."""
         names = frozenset(self._served)
         self._take_in(CommitReport(touched=names, uncertain=names), here=False)
+        self.topics.missed()
         self._watcher.doubt()
 
     def _take_in(self, report: CommitReport, *, here: bool) -> None:
@@ -308,13 +318,24 @@ class Engine:
         for name in report.touched:
             if served := self._served.get(name):
                 served.manager.touched()
+            elif self._topics is not None:
+                self._touched_topic(self._topics, name)
 
-    async def subscribe(self, request: SubscribeRequest) -> Subscription:
+    def _touched_topic(self, topics: Topics, name: QueueName) -> None:
+        """Messages were added to a topic: its groups may read on."""
+        topics.touched(name)
+        for group in topics.groups(name):
+            if served := self._served.get(group):
+                served.manager.touched()
+
+    async def subscribe(self, request: SubscribeRequest) -> OpenStream:
         """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
-        if request.queue not in self._served:
+        if request.queue not in self._served and request.start is None:
             await self.refresh_on_miss()
         if not self._open:
             raise ShuttingDown("Server shutdown in progress")
+        if request.start is not None:
+            return await self.topics.subscribe(request)
         served = self._served.get(request.queue)
         if served is None:
             raise self._not_served(request.queue)
@@ -333,7 +354,14 @@ class Engine:
 
     def subscriptions(self) -> list[SubscriptionStatus]:
         """Every open stream, by queue and then in the order in which they were opened."""
-        return [status for name in sorted(self._served) for status in self._served[name].manager.streams()]
+        streams = [status for name in sorted(self._served) for status in self._served[name].manager.streams()]
+        return streams if self._topics is None else streams + self._topics.streams()
+
+    @property
+    def topics(self) -> Topics:
+        """The topics, once it is open."""
+        assert self._topics is not None
+        return self._topics
 
     async def fitting(self, name: QueueName, ids: Sequence[MessageId]) -> set[MessageId]:
         """Which of these messages fit the WHERE of a stream of this engine."""

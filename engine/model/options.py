@@ -70,6 +70,8 @@ class QueueOptions:
     archive: bool = False
     group_key: str | None = None
     dead_letter_of: str | None = None
+    topic: str | None = None
+    consumer_group: str | None = None
 
     @property
     def attempts_max(self) -> int:
@@ -280,16 +282,21 @@ OPTIONS: Mapping[str, _Option] = {
     "archive": _Option("archive", "archive", _flag, _digit),
     "group_key": _Option("group_key", "group_key", _name, _escaped),
     "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, _escaped),
+    "topic": _Option("topic", "topic", _name, _escaped),
+    "consumer_group": _Option("consumer_group", "consumer_group", _name, _escaped),
 }
 
 _ONLY_IF_SET = (
     "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive",
-    "dead_letter_of",
+    "dead_letter_of", "topic", "consumer_group",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
 INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_order_held", GROUP_INDEX)
 """The names of the indexes that CREATE QUEUE and ALTER QUEUE make."""
+
+_OF_GROUPS = ("topic", "consumer_group")
+"""Options that CREATE GROUP gives the queue that it makes, and nobody else."""
 
 OF_ONE_QUEUE = (
     "message_cols",
@@ -302,6 +309,7 @@ OF_ONE_QUEUE = (
     "group_key",
     "dead_letter",
     "dead_letter_of",
+    *_OF_GROUPS,
 )
 """Options that make no sense as defaults of all queues."""
 
@@ -344,7 +352,9 @@ def _option(name: str) -> _Option:
     if option is None:
         near = difflib.get_close_matches(name.lower(), OPTIONS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise InvalidOption(f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS))}")
+        raise InvalidOption(
+            f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS.keys() - _OF_GROUPS))}"
+        )
     return option
 
 

@@ -49,6 +49,15 @@ REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
 QUEUE_MARK = "vitess_message"
 """A table whose COMMENT contains this is a queue, as in Vitess."""
 
+TOPIC_MARK = "queuegate_topic"
+"""A table whose COMMENT contains this is a topic."""
+
+TOPIC_COLUMNS = ("id", "time_scheduled", "time_created")
+"""Columns that CREATE TOPIC adds, in table order. All but `id` are hidden from `*`."""
+
+SOUGHT_COLUMN = "queuegate_sought"
+"""Of a consumer group's queue: 1 where the group had read beyond the message before a seek. Hidden from `*`."""
+
 
 def quoted(name: str) -> str:
     """An identifier in back-quotes, which both MySQL and SQLite read."""
@@ -76,14 +85,19 @@ _DIGEST_CHARACTERS = 8
 
 
 def default_dead_letter(table: str) -> str:
-    """The table of a queue's dead letters where the option `dead_letter` names none: `_dead` after the queue's own.
+    """The table of a queue's dead letters where the option `dead_letter` names none: `_dead` after the queue's own."""
+    return derived_name(table, "_dead")
+
+
+def derived_name(table: str, ending: str) -> str:
+    """The name of a table that belongs to another: its name and this ending, in ASCII and shorter than half a name.
 
     Where that is too long for a name, or for a file, part of the name gives way to its digest.
     """
-    name = f"{table}_dead"
+    name = f"{table}{ending}"
     if len(name) <= NAME_CHARACTERS and _file_bytes(name) <= _FILE_BYTES_MAX:
         return name
-    ending = f"_{hashlib.sha256(table.encode()).hexdigest()[:_DIGEST_CHARACTERS]}_dead"
+    ending = f"_{hashlib.sha256(table.encode()).hexdigest()[:_DIGEST_CHARACTERS]}{ending}"
     kept = table[: NAME_CHARACTERS - len(ending)]
     while _file_bytes(kept + ending) > _FILE_BYTES_MAX:
         kept = kept[:-1]
@@ -182,21 +196,50 @@ def unfit_order_key(order_key: str | None, types: Mapping[str, int]) -> str | No
 
 
 @dataclass(frozen=True, slots=True)
-class QueueCatalog:
-    """A snapshot of every queue, immutable, so that a plan can be cached against `version`.
+class TopicSpec:
+    """All that is known of a topic: a log table that consumer groups read. `columns` are all of its columns."""
 
-    `rejected` are tables that carry the mark but cannot be served, with the reason.
+    name: QueueName
+    columns: tuple[ColumnMeta, ...]
+    comment: str = ""
+    generated: frozenset[str] = frozenset()
+    """Names, in lower case, of the columns that the database computes."""
+
+    @property
+    def message_columns(self) -> tuple[str, ...]:
+        """The names that `*` streams, `id` first."""
+        users = [column.name for column in self.columns if column.name.lower() not in TOPIC_COLUMNS]
+        return ("id", *users)
+
+    def column(self, name: str) -> ColumnMeta | None:
+        """The column of that name, compared as MySQL does: without case."""
+        lowered = name.lower()
+        return next((c for c in self.columns if c.name.lower() == lowered), None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCatalog:
+    """A snapshot of every queue and topic, immutable, so that a plan can be cached against `version`.
+
+    `rejected` are tables that carry the mark but cannot be served, with the reason. The queue of a consumer group is
+    one of the `queues`.
     """
 
     version: int = 0
     queues: Mapping[QueueName, QueueSpec] = field(default_factory=dict)
     rejected: Mapping[QueueName, str] = field(default_factory=dict)
+    topics: Mapping[QueueName, TopicSpec] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[QueueSpec]:
         return iter(self.queues.values())
 
     def get(self, name: QueueName) -> QueueSpec | None:
         return self.queues.get(name)
+
+    def groups_of(self, topic: QueueName) -> dict[str, QueueSpec]:
+        """The queues of a topic's consumer groups, by the group's name."""
+        members = (q for q in self if q.options.topic == topic.table and q.name.database == topic.database)
+        return {queue.options.consumer_group or "": queue for queue in members}
 
 
 class MessageKey(NamedTuple):
@@ -250,6 +293,23 @@ class Condition:
     text: str = field(default="", compare=False)
 
 
+class Start(Enum):
+    """From where a reader begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    """Where a reader begins. `value`: the first offset, or the time in nanoseconds since the epoch."""
+
+    start: Start
+    value: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SubscribeRequest:
     """What a SELECT ... FROM STREAM asks for. `columns` None means `*`; `condition` None: every message."""
@@ -265,6 +325,8 @@ class SubscribeRequest:
     connection_id: int = 0
     user: str = ""
     host: str = ""
+    start: StartAt | None = None
+    """Of a topic that is read by itself: from where. None: `queue` is a queue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from engine.model.errors import BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
 from engine.store.census import Census
+from engine.store.topic_log import TopicLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,12 @@ class PartitionPurge:
 
 class MessageStore(Protocol):
     """The database as the engine sees it."""
+
+    @property
+    def topics(self) -> TopicLog:
+        """Topics, and the positions of their consumer groups. The queue of a group is a queue as any other, but that a
+        look at it feeds it first."""
+        ...
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
         """Every table that carries the queue mark, read afresh; `previous` itself when nothing has changed."""

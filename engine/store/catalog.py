@@ -16,13 +16,17 @@ from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (
     QUEUE_MARK,
     REQUIRED_COLUMNS,
+    SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
+    TOPIC_COLUMNS,
+    TOPIC_MARK,
     ColumnMeta,
     IndexInfo,
     Layout,
     QueueCatalog,
     QueueName,
     QueueSpec,
+    TopicSpec,
     has_index,
     unfit_order_key,
 )
@@ -75,6 +79,8 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     group_column = by_name.get((options.group_key or "").lower())
     if reason := unfit_group_key(options.group_key, group_column):
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
+    if options.topic is not None and SOUGHT_COLUMN not in by_name:
+        raise InvalidQueueTable(f"{SOUGHT_COLUMN} missing from the queue of a consumer group: {table.name.table}")
     columns = _message_columns(table, by_name, options.message_cols)
     return QueueSpec(
         table.name,
@@ -89,6 +95,29 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     )
 
 
+def is_topic(table: TableInfo) -> bool:
+    """Whether its comment says that it is a topic. The comment of a queue may hold any text after its own."""
+    return table.comment.startswith(TOPIC_MARK)
+
+
+def is_marked(comment: str) -> bool:
+    """Whether a table of this comment says that it is a queue or a topic."""
+    return QUEUE_MARK in comment or comment.startswith(TOPIC_MARK)
+
+
+def topic_spec(table: TableInfo) -> TopicSpec:
+    """The topic that a table is. Raises InvalidQueueTable where it cannot be one."""
+    by_name = {column.name.lower(): column for column in table.columns}
+    for required in TOPIC_COLUMNS:
+        if required not in by_name:
+            raise InvalidQueueTable(f"{required} missing from topic: {table.name.table}")
+        if not is_integer(by_name[required]):
+            raise InvalidQueueTable(f"{required} of topic {table.name.table} must be an integer column")
+    if not any(index.unique and index.columns == ("id",) for index in table.indexes):
+        raise InvalidQueueTable(f"id of topic {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
+    return TopicSpec(table.name, table.columns, table.comment, table.generated)
+
+
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
     """Vitess's first layout has no priority, and is scheduled by a time of its own; names in lower case."""
     return Layout.LEGACY if "priority" not in columns and "time_scheduled" in columns else Layout.CURRENT
@@ -96,7 +125,8 @@ def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
 
 def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:
     if not wanted:
-        users = [column.name for column in table.columns if column.name.lower() not in SYSTEM_COLUMNS]
+        hidden = (*SYSTEM_COLUMNS, SOUGHT_COLUMN)
+        users = [column.name for column in table.columns if column.name.lower() not in hidden]
         return (by_name["id"].name, *users)
     for name in wanted:
         if name.lower() not in by_name:
@@ -108,7 +138,7 @@ def unwell_reason(table: TableInfo) -> str | None:
     """What is wrong with a table that is served all the same; None where nothing is, or nothing is known."""
     if table.unreadable is not None:
         return f"cannot be read now and is served as before: {table.unreadable}"
-    return None if table.locked else slow_reason(table)
+    return None if table.locked or is_topic(table) else slow_reason(table)
 
 
 def slow_reason(table: TableInfo) -> str | None:
@@ -143,20 +173,26 @@ def next_catalog(
     """The catalog of these tables; `previous` itself when nothing has changed. A table that cannot be read now is taken
     as it was, and so are those that are known to be `unchanged`."""
     queues: dict[QueueName, QueueSpec] = {}
+    topics: dict[QueueName, TopicSpec] = {}
     rejected: dict[QueueName, str] = {}
     for table in tables:
         if table.locked or table.unreadable is not None or table.name in unchanged:
             if table.name in previous.queues:
                 queues[table.name] = previous.queues[table.name]
+            elif table.name in previous.topics:
+                topics[table.name] = previous.topics[table.name]
             elif table.name in previous.rejected:
                 rejected[table.name] = previous.rejected[table.name]
             elif table.unreadable is not None:
                 rejected[table.name] = f"cannot be read: {table.unreadable}"
             continue
         try:
-            queues[table.name] = queue_spec(table)
+            if is_topic(table):
+                topics[table.name] = topic_spec(table)
+            else:
+                queues[table.name] = queue_spec(table)
         except InvalidQueueTable as error:
             rejected[table.name] = error.message
-    if queues == previous.queues and rejected == previous.rejected:
+    if (queues, rejected, topics) == (previous.queues, previous.rejected, previous.topics):
         return previous
-    return replace(previous, version=previous.version + 1, queues=queues, rejected=rejected)
+    return replace(previous, version=previous.version + 1, queues=queues, rejected=rejected, topics=topics)

@@ -21,6 +21,7 @@ from engine.model.errors import BackendError, CommitUnknown
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Condition, MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.model.topics import FED_PRIORITY
 from engine.store.base import (
     Claim,
     Held,
@@ -30,6 +31,7 @@ from engine.store.base import (
     LookAndClaim,
     Page,
     PartitionPurge,
+    Position,
     Release,
     Scanned,
     first_free,
@@ -55,6 +57,7 @@ from engine.store.statements.partitions import PartitionStatements
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.scan import ScanStatements
 from engine.store.statements.sqlite import SQLITE
+from engine.store.topic_log import TopicLog
 
 NO_SUCH_TABLE = 1146
 
@@ -88,6 +91,7 @@ class SqlMessageStore:
         self._warned: set[tuple[QueueName, str]] = set()
         self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
+        self.topics = TopicLog(pool, dialect, define)
 
     @classmethod
     def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
@@ -124,12 +128,34 @@ class SqlMessageStore:
 
     async def look(self, queue: QueueSpec, limit: int) -> Look:
         assert limit >= 1
-        return await self._pool.read(self._looking(queue, limit))
+        if queue.options.topic is None:
+            return await self._pool.read(self._looking(queue, limit))
+        more = await self._feed(queue, limit)
+        look = await self._pool.read(self._looking(queue, limit))
+        return replace(look, more=look.more or more)
+
+    async def _feed(self, group: QueueSpec, limit: int, *, whatever_waits: bool = False) -> bool:
+        """Before a look at a consumer group: let what it may read of its topic be in its queue, until `limit` messages
+        are due there, or `whatever_waits` there that nobody takes. Whether there is more.
+
+        Nothing is fed to a group whose topic is gone.
+        """
+        assert group.options.topic is not None
+        topic = self._read[0].topics.get(QueueName(group.name.database, group.options.topic))
+        if topic is None:
+            return False
+        if group.options.order_key is not None:
+            # What is due may be held back by its key, and must not keep the messages of other keys out.
+            found = await self._pool.read(self._looking(group, limit))
+            limit, whatever_waits = limit - len(found.keys), True
+        if limit <= 0:
+            return False
+        return (await self.topics.feed(group, topic, limit, whatever_waits=whatever_waits)).more
 
     async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
         assert page.limit >= 1 and page.span >= 1
+        more = queue.options.topic is not None and await self._feed(queue, page.span, whatever_waits=True)
         statements = ScanStatements(self._dialect, queue, condition)
-
         limited = self._texts_of(queue).limited
 
         def work(connection: StoreConnection) -> Scanned:
@@ -139,7 +165,10 @@ class SqlMessageStore:
                 return scanned
             return replace(scanned, look=sql_order.in_order(connection, limited.order, queue, scanned.look))
 
-        return await self._pool.read(work)
+        scanned = await self._pool.read(work)
+        if more and scanned.position is None:  # what is fed next falls due after all that was examined
+            return replace(scanned, position=Position(FED_PRIORITY, scanned.look.now_ns, 0))
+        return scanned
 
     async def fitting(self, queue: QueueSpec, condition: Condition, ids: Sequence[MessageId]) -> set[MessageId]:
         if not ids:
@@ -186,9 +215,11 @@ class SqlMessageStore:
             ids = first_free(look, count, blocked)
             return self._claiming(queue, ids, delays_ns) if ids else None
 
+        more = queue.options.topic is not None and await self._feed(queue, limit)
         looking = self._looking(queue, limit)
         look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
-        return LookAndClaim(look, first_free(look, count, blocked), claim)
+        asked = first_free(look, count, blocked)
+        return LookAndClaim(replace(look, more=look.more or more), asked, claim)
 
     def _looking(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], Look]:
         texts = self._texts_of(queue)

@@ -1,0 +1,209 @@
+"""Topics and their consumer groups: names, where a group begins, and how far it has read.
+
+A topic is a log table; its messages are rows that stay. A consumer group is a queue of its own, fed from the topic on
+demand: what its members can take is copied from the topic into the group's queue, in the order of the offsets, and the
+group's position says up to where. From there on a message is like any other message of a queue; its ack deletes it.
+
+Offsets are AUTO_INCREMENT ids, which become visible out of order: a transaction that took a smaller id may commit
+later. So the position passes an id that is missing, but keeps it as a hole, and each feeding looks for it again. A
+hole is given up once no transaction can be open that began before it was seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from engine.model.options import NS_PER_SECOND
+from engine.model.queue import QueueName, derived_name
+
+POSITIONS_TABLE = "queuegate_positions"
+"""How far each consumer group of a database has read."""
+
+HOLES_MAX = 1000
+"""Ranges of missing ids that a group keeps; one more, and it reads no further until one is closed."""
+
+FED_PRIORITY = 50
+"""The priority of what is fed into a group's queue: a log has no priorities."""
+
+_GROUP_NAME_MAX = 20
+
+
+def group_table(topic: QueueName, group: str) -> QueueName:
+    """The queue of a consumer group."""
+    return QueueName(topic.database, derived_name(topic.table, f"_group_{group}"))
+
+
+def is_group_name(name: str) -> bool:
+    """Whether a consumer group can be called so: 1 to 20 of a-z, A-Z, 0-9 and _."""
+    return 1 <= len(name) <= _GROUP_NAME_MAX and name.isascii() and name.replace("_", "a").isalnum()
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Ids from `first` to `last` that were taken before `seen_ns`, by the database's clock, and were not visible.
+
+    `newest`: the number of the newest transaction that was open some seconds later; 0: not asked yet. Whoever took one
+    of the ids has that number or a smaller one.
+    """
+
+    first: int
+    last: int
+    seen_ns: int
+    newest: int = 0
+
+
+class Entry(NamedTuple):
+    """A message of a topic. `seen_ns`: before that time the ids below its own were taken."""
+
+    id: int
+    seen_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """How far a group has read: all up to `offset` but for the `holes`.
+
+    `highest`: the largest offset it ever had; what is fed again up to there has been `sought`.
+    """
+
+    offset: int
+    highest: int
+    holes: tuple[Hole, ...] = ()
+
+    def fed(self, fresh: Sequence[Entry], late: Iterable[int], *, in_order: bool = False) -> GroupPosition:
+        """After feeding these: `fresh` messages beyond the offset in order, `late` ids out of its holes.
+
+        `in_order`: ids become visible in their order here, so that one that is missing does not come.
+        """
+        holes = _without(self.holes, set(late))
+        before = self.offset
+        for entry in fresh:
+            if entry.id > before + 1 and not in_order:
+                holes.append(Hole(before + 1, entry.id - 1, entry.seen_ns))
+            before = entry.id
+        return GroupPosition(before, max(before, self.highest), tuple(holes))
+
+    def room(self, fresh: Sequence[Entry]) -> int:
+        """How many of these messages may be fed, so that the holes stay as few as they may be."""
+        left, before = HOLES_MAX - len(self.holes), self.offset
+        for count, entry in enumerate(fresh):
+            left -= entry.id > before + 1
+            if left < 0:
+                return count
+            before = entry.id
+        return len(fresh)
+
+    @property
+    def holes_text(self) -> str:
+        """The holes as POSITIONS_TABLE keeps them."""
+        return json.dumps(
+            [[hole.first, hole.last, hole.seen_ns, hole.newest] for hole in self.holes], separators=(",", ":")
+        )
+
+
+def read_holes(text: str) -> tuple[Hole, ...]:
+    """The inverse of `GroupPosition.holes_text`."""
+    return tuple(Hole(*map(int, hole)) for hole in json.loads(text or "[]"))
+
+
+SETTLED_IDS = 1000
+"""A message so many ids below the topic's end is as old as it says: it cannot have been written just now."""
+
+SETTLE_NS = 5 * NS_PER_SECOND
+"""How old a hole is when it is first asked which transactions are open. A transaction takes an id and its own number
+within one statement, so by then one that has taken the id has its number."""
+
+GAP_WAIT_NS = 3600 * NS_PER_SECOND
+"""How long a hole is looked for where the server does not show us its transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransactions:
+    """Those that have written something. `first` and `last`: the smallest and the largest of their numbers, which are
+    given in order; None where there are no such transactions."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+def entries(rows: Sequence[tuple[int, int]], last: int, now_ns: int) -> list[Entry]:
+    """Messages from their ids and times of creation. Those near the `last` id of the topic are taken to be of now, for
+    the time of creation is what the application says it is."""
+    return [Entry(id_, min(created, now_ns) if last - id_ > SETTLED_IDS else now_ns) for id_, created in rows]
+
+
+def unsettled(holes: Iterable[Hole], now_ns: int) -> bool:
+    """Whether there is a hole old enough that has not been compared with the open transactions yet."""
+    return any(hole.newest == 0 and hole.seen_ns <= now_ns - SETTLE_NS for hole in holes)
+
+
+def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransactions | None) -> tuple[Hole, ...]:
+    """The holes that somebody may fill yet.
+
+    A hole that is old enough is marked with the number of the newest transaction then open. Its ids were taken by that
+    one or by older ones; when none of those is open any more, nobody will fill it.
+
+    Args:
+        holes: what is missing.
+        now_ns: the database's time.
+        transactions: those that are open. None: they are not shown to us, and a hole is given up by its age alone.
+    """
+    if transactions is None:
+        return tuple(hole for hole in holes if hole.seen_ns > now_ns - GAP_WAIT_NS)
+    first, last = transactions.first, transactions.last
+    left: list[Hole] = []
+    for hole in holes:
+        if hole.newest == 0 and hole.seen_ns > now_ns - SETTLE_NS:
+            left.append(hole)
+        elif first is not None and last is not None and (hole.newest == 0 or first <= hole.newest):
+            left.append(replace(hole, newest=hole.newest or last))
+    return tuple(left)
+
+
+def _without(holes: Iterable[Hole], ids: set[int]) -> list[Hole]:
+    """The holes without these ids."""
+    if not ids:
+        return list(holes)
+    rest: list[Hole] = []
+    for hole in holes:
+        first = hole.first
+        for id_ in sorted(id_ for id_ in ids if hole.first <= id_ <= hole.last):
+            if id_ > first:
+                rest.append(replace(hole, first=first, last=id_ - 1))
+            first = id_ + 1
+        if first <= hole.last:
+            rest.append(replace(hole, first=first))
+    return rest
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What a feeding came to. `more`: the topic has messages beyond it, which the group has not read. `checked_ns`:
+    when the group's holes were last compared with the open transactions."""
+
+    messages: int
+    more: bool
+    checked_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a seek came to. `position` is the offset up to which the group now counts as having read; `dropped`: of
+    messages that the group had in its queue."""
+
+    position: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound; `exact`
+    whether that is all of them. `holes`: ranges of ids that it waits for."""
+
+    offset: int
+    unread: int
+    exact: bool
+    holes: int = 0

@@ -1,0 +1,172 @@
+"""TopicLog: topics and the positions of their consumer groups, in SQL, one implementation for every dialect.
+
+Each method is one function run on a StoreConnection in a worker thread, as the store's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from engine.backend.base import StoreConnection, StorePool
+from engine.model.errors import BackendError
+from engine.model.queue import QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec, quoted
+from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Sought, unsettled
+from engine.store.operations import feed
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.queue import placeholders
+from engine.store.statements.topics import (
+    FeedStatements,
+    PositionStatements,
+    TopicStatements,
+    create_positions,
+)
+
+T = TypeVar("T")
+
+_NO_SUCH_TABLE = 1146
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Whole rows, in the order of the topic's columns, and the position of a reader that has read them. `now_ns`: the
+    database's time."""
+
+    rows: tuple[tuple[TextValue, ...], ...]
+    position: GroupPosition
+    now_ns: int
+
+
+Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
+
+
+class TopicLog:
+    """See the module. `define` makes the table of positions, in MySQL's words."""
+
+    def __init__(self, pool: StorePool, dialect: Dialect, define: Define) -> None:
+        self._pool = pool
+        self._dialect = dialect
+        self._define = define
+        self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
+
+    async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
+        """Copy the next messages of a topic into the queue of its group: until `limit` are due there, or so many
+        `whatever_waits` there.
+
+        Raises:
+            BackendError: nothing was fed.
+        """
+        statements = FeedStatements(self._dialect, group, topic)
+
+        async def work() -> Fed:
+            if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
+                return Fed(0, False, self._checked_ns.get(group.name, 0))
+            wanted = feed.Wanted(limit, None if whatever_waits else limit, self._checked_ns.get(group.name, 0))
+            fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
+            self._checked_ns[group.name] = fed.checked_ns
+            return fed
+
+        return await self._with_position(group, topic, work)
+
+    async def _with_position(self, group: QueueSpec, topic: TopicSpec, work: Callable[[], Awaitable[T]]) -> T:
+        """A group without a position, as after a dump without that table was restored, begins with the first message:
+        what it had done it does again, and nothing is lost."""
+        try:
+            return await work()
+        except LookupError:
+            pass
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+        await self.begin(group.name, topic.name, StartAt(Start.EARLIEST))
+        return await work()
+
+    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+        """Write the position of a new group.
+
+        Raises:
+            InvalidOption: the start lies beyond the topic's end.
+            BackendError: nothing was written.
+        """
+        positions, statements = PositionStatements(self._dialect, group.database), TopicStatements(self._dialect, topic)
+        try:
+            await self._pool.read(lambda connection: connection.query(positions.exists))
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            await self._define(create_positions(group.database))
+        await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start))
+
+    async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
+        """The position of a reader that begins there. Raises InvalidOption."""
+        statements = TopicStatements(self._dialect, topic)
+        return await self._pool.read(lambda connection: feed.position_at(connection, statements, start))
+
+    async def rows(self, topic: TopicSpec, ids: Sequence[int]) -> list[tuple[TextValue, ...]]:
+        """Those of these messages that are there, whole rows in order."""
+        sql = _rows(topic, len(ids))
+        return await self._pool.read(lambda c: c.query_text(sql, ids, topic.columns))
+
+    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
+        """Drop what a group has in its queue, and have it read on from there.
+
+        Raises:
+            InvalidOption: the start lies beyond the topic's end.
+            BackendError: nothing was changed; 1205 where a client's open transaction holds one of the messages.
+        """
+        statements = FeedStatements(self._dialect, group, topic)
+
+        async def work() -> Sought:
+            return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start))
+
+        return await self._with_position(group, topic, work)
+
+    async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
+        """The first and the last offset that a topic has; None where it is empty."""
+        statements = TopicStatements(self._dialect, topic)
+
+        def work(connection: StoreConnection) -> tuple[int | None, int | None]:
+            ((first, last),) = connection.query(statements.bounds)
+            return (None, None) if first is None else (int(first), int(last))
+
+        return await self._pool.read(work)
+
+    async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
+        """How far a group is behind."""
+        statements = FeedStatements(self._dialect, group, topic)
+
+        async def work() -> GroupLag:
+            return await self._pool.read(lambda connection: feed.lag(connection, statements, group))
+
+        return await self._with_position(group, topic, work)
+
+    async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
+        """The next messages beyond a reader's position, and those of its holes that have become visible."""
+        statements = TopicStatements(self._dialect, topic.name)
+
+        def work(connection: StoreConnection) -> LogPage:
+            page = feed.log_page(connection, statements, position, limit)
+            fresh = page.fresh[: position.room(page.fresh)]
+            ids = [*page.late, *(entry.id for entry in fresh)]
+            if not ids:
+                return LogPage((), position, page.now_ns)
+            rows = connection.query_text(_rows(topic, len(ids)), ids, topic.columns)
+            reached = position.fed(fresh, page.late, in_order=statements.in_order)
+            if unsettled(reached.holes, page.now_ns):
+                reached = replace(reached, holes=feed.awaited(connection, statements, reached.holes))
+            return LogPage(tuple(rows), reached, page.now_ns)
+
+        return await self._pool.read(work)
+
+    async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
+        """Those of a reader's holes that are to be kept: somebody may fill them yet, or has just done so."""
+        if not self._dialect.lock:
+            return ()  # a writing transaction is alone, so ids become visible in their order
+        statements = TopicStatements(self._dialect, topic.name)
+        return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes))
+
+
+def _rows(topic: TopicSpec, count: int) -> str:
+    columns = ", ".join(quoted(column.name) for column in topic.columns)
+    return f"SELECT {columns} FROM {topic.name.sql} WHERE id IN ({placeholders(count)}) ORDER BY id"

@@ -1,0 +1,238 @@
+"""BroadcastReader: one receiver of a topic that gets every message, as an async iterator of batches.
+
+Rules
+- It reads the log only while its consumer waits in `__anext__`: a reader that stops reading is one batch ahead, costs
+  nothing, and delays nobody.
+- Its position is in memory: nothing is leased, acked or written. Ids that are missing are looked for again, as for a
+  consumer group (engine.model.topics).
+- A message with a later time_scheduled is kept by its id, and read again at its time.
+- How it ends: LIMIT reached, WAIT ran out, nothing there for NOWAIT: StopAsyncIteration. Anything else: an EngineError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.clock import Clock
+from engine.database_work import DatabaseWork
+from engine.delivery.subscription import check_request
+from engine.model.errors import BackendUnavailable, EngineError, UnknownColumn
+from engine.model.options import NS_PER_SECOND
+from engine.model.queue import (
+    Batch,
+    ColumnMeta,
+    SubscribeRequest,
+    SubscriptionStatus,
+    TextValue,
+    TopicSpec,
+    WaitMode,
+)
+from engine.model.topics import GroupPosition
+from engine.store.topic_log import TopicLog
+
+PAGE = 1000
+"""Messages read at once, and the most in a batch."""
+
+_AWAY_SECONDS = 1.0  # until the next try while the database is away
+
+LOOK_SECONDS = 5.0
+"""How often the log is looked at without word of a commit: for what is written around the proxy, and for ids that are
+missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogContext:
+    """What readers of a topic work with. `left` is called when one has ended."""
+
+    log: TopicLog
+    work: DatabaseWork
+    clock: Clock
+    left: Callable[[BroadcastReader], None]
+
+
+def chosen_columns(topic: TopicSpec, names: tuple[str, ...] | None) -> tuple[tuple[int, ...], tuple[ColumnMeta, ...]]:
+    """Positions in the topic's columns, and their metadata, of the columns a stream names (None: `*`).
+
+    Raises:
+        UnknownColumn: the topic has no such column.
+    """
+    positions = {column.name.lower(): index for index, column in enumerate(topic.columns)}
+    chosen: list[int] = []
+    columns: list[ColumnMeta] = []
+    for name in topic.message_columns if names is None else names:
+        if name.lower() not in positions:
+            raise UnknownColumn(f"Unknown column '{name}' in 'SELECT'")
+        chosen.append(positions[name.lower()])
+        columns.append(replace(topic.columns[chosen[-1]], name=name))
+    return tuple(chosen), tuple(columns)
+
+
+class BroadcastReader:
+    """See the module. Made by Topics.subscribe."""
+
+    def __init__(
+        self, topic: TopicSpec, request: SubscribeRequest, position: GroupPosition, context: LogContext
+    ) -> None:
+        check_request(request)
+        self._positions, self.columns = chosen_columns(topic, request.columns)
+        by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
+        self._id, self._scheduled = by_name["id"], by_name["time_scheduled"]
+        self.topic = topic
+        self.request = request
+        self.sent = 0
+        self.since_ns = 0
+        self._position = position
+        self._context = context
+        self._postponed: list[tuple[int, int]] = []  # time_scheduled and id
+        self._draining = request.wait_mode is WaitMode.NOWAIT
+        self._until = context.clock.monotonic() + request.wait_seconds
+        self._news = asyncio.Event()
+        self._waiting = False
+        self._over = False
+        self._error: EngineError | None = None
+
+    def __repr__(self) -> str:
+        state = "ended" if self._over else "waiting" if self._waiting else "reading"
+        return f"<BroadcastReader {self.topic.name} {state} sent={self.sent} offset={self._position.offset}>"
+
+    def __aiter__(self) -> BroadcastReader:
+        return self
+
+    async def __anext__(self) -> Batch:
+        self._waiting = True
+        try:
+            while True:
+                self._raise_if_over()
+                self._news.clear()
+                rows = await self._rows()
+                self._raise_if_over()
+                if rows:
+                    return self._batch(rows)
+                if self._draining or self._late():
+                    self.finish()
+                else:
+                    await self._wait()
+        finally:
+            self._waiting = False
+
+    async def _rows(self) -> list[tuple[TextValue, ...]]:
+        """What there is to read; nothing, for now, while the database is away. A result that ends by itself must not
+        end then as if nothing had been there."""
+        try:
+            return await self._read()
+        except BackendUnavailable:
+            if self.request.wait_mode is not WaitMode.ENDLESS:
+                raise
+            await asyncio.sleep(_AWAY_SECONDS)
+            self._news.set()
+            return []
+
+    def _late(self) -> bool:
+        """Whether WAIT's time is over."""
+        return self.request.wait_mode is WaitMode.WAIT and self._context.clock.monotonic() >= self._until
+
+    def _raise_if_over(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._over or self.request.limit == self.sent:
+            self.finish()
+            raise StopAsyncIteration
+
+    async def _wait(self) -> None:
+        seconds = LOOK_SECONDS
+        if self.request.wait_mode is WaitMode.WAIT:
+            seconds = min(seconds, max(0.0, self._until - self._context.clock.monotonic()))
+        if self._postponed:
+            ahead = (self._postponed[0][0] - self._context.clock.now_ns()) / NS_PER_SECOND
+            seconds = min(seconds, max(ahead, 0.001))
+        try:
+            await asyncio.wait_for(self._news.wait(), seconds)
+        except TimeoutError:
+            pass
+
+    # --- reading
+
+    async def _read(self) -> list[tuple[TextValue, ...]]:
+        """The next rows, up to the limit."""
+        context = self._context
+        if self._position.holes:
+            holes = await context.work.run(context.log.awaited(self.topic, self._position.holes))
+            self._position = replace(self._position, holes=holes)
+        room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
+        if self._postponed and self._postponed[0][0] <= context.clock.now_ns():
+            return await self._read_due(room)
+        while True:
+            page = await context.work.run(context.log.read(self.topic, self._position, room))
+            self._position = page.position
+            due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
+            if due or not page.rows:
+                return due
+
+    async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
+        """Messages that were kept for later, and are due."""
+        now_ns = self._context.clock.now_ns()
+        due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
+        rows = await self._context.work.run(self._context.log.rows(self.topic, [id_ for _, id_ in due]))
+        for _ in due:  # only now: what could not be read is read again
+            heapq.heappop(self._postponed)
+        return rows
+
+    def _postpone(self, row: Sequence[TextValue], now_ns: int) -> bool:
+        """Keep a message for later, if it is scheduled so."""
+        scheduled_ns, id_ = int(row[self._scheduled] or 0), int(row[self._id] or 0)
+        if scheduled_ns <= now_ns:
+            return False
+        heapq.heappush(self._postponed, (scheduled_ns, id_))
+        return True
+
+    def _batch(self, rows: Sequence[tuple[TextValue, ...]]) -> Batch:
+        self.sent += len(rows)
+        self._draining = self._draining or self.request.wait_mode is not WaitMode.ENDLESS
+        return Batch((), tuple(tuple([row[index] for index in self._positions]) for row in rows))
+
+    # --- heard from others
+
+    def touched(self) -> None:
+        """A commit may have added messages."""
+        self._news.set()
+
+    def end(self, error: EngineError) -> None:
+        """End it from outside; a waiting `__anext__` raises the error. Later calls change nothing."""
+        if not self._over:
+            self._error = error
+            self._stop()
+
+    def finish(self) -> None:
+        """End it normally."""
+        if not self._over:
+            self._stop()
+
+    async def close(self, *, give_back: bool) -> None:
+        """The consumer is done. Nothing was leased, so nothing goes back. May be called twice."""
+        self.finish()
+
+    def _stop(self) -> None:
+        self._over = True
+        self._news.set()
+        self._context.left(self)
+
+    def status(self) -> SubscriptionStatus:
+        """One row of SHOW SUBSCRIPTIONS."""
+        request = self.request
+        return SubscriptionStatus(
+            queue=self.topic.name,
+            connection_id=request.connection_id,
+            user=request.user,
+            host=request.host,
+            filter="",
+            mode="broadcast",
+            prefetch=PAGE,
+            unacked=0,
+            sent=self.sent,
+            waiting=self._waiting,
+            window_full=False,
+            since_ns=self.since_ns,
+        )

@@ -1,0 +1,122 @@
+"""Topics: the topics of one database, their broadcast readers, and what begins and moves a consumer group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from engine.clock import Clock
+from engine.database_work import DatabaseWork
+from engine.model.errors import EngineError, QueueNotFound
+from engine.model.queue import (
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    Start,
+    StartAt,
+    SubscribeRequest,
+    SubscriptionStatus,
+    TopicSpec,
+)
+from engine.model.topics import GroupLag, Sought
+from engine.store.base import MessageStore
+from engine.topics.broadcast import BroadcastReader, LogContext
+
+
+class Topics:
+    """See the module. `work` bounds what is asked of the database at a time."""
+
+    def __init__(self, store: MessageStore, work: DatabaseWork, clock: Clock) -> None:
+        self._store, self._work, self._clock = store, work, clock
+        self._catalog = QueueCatalog()
+        self._groups: dict[QueueName, tuple[QueueName, ...]] = {}
+        self._readers: dict[QueueName, dict[BroadcastReader, None]] = {}
+
+    def apply(self, catalog: QueueCatalog) -> None:
+        """The catalog was read anew: readers of topics that are gone end."""
+        self._catalog = catalog
+        groups = {name: tuple(group.name for group in catalog.groups_of(name).values()) for name in catalog.topics}
+        self._groups = {name: names for name, names in groups.items() if names}
+        for name in [name for name in self._readers if name not in catalog.topics]:
+            self._end(self._readers.pop(name), QueueNotFound(f"Table '{name}' doesn't exist"))
+
+    def groups(self, topic: QueueName) -> tuple[QueueName, ...]:
+        """The queues of a topic's consumer groups; none where there is no such topic."""
+        return self._groups.get(topic, ())
+
+    def touched(self, topic: QueueName) -> None:
+        """A commit may have added messages to it."""
+        for reader in self._readers.get(topic, ()):
+            reader.touched()
+
+    def missed(self) -> None:
+        """Any commit may have been missed."""
+        for topic in self._readers:
+            self.touched(topic)
+
+    async def subscribe(self, request: SubscribeRequest) -> BroadcastReader:
+        """Open a reader of every message.
+
+        Raises:
+            QueueNotFound, UnknownColumn, InvalidOption, BackendError.
+        """
+        topic = self._topic(request.queue)
+        start = request.start or StartAt(Start.LATEST)
+        position = await self._work.run(self._store.topics.position_at(topic.name, start))
+        context = LogContext(self._store.topics, self._work, self._clock, self._left)
+        reader = BroadcastReader(topic, request, position, context)
+        reader.since_ns = self._clock.now_ns()
+        self._readers.setdefault(topic.name, {})[reader] = None
+        return reader
+
+    def _topic(self, name: QueueName) -> TopicSpec:
+        topic = self._catalog.topics.get(name)
+        if topic is None:
+            raise QueueNotFound(f"Table '{name}' doesn't exist or is not a topic")
+        return topic
+
+    def _topic_of(self, group: QueueSpec) -> TopicSpec:
+        return self._topic(QueueName(group.name.database, group.options.topic or ""))
+
+    def _left(self, reader: BroadcastReader) -> None:
+        readers = self._readers.get(reader.topic.name, {})
+        readers.pop(reader, None)
+        if not readers:
+            self._readers.pop(reader.topic.name, None)
+
+    def streams(self) -> list[SubscriptionStatus]:
+        """The open broadcast readers."""
+        return [reader.status() for readers in self._readers.values() for reader in readers]
+
+    # --- consumer groups
+
+    async def check_start(self, topic: QueueName, start: StartAt) -> None:
+        """Raises InvalidOption where no group can begin there, BackendError."""
+        await self._work.run(self._store.topics.position_at(topic, start))
+
+    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+        """Have a new group begin there. Raises InvalidOption, BackendError."""
+        await self._work.run(self._store.topics.begin(group, topic, start))
+
+    async def seek(self, group: QueueSpec, start: StartAt) -> Sought:
+        """Drop what a group has outstanding, and have it read on from there. Raises InvalidOption, BackendError."""
+        return await self._work.run(self._store.topics.seek(group, self._topic_of(group), start))
+
+    async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
+        """The first and the last offset that a topic has; None where it is empty. Raises BackendError."""
+        return await self._work.run(self._store.topics.bounds(topic))
+
+    async def lag(self, group: QueueSpec) -> GroupLag:
+        """How far a group is behind its topic. Raises QueueNotFound where that is gone, BackendError."""
+        return await self._work.run(self._store.topics.lag(group, self._topic_of(group)))
+
+    async def close(self, error: EngineError) -> None:
+        """End all readers."""
+        readers, self._readers = self._readers, {}
+        for each in readers.values():
+            self._end(each, error)
+        await asyncio.sleep(0)
+
+    def _end(self, readers: Iterable[BroadcastReader], error: EngineError) -> None:
+        for reader in list(readers):
+            reader.end(error)
