@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.model.groups import GroupKey
-from engine.model.queue import MessageId, QueueName, SubscribeRequest
+from engine.model.options import QueueOptions
+from engine.model.queue import MessageId, QueueName, StartAt, SubscribeRequest
 
 
 class TransactionVerb(Enum):
@@ -135,6 +136,29 @@ class Rebind:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateConsumerGroup:
+    """CREATE GROUP: make the `group`'s queue from the definition of its topic, and have it begin where `start` says.
+
+    `moment`: the time that `start` is to have, in the session's time zone; empty where it has its value.
+    """
+
+    topic: QueueName
+    group: QueueName
+    options: QueueOptions
+    start: StartAt
+    moment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeekConsumerGroup:
+    """ALTER GROUP ... SEEK TO. `start` and `moment` are those of CreateConsumerGroup."""
+
+    group: QueueName
+    start: StartAt
+    moment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NoOperation:
     """A statement that is already true (CREATE QUEUE IF NOT EXISTS, DROP QUEUE IF EXISTS): OK with one note."""
 
@@ -162,6 +186,8 @@ class Subscribe:
     request: SubscribeRequest
     parameters: tuple[str, ...] = ()
     filter: StreamFilter | None = None
+    moment: str = ""
+    """The time at which a reader of a topic begins, in the session's time zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +212,23 @@ class ShowSubscriptions:
 
     database: str | None
     like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTopics:
+    """SHOW TOPICS [LIKE pattern] of one database (None: of all)."""
+
+    database: str | None
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowGroups:
+    """SHOW GROUPS [ON topic] [LIKE pattern] of the topics of one database (None: of all)."""
+
+    database: str | None
+    like: str | None = None
+    topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +327,15 @@ Plan = (
     | ExecuteCounting
     | Rebind
     | Redrive
+    | CreateConsumerGroup
+    | SeekConsumerGroup
     | NoOperation
     | Subscribe
     | ShowQueues
     | ShowQueueStatus
     | ShowSubscriptions
+    | ShowTopics
+    | ShowGroups
     | ExplainDelivery
     | ReadSystem
     | ShowSystem

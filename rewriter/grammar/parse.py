@@ -18,17 +18,39 @@ from rewriter.grammar.insert import parse_insert, parse_replace
 from rewriter.grammar.lease_verbs import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
 from rewriter.grammar.quick_ack import quick_ack
 from rewriter.grammar.statements import (
+    Ack,
     DescribeQueue,
     DropQueue,
+    ExplainMessages,
+    RedriveQueue,
+    Retry,
     SelectStream,
+    Settle,
     Statement,
     TruncateQueue,
 )
 from rewriter.grammar.stream import parse_select, parse_stream
 from rewriter.grammar.system_tables import DATABASE, parse_system
-from rewriter.plan import Kill, ShowProcessList, ShowQueues, ShowQueueStatus, ShowSubscriptions, UseDatabase
+from rewriter.grammar.topics import (
+    cut_group,
+    parse_alter_group,
+    parse_create_group,
+    parse_create_topic,
+    parse_drop_group,
+    parse_drop_topic,
+)
+from rewriter.plan import (
+    Kill,
+    ShowGroups,
+    ShowProcessList,
+    ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    ShowTopics,
+    UseDatabase,
+)
 from rewriter.text.lexis import leading_verb
-from rewriter.text.tokens import Kind, TokenCursor, string_value
+from rewriter.text.tokens import Kind, Name, TokenCursor, string_value
 
 # What begins so may be ordinary SQL that the tokenizer cannot read: the database is the judge then.
 _ORDINARY_VERBS = frozenset(
@@ -78,16 +100,39 @@ def parse(sql: str, sql_modes: Collection[str] = (), database: str | None = None
     return handler(cursor)
 
 
+def _of_group(parse_statement: Callable[[TokenCursor], Statement | None]) -> Callable[[TokenCursor], Statement | None]:
+    """A statement on messages, which may say of which consumer group they are."""
+
+    def parse_of_group(cursor: TokenCursor) -> Statement | None:
+        group = cut_group(cursor)
+        statement = parse_statement(cursor)
+        if group is None or not isinstance(statement, Ack | Settle | Retry | RedriveQueue | ExplainMessages):
+            return statement
+        return replace(statement, name=replace(statement.name, group=group))
+
+    return parse_of_group
+
+
 def _create(cursor: TokenCursor) -> Statement | None:
     cursor.take_words("CREATE")
+    if cursor.accept_words("TOPIC"):
+        return parse_create_topic(cursor)
+    if cursor.accept_words("GROUP"):
+        return parse_create_group(cursor)
     return parse_create_queue(cursor) if cursor.accept_words("QUEUE") else None
 
 
 def _alter(cursor: TokenCursor) -> Statement | None:
+    if cursor.accept_words("ALTER", "GROUP"):
+        return parse_alter_group(cursor)
     return parse_alter_queue(cursor) if cursor.accept_words("ALTER", "QUEUE") else None
 
 
 def _drop(cursor: TokenCursor) -> Statement | None:
+    if cursor.accept_words("DROP", "TOPIC"):
+        return parse_drop_topic(cursor)
+    if cursor.accept_words("DROP", "GROUP"):
+        return parse_drop_group(cursor)
     if not cursor.accept_words("DROP", "QUEUE"):
         return None
     if_exists = cursor.accept_words("IF", "EXISTS")
@@ -110,6 +155,12 @@ def _show(cursor: TokenCursor) -> Statement | None:
         return ShowQueues(*_which_queues(cursor, "SHOW QUEUES"))
     if cursor.accept_words("QUEUE", "STATUS"):
         return ShowQueueStatus(*_which_queues(cursor, "SHOW QUEUE STATUS"))
+    if cursor.accept_words("TOPICS"):
+        return ShowTopics(*_which_queues(cursor, "SHOW TOPICS"))
+    if cursor.accept_words("GROUPS"):
+        topic = cursor.take_name() if cursor.accept_words("ON") else Name(None, "")
+        database, like = _which_queues(cursor, "SHOW GROUPS")
+        return ShowGroups(database or topic.database, like, topic.table or None)
     if cursor.accept_words("SUBSCRIPTIONS"):
         return ShowSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
     if cursor.accept_words("CREATE", "QUEUE"):
@@ -185,10 +236,15 @@ def _set(cursor: TokenCursor) -> Statement | None:
     return parse_select(cursor) if cursor.word in ("SELECT", "WITH", "TABLE") else None
 
 
+def _explain_delivery(cursor: TokenCursor) -> Statement:
+    cursor.position = 3
+    return parse_explain_delivery(cursor)
+
+
 def _explain(cursor: TokenCursor) -> Statement | None:
     cursor.take()
     if cursor.accept_words("DELIVERY", "FOR"):
-        return parse_explain_delivery(cursor)
+        return _of_group(_explain_delivery)(cursor)
     statement = parse_select(cursor)
     return replace(statement, fault=StreamNotExplained()) if isinstance(statement, SelectStream) else statement
 
@@ -210,16 +266,16 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "DESC": _explain,
     "ANALYZE": _explain,
     "STREAM": parse_stream,
-    "ACK": parse_ack,
+    "ACK": _of_group(parse_ack),
     "UPDATE": parse_update,
     "DELETE": parse_delete,
     "INSERT": parse_insert,
     "REPLACE": parse_replace,
     "CALL": parse_call,
-    "NACK": parse_verb,
-    "REJECT": parse_verb,
-    "RENEW": parse_verb,
-    "RELEASE": parse_release,
-    "RETRY": parse_retry,
-    "REDRIVE": parse_redrive,
+    "NACK": _of_group(parse_verb),
+    "REJECT": _of_group(parse_verb),
+    "RENEW": _of_group(parse_verb),
+    "RELEASE": _of_group(parse_release),
+    "RETRY": _of_group(parse_retry),
+    "REDRIVE": _of_group(parse_redrive),
 }

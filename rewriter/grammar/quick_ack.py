@@ -14,7 +14,8 @@ from rewriter.text.tokens import Kind, Name, Token
 _NAME = r"(?:([A-Za-z_]\w*+)|`([^`]++)`)"
 _NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
 _QUICK = re.compile(
-    rf"\s*+ACK\s++(?>{_NAME}\s*+\.\s*+)?{_NAME}\s*+(?:(?<=[\s`])({_NUMBERS})|\(\s*+({_NUMBERS})\s*+\))\s*+;?\s*+",
+    rf"\s*+ACK\s++(?>{_NAME}\s*+\.\s*+)?{_NAME}\s*+(?:(?<=[\s`])({_NUMBERS})|\(\s*+({_NUMBERS})\s*+\))"
+    rf"(?:\s++GROUP\s++{_NAME})?\s*+;?\s*+",
     re.ASCII | re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")
@@ -25,8 +26,8 @@ def quick_ack(sql: str) -> Ack | None:
     match = _QUICK.fullmatch(sql)
     if match is None:
         return None
-    database, quoted_database, table, quoted_table, bare, enclosed = match.groups()
-    name = Name(database or quoted_database, table or quoted_table)
+    database, quoted_database, table, quoted_table, bare, enclosed, group, quoted_group = match.groups()
+    name = Name(database or quoted_database, table or quoted_table, group or quoted_group)
     return Ack(name, (), "", bare or enclosed)
 
 

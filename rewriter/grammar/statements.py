@@ -11,16 +11,18 @@ from enum import Enum
 
 from engine.model.errors import EngineError
 from engine.model.options import OptionValue
-from engine.model.queue import WaitMode
+from engine.model.queue import Start, WaitMode
 from rewriter.errors import RewriteError
 from rewriter.plan import (
     Kill,
     ReadSystem,
+    ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
     ShowSystem,
+    ShowTopics,
     UseDatabase,
 )
 from rewriter.text.tokens import Name, Token
@@ -77,6 +79,63 @@ class DropQueue:
 @dataclass(frozen=True, slots=True)
 class TruncateQueue:
     name: Name
+
+
+# --- topics
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """From where a reader is to begin. `offset`: of OFFSET. `moment`: of TIMESTAMP, in the session's time zone."""
+
+    start: Start
+    offset: int = 0
+    moment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    name: Name
+    if_not_exists: bool
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropTopic:
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateGroup:
+    topic: Name
+    group: str
+    if_not_exists: bool
+    beginning: Beginning
+    options: Mapping[str, OptionValue]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterGroup:
+    """As AlterQueue, for the queue of a group."""
+
+    topic: Name
+    group: str
+    options: Mapping[str, OptionValue | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SeekGroup:
+    topic: Name
+    group: str
+    beginning: Beginning
+
+
+@dataclass(frozen=True, slots=True)
+class DropGroup:
+    topic: Name
+    group: str
+    if_exists: bool
 
 
 # --- enqueuing
@@ -147,6 +206,8 @@ class StreamClauses:
     parameters: tuple[str, ...] = ()
     condition: tuple[Token, ...] = ()
     condition_text: str = ""
+    since: Beginning | None = None
+    until: Beginning | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +355,12 @@ Statement = (
     | AlterQueue
     | DropQueue
     | TruncateQueue
+    | CreateTopic
+    | DropTopic
+    | CreateGroup
+    | AlterGroup
+    | SeekGroup
+    | DropGroup
     | InsertQueue
     | SelectStream
     | Ack
@@ -307,6 +374,8 @@ Statement = (
     | ShowQueues
     | ShowQueueStatus
     | ShowSubscriptions
+    | ShowTopics
+    | ShowGroups
     | ReadSystem
     | ShowSystem
     | ExplainMessages

@@ -17,6 +17,7 @@ from engine.model.options import NS_PER_SECOND, OptionValue, parse_duration
 from engine.model.queue import WaitMode
 from rewriter.errors import RewriteError, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.ack import skip_group
+from rewriter.grammar.beginning import take_beginning
 from rewriter.grammar.condition_words import OPERATORS
 from rewriter.grammar.lease_verbs import parse_function_select
 from rewriter.grammar.statements import Bound, SelectStream, Statement, StreamClauses, StreamColumn
@@ -78,7 +79,7 @@ def _depth(tokens: list[Token]) -> int:
 def _certain_clause(cursor: TokenCursor) -> bool:
     """Whether a clause follows that no ordinary table reference has."""
     ahead = 2 if cursor.word == "LIMIT" else 0
-    return cursor.peek_word(ahead) in ("WAIT", "NOWAIT", "WITH")
+    return cursor.peek_word(ahead) in ("WAIT", "NOWAIT", "WITH", "SINCE", "UNTIL")
 
 
 def parse_stream(cursor: TokenCursor) -> SelectStream:
@@ -167,6 +168,10 @@ def _take_clause(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
         return replace(clauses, options=tuple(take_options(cursor).items()))
     if cursor.accept_words("WHERE"):
         return _take_where(cursor, clauses)
+    if cursor.accept_words("SINCE"):
+        return replace(clauses, since=take_beginning(cursor))
+    if cursor.accept_words("UNTIL"):
+        return replace(clauses, until=take_beginning(cursor))
     raise _refusal(cursor)
 
 
@@ -187,7 +192,7 @@ def _take_where(cursor: TokenCursor, clauses: StreamClauses) -> StreamClauses:
 def _ends_condition(cursor: TokenCursor, first: int) -> bool:
     """Whether a clause begins. WAIT and NOWAIT may be columns: where something else was to come, they are."""
     word = cursor.word
-    if word in ("WAIT", "NOWAIT"):
+    if word in ("WAIT", "NOWAIT", "SINCE", "UNTIL"):
         return cursor.position > first and _ends_operand(cursor.tokens[cursor.position - 1])
     return word in ("LIMIT", "WITH", "WHERE") or word in _INSTEAD or (word in _JOINS and not _is_call(cursor))
 

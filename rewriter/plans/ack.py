@@ -1,14 +1,15 @@
 """ACK and UPDATE on a known queue, in the table's terms.
 
 An ack is `UPDATE q SET time_acked = now, time_next = NULL WHERE (...) AND time_acked IS NULL`, whoever spells it: the
-guard makes affected rows count messages that changed, and a second ack count none.
+guard makes affected rows count messages that changed, and a second ack count none. In a consumer group's queue it is a
+DELETE.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.model.queue import MessageId, QueueSpec
+from engine.model.queue import SOUGHT_COLUMN, MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.grammar.quick_ack import tokens_of
 from rewriter.grammar.statements import Ack, Assignment, UpdateQueue
@@ -37,8 +38,17 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     else:
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
     effects = replace(effects, tally=(spec.name, "acked"))
+    if spec.options.topic is not None:
+        return Execute(_ack_in_consumer_group(condition, spec), effects)
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {spec.name.sql} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+
+
+def _ack_in_consumer_group(condition: str, spec: QueueSpec) -> str:
+    """The message stays in its topic, so the group's copy goes at once. What a seek has brought back is acked only once
+    it was delivered again: an ack that was on its way must not end it."""
+    delivered = f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
+    return f"DELETE FROM {spec.name.sql} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"
 
 
 def ids_condition(tokens: tuple[Token, ...], spec: QueueSpec) -> str:

@@ -26,7 +26,7 @@ ADDED_COLUMNS = {
 }
 """What a dead letter has besides, unless the queue has columns of these names itself."""
 
-_CHARSET = re.compile(r"\n\) [^'\n]*?(DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)")
+TABLE_CHARSET = re.compile(r"\n\) [^'\n]*?(DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)")
 
 
 def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) -> str:
@@ -43,7 +43,7 @@ def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) 
     lines += ["PRIMARY KEY (id)", f"KEY queuegate_due (time_acked, {'' if legacy else 'priority, '}time_next)"]
     if queue.options.group_key is not None:
         lines.append(f"KEY {GROUP_INDEX} (time_acked, {quoted(queue.options.group_key)})")
-    charset = _CHARSET.search(text)
+    charset = TABLE_CHARSET.search(text)
     table = quoted_name(Name(name.database, name.table))
     comment = comment_literal(to_comment(_options(queue)))
     return f"CREATE TABLE {table} ({', '.join(lines)}){f' {charset[1]}' if charset else ''} COMMENT={comment}"

@@ -5,23 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from engine.model.errors import InvalidOption
 from engine.model.groups import group_key
 from engine.model.options import QueueOptions, check_dead_letter, is_name, parse_options
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.statements import (
     Ack,
     AfterGroup,
+    AlterGroup,
     AlterQueue,
+    CreateGroup,
     CreateQueue,
+    CreateTopic,
     DeleteQueue,
     DescribeQueue,
+    DropGroup,
     DropQueue,
+    DropTopic,
     ExplainMessages,
     InsertQueue,
     QueueFunction,
     RedriveQueue,
     Retry,
+    SeekGroup,
     SelectStream,
     Settle,
     Statement,
@@ -41,12 +48,15 @@ from rewriter.plan import (
     PlanContext,
     ReadSystem,
     Rebind,
+    SeekConsumerGroup,
     ShowCreateQueue,
+    ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
     ShowSystem,
+    ShowTopics,
     UseDatabase,
 )
 from rewriter.plans.ack import ack_as_update, spelled_out, update_plan
@@ -58,6 +68,15 @@ from rewriter.plans.lease_verbs import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
 from rewriter.plans.subscribe import subscribe
+from rewriter.plans.topics import (
+    check_group_options,
+    create_topic,
+    group_of,
+    insert_into_topic,
+    plan_group,
+    start_at,
+    stream_of_topic,
+)
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.tokens import Name
@@ -79,14 +98,14 @@ class Passes:
             case Ack():
                 return self._ack(statement, context)
             case Settle():
-                return settle_as_update(statement, self._spec(statement.name, context), context.now_sql)
+                return settle_as_update(statement, self._receiver(statement.name, context), context.now_sql)
             case Retry():
-                return retry_as_update(statement, self._spec(statement.name, context), context.now_sql)
+                return retry_as_update(statement, self._receiver(statement.name, context), context.now_sql)
             case RedriveQueue(name):
-                dead = self._spec(name, context)
+                dead = self._dead(name, context)
                 return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
             case QueueFunction(settles, column):
-                return _counting(self._spec(settles.name, context).name, self.plan(settles, context), column)
+                return _counting(self._receiver(settles.name, context).name, self.plan(settles, context), column)
             case Unbound(sql, parameters, column):
                 return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
@@ -94,8 +113,7 @@ class Passes:
             case InsertQueue(group=AfterGroup()):
                 return self._insert_after_group(statement, context)
             case InsertQueue():
-                spec = self._perhaps(statement.name, context)
-                return insert_plan(statement, spec, context.now_sql) if spec else Passthrough()
+                return self._insert(statement, context)
             case CreateQueue():
                 return self._create(statement, context)
             case AlterQueue(name, options):
@@ -105,12 +123,27 @@ class Passes:
             case TruncateQueue(name):
                 queue = self._spec(name, context).name
                 return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
-            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions():
+            case CreateTopic(name):
+                topic = self._new_name(name, context)
+                sql = create_topic(topic, statement.items, context.now_sql, if_not_exists=statement.if_not_exists)
+                return Execute(sql, Effects(catalog=True))
+            case DropTopic():
+                return self._drop_topic(statement, context)
+            case CreateGroup():
+                return self._create_group(statement, context)
+            case AlterGroup(name, group, options):
+                check_group_options(options)
+                return alter_plan(self._group(name, group, context), options, self._defaults)
+            case SeekGroup(name, group, beginning):
+                return SeekConsumerGroup(self._group(name, group, context).name, *start_at(beginning))
+            case DropGroup():
+                return self._drop_group(statement, context)
+            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups():
                 return replace(statement, database=statement.database or context.database)
             case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
                 return statement
             case ExplainMessages(name):
-                return explain_plan(statement, self._spec(name, context), context.now_sql)
+                return explain_plan(statement, self._receiver(name, context), context.now_sql)
             case DescribeQueue(name):
                 return ShowCreateQueue(self._spec(name, context).name)
         assert_never(statement)
@@ -134,7 +167,7 @@ class Passes:
             return None
         if reason := self._catalog.rejected.get(found):
             raise NotAQueueTable(f"'{found.table}' is not a queue: {reason}")
-        return self._catalog.queues[found]
+        return self._catalog.queues.get(found)
 
     def _spec(self, name: Name, context: PlanContext) -> QueueSpec:
         queue = self._qualified(name, context)
@@ -149,10 +182,81 @@ class Passes:
         found = None if database is None else self._names.resolve(database, name.table)
         return None if found is None else self._catalog.queues.get(found)
 
+    def _new_name(self, name: Name, context: PlanContext) -> QueueName:
+        queue = self._qualified(name, context)
+        if not is_name(queue.table):
+            raise IncorrectName(queue.table)
+        return queue
+
+    def _perhaps_topic(self, name: Name, context: PlanContext) -> TopicSpec | None:
+        database = name.database or context.database
+        found = None if database is None else self._names.resolve(database, name.table)
+        return None if found is None else self._catalog.topics.get(found)
+
+    def _topic(self, name: Name, context: PlanContext) -> TopicSpec:
+        topic = self._perhaps_topic(name, context)
+        if topic is None:
+            queue = self._qualified(name, context)
+            if self._find(queue) is not None:
+                raise UnsupportedSql(f"'{queue.table}' is a queue, not a topic")
+            raise UnknownQueue(f"Topic '{queue}' doesn't exist", queue)
+        return topic
+
+    def _group(self, topic: Name, group: str | None, context: PlanContext) -> QueueSpec:
+        name = self._topic(topic, context).name
+        return group_of(name, group, self._catalog.groups_of(name))
+
+    def _receiver(self, name: Name, context: PlanContext) -> QueueSpec:
+        """The queue whose messages a statement is about; of a topic, that of a consumer group."""
+        if name.group is not None or self._perhaps_topic(name, context) is not None:
+            return self._group(name, name.group, context)
+        return self._spec(name, context)
+
+    def _dead(self, name: Name, context: PlanContext) -> QueueSpec:
+        """The dead-letter queue of that name; of a topic, that of a consumer group."""
+        if name.group is None and self._perhaps_topic(name, context) is None:
+            return self._spec(name, context)
+        dead = self._group(name, name.group, context).dead_letter
+        return self._spec(Name(dead.database, dead.table), context)
+
     # --- passes that need the catalog
 
+    def _insert(self, statement: InsertQueue, context: PlanContext) -> Plan:
+        """INSERT, which is the database's own business where there is no queue of that name."""
+        topic = self._perhaps_topic(statement.name, context)
+        if topic is not None:
+            return insert_into_topic(statement, topic.name)
+        spec = self._perhaps(statement.name, context)
+        return insert_plan(statement, spec, context.now_sql) if spec else Passthrough()
+
+    def _create_group(self, statement: CreateGroup, context: PlanContext) -> Plan:
+        topic = self._topic(statement.topic, context)
+        plan = plan_group(statement, topic, self._defaults)
+        if statement.if_not_exists and plan.group in self._catalog.queues:
+            return NoOperation(1050, f"Consumer group '{statement.group}' already exists")
+        return plan
+
+    def _drop_group(self, statement: DropGroup, context: PlanContext) -> Plan:
+        known = self._perhaps_topic(statement.topic, context)
+        groups = {} if known is None else self._catalog.groups_of(known.name)
+        if statement.if_exists and statement.group.lower() not in map(str.lower, groups):
+            return NoOperation(1051, f"Unknown consumer group '{statement.group}'")
+        spec = group_of(self._topic(statement.topic, context).name, statement.group, groups)
+        return Execute(f"DROP TABLE {spec.name.sql}", Effects(catalog=True))
+
+    def _drop_topic(self, statement: DropTopic, context: PlanContext) -> Plan:
+        if statement.if_exists and self._perhaps_topic(statement.name, context) is None:
+            return NoOperation(1051, f"Unknown topic '{self._qualified(statement.name, context)}'")
+        topic = self._topic(statement.name, context).name
+        if groups := self._catalog.groups_of(topic):
+            raise UnsupportedSql(
+                f"topic '{topic.table}' has consumer groups, whose unfinished messages would be lost; DROP GROUP them "
+                f"first: {', '.join(sorted(groups))}"
+            )
+        return Execute(f"DROP TABLE {topic.sql}", Effects(catalog=True))
+
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
-        spec = self._spec(statement.name, context)
+        spec = self._receiver(statement.name, context)
         statement = spelled_out(statement, spec)
         plan = ack_as_update(statement, spec, context.now_sql)
         group = group_key(spec, self._catalog)
@@ -181,9 +285,10 @@ class Passes:
         return insert_after_group(statement, spec, group, context.now_sql)
 
     def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
-        queue = self._qualified(statement.name, context)
-        if not is_name(queue.table):
-            raise IncorrectName(queue.table)
+        queue = self._new_name(statement.name, context)
+        for name in statement.options:
+            if name.lower() in ("topic", "consumer_group"):
+                raise InvalidOption(f"a queue has no option '{name}'; CREATE GROUP makes consumer groups")
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)
         sql = create_table(
@@ -209,6 +314,11 @@ class Passes:
     def _stream(self, statement: SelectStream, context: PlanContext) -> Plan:
         queue = self._qualified(statement.name, context)
         spec = self._find(queue)
+        if spec is None and (topic := self._perhaps_topic(statement.name, context)) is not None:
+            plan = stream_of_topic(statement, topic, self._catalog.groups_of(topic.name), context.now_sql)
+            if not isinstance(plan, QueueSpec):
+                return plan
+            spec = plan
         if spec is not None:
             return subscribe(statement, spec, context.sql_modes)
         if not statement.certain and (statement.fault or statement.clauses.condition):

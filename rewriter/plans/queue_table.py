@@ -93,7 +93,7 @@ def create_table(
     lines.extend(_id_key(items, declared, primary))
     lines.append(f"KEY {_DUE_KEY} (time_acked, priority, time_next)")
     lines.extend(f"KEY {name} ({index_columns(columns)})" for name, columns in options.needed_indexes)
-    lines.append(_times_rule(name.table))
+    lines.append(times_rule(name.table))
     exists = "IF NOT EXISTS " if if_not_exists else ""
     return (
         f"CREATE TABLE {exists}{quoted_name(name)} ({', '.join(lines)}) COMMENT={comment_literal(to_comment(options))}"
@@ -115,7 +115,7 @@ def _defaults(now_sql: str) -> dict[str, str]:
     }
 
 
-def _times_rule(table: str) -> str:
+def times_rule(table: str, columns: Iterable[str] = ("time_scheduled", "time_next")) -> str:
     """The constraint that refuses a time before the year 2000: it is a time in seconds or milliseconds, or a DATETIME.
 
     Such a time lies in the past as nanoseconds, so the message would go out at once. 0 and below mean "now". In MySQL
@@ -125,7 +125,7 @@ def _times_rule(table: str) -> str:
     if len(name) > _NAME_MAX:
         digest = hashlib.sha256(table.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         name = f"{table[: _NAME_MAX - len(_TIMES_RULE) - len(digest) - 1]}_{digest}{_TIMES_RULE}"
-    good = (f"{column} <= 0 OR {column} >= {_YEAR_2000_NS}" for column in ("time_scheduled", "time_next"))
+    good = (f"{column} <= 0 OR {column} >= {_YEAR_2000_NS}" for column in columns)
     return f"CONSTRAINT {quoted(name)} CHECK (({') AND ('.join(good)}))"
 
 

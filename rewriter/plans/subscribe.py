@@ -7,11 +7,13 @@ from collections.abc import Collection
 from engine.model.errors import InvalidOption, UnknownColumn
 from engine.model.options import OPTIONS
 from engine.model.queue import QueueSpec, SubscribeRequest
+from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Bound, SelectStream, StreamClauses, StreamColumn
 from rewriter.plan import Subscribe
 from rewriter.plans.condition import stream_filter
 
 _STREAM_OPTIONS = ("ack_wait", "prefetch")
+_OF_A_GROUP = ("group", "mode")  # which have led to the group's queue
 
 
 def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
@@ -25,6 +27,8 @@ def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) 
     if statement.fault:
         raise statement.fault
     clauses = statement.clauses
+    if clauses.since is not None or clauses.until is not None:
+        raise UnsupportedSql(f"SINCE and UNTIL read a topic, which '{spec.name.table}' is not")
     request = _request(statement, spec)
     if not clauses.condition:
         return Subscribe(request, clauses.parameters)
@@ -34,7 +38,7 @@ def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) 
 
 def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     clauses = statement.clauses
-    options = _options(clauses)
+    options = _options(clauses, () if spec.options.topic is None else _OF_A_GROUP)
     return SubscribeRequest(
         queue=spec.name,
         columns=_columns(statement.columns, spec),
@@ -62,8 +66,9 @@ def _columns(columns: tuple[StreamColumn, ...], spec: QueueSpec) -> tuple[str, .
 
 def _check_qualifier(column: StreamColumn, spec: QueueSpec) -> None:
     full = (spec.name.database.lower(), spec.name.table.lower())
+    topic = (full[0], (spec.options.topic or spec.name.table).lower())
     given = tuple(part.lower() for part in column.qualifier)
-    if given and given != full[-len(given) :]:
+    if given and given not in (full[-len(given) :], topic[-len(given) :]):
         raise _unknown_column(column)
 
 
@@ -71,9 +76,11 @@ def _unknown_column(column: StreamColumn) -> UnknownColumn:
     return UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
 
 
-def _options(clauses: StreamClauses) -> dict[str, int]:
+def _options(clauses: StreamClauses, known: Collection[str]) -> dict[str, int]:
     values: dict[str, int] = {}
     for name, value in clauses.options:
+        if name in known:
+            continue
         if name not in _STREAM_OPTIONS:
             raise InvalidOption(f"a stream has no option '{name}'; allowed: {', '.join(_STREAM_OPTIONS)}")
         read = OPTIONS[name].read(name, value)

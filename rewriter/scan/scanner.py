@@ -97,10 +97,16 @@ _DELETE = _pattern(
 )  # fmt: skip
 _LOAD_TARGET = _pattern(rb"INTO" + GAP + rb"TABLE" + GAP + QUALIFIED)
 _CREATE = _pattern(
-    SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END
+    SPACE
+    + rb"(?:(QUEUE|TOPIC|GROUP)|(DATABASE|SCHEMA)|"
+    + _words(b"OR", b"REPLACE", b"TEMPORARY")
+    + rb"(TABLE))"
+    + WORD_END
 )
-_ALTER = _pattern(SPACE + rb"(?:(QUEUE)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
-_DROP = _pattern(SPACE + rb"(?:(QUEUE)|(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END)
+_ALTER = _pattern(SPACE + rb"(?:(QUEUE|GROUP)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
+_DROP = _pattern(
+    SPACE + rb"(?:(QUEUE|TOPIC|GROUP)|(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END
+)
 _DROPPED = _pattern(SPACE + rb"(?:IF" + WORD_END + SPACE + rb"EXISTS" + WORD_END + SPACE + rb")?")
 _DROPPED_NAME = _pattern(
     QUALIFIED + SPACE + rb"(?:(,)" + SPACE + rb"|(?=;|\Z|(?:RESTRICT|CASCADE|WAIT|NOWAIT)" + WORD_END + rb"))"
@@ -110,7 +116,13 @@ _RENAME = _pattern(SPACE + rb"TABLES?" + WORD_END)
 _TRUNCATE_QUEUE = _pattern(SPACE + rb"QUEUE" + WORD_END + SPACE + IDENTIFIER)
 _TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
 _SHOW = _pattern(
-    SPACE + rb"(?:QUEUES?|SUBSCRIPTIONS|CREATE" + SPACE + rb"QUEUE|(?:FULL" + SPACE + rb")?PROCESSLIST)" + WORD_END
+    SPACE
+    + rb"(?:QUEUES?|SUBSCRIPTIONS|TOPICS|GROUPS|CREATE"
+    + SPACE
+    + rb"QUEUE|(?:FULL"
+    + SPACE
+    + rb")?PROCESSLIST)"
+    + WORD_END
 )
 _SHOW_SYSTEM = _pattern(
     SPACE + _words(b"FULL", b"EXTENDED")
@@ -185,7 +197,8 @@ class StatementScanner:
         """An INSERT into it. What one into Vitess's first layout leaves out is to be filled in."""
         glance = self._inserts.get(queue)
         if glance is None:
-            legacy = self._catalog.queues[queue].layout is Layout.LEGACY
+            spec = self._catalog.get(queue)  # None: a topic
+            legacy = spec is not None and spec.layout is Layout.LEGACY
             effects = Effects(touched=frozenset((queue,)), tally=(queue, "enqueued"))
             glance = self._inserts[queue] = Glance(Concern.PLAN if legacy else Concern.TOUCHES, effects)
         return glance
@@ -286,9 +299,11 @@ class StatementScanner:
             if b"duplicate" in lowered
             else self._inserting(queue)
         )
+        if queue in self._names.topics:
+            return replace(glance, concern=Concern.PLAN) if _names_column(sql, match.end(), b"id") else glance
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
             return replace(glance, concern=Concern.PLAN)
-        if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_state(sql, match.end()):
+        if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_column(sql, match.end(), b"state"):
             return replace(glance, concern=Concern.PLAN)
         return glance
 
@@ -324,9 +339,12 @@ class StatementScanner:
         queue = self._target(match, database)
         if queue is None:
             return _NOTHING
-        ids = settled_ids(sql[match.end() :], key_kind(self._catalog.queues[queue])) if match["where"] else None
+        spec = self._catalog.get(queue)
+        if spec is None:
+            return _NOTHING  # of a topic: what its groups have not read is gone, which they find out
+        ids = settled_ids(sql[match.end() :], key_kind(spec)) if match["where"] else None
         # Where messages form groups, one that ends may be the last of its own.
-        concern = Concern.TOUCHES if self._catalog.queues[queue].options.group_key is None else Concern.PLAN
+        concern = Concern.TOUCHES if spec.options.group_key is None else Concern.PLAN
         return Glance(concern, replace(ending(queue, ids), tally=(queue, "deleted")))
 
     def _changed(self, queue: QueueName | None) -> Glance:
@@ -399,7 +417,9 @@ class StatementScanner:
 
     def _table_change(self, sql: bytes) -> Glance:
         """DDL on tables concerns us if it names a queue, or may make one."""
-        return _CATALOG if b"vitess_message" in sql.lower() or self._mentioned(sql) else _NOTHING
+        lowered = sql.lower()
+        marked = b"vitess_message" in lowered or b"queuegate_topic" in lowered
+        return _CATALOG if marked or self._mentioned(sql) else _NOTHING
 
     # --- the rest
 
@@ -431,10 +451,10 @@ class StatementScanner:
         return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
 
 
-def _names_state(sql: bytes, place: int) -> bool:
-    """Whether the list of columns that begins here has the one that nobody can set."""
+def _names_column(sql: bytes, place: int, column: bytes) -> bool:
+    """Whether the list of columns that begins here has this one."""
     columns = _COLUMNS.match(sql, place)
-    return columns is not None and b"state" in WORDS.findall(columns[1].lower())
+    return columns is not None and column in WORDS.findall(columns[1].lower())
 
 
 def _removal(queues: frozenset[QueueName]) -> Glance:

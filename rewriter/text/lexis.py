@@ -72,9 +72,9 @@ _DEFINING = frozenset((b"ALTER", b"CREATE", b"DROP"))
 
 
 def defines_queue(sql: bytes) -> bool:
-    """Whether the statement is ALTER, CREATE or DROP QUEUE, as it is mostly written."""
+    """Whether the statement is ALTER, CREATE or DROP of a QUEUE, TOPIC or GROUP, as it is mostly written."""
     verb, end = leading_verb(sql)
-    return verb in _DEFINING and sql[end:].lstrip()[:6].upper().rstrip() == b"QUEUE"
+    return verb in _DEFINING and sql[end:].lstrip()[:6].upper().rstrip() in (b"QUEUE", b"TOPIC", b"GROUP")
 
 
 def leading_verb(sql: bytes) -> tuple[bytes, int]:

@@ -27,7 +27,8 @@ class QueueNames:
     """The names of a catalog's queues, indexed once for many look-ups."""
 
     def __init__(self, catalog: QueueCatalog) -> None:
-        self._queues = frozenset(catalog.queues)
+        self._topics = frozenset(catalog.topics)
+        self._queues = frozenset(catalog.queues) | self._topics
         self._marked = self._queues | frozenset(catalog.rejected)
         self._by_table: dict[str, list[QueueName]] = {}
         for name in sorted(self._marked):
@@ -39,7 +40,13 @@ class QueueNames:
 
     @property
     def all_queues(self) -> frozenset[QueueName]:
+        """Queues and topics."""
         return self._queues
+
+    @property
+    def topics(self) -> frozenset[QueueName]:
+        """The topics among them."""
+        return self._topics
 
     @property
     def marked(self) -> frozenset[QueueName]:
@@ -56,7 +63,7 @@ class QueueNames:
         return near[0] if len(near) == 1 else None
 
     def queue(self, first: bytes, second: bytes | None, database: str | None) -> QueueName | None:
-        """The queue that `first` (or `first`.`second`), as written in a client's text, names.
+        """The queue or topic that `first` (or `first`.`second`), as written in a client's text, names.
 
         Raises:
             Undecidable: see the class.

@@ -49,10 +49,11 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A possibly qualified name, quotes removed."""
+    """A possibly qualified name, quotes removed. `group`: of a topic, the consumer group that is meant."""
 
     database: str | None
     table: str
+    group: str | None = None
 
 
 _KINDS = {

@@ -1,0 +1,115 @@
+"""CREATE TOPIC, CREATE GROUP and what changes them; the clauses that say from where a reader begins.
+
+CREATE TOPIC [IF NOT EXISTS] t (columns and keys)           DROP TOPIC [IF EXISTS] t
+CREATE GROUP [IF NOT EXISTS] g ON t [START AT beginning] [WITH (option = value, ...)]
+ALTER GROUP g ON t SEEK TO beginning | PAUSE | RESUME | SET (option = value, ...)
+DROP GROUP [IF EXISTS] g ON t
+
+A beginning is EARLIEST, LATEST, OFFSET n or TIMESTAMP 'yyyy-mm-dd hh:mm:ss' in the session's time zone.
+"""
+
+from __future__ import annotations
+
+from engine.model.options import OptionValue
+from engine.model.queue import Start
+from rewriter.errors import UnsupportedSql
+from rewriter.grammar.beginning import take_beginning
+from rewriter.grammar.create_queue import take_items
+from rewriter.grammar.statements import (
+    AlterGroup,
+    Beginning,
+    CreateGroup,
+    CreateTopic,
+    DropGroup,
+    DropTopic,
+    SeekGroup,
+    Statement,
+)
+from rewriter.grammar.stream import take_new_options, take_options
+from rewriter.text.tokens import Kind, TokenCursor
+
+
+def parse_create_topic(cursor: TokenCursor) -> CreateTopic:
+    """What follows CREATE TOPIC."""
+    if_not_exists = cursor.accept_words("IF", "NOT", "EXISTS")
+    name = cursor.take_name()
+    if not cursor.at_symbol("("):
+        raise cursor.error("CREATE TOPIC needs columns: CREATE TOPIC orders (user_id BIGINT, body JSON)")
+    items = take_items(cursor)
+    if cursor.word == "WITH":
+        raise UnsupportedSql("a topic has no options yet; delete old messages with DELETE FROM t WHERE time_created <")
+    cursor.take_end()
+    return CreateTopic(name, if_not_exists, items)
+
+
+def parse_drop_topic(cursor: TokenCursor) -> DropTopic:
+    """What follows DROP TOPIC."""
+    if_exists = cursor.accept_words("IF", "EXISTS")
+    statement = DropTopic(cursor.take_name(), if_exists)
+    cursor.take_end("DROP TOPIC takes one topic")
+    return statement
+
+
+def parse_create_group(cursor: TokenCursor) -> CreateGroup:
+    """What follows CREATE GROUP."""
+    if_not_exists = cursor.accept_words("IF", "NOT", "EXISTS")
+    group = cursor.take_identifier()
+    cursor.take_words("ON")
+    topic = cursor.take_name()
+    beginning, options = Beginning(Start.LATEST), dict[str, OptionValue]()
+    if cursor.accept_words("START", "AT"):
+        beginning = take_beginning(cursor)
+    if cursor.accept_words("WITH"):
+        options = take_options(cursor)
+    cursor.take_end("CREATE GROUP g ON t [START AT ...] [WITH (option = value, ...)]")
+    return CreateGroup(topic, group, if_not_exists, beginning, options)
+
+
+def parse_alter_group(cursor: TokenCursor) -> Statement:
+    """What follows ALTER GROUP."""
+    group = cursor.take_identifier()
+    cursor.take_words("ON")
+    topic = cursor.take_name()
+    if cursor.accept_words("SEEK", "TO"):
+        statement: Statement = SeekGroup(topic, group, take_beginning(cursor))
+    elif cursor.accept_words("PAUSE"):
+        statement = AlterGroup(topic, group, {"paused": 1})
+    elif cursor.accept_words("RESUME"):
+        statement = AlterGroup(topic, group, {"paused": 0})
+    elif cursor.accept_words("SET") and cursor.at_symbol("("):
+        statement = AlterGroup(topic, group, take_new_options(cursor))
+    else:
+        raise cursor.error("ALTER GROUP g ON t takes SEEK TO, SET (option = value, ...), PAUSE or RESUME")
+    cursor.take_end("ALTER GROUP g ON t takes one of SEEK TO, SET (...), PAUSE, RESUME")
+    return statement
+
+
+def parse_drop_group(cursor: TokenCursor) -> DropGroup:
+    """What follows DROP GROUP."""
+    if_exists = cursor.accept_words("IF", "EXISTS")
+    group = cursor.take_identifier()
+    cursor.take_words("ON")
+    statement = DropGroup(cursor.take_name(), group, if_exists)
+    cursor.take_end("DROP GROUP takes one group")
+    return statement
+
+
+def cut_group(cursor: TokenCursor) -> str | None:
+    """Take `GROUP name` out of a statement on messages, wherever among its clauses it stands; the name, None without.
+
+    GROUP BY is left where it is, and so is what stands in parentheses.
+    """
+    depth = 0
+    for place, token in enumerate(cursor.tokens):
+        if token.kind is Kind.SYMBOL:
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+        following = cursor.tokens[place + 1] if place + 1 < len(cursor.tokens) else None
+        if token.word != "GROUP" or depth or place == 0 or following is None or following.word == "BY":
+            continue
+        if following.kind in (Kind.WORD, Kind.NAME):
+            cursor.position = place + 1
+            name = cursor.take_identifier()
+            del cursor.tokens[place : place + 2]
+            cursor.position = 0
+            return name
+    return None

@@ -1,0 +1,282 @@
+"""Topics and their consumer groups: their definitions, and SELECT ... FROM STREAM on a topic.
+
+A group's stream is that of its queue. A broadcast is the engine's. What ends by itself (SINCE, UNTIL) is an ordinary
+SELECT of the topic's table, in the client's own session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.model.errors import InvalidOption, UnknownColumn
+from engine.model.options import OptionValue, QueueOptions, parse_options
+from engine.model.queue import (
+    SOUGHT_COLUMN,
+    SYSTEM_COLUMNS,
+    TOPIC_COLUMNS,
+    TOPIC_MARK,
+    QueueName,
+    QueueSpec,
+    Start,
+    StartAt,
+    SubscribeRequest,
+    TopicSpec,
+    quoted,
+)
+from engine.model.topics import group_table, is_group_name
+from rewriter.errors import UnsupportedSql
+from rewriter.grammar.beginning import read_beginning
+from rewriter.grammar.create_queue import parse_create_table
+from rewriter.grammar.statements import (
+    Beginning,
+    Bound,
+    ColumnItem,
+    CreateGroup,
+    InsertQueue,
+    Item,
+    KeyItem,
+    SelectStream,
+)
+from rewriter.plan import CreateConsumerGroup, Effects, Execute, Passthrough, Plan, Subscribe
+from rewriter.plans.dead_letter_table import TABLE_CHARSET
+from rewriter.plans.queue_table import (
+    EXECUTABLE_COMMENT,
+    back_quoted,
+    comment_literal,
+    create_table,
+    quoted_name,
+    times_rule,
+)
+from rewriter.text.literals import plain_literal
+from rewriter.text.tokens import Name
+
+_TIME_KEY = "queuegate_time"
+_NOT_OF_GROUPS = ("topic", "consumer_group", "dead_letter_of", "group_key", "archive", "message_cols")
+_SOUGHT = ColumnItem(SOUGHT_COLUMN, f"{SOUGHT_COLUMN} TINYINT NOT NULL DEFAULT 0", "TINYINT NOT NULL DEFAULT 0", ())
+_RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN))
+
+
+def create_topic(name: QueueName, items: Iterable[Item], now_sql: str, *, if_not_exists: bool) -> str:
+    """The CREATE TABLE that makes a topic.
+
+    Raises:
+        UnsupportedSql: a column or a key that a topic cannot have.
+    """
+    for item in items:
+        _check_item(item)
+    lines = [
+        "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
+        f"time_scheduled BIGINT NOT NULL DEFAULT {now_sql}",
+        f"time_created BIGINT NOT NULL DEFAULT {now_sql}",
+        *(item.text for item in items),
+        f"KEY {_TIME_KEY} (time_created)",
+        times_rule(name.table, ("time_scheduled",)),
+    ]
+    exists = "IF NOT EXISTS " if if_not_exists else ""
+    comment = comment_literal(TOPIC_MARK)
+    return f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) COMMENT={comment}"
+
+
+def _parts(name: QueueName) -> tuple[str, str]:
+    return name.database, name.table
+
+
+def _check_item(item: Item) -> None:
+    if isinstance(item, KeyItem):
+        if "PRIMARY" in item.words:
+            raise UnsupportedSql("the primary key of a topic is its id, the offset; leave PRIMARY KEY out")
+        return
+    name = item.name.lower()
+    if name == "priority":
+        raise UnsupportedSql("a topic is a log and has no priorities; call the column something else, or use a queue")
+    if name in _RESERVED:
+        raise UnsupportedSql(f"Column '{item.name}' is one of the topic's or its groups' own; leave it out")
+    if {"AUTO_INCREMENT", "PRIMARY"}.intersection(item.words):
+        raise UnsupportedSql("the id of a topic numbers its messages; no other column can be AUTO_INCREMENT or its key")
+
+
+def plan_group(statement: CreateGroup, topic: TopicSpec, defaults: QueueOptions) -> CreateConsumerGroup:
+    """CREATE GROUP on a known topic.
+
+    Raises:
+        InvalidOption: a name or an option that a group cannot have.
+    """
+    if not is_group_name(statement.group):
+        raise InvalidOption(f"'{statement.group}' is not the name of a group: 1 to 20 of a-z, A-Z, 0-9 and _")
+    check_group_options(statement.options)
+    own = {"topic": topic.name.table, "consumer_group": statement.group}
+    options = parse_options({**statement.options, **own}, defaults)
+    start, moment = start_at(statement.beginning)
+    return CreateConsumerGroup(topic.name, group_table(topic.name, statement.group), options, start, moment)
+
+
+def check_group_options(given: Iterable[str]) -> None:
+    """Raises InvalidOption where a group cannot have one of these options."""
+    for name in given:
+        if name.lower() in _NOT_OF_GROUPS:
+            raise InvalidOption(f"a consumer group has no option '{name}'")
+
+
+def start_at(beginning: Beginning) -> tuple[StartAt, str]:
+    """A beginning as the engine takes it, and the moment that is still to be read in the session's time zone."""
+    return StartAt(beginning.start, beginning.offset), beginning.moment
+
+
+def group_queue(definition: str, name: QueueName, options: QueueOptions, now_sql: str, *, escapes: bool = True) -> str:
+    """The CREATE TABLE of a group's queue, from what SHOW CREATE TABLE says of its topic.
+
+    Raises:
+        InvalidOption: an option names a column that the topic does not have.
+    """
+    text = EXECUTABLE_COMMENT.sub(r"\1", back_quoted(definition, backslash_escapes=escapes))
+    _, items = parse_create_table(text)
+    columns = [i for i in items if isinstance(i, ColumnItem) and i.name.lower() not in TOPIC_COLUMNS]
+    charset = TABLE_CHARSET.search(text)
+    sql = create_table(Name(*_parts(name)), (*columns, _SOUGHT), options, now_sql, if_not_exists=False)
+    return sql if charset is None else f"{sql} {charset[1]}"
+
+
+def insert_into_topic(statement: InsertQueue, topic: QueueName) -> Passthrough:
+    """INSERT with named columns, `id` among them.
+
+    Raises:
+        UnsupportedSql: it gives an id. Readers that are beyond it would never see the message.
+    """
+    named = [column.lower() for column in statement.columns]
+    rows = 1 if statement.assigns else len(statement.places) - 1
+    if "id" in named:
+        empty = [number for number, _ in statement.nulls if number == named.index("id")]
+        if len(empty) != rows:
+            raise UnsupportedSql(f"the database gives a topic's messages their ids; leave id out: '{topic.table}'")
+    return Passthrough(Effects(touched=frozenset((topic,))))
+
+
+# --- streams
+
+
+def stream_of_topic(
+    statement: SelectStream, topic: TopicSpec, groups: dict[str, QueueSpec], now_sql: str
+) -> Plan | QueueSpec:
+    """The plan of a stream on a topic; of a group's, the queue that it reads.
+
+    Raises:
+        InvalidOption: an unknown group, or an option that such a stream does not have.
+        UnknownColumn, UnsupportedSql.
+    """
+    if statement.fault:
+        raise statement.fault
+    clauses = statement.clauses
+    options = dict(clauses.options)
+    if clauses.since is not None or clauses.until is not None:
+        return _replay(statement, topic, now_sql)
+    mode = str(options.pop("mode", "broadcast" if "start" in options else "group")).strip().lower()
+    if mode == "group":
+        return _group(options, topic, groups)
+    if mode != "broadcast":
+        raise InvalidOption(f"mode: '{mode}' is neither 'group' nor 'broadcast'")
+    return _broadcast(statement, topic, options)
+
+
+def _group(options: dict[str, OptionValue], topic: TopicSpec, groups: dict[str, QueueSpec]) -> QueueSpec:
+    name = options.get("group")
+    return group_of(topic.name, None if name is None else str(name), groups)
+
+
+def group_of(topic: QueueName, name: str | None, groups: dict[str, QueueSpec]) -> QueueSpec:
+    """A group of a topic by its name, which may be left out where there is only one.
+
+    Raises:
+        InvalidOption: there is no such group, or no name and several groups.
+    """
+    listed = ", ".join(sorted(groups))
+    if name is None and len(groups) == 1:
+        return next(iter(groups.values()))
+    if name is None and groups:
+        raise InvalidOption(f"topic '{topic.table}' has several groups, say which is meant: {listed}")
+    if not groups:
+        raise InvalidOption(f"topic '{topic.table}' has no consumer group: CREATE GROUP name ON {topic.table}")
+    found = [spec for group, spec in groups.items() if group.lower() == (name or "").lower()]
+    if not found:
+        raise InvalidOption(f"topic '{topic.table}' has no consumer group '{name}'; there are {listed}")
+    return found[0]
+
+
+def _broadcast(statement: SelectStream, topic: TopicSpec, options: dict[str, OptionValue]) -> Subscribe:
+    clauses = statement.clauses
+    beginning = read_beginning("start", options.pop("start", "latest"))
+    if options:
+        raise InvalidOption(f"a broadcast has no option '{min(options)}'; allowed: mode, start")
+    if clauses.condition:
+        raise UnsupportedSql("WHERE on a broadcast is not supported yet; leave out in the client what it does not want")
+    start, moment = start_at(beginning)
+    request = SubscribeRequest(
+        queue=topic.name,
+        columns=_columns(statement, topic),
+        limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
+        wait_mode=clauses.wait_mode,
+        wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
+        start=start,
+    )
+    return Subscribe(request, clauses.parameters, moment=moment)
+
+
+def _columns(statement: SelectStream, topic: TopicSpec) -> tuple[str, ...]:
+    known = {column.name.lower() for column in topic.columns}
+    names: list[str] = []
+    for column in statement.columns:
+        if column.name is None:
+            names.extend(topic.message_columns)
+        elif column.name.lower() in known:
+            names.append(column.name)
+        else:
+            raise UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
+    return tuple(names)
+
+
+def _replay(statement: SelectStream, topic: TopicSpec, now_sql: str) -> Execute:
+    clauses, table = statement.clauses, topic.name.sql
+    if clauses.options or clauses.parameters:
+        raise UnsupportedSql("a stream with SINCE or UNTIL takes no WITH and no ?; it reads the topic and ends")
+    if isinstance(clauses.limit, Bound):
+        raise UnsupportedSql("LIMIT ? is not supported with SINCE or UNTIL; write the number")
+    conditions = [f"time_scheduled <= {now_sql}"]
+    if clauses.since is not None:
+        conditions += _since(clauses.since, table)
+    if clauses.until is not None:
+        conditions += _until(clauses.until)
+    if clauses.condition:
+        conditions.append(f"({clauses.condition_text})")
+    columns = ", ".join(map(quoted, _columns(statement, topic)))
+    limit = "" if clauses.limit is None else f" LIMIT {clauses.limit}"
+    return Execute(f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY id{limit}")
+
+
+def _time(moment: str) -> str:
+    return f"CAST(UNIX_TIMESTAMP({plain_literal(moment)}) * 1000000000 AS SIGNED)"
+
+
+def _since(beginning: Beginning, table: str) -> list[str]:
+    match beginning.start:
+        case Start.EARLIEST:
+            return []
+        case Start.LATEST:
+            raise UnsupportedSql("SINCE LATEST would bring nothing; WITH (mode = 'broadcast') reads what is to come")
+        case Start.OFFSET:
+            return [f"id >= {beginning.offset}"]
+        case Start.TIMESTAMP:
+            time = _time(beginning.moment)
+            # Ids rise with the times, but for neighbours; so the table is read from there on, and not from its start.
+            first = f"SELECT id FROM {table} WHERE time_created >= {time} ORDER BY time_created LIMIT 1000"
+            return [f"time_created >= {time}", f"id >= (SELECT MIN(id) FROM ({first}) AS qg_since)"]
+
+
+def _until(beginning: Beginning) -> list[str]:
+    match beginning.start:
+        case Start.EARLIEST:
+            raise UnsupportedSql("UNTIL EARLIEST would bring nothing")
+        case Start.LATEST:
+            return []
+        case Start.OFFSET:
+            return [f"id <= {beginning.offset}"]
+        case Start.TIMESTAMP:
+            return [f"time_created <= {_time(beginning.moment)}"]
