@@ -24,6 +24,7 @@ from proxy.wire.prepared_parameters import PreparedParameters
 from proxy.wire.requests import FIRST_LOCAL_ID
 from proxy.wire.status_flags import CURSOR_EXISTS, LAST_ROW_SENT
 from rewriter.plan import (
+    CreateConsumerGroup,
     EndInGroup,
     Execute,
     ExecuteCounting,
@@ -33,11 +34,14 @@ from rewriter.plan import (
     ReadSystem,
     Rebind,
     Redrive,
+    SeekConsumerGroup,
     ShowCreateQueue,
+    ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
+    ShowTopics,
     Subscribe,
 )
 from rewriter.text.binding import bound_text, parameter_places
@@ -47,7 +51,16 @@ LONG_DATA_MAX_BYTES = 1024 * 1024  # of a statement; a reason keeps a thousand c
 STATEMENTS_MAX = 1024  # per session; a leak in a client should hit a wall long before our memory does
 
 
-_TOLD = (ShowProcessList, ShowQueues, ShowQueueStatus, ShowSubscriptions, ShowCreateQueue, ReadSystem)
+_TOLD = (
+    ShowProcessList,
+    ShowQueues,
+    ShowQueueStatus,
+    ShowSubscriptions,
+    ShowTopics,
+    ShowGroups,
+    ShowCreateQueue,
+    ReadSystem,
+)
 """Statements whose columns are those of their answer: it is made once more for them."""
 
 
@@ -93,7 +106,8 @@ class LocalStatements:
             return () if plan.column is None else (number_column(plan.column),)
         if not isinstance(plan, Subscribe):
             return ()
-        spec = self._executor.engine.catalog.get(plan.request.queue)
+        catalog, name = self._executor.engine.catalog, plan.request.queue
+        spec = catalog.get(name) or catalog.topics.get(name)
         if spec is None:
             return ()
         names = plan.request.columns or spec.message_columns
@@ -161,6 +175,9 @@ class LocalStatements:
             return
         if isinstance(plan, Execute):
             await self._executor.execute(plan)
+            return
+        if isinstance(plan, CreateConsumerGroup | SeekConsumerGroup):
+            await self._executor.on_topic(plan)
             return
         if isinstance(plan, Redrive):
             await self._executor.redrive(plan)

@@ -37,6 +37,7 @@ from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import (
+    CreateConsumerGroup,
     EndInGroup,
     Execute,
     ExecuteCounting,
@@ -49,12 +50,15 @@ from rewriter.plan import (
     ReadSystem,
     Rebind,
     Redrive,
+    SeekConsumerGroup,
     ShowCreateQueue,
+    ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
     ShowSystem,
+    ShowTopics,
     Subscribe,
     UseDatabase,
 )
@@ -123,7 +127,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             check_right(session, request.queue, Right.RECEIVE)
         case ShowCreateQueue(queue):
             check_sees(session, queue)
-        case NoOperation() | Redrive():
+        case NoOperation() | Redrive() | CreateConsumerGroup() | SeekConsumerGroup():
             raise denied(session, "Statement", _MAY)
         case ReadSystem() | ShowSystem():
             raise denied(session, "SELECT", _MAY)
@@ -141,7 +145,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
                 raise denied(session, "Statement", _MAY)
         case Rebind() | Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
             pass
-        case ShowQueueStatus() | ShowSubscriptions():
+        case ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups():
             pass  # they show what the account may see
         case _:
             assert_never(plan)

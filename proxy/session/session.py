@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.clock import Clock
-from engine.engine import Subscription
+from engine.engine import OpenStream
 from engine.model.queue import CommitReport, QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import QueueRights
@@ -53,7 +53,7 @@ class ClientSession:
         self.stands_in = False
         """Whether the current database is `queuegate`, and the server has none of that name (login.system_database)."""
         self.scope = TransactionScope()
-        self.subscription: Subscription | None = None
+        self.subscription: OpenStream | None = None
         self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not tell
         self.unsettled = False
         """Whether a statement may have changed the character set, the modes, or the default database unseen: they are
@@ -143,7 +143,7 @@ class ClientSession:
 
     def streaming_queue(self) -> QueueName | None:
         """The queue being streamed, if any."""
-        return None if self.subscription is None else self.subscription.queue.name
+        return None if self.subscription is None else self.subscription.status().queue
 
     def process_info(self) -> ProcessInfo:
         """This session's line in SHOW PROCESSLIST."""

@@ -12,7 +12,16 @@ from engine.engine import Engine
 from engine.model.errors import QueueNotFound
 from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, unknown
 from engine.model.identity import IdKind, id_kind
-from engine.model.queue import QUEUE_MARK, ColumnMeta, MessageId, QueueName, QueueSpec, SubscriptionStatus, TextValue
+from engine.model.queue import (
+    QUEUE_MARK,
+    TOPIC_MARK,
+    ColumnMeta,
+    MessageId,
+    QueueName,
+    QueueSpec,
+    SubscriptionStatus,
+    TextValue,
+)
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
 from proxy.session.backend_traits import BackendTraits
@@ -63,7 +72,7 @@ _REAL = f"SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{DATABA
 
 _VISIBLE = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
-    f" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%{QUEUE_MARK}%'"
+    f" WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE '%{QUEUE_MARK}%' OR TABLE_COMMENT LIKE '{TOPIC_MARK}%')"
 )
 _PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
 

@@ -6,6 +6,9 @@ up, a dump that is read in. DROP QUEUE and TRUNCATE QUEUE say that the messages 
 
 from __future__ import annotations
 
+from collections.abc import Container
+
+from engine.model.queue import QueueName
 from proxy.errors import ProxyError
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
@@ -16,7 +19,7 @@ _YES = (b"1", b"on", b"true", b"yes")
 _REFUSED = 1347  # ER_WRONG_OBJECT: 'x' is not BASE TABLE
 
 
-async def check_removal(session: ClientSession, plan: Plan) -> None:
+async def check_removal(session: ClientSession, plan: Plan, topics: Container[QueueName]) -> None:
     """Nothing where what the plan drops or empties may go.
 
     The user variable is asked for when it matters: so it holds however it was set, and ends with the session.
@@ -28,6 +31,12 @@ async def check_removal(session: ClientSession, plan: Plan) -> None:
     if not queues or await _said_so(session):
         return
     queue = min(queues)
+    if queue in topics:
+        raise ProxyError(
+            _REFUSED,
+            f"'{queue}' is not an ordinary table but a topic; use DROP TOPIC {queue.table}, or DELETE FROM"
+            f" {queue.table}. TRUNCATE would begin its offsets anew, and groups would miss what comes then",
+        )
     raise ProxyError(
         _REFUSED,
         f"'{queue}' is not an ordinary table but a queue; use DROP QUEUE {queue.table} or TRUNCATE QUEUE {queue.table}."

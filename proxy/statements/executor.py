@@ -26,6 +26,7 @@ from proxy.session.session import ClientSession
 from proxy.show.columns import QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
+from proxy.show.topic_views import TopicViews
 from proxy.show.views import QueueViews
 from proxy.statements.dead_letters import RedriveStatement
 from proxy.statements.event_groups import Done, GroupedStatements
@@ -33,6 +34,7 @@ from proxy.statements.kill import KillStatement
 from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.statements.receive import StreamStatement
+from proxy.statements.topics import TopicStatements
 from proxy.upstream.base import collected
 from proxy.upstream.concealing import concealed_text, concealed_warning
 from proxy.upstream.large_command import LargeCommand
@@ -41,6 +43,7 @@ from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
     NO_EFFECTS,
+    CreateConsumerGroup,
     Effects,
     EndInGroup,
     Execute,
@@ -54,12 +57,15 @@ from rewriter.plan import (
     ReadSystem,
     Rebind,
     Redrive,
+    SeekConsumerGroup,
     ShowCreateQueue,
+    ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
     ShowSystem,
+    ShowTopics,
     Subscribe,
     TransactionVerb,
     UseDatabase,
@@ -67,6 +73,7 @@ from rewriter.plan import (
 
 log = logging.getLogger(__name__)
 
+_TOLD = 1105  # ER_UNKNOWN_ERROR, MySQL's number for what has none
 _KEPT_ONLY = 1235  # ER_NOT_SUPPORTED_YET
 _SHOW_WARNINGS = re.compile(rb"\s*show\s+warnings\s*;?\s*", re.IGNORECASE)
 _OF_THE_DATABASE = (BackendError, BackendLost, BackendRefused, BackendUnreachable)
@@ -133,6 +140,8 @@ class Executor:
                 return await self.run_grouped(plan)
             case Redrive():
                 return await self.redrive(plan)
+            case CreateConsumerGroup() | SeekConsumerGroup():
+                return await self.on_topic(plan)
             case ExecuteCounting():
                 outcome, row = await self.counted(plan)
                 await self.session.writer.result((number_column(plan.column),), [row])
@@ -155,6 +164,8 @@ class Executor:
                 | ShowQueues()
                 | ShowQueueStatus()
                 | ShowSubscriptions()
+                | ShowTopics()
+                | ShowGroups()
                 | ExplainDelivery()
                 | ShowCreateQueue()
                 | ShowProcessList()
@@ -237,6 +248,22 @@ class Executor:
         await self.session.writer.ok(affected_rows=outcome.affected_rows)
         return outcome
 
+    async def on_topic(self, plan: CreateConsumerGroup | SeekConsumerGroup) -> Outcome:
+        """Make or move a consumer group, and answer."""
+        topics = TopicStatements(self.session, self.engine)
+        try:
+            if isinstance(plan, CreateConsumerGroup):
+                outcome = await topics.create(plan)
+            else:
+                outcome, told = await topics.seek(plan)
+                self.session.notes = (("Note", _TOLD, told),)
+        except BackendError as error:
+            self.note(Outcome.of(error))
+            raise
+        self.note(outcome)
+        await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(self.session.notes))
+        return outcome
+
     async def run_grouped(self, plan: EndInGroup | InsertAfterGroup) -> Outcome:
         """Run a statement on messages that form groups, and answer it."""
         done = await self._grouped(plan)
@@ -302,6 +329,8 @@ class Executor:
                 return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
             case ShowQueueStatus() | ShowSubscriptions() | ExplainDelivery() | ShowSystem():
                 return await self._views.answer(plan)
+            case ShowTopics() | ShowGroups():
+                return await TopicViews(self.engine, self.peers, await self._views.sees()).answer(plan)
             case ReadSystem(pieces):
                 listed = await self._collect(await self._views.rendered(pieces))
                 return listed.columns, listed.rows

@@ -56,5 +56,6 @@ class Planning:
             catalog.version,
             {name: queue for name, queue in catalog.queues.items() if sees(name)},
             {name: reason for name, reason in catalog.rejected.items() if sees(name)},
+            {name: topic for name, topic in catalog.topics.items() if sees(name)},
         )
         return Planner(seen, self._defaults)

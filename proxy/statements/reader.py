@@ -133,7 +133,7 @@ class StatementReader:
         elif isinstance(plan, Passthrough) and plan.effects.removes and not self._allow_drop_table:
             await self._engine.refresh_catalog()  # what was a queue may be an ordinary table by now
             plan = await self.plan(text)
-            await check_removal(self._session, plan)
+            await check_removal(self._session, plan, self._engine.catalog.topics)
         return plan
 
     async def _found(self, text: bytes) -> Plan:

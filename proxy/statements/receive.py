@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from engine.engine import Engine, Subscription
+from engine.engine import Engine, OpenStream
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
 from proxy.login.rights import Right
@@ -17,6 +17,7 @@ from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_right
 from proxy.session.session import ClientSession
 from proxy.statements.streaming import SubscriptionCursor, stream_rows
+from proxy.statements.topics import TopicStatements, check_may_read
 from proxy.upstream.base import RESULTS_CHARSET, collected
 from proxy.wire.outcome import Outcome
 from proxy.wire.row_form import RowForm, is_text
@@ -40,7 +41,7 @@ class StreamStatement:
         await self.send(await self.subscribe(plan), binary=False)
         return Outcome()
 
-    async def subscribe(self, plan: Subscribe, values: Sequence[object] = ()) -> Subscription:
+    async def subscribe(self, plan: Subscribe, values: Sequence[object] = ()) -> OpenStream:
         """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
         identity, traits = self._session.identity, self._traits
         request = _bound(plan, values)
@@ -48,7 +49,12 @@ class StreamStatement:
         check_right(self._session, request.queue, Right.RECEIVE)
         if traits.check_stream is not None:
             traits.check_stream(self._session)
-        if traits.accounts:
+        if request.start is not None:
+            start = await TopicStatements(self._session, self._engine).start(request.start, plan.moment)
+            request = replace(request, start=start)
+            if traits.accounts:
+                await check_may_read(self._session, request.queue, request.columns or ())
+        elif traits.accounts:
             await self._check_rights(request)
         if plan.filter is not None:
             given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
@@ -66,7 +72,7 @@ class StreamStatement:
         if isinstance(outcome, Outcome) and not outcome.ok:
             raise outcome.failure()
 
-    async def send(self, subscription: Subscription, *, binary: bool) -> None:
+    async def send(self, subscription: OpenStream, *, binary: bool) -> None:
         """Send a subscription to its end as a text or binary result set."""
         session = self._session
         session.subscription = subscription

@@ -13,7 +13,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
 
-from engine.engine import Subscription
+from engine.engine import OpenStream
 from engine.model.errors import EngineError
 from engine.model.queue import Batch, ColumnMeta
 from proxy.transport.answer_writer import AnswerWriter
@@ -26,7 +26,7 @@ class ClientGone(EngineError):
 
 
 @contextlib.asynccontextmanager
-async def watching(client: ClientSocket, subscription: Subscription) -> AsyncIterator[None]:
+async def watching(client: ClientSocket, subscription: OpenStream) -> AsyncIterator[None]:
     """End the subscription as soon as its client is gone."""
 
     async def watch() -> None:
@@ -42,7 +42,7 @@ async def watching(client: ClientSocket, subscription: Subscription) -> AsyncIte
         watcher.cancel()
 
 
-async def stream_rows(subscription: Subscription, writer: AnswerWriter, form: RowForm) -> None:
+async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowForm) -> None:
     """Send the whole result set: header, rows as they come, and the end.
 
     Raises:
@@ -68,7 +68,7 @@ class SubscriptionCursor:
     So acks can travel on the same connection, between fetches. At most one batch is leased ahead of the client.
     """
 
-    def __init__(self, subscription: Subscription, form: RowForm) -> None:
+    def __init__(self, subscription: OpenStream, form: RowForm) -> None:
         self.subscription = subscription
         self._form = form
         self._rows: deque[bytes] = deque()

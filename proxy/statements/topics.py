@@ -1,0 +1,111 @@
+"""CREATE GROUP and ALTER GROUP ... SEEK TO, carried out for one client.
+
+The group's queue is made by the client's own account, in its session; where the group begins, and how far it has read,
+is written by the engine's. A group is made paused, so that nothing is fed before it is known where it begins: whatever
+ends in between leaves a paused group, or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.engine import Engine
+from engine.model.errors import BackendError, EngineError, QueueNotFound
+from engine.model.options import to_comment
+from engine.model.queue import CommitReport, QueueName, StartAt
+from proxy.errors import ProxyError
+from proxy.session.session import ClientSession
+from proxy.upstream.base import collected
+from proxy.wire.outcome import Outcome, number
+from rewriter.errors import UnsupportedSql
+from rewriter.plan import CreateConsumerGroup, PlanContext, SeekConsumerGroup
+from rewriter.plans.queue_table import comment_literal
+from rewriter.plans.topics import group_queue
+from rewriter.text.literals import plain_literal
+
+_NOW = PlanContext().now_sql
+
+
+class TopicStatements:
+    """See the module. For one session."""
+
+    def __init__(self, session: ClientSession, engine: Engine) -> None:
+        self._session = session
+        self._engine = engine
+
+    async def start(self, start: StartAt, moment: str) -> StartAt:
+        """Where a reader begins, with its time read in the session's time zone."""
+        if not moment:
+            return start
+        sql = f"SELECT CAST(UNIX_TIMESTAMP({plain_literal(moment)}) * 1000000000 AS SIGNED)"
+        (value,) = (await collected(self._session.upstream, sql)).row(1)
+        if value is None or int(value) <= 0:
+            raise ProxyError(1292, f"Incorrect DATETIME value: '{moment}'")
+        return replace(start, value=int(value))
+
+    async def create(self, plan: CreateConsumerGroup) -> Outcome:
+        """Make a group.
+
+        Raises:
+            InvalidOption: it would begin beyond the topic's end.
+            UnsupportedSql: the server's ids become visible in an order that a group cannot follow.
+            BackendError: the database refused a part of it.
+        """
+        engine, upstream = self._engine, self._session.upstream
+        start = await self.start(plan.start, plan.moment)
+        await self._check_ids()
+        await engine.topics.check_start(plan.topic, start)
+        _, definition = (await collected(upstream, f"SHOW CREATE TABLE {plan.topic.sql}")).row(2)
+        text = (definition or b"").decode(self._session.identity.codec, "replace")
+        escapes = not self._session.no_backslash_escapes
+        await self._do(group_queue(text, plan.group, replace(plan.options, paused=True), _NOW, escapes=escapes))
+        try:
+            await engine.topics.begin(plan.group, plan.topic, start)
+        except (BackendError, EngineError):
+            await upstream.collect(f"DROP TABLE {plan.group.sql}")
+            raise
+        if not plan.options.paused:
+            await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment_literal(to_comment(plan.options))}")
+        await engine.catalog_changed()
+        return Outcome(status=upstream.status)
+
+    async def _do(self, sql: str) -> None:
+        outcome = await self._session.upstream.collect(sql)
+        if isinstance(outcome, Outcome) and not outcome.ok:
+            raise outcome.failure()
+
+    async def _check_ids(self) -> None:
+        (step,) = (await collected(self._session.upstream, "SELECT @@auto_increment_increment")).row(1)
+        if number(step) != 1:
+            raise UnsupportedSql(
+                "consumer groups are not supported where several servers give ids in turn (auto_increment_increment is"
+                f" {number(step)}, as on a Galera cluster); use a queue"
+            )
+
+    async def seek(self, plan: SeekConsumerGroup) -> tuple[Outcome, str]:
+        """Move a group; its affected rows are the messages that it had and drops. And what to tell of it.
+
+        Raises:
+            InvalidOption: beyond the topic's end.
+            BackendError: the account may not, or a client's open transaction holds a message of the group.
+        """
+        spec = self._engine.catalog.get(plan.group)
+        if spec is None:
+            raise QueueNotFound(f"Table '{plan.group}' doesn't exist or is not a consumer group")
+        start = await self.start(plan.start, plan.moment)
+        await self._do(f"DELETE FROM {plan.group.sql} WHERE 1 = 0")  # whether the account may
+        sought = await self._engine.topics.seek(spec, start)
+        concerned = frozenset((plan.group,))
+        self._engine.committed(CommitReport(touched=concerned, uncertain=concerned))
+        told = f"consumer group '{spec.options.consumer_group}' reads on from offset {sought.position + 1}; it had " + (
+            f"{sought.dropped} messages that were not done, which it drops" if sought.dropped else "nothing to drop"
+        )
+        return Outcome(status=self._session.upstream.status, affected_rows=sought.dropped), told
+
+
+async def check_may_read(session: ClientSession, topic: QueueName, columns: tuple[str, ...]) -> None:
+    """Raises BackendError unless the session's account may read these columns of a topic; the database is asked."""
+    read = " OR ".join(f"`{name.replace('`', '``')}` IS NULL" for name in columns) or "1 = 1"
+    outcome = await session.upstream.collect(f"SELECT 1 FROM {topic.sql} WHERE 1 = 0 AND ({read})")
+    if isinstance(outcome, Outcome) and not outcome.ok:
+        raise outcome.failure()
