@@ -23,6 +23,12 @@ class UnsupportedSql(RewriteError):
     errno = 1235
 
 
+class GroupExists(RewriteError):
+    """A topic has a consumer group of that name. Names differ by more than case."""
+
+    errno = 1050
+
+
 class IncorrectName(RewriteError):
     """No database takes this as the name of a table."""
 

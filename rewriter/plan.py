@@ -118,12 +118,16 @@ class ExecuteCounting:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """Put dead letters back into their queue: mark which, copy what is marked, delete it."""
+    """Put dead letters back into their queue: mark which, copy what is marked, delete it.
+
+    `partly`: some of them may be there already, and are not copied.
+    """
 
     mark: str
     copy: str
     delete: str
     effects: Effects
+    partly: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,11 @@ from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup
 from rewriter.plans.plan_statement import Passes
 from rewriter.scan.scanner import Concern, Glance, StatementScanner
 from rewriter.scan.socket_variable import without_socket
+from rewriter.text.lexis import leading_verb
 from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
+
+_INSERTING = (b"INSERT", b"REPLACE")
 
 
 class Planner:
@@ -59,6 +62,8 @@ class Planner:
         settings = glance.concern is Concern.USE and (b"/*!" in encoded or b"/*M!" in encoded)
         statement = None if settings else parse(sql, context.sql_modes, context.database)
         if statement is None:
+            if leading_verb(encoded)[0] in _INSERTING:
+                self._passes.check_unread_insert(glance.effects.touched)
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
         return self._passes.plan(statement, context)
 

@@ -181,12 +181,12 @@ def _without(holes: Iterable[Hole], ids: set[int]) -> list[Hole]:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a feeding came to. `more`: the topic has messages beyond it, which the group has not read. `checked_ns`:
-    when the group's holes were last compared with the open transactions."""
+    """What a feeding came to. `more`: the topic has messages beyond it, which the group has not read. `check`: the
+    group's holes are to be compared with the open transactions."""
 
     messages: int
     more: bool
-    checked_ns: int = 0
+    check: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +201,11 @@ class Sought:
 @dataclass(frozen=True, slots=True)
 class GroupLag:
     """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound; `exact`
-    whether that is all of them. `holes`: ranges of ids that it waits for."""
+    whether that is all of them. `holes`: ranges of ids that it waits for. `beyond_end`: the topic's last message has a
+    smaller offset: it is another topic of that name, or its end was deleted."""
 
     offset: int
     unread: int
     exact: bool
     holes: int = 0
+    beyond_end: bool = False

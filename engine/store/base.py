@@ -14,9 +14,20 @@ from typing import NamedTuple, Protocol
 
 from engine.model.errors import BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey, GroupPage
-from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import (
+    Condition,
+    Message,
+    MessageId,
+    MessageKey,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    StartAt,
+    TextValue,
+    TopicSpec,
+)
+from engine.model.topics import GroupLag, GroupPosition, Hole, Sought
 from engine.store.census import Census
-from engine.store.topic_log import TopicLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +160,59 @@ class PartitionPurge:
     refused: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Whole rows, in the order of the topic's columns, and the position of a reader that has read them. `now_ns`: the
+    database's time."""
+
+    rows: tuple[tuple[TextValue, ...], ...]
+    position: GroupPosition
+    now_ns: int
+
+
+class TopicStore(Protocol):
+    """Topics, and how far their consumer groups have read. The queue of a group is a queue as any other, but that a
+    look at it feeds it first."""
+
+    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+        """Write the position of a new group. Raises InvalidOption where that lies beyond the topic's end."""
+        ...
+
+    async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
+        """The position of a reader that begins there. Raises InvalidOption."""
+        ...
+
+    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
+        """Drop what a group has in its queue, and have it read on from there. Raises InvalidOption."""
+        ...
+
+    async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
+        """How far a group is behind."""
+        ...
+
+    async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
+        """The first and the last offset that a topic has; None where it is empty."""
+        ...
+
+    async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
+        """The next messages beyond a reader's position, and those of its holes that have become visible."""
+        ...
+
+    async def rows(self, topic: TopicSpec, ids: Sequence[int]) -> list[tuple[TextValue, ...]]:
+        """Those of these messages that are there, whole rows in order."""
+        ...
+
+    async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
+        """Those of a reader's holes that are to be kept: somebody may fill them yet, or has just done so."""
+        ...
+
+
 class MessageStore(Protocol):
     """The database as the engine sees it."""
 
     @property
-    def topics(self) -> TopicLog:
-        """Topics, and the positions of their consumer groups. The queue of a group is a queue as any other, but that a
-        look at it feeds it first."""
+    def topics(self) -> TopicStore:
+        """What is asked of topics."""
         ...
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:

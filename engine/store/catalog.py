@@ -30,6 +30,7 @@ from engine.model.queue import (
     has_index,
     unfit_order_key,
 )
+from engine.model.topics import group_table
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
 _NUMBERS = ("priority", "epoch", "time_next", "time_acked")
@@ -79,6 +80,8 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     group_column = by_name.get((options.group_key or "").lower())
     if reason := unfit_group_key(options.group_key, group_column):
         raise InvalidQueueTable(f"{reason} (table {table.name.table})")
+    if options.topic is not None and table.name != _group_table(table.name, options):
+        raise InvalidQueueTable(f"the queue of a consumer group has another name: {table.name.table}")
     if options.topic is not None and SOUGHT_COLUMN not in by_name:
         raise InvalidQueueTable(f"{SOUGHT_COLUMN} missing from the queue of a consumer group: {table.name.table}")
     columns = _message_columns(table, by_name, options.message_cols)
@@ -93,6 +96,11 @@ def queue_spec(table: TableInfo) -> QueueSpec:
         table.generated,
         table.narrow,
     )
+
+
+def _group_table(name: QueueName, options: QueueOptions) -> QueueName:
+    topic = QueueName(name.database, options.topic or "")
+    return group_table(topic, options.consumer_group or "")
 
 
 def is_topic(table: TableInfo) -> bool:

@@ -1,19 +1,21 @@
-"""TopicLog: topics and the positions of their consumer groups, in SQL, one implementation for every dialect.
+"""TopicLog: TopicStore in SQL, one implementation for every dialect.
 
 Each method is one function run on a StoreConnection in a worker thread, as the store's are.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec, quoted
-from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Sought, unsettled
+from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Sought
+from engine.store.base import LogPage
 from engine.store.operations import feed
+from engine.store.operations.feed import Transactions
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import placeholders
 from engine.store.statements.topics import (
@@ -28,16 +30,6 @@ T = TypeVar("T")
 _NO_SUCH_TABLE = 1146
 
 
-@dataclass(frozen=True, slots=True)
-class LogPage:
-    """Whole rows, in the order of the topic's columns, and the position of a reader that has read them. `now_ns`: the
-    database's time."""
-
-    rows: tuple[tuple[TextValue, ...], ...]
-    position: GroupPosition
-    now_ns: int
-
-
 Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
 
 
@@ -48,6 +40,7 @@ class TopicLog:
         self._pool = pool
         self._dialect = dialect
         self._define = define
+        self._shown = False  # whether the server shows us its open transactions, as far as is known
         self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
 
     async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
@@ -61,13 +54,34 @@ class TopicLog:
 
         async def work() -> Fed:
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
-                return Fed(0, False, self._checked_ns.get(group.name, 0))
-            wanted = feed.Wanted(limit, None if whatever_waits else limit, self._checked_ns.get(group.name, 0))
+                return Fed(0, False)
+            due_max = None if whatever_waits else limit
+            wanted = feed.Wanted(limit, due_max, self._checked_ns.get(group.name, 0), self._shown)
             fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
-            self._checked_ns[group.name] = fed.checked_ns
+            if fed.check:
+                known = await self._transactions(group.name.database)
+                await self._pool.write(lambda connection: feed.close_holes(connection, statements, group, known))
+                self._checked_ns[group.name] = known.now_ns
             return fed
 
         return await self._with_position(group, topic, work)
+
+    async def _transactions(self, database: str) -> Transactions:
+        """The open transactions. Raises BackendError."""
+        statements, witness = PositionStatements(self._dialect, database), f" {uuid.uuid4().hex}"  # no table's name
+
+        def work(connection: StoreConnection) -> Transactions:
+            return feed.transactions(connection, statements, f"SELECT {self._dialect.now_ns}", witness)
+
+        try:
+            known = await self._pool.write(work)
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            await self._define(create_positions(database))
+            known = await self._pool.write(work)
+        self._shown = known.open is not None or (known.old and self._shown)
+        return known
 
     async def _with_position(self, group: QueueSpec, topic: TopicSpec, work: Callable[[], Awaitable[T]]) -> T:
         """A group without a position, as after a dump without that table was restored, begins with the first message:
@@ -146,25 +160,22 @@ class TopicLog:
         statements = TopicStatements(self._dialect, topic.name)
 
         def work(connection: StoreConnection) -> LogPage:
-            page = feed.log_page(connection, statements, position, limit)
+            page = feed.log_page(connection, statements, position, limit, shown=self._shown)
             fresh = page.fresh[: position.room(page.fresh)]
             ids = [*page.late, *(entry.id for entry in fresh)]
             if not ids:
                 return LogPage((), position, page.now_ns)
             rows = connection.query_text(_rows(topic, len(ids)), ids, topic.columns)
             reached = position.fed(fresh, page.late, in_order=statements.in_order)
-            if unsettled(reached.holes, page.now_ns):
-                reached = replace(reached, holes=feed.awaited(connection, statements, reached.holes))
             return LogPage(tuple(rows), reached, page.now_ns)
 
         return await self._pool.read(work)
 
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
         """Those of a reader's holes that are to be kept: somebody may fill them yet, or has just done so."""
-        if not self._dialect.lock:
-            return ()  # a writing transaction is alone, so ids become visible in their order
         statements = TopicStatements(self._dialect, topic.name)
-        return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes))
+        known = await self._transactions(topic.name.database)
+        return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes, known))
 
 
 def _rows(topic: TopicSpec, count: int) -> str:

@@ -31,7 +31,7 @@ from engine.model.queue import (
     WaitMode,
 )
 from engine.model.topics import GroupPosition
-from engine.store.topic_log import TopicLog
+from engine.store.base import TopicStore
 
 PAGE = 1000
 """Messages read at once, and the most in a batch."""
@@ -47,7 +47,7 @@ missing."""
 class LogContext:
     """What readers of a topic work with. `left` is called when one has ended."""
 
-    log: TopicLog
+    log: TopicStore
     work: DatabaseWork
     clock: Clock
     left: Callable[[BroadcastReader], None]
@@ -89,6 +89,7 @@ class BroadcastReader:
         self._postponed: list[tuple[int, int]] = []  # time_scheduled and id
         self._draining = request.wait_mode is WaitMode.NOWAIT
         self._until = context.clock.monotonic() + request.wait_seconds
+        self._check_at = 0.0  # when the holes are compared with the open transactions again
         self._news = asyncio.Event()
         self._waiting = False
         self._over = False
@@ -158,7 +159,8 @@ class BroadcastReader:
     async def _read(self) -> list[tuple[TextValue, ...]]:
         """The next rows, up to the limit."""
         context = self._context
-        if self._position.holes:
+        if self._position.holes and context.clock.monotonic() >= self._check_at:
+            self._check_at = context.clock.monotonic() + LOOK_SECONDS
             holes = await context.work.run(context.log.awaited(self.topic, self._position.holes))
             self._position = replace(self._position, holes=holes)
         room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)

@@ -25,7 +25,7 @@ from mysql_mimic.types import Commands
 
 from engine.engine import Engine
 from engine.model.errors import QueueNotFound, UnknownColumn
-from engine.model.queue import QueueName, QueueSpec
+from engine.model.queue import QueueName, QueueSpec, TopicSpec
 from proxy.errors import ProxyError
 from proxy.login.rights import AccountRights, QueueRights, Right
 from proxy.session.session import ClientSession
@@ -81,7 +81,7 @@ from rewriter.rights.variables import ASKED, HARMLESS, UNTOLD, reads_otherwise
 READ_HERE_MAX_BYTES = 64 * 1024  # read in a millisecond; longer texts are read in a thread
 STATEMENTS_MAX = 16_382  # prepared ones of a session: MySQL's default for all sessions together
 
-FindQueue = Callable[[QueueName], Awaitable[QueueSpec | None]]
+FindQueue = Callable[[QueueName], Awaitable[QueueSpec | TopicSpec | None]]
 
 _HARMLESS_COMMANDS = frozenset(
     (
@@ -176,10 +176,10 @@ def limit(
     `resets_modes`: the upstream has the server's own sql_mode again after COM_RESET_CONNECTION.
     """
 
-    async def find(queue: QueueName) -> QueueSpec | None:
-        if engine.catalog.get(queue) is None:
+    async def find(queue: QueueName) -> QueueSpec | TopicSpec | None:
+        if engine.catalog.get(queue) is None and queue not in engine.catalog.topics:
             await engine.refresh_on_miss(patient=True)  # another proxy may have made it just now
-        return engine.catalog.get(queue)
+        return engine.catalog.get(queue) or engine.catalog.topics.get(queue)
 
     session.rights, session.admin = account.queues, account.admin
     session.upstream = upstream
@@ -378,6 +378,8 @@ class GuardedUpstream:
         spec = await self._find(queue)
         if spec is None:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
+        if isinstance(spec, TopicSpec) and statement.act is not Act.ENQUEUE:
+            raise denied(self._session, "Statement", "the messages of a topic are a log: ACK those of a group")
         for column in statement.columns:
             if spec.column(column) is None:
                 raise UnknownColumn(f"Unknown column '{column}' in queue '{queue.table}'")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from engine.duties.surveyor import Survey
 from engine.engine import Engine
 from engine.model.errors import EngineError
-from engine.model.queue import ColumnMeta, QueueName, QueueSpec, SubscriptionStatus
+from engine.model.queue import ColumnMeta, QueueName, QueueSpec, SubscriptionStatus, TopicSpec
 from engine.model.topics import GroupLag
 from proxy.cluster.peers import Peers
 from proxy.show.columns import Row, like_pattern, number_column, text_column
@@ -79,36 +79,42 @@ class TopicViews:
                 bounds = await self._engine.topics.bounds(name)
             except EngineError as error:
                 problem = error.message
-            groups = len(self._engine.catalog.groups_of(name))
+            groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
             rows.append((name.table, name.database, *bounds, groups, readers, problem))
         return rows
 
     async def _groups(self, plan: ShowGroups) -> list[Sequence[object]]:
-        catalog = self._engine.catalog
-        topics = [n for n in self._wanted(plan.database, None) if plan.topic in (None, n.table)]
-        named = like_pattern("%" if plan.like is None else plan.like)
-        groups = [(t, name, g) for t in topics for name, g in sorted(catalog.groups_of(t).items()) if named(name)]
-        groups = [one for one in groups if self._sees(one[2].name)]
-        dead = [target for _, _, group in groups if (target := dead_letter_queue(group, catalog)) is not None]
-        surveys = await self._engine.surveyor.survey({q.name: q for q in (*(g for _, _, g in groups), *dead)}.values())
+        catalog, named = self._engine.catalog, like_pattern("%" if plan.like is None else plan.like)
+        groups = [
+            queue
+            for queue in sorted(catalog, key=lambda queue: queue.name)
+            if queue.options.topic is not None
+            and plan.topic in (None, queue.options.topic)
+            and plan.database in (None, queue.name.database)
+            and named(queue.options.consumer_group or "")
+            and self._sees(queue.name)
+        ]
+        dead = [target for group in groups if (target := dead_letter_queue(group, catalog)) is not None]
+        surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*groups, *dead)}.values())
         streams = await self._peers.subscriptions()
-        return [await self._group(topic, name, group, surveys, streams) for topic, name, group in groups]
+        return [await self._group(group, surveys, streams) for group in groups]
 
     async def _group(
         self,
-        topic: QueueName,
-        name: str,
         group: QueueSpec,
         surveys: dict[QueueName, Survey],
         streams: Sequence[SubscriptionStatus],
     ) -> Sequence[object]:
         survey = surveys.get(group.name, Survey(None, "not counted"))
         problem, lag, census = survey.problem, None, survey.census
+        topic = QueueName(group.name.database, group.options.topic or "")
         try:
             lag = await self._engine.topics.lag(group)
+            problem = problem or _problem(self._engine.catalog.topics[topic], group, lag)
         except EngineError as error:
             problem = error.message
         members = sum(stream.queue == group.name for stream in streams)
+        name = group.options.consumer_group
         first = (topic.table, topic.database, name, group.name.table, int(group.options.paused), members)
         counts: tuple[object, ...] = (None, None, None)
         if census is not None:
@@ -123,6 +129,21 @@ class TopicViews:
             return 0
         census = surveys.get(target.name, Survey(None)).census
         return None if census is None else census.unacked
+
+
+def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
+    """What keeps a group from getting messages, or from getting them whole."""
+    if lag.beyond_end:
+        return f"has read up to offset {lag.offset}, which its topic no longer has; if that is new, SEEK TO EARLIEST"
+    own = {column.name.lower(): column for column in group.columns}
+    other = [
+        column.name
+        for column in topic.columns
+        if (kept := own.get(column.name.lower())) is None or (kept.type, kept.length) != (column.type, column.length)
+    ]
+    if not other:
+        return None
+    return f"columns differ from those of its topic: {', '.join(other)}; ALTER TABLE {group.name.table} likewise"
 
 
 def _lag(lag: GroupLag | None) -> tuple[int | None, int | None, int | None]:

@@ -52,7 +52,8 @@ class RedriveStatement(UnitOfWork):
             if marked.affected_rows:
                 copied = await self.do(plan.copy)
                 deleted = await self.do(plan.delete)
-                if not copied.affected_rows == deleted.affected_rows == marked.affected_rows:
+                all_copied = plan.partly or copied.affected_rows == marked.affected_rows
+                if not all_copied or deleted.affected_rows != marked.affected_rows:
                     raise BackendError(
                         f"REDRIVE marked {marked.affected_rows}, copied {copied.affected_rows} and deleted"
                         f" {deleted.affected_rows} messages; nothing was changed"

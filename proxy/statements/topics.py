@@ -54,6 +54,8 @@ class TopicStatements:
         engine, upstream = self._engine, self._session.upstream
         start = await self.start(plan.start, plan.moment)
         await self._check_ids()
+        topic = engine.catalog.topics.get(plan.topic)
+        await check_may_read(self._session, plan.topic, () if topic is None else tuple(c.name for c in topic.columns))
         await engine.topics.check_start(plan.topic, start)
         _, definition = (await collected(upstream, f"SHOW CREATE TABLE {plan.topic.sql}")).row(2)
         text = (definition or b"").decode(self._session.identity.codec, "replace")
@@ -61,12 +63,13 @@ class TopicStatements:
         await self._do(group_queue(text, plan.group, replace(plan.options, paused=True), _NOW, escapes=escapes))
         try:
             await engine.topics.begin(plan.group, plan.topic, start)
+            if not plan.options.paused:
+                await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment_literal(to_comment(plan.options))}")
         except (BackendError, EngineError):
             await upstream.collect(f"DROP TABLE {plan.group.sql}")
             raise
-        if not plan.options.paused:
-            await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment_literal(to_comment(plan.options))}")
-        await engine.catalog_changed()
+        finally:
+            await engine.catalog_changed()
         return Outcome(status=upstream.status)
 
     async def _do(self, sql: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from engine.model.errors import InvalidOption
 from engine.model.groups import group_key
 from engine.model.options import QueueOptions, check_dead_letter, is_name, parse_options
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
-from rewriter.errors import IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
+from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.statements import (
     Ack,
     AfterGroup,
@@ -70,7 +70,10 @@ from rewriter.plans.redrive import redrive_plan, source_of
 from rewriter.plans.subscribe import subscribe
 from rewriter.plans.topics import (
     check_group_options,
+    check_not_fed,
+    check_queue_options,
     create_topic,
+    gives_ids,
     group_of,
     insert_into_topic,
     plan_group,
@@ -117,6 +120,7 @@ class Passes:
             case CreateQueue():
                 return self._create(statement, context)
             case AlterQueue(name, options):
+                check_queue_options(options)
                 return alter_plan(self._spec(name, context), options, self._defaults)
             case DropQueue():
                 return self._drop(statement, context)
@@ -138,6 +142,9 @@ class Passes:
                 return SeekConsumerGroup(self._group(name, group, context).name, *start_at(beginning))
             case DropGroup():
                 return self._drop_group(statement, context)
+            case ShowGroups(database, _, topic) if topic is not None:
+                found = self._topic(Name(database, topic), context).name
+                return replace(statement, database=found.database, topic=found.table)
             case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups():
                 return replace(statement, database=statement.database or context.database)
             case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
@@ -147,6 +154,18 @@ class Passes:
             case DescribeQueue(name):
                 return ShowCreateQueue(self._spec(name, context).name)
         assert_never(statement)
+
+    def check_unread_insert(self, queues: Iterable[QueueName]) -> None:
+        """Of an INSERT in a form that the grammar does not read, and that the scanner has stopped.
+
+        Raises:
+            UnsupportedSql: its target is a topic, whose ids it gives, or the queue of a consumer group.
+        """
+        for name in queues:
+            if name in self._catalog.topics:
+                raise gives_ids(name)
+            if (spec := self._catalog.get(name)) is not None:
+                check_not_fed(spec)
 
     # --- names
 
@@ -227,13 +246,20 @@ class Passes:
         if topic is not None:
             return insert_into_topic(statement, topic.name)
         spec = self._perhaps(statement.name, context)
-        return insert_plan(statement, spec, context.now_sql) if spec else Passthrough()
+        if spec is None:
+            return Passthrough()
+        check_not_fed(spec)
+        return insert_plan(statement, spec, context.now_sql)
 
     def _create_group(self, statement: CreateGroup, context: PlanContext) -> Plan:
         topic = self._topic(statement.topic, context)
         plan = plan_group(statement, topic, self._defaults)
-        if statement.if_not_exists and plan.group in self._catalog.queues:
-            return NoOperation(1050, f"Consumer group '{statement.group}' already exists")
+        known = map(str.lower, self._catalog.groups_of(topic.name))
+        if statement.group.lower() in known:
+            text = f"Consumer group '{statement.group}' already exists"
+            if statement.if_not_exists:
+                return NoOperation(1050, text)
+            raise GroupExists(text)
         return plan
 
     def _drop_group(self, statement: DropGroup, context: PlanContext) -> Plan:
@@ -242,7 +268,11 @@ class Passes:
         if statement.if_exists and statement.group.lower() not in map(str.lower, groups):
             return NoOperation(1051, f"Unknown consumer group '{statement.group}'")
         spec = group_of(self._topic(statement.topic, context).name, statement.group, groups)
-        return Execute(f"DROP TABLE {spec.name.sql}", Effects(catalog=True))
+        dead = self._catalog.get(spec.dead_letter)
+        tables = spec.name.sql
+        if dead is not None and dead.options.dead_letter_of == spec.name.table:
+            tables += f", {dead.name.sql}"  # a group of the same name that is made later is another one
+        return Execute(f"DROP TABLE {tables}", Effects(catalog=True))
 
     def _drop_topic(self, statement: DropTopic, context: PlanContext) -> Plan:
         if statement.if_exists and self._perhaps_topic(statement.name, context) is None:
@@ -286,9 +316,7 @@ class Passes:
 
     def _create(self, statement: CreateQueue, context: PlanContext) -> Plan:
         queue = self._new_name(statement.name, context)
-        for name in statement.options:
-            if name.lower() in ("topic", "consumer_group"):
-                raise InvalidOption(f"a queue has no option '{name}'; CREATE GROUP makes consumer groups")
+        check_queue_options(statement.options)
         options = parse_options(statement.options, self._defaults)
         check_dead_letter(options, queue.table)
         sql = create_table(

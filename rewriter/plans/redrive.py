@@ -37,12 +37,16 @@ def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, no
     limit = "" if statement.limit is None else f" LIMIT {statement.limit}"
     marked = f"FROM {table} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
     values = _values(dead, source, now_sql)
+    # After a seek a group may have the message in its queue: then that one is the message.
+    again = source.options.topic is not None
+    absent = f" AND id NOT IN (SELECT there.id FROM {source.name.sql} AS there)" if again else ""
     columns = ", ".join(map(quoted, values))
     return Redrive(
         f"UPDATE {table} SET time_next = {REDRIVEN_NS} WHERE {condition} ORDER BY time_next, id{limit}",
-        f"INSERT INTO {source.name.sql} ({columns}) SELECT {', '.join(values.values())} {marked}",
+        f"INSERT INTO {source.name.sql} ({columns}) SELECT {', '.join(values.values())} {marked}{absent}",
         f"DELETE {marked}",
         Effects(touched=frozenset((source.name,)), uncertain=frozenset((dead.name,))),
+        again,
     )
 
 

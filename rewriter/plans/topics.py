@@ -51,7 +51,9 @@ from rewriter.text.literals import plain_literal
 from rewriter.text.tokens import Name
 
 _TIME_KEY = "queuegate_time"
-_NOT_OF_GROUPS = ("topic", "consumer_group", "dead_letter_of", "group_key", "archive", "message_cols")
+_NOT_OF_GROUPS = (
+    "topic", "consumer_group", "dead_letter", "dead_letter_of", "group_key", "archive", "message_cols",
+)  # fmt: skip
 _SOUGHT = ColumnItem(SOUGHT_COLUMN, f"{SOUGHT_COLUMN} TINYINT NOT NULL DEFAULT 0", "TINYINT NOT NULL DEFAULT 0", ())
 _RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN))
 
@@ -117,6 +119,13 @@ def check_group_options(given: Iterable[str]) -> None:
             raise InvalidOption(f"a consumer group has no option '{name}'")
 
 
+def check_queue_options(given: Iterable[str]) -> None:
+    """Raises InvalidOption where CREATE or ALTER QUEUE gives what only CREATE GROUP may."""
+    for name in given:
+        if name.lower() in ("topic", "consumer_group"):
+            raise InvalidOption(f"a queue has no option '{name}'; CREATE GROUP makes consumer groups")
+
+
 def start_at(beginning: Beginning) -> tuple[StartAt, str]:
     """A beginning as the engine takes it, and the moment that is still to be read in the session's time zone."""
     return StartAt(beginning.start, beginning.offset), beginning.moment
@@ -147,8 +156,19 @@ def insert_into_topic(statement: InsertQueue, topic: QueueName) -> Passthrough:
     if "id" in named:
         empty = [number for number, _ in statement.nulls if number == named.index("id")]
         if len(empty) != rows:
-            raise UnsupportedSql(f"the database gives a topic's messages their ids; leave id out: '{topic.table}'")
+            raise gives_ids(topic)
     return Passthrough(Effects(touched=frozenset((topic,))))
+
+
+def gives_ids(topic: QueueName) -> UnsupportedSql:
+    """Why an INSERT into a topic is refused."""
+    return UnsupportedSql(f"the database gives a topic's messages their ids; leave id out: '{topic.table}'")
+
+
+def check_not_fed(spec: QueueSpec) -> None:
+    """Raises UnsupportedSql where nobody may insert into a queue: a consumer group's, whose ids are the topic's."""
+    if spec.options.topic is not None:
+        raise UnsupportedSql(f"'{spec.name.table}' is fed from its topic: INSERT INTO {spec.options.topic}")
 
 
 # --- streams

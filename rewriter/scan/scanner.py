@@ -85,6 +85,7 @@ _INFORMATION = _pattern(
     rb"information_schema[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:tables|columns|schemata)" + WORD_END
 )
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
+_SETS_ID = _pattern(SPACE + rb"SET" + WORD_END + rb"[^;]*?(?:\bid\b|`id`)" + SPACE + rb":?=")
 _COLUMNS = _pattern(SPACE + rb"\(([^()]*+)\)")
 _UPDATE = _pattern(
     SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
@@ -199,8 +200,9 @@ class StatementScanner:
         if glance is None:
             spec = self._catalog.get(queue)  # None: a topic
             legacy = spec is not None and spec.layout is Layout.LEGACY
+            fed = spec is not None and spec.options.topic is not None  # nobody else may insert there
             effects = Effects(touched=frozenset((queue,)), tally=(queue, "enqueued"))
-            glance = self._inserts[queue] = Glance(Concern.PLAN if legacy else Concern.TOUCHES, effects)
+            glance = self._inserts[queue] = Glance(Concern.PLAN if legacy or fed else Concern.TOUCHES, effects)
         return glance
 
     def glance(self, sql: bytes, database: str | None) -> Glance:
@@ -300,7 +302,7 @@ class StatementScanner:
             else self._inserting(queue)
         )
         if queue in self._names.topics:
-            return replace(glance, concern=Concern.PLAN) if _names_column(sql, match.end(), b"id") else glance
+            return replace(glance, concern=Concern.PLAN) if _gives_id(sql, match.end()) else glance
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
             return replace(glance, concern=Concern.PLAN)
         if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_column(sql, match.end(), b"state"):
@@ -308,9 +310,12 @@ class StatementScanner:
         return glance
 
     def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
-        queue = self._target(_INSERT.match(sql, end), database)
-        if queue is None:
+        match = _INSERT.match(sql, end)
+        queue = self._target(match, database)
+        if match is None or queue is None:
             return _NOTHING
+        if queue in self._names.topics and _gives_id(sql, match.end()):
+            return Glance(Concern.PLAN, _changing(queue))
         lowered = sql[-_SEARCH_MAX:].lower()
         grouped = b"after" in lowered and _AFTER_GROUP.search(lowered)
         return Glance(Concern.PLAN if grouped else self._inserting(queue).concern, _changing(queue))
@@ -449,6 +454,11 @@ class StatementScanner:
 
     def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
+
+
+def _gives_id(sql: bytes, place: int) -> bool:
+    """Whether an INSERT names the column id: in its list of columns, or as one that it sets."""
+    return _names_column(sql, place, b"id") or _SETS_ID.match(sql, place, place + _SEARCH_MAX) is not None
 
 
 def _names_column(sql: bytes, place: int, column: bytes) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.backend.base import StoreConnection
+from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
-from engine.model.queue import QueueName, QueueSpec, Start, StartAt
+from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
     SETTLE_NS,
     Entry,
@@ -26,6 +26,7 @@ from engine.model.topics import (
     still_awaited,
     unsettled,
 )
+from engine.store.operations.due_messages import INTEGER, not_null
 from engine.store.statements.topics import (
     LATE_MAX,
     OPEN_TRANSACTIONS,
@@ -35,6 +36,7 @@ from engine.store.statements.topics import (
     TopicStatements,
 )
 
+_TEXT = ColumnMeta("t", type=252)  # of the protocol: BLOB, which any text comes as
 _NEWEST = 1000  # ids before a start at the end that are looked through for holes
 _RANGES_AT_ONCE = 100
 
@@ -53,38 +55,64 @@ def _position(rows: Sequence[tuple[object, ...]]) -> GroupPosition:
 
 def waits(connection: StoreConnection, statements: FeedStatements, group: QueueSpec) -> bool:
     """Whether there may be something to feed. Outside any transaction: it locks nothing."""
-    position = read_position(connection, statements.position, group.name)
-    return bool(position.holes or connection.query(statements.topic.beyond, (position.offset, 1)))
+    rows = connection.query(statements.waits, (group.name.table,))
+    if not rows:
+        raise LookupError("the group has no position")
+    return bool(int(rows[0][0]))
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """How much to feed: up to `limit` messages, less so many as are due in the group's queue, which are counted up to
-    `due_max` (None: they do not count). `checked_ns`: see Fed."""
+    `due_max` (None: they do not count).
+
+    `checked_ns`: when the group's holes were last compared with the open transactions. `shown`: whether these are shown
+    to us, so that a hole in an old part of the topic need not be waited for.
+    """
 
     limit: int
     due_max: int | None
     checked_ns: int = 0
+    shown: bool = False
 
 
 def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted) -> Fed:
     """Feed a group, and give up those of its holes that nobody will fill."""
     topic = statements.topic
-    position = _position(connection.query(statements.position.lock, (group.name.table,)))
-    due = 0 if wanted.due_max is None else int(connection.query(statements.due, (wanted.due_max,))[0][0])
-    page = log_page(connection, topic, position, wanted.limit + 1)
+    position, due, page = _before(connection, statements, group, wanted)
     fresh = page.fresh[: max(0, wanted.limit - due)]
     fresh = fresh[: position.room(fresh)]
     ids = [*page.late, *(entry.id for entry in fresh)]
-    fed, checked_ns = position.fed(fresh, page.late, in_order=topic.in_order), wanted.checked_ns
-    if fed.holes and (unsettled(fed.holes, page.now_ns) or page.now_ns - checked_ns >= SETTLE_NS):
-        fed, checked_ns = replace(fed, holes=awaited(connection, topic, fed.holes)), page.now_ns
-    if ids:
-        connection.execute(statements.copy(len(ids)), (position.highest, *ids))
+    fed = position.fed(fresh, page.late, in_order=topic.in_order)
+    changes = [Statement(statements.copy(len(ids)), (position.highest, *ids))] if ids else []
     if fed != position:
-        write(connection, statements.position, group.name, fed)
+        changes.append(Statement(statements.position.write, _values(group.name, fed)))
+    if changes:
+        connection.run(changes, last=True)
     more = len(page.fresh) > len(fresh) or len(page.late) >= LATE_MAX
-    return Fed(len(ids), more, checked_ns)
+    old = page.now_ns - wanted.checked_ns >= SETTLE_NS
+    return Fed(len(ids), more, bool(fed.holes) and (old or unsettled(fed.holes, page.now_ns)))
+
+
+def _before(
+    connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted
+) -> tuple[GroupPosition, int, LogIds]:
+    """The group's position, locked; how many messages are due in its queue; and what it has before it."""
+    key, topic = group.name.table, statements.topic
+    asked = [
+        Statement(statements.position.lock, (key,), (INTEGER, INTEGER, _TEXT)),
+        Statement(statements.beyond, (key, wanted.limit + 1), (INTEGER, INTEGER)),
+        Statement(topic.now_and_last, (), (INTEGER, INTEGER)),
+    ]
+    if wanted.due_max is not None:
+        asked.append(Statement(statements.due, (wanted.due_max,), (INTEGER,)))
+    locked, beyond, ((now_ns, last),), *counted = [answer.rows for answer in connection.run(asked)]
+    position = _position([tuple(not_null(value).decode() for value in row) for row in locked])
+    rows = [(int(not_null(id_)), int(not_null(created))) for id_, created in beyond]
+    late = visible(connection, topic, position.holes)
+    end = int(not_null(last)) if wanted.shown else 0
+    page = LogIds(late, entries(rows, end, int(not_null(now_ns))), int(not_null(now_ns)))
+    return position, int(not_null(counted[0][0][0])) if counted else 0, page
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +124,25 @@ class LogIds:
     now_ns: int
 
 
-def log_page(connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int) -> LogIds:
-    """What a reader that has read up to there has before it."""
+def log_page(
+    connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, *, shown: bool
+) -> LogIds:
+    """What a reader that has read up to there has before it. `shown`: see Wanted."""
     late = visible(connection, statements, position.holes)
     rows = [(int(id_), int(created)) for id_, created in connection.query(statements.beyond, (position.offset, limit))]
     now_ns, last = connection.query(statements.now_and_last)[0]
-    return LogIds(late, entries(rows, int(last), int(now_ns)), int(now_ns))
+    return LogIds(late, entries(rows, int(last) if shown else 0, int(now_ns)), int(now_ns))
 
 
 def write(
     connection: StoreConnection, statements: PositionStatements, group: QueueName, position: GroupPosition
 ) -> None:
     """Write the position of a group that has a row."""
-    values = (position.offset, position.highest, position.holes_text, group.table)
-    connection.execute(statements.write, values)
+    connection.execute(statements.write, _values(group, position))
+
+
+def _values(group: QueueName, position: GroupPosition) -> tuple[int, int, str, str]:
+    return position.offset, position.highest, position.holes_text, group.table
 
 
 def _ids(rows: Iterable[Sequence[object]]) -> list[int]:
@@ -131,25 +164,48 @@ def visible(connection: StoreConnection, statements: TopicStatements, holes: Seq
 # --- holes that nobody will fill
 
 
-def awaited(connection: StoreConnection, statements: TopicStatements, holes: Sequence[Hole]) -> tuple[Hole, ...]:
-    """The holes that are to be kept: somebody may fill them yet, or has just done so."""
-    if not holes:
-        return ()
-    now_ns = int(connection.query(statements.now)[0][0])
-    left = still_awaited(holes, now_ns, _open_transactions(connection))
-    # After the list was read: who had ended by then has made visible what it wrote.
-    return tuple(holes) if len(left) < len(holes) and visible(connection, statements, holes) else left
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """A list of the open transactions, and the database's time before it was read. `open` None: they are not shown to
+    us. `old`: the list is not of now, and says nothing."""
+
+    now_ns: int
+    open: OpenTransactions | None
+    old: bool = False
 
 
-def _open_transactions(connection: StoreConnection) -> OpenTransactions | None:
-    """None: they are not shown to us."""
+def transactions(connection: StoreConnection, statements: PositionStatements, now: str, witness: str) -> Transactions:
+    """The open transactions, this one among them: it writes a row of the name `witness`, and deletes it."""
+    now_ns = int(connection.query(now)[0][0])
+    connection.execute(statements.insert, (0, 0, "[]", witness))
     try:
-        ((first, last),) = connection.query(OPEN_TRANSACTIONS)
+        ((first, last, own),) = connection.query(OPEN_TRANSACTIONS)
     except BackendUnavailable:
         raise
     except BackendError:
-        return None
-    return OpenTransactions() if first is None else OpenTransactions(int(first), int(last))
+        return Transactions(now_ns, None)
+    finally:
+        connection.execute(statements.delete, (witness,))
+    if not own:
+        return Transactions(now_ns, None, old=True)
+    return Transactions(now_ns, OpenTransactions(int(first), int(last)))
+
+
+def close_holes(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, known: Transactions) -> None:
+    """Give up those holes of a group that nobody will fill."""
+    position = _position(connection.query(statements.position.lock, (group.name.table,)))
+    left = awaited(connection, statements.topic, position.holes, known)
+    if left != position.holes:
+        write(connection, statements.position, group.name, replace(position, holes=left))
+
+
+def awaited(
+    connection: StoreConnection, statements: TopicStatements, holes: Sequence[Hole], known: Transactions
+) -> tuple[Hole, ...]:
+    """The holes that are to be kept: somebody may fill them yet, or has just done so."""
+    left = tuple(holes) if known.old else still_awaited(holes, known.now_ns, known.open)
+    # After the list was read: who had ended by then has made visible what it wrote.
+    return tuple(holes) if len(left) < len(holes) and visible(connection, statements, holes) else left
 
 
 # --- beginnings and seeks
@@ -219,4 +275,6 @@ def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpe
     """How far a group is behind."""
     position = read_position(connection, statements.position, group.name)
     unread = int(connection.query(statements.topic.unread, (position.offset,))[0][0])
-    return GroupLag(position.offset, unread, unread < UNREAD_COUNTED_MAX, len(position.holes))
+    last = int(connection.query(statements.topic.now_and_last)[0][1])
+    beyond = 0 < last < position.offset
+    return GroupLag(position.offset, unread, unread < UNREAD_COUNTED_MAX, len(position.holes), beyond)

@@ -62,8 +62,9 @@ class DeadLetterStatements:
         )
 
     def forget_acked(self, dead: QueueSpec, count: int) -> str:
-        """Dead letters of these ids that are done with: the ids have come back."""
-        return f"DELETE FROM {dead.name.sql} WHERE +time_acked IS NOT NULL AND id IN ({placeholders(count)})"
+        """Dead letters of these ids that are done with: the ids have come back. After a seek the message itself has."""
+        done = "" if self._queue.options.topic is not None else "+time_acked IS NOT NULL AND "
+        return f"DELETE FROM {dead.name.sql} WHERE {done}id IN ({placeholders(count)})"
 
     def copy(self, dead: QueueSpec, count: int) -> tuple[str, tuple[str, ...]]:
         """These messages, as dead letters, and the values that come before the ids."""

@@ -16,12 +16,14 @@ UNREAD_COUNTED_MAX = 1_000_000
 _TRANSACTION_ID_MAX = (1 << 48) - 1  # beyond it InnoDB shows transactions that have written nothing
 
 OPEN_TRANSACTIONS = (
-    "SELECT MIN(CAST(trx_id AS UNSIGNED)), MAX(CAST(trx_id AS UNSIGNED))"
+    "SELECT MIN(CAST(trx_id AS UNSIGNED)), MAX(CAST(trx_id AS UNSIGNED)), SUM(trx_mysql_thread_id = CONNECTION_ID())"
     f" FROM information_schema.INNODB_TRX WHERE CAST(trx_id AS UNSIGNED) BETWEEN 1 AND {_TRANSACTION_ID_MAX}"
 )
-"""The smallest and the largest number of the open transactions that have written something; NULL without such.
+"""The smallest and the largest number of the open transactions that have written something, and whether our own is one
+of them. Needs the PROCESS privilege.
 
-Needs the PROCESS privilege."""
+The server shows what it has collected before, as long as somebody asks more often than ten times a second: so the list
+may be old, and counts only where our own transaction is in it."""
 
 
 def positions_of(database: str) -> str:
@@ -98,6 +100,18 @@ class FeedStatements:
             f" AND time_next <= {dialect.now_ns} LIMIT ?) AS due"
         )
         """How many messages of the group are due, counted up to `?`. Feeding gives all of them one priority."""
+
+        of_group = f"FROM {positions_of(group.name.database)} WHERE group_table = ?"
+        self.waits = (
+            f"SELECT CASE WHEN holes <> '[]' OR position < (SELECT COALESCE(MAX(id), 0) FROM {self._topic})"
+            f" THEN 1 ELSE 0 END {of_group}"
+        )
+        """Whether there may be something to feed; no row where the group has no position."""
+
+        self.beyond = (
+            f"SELECT id, time_created FROM {self._topic} WHERE id > (SELECT position {of_group}) ORDER BY id LIMIT ?"
+        )
+        """The messages beyond the group's position, in order, up to so many."""
 
         self.empty = f"DELETE FROM {self._group}"
         names = [c.name for c in topic.columns if c.name.lower() not in topic.generated and group.column(c.name)]
