@@ -295,7 +295,7 @@ _ONLY_IF_SET = (
 INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_order_held", GROUP_INDEX)
 """The names of the indexes that CREATE QUEUE and ALTER QUEUE make."""
 
-_OF_GROUPS = ("topic", "consumer_group")
+OF_GROUPS = ("topic", "consumer_group")
 """Options that CREATE GROUP gives the queue that it makes, and nobody else."""
 
 OF_ONE_QUEUE = (
@@ -309,7 +309,7 @@ OF_ONE_QUEUE = (
     "group_key",
     "dead_letter",
     "dead_letter_of",
-    *_OF_GROUPS,
+    *OF_GROUPS,
 )
 """Options that make no sense as defaults of all queues."""
 
@@ -353,7 +353,7 @@ def _option(name: str) -> _Option:
         near = difflib.get_close_matches(name.lower(), OPTIONS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise InvalidOption(
-            f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS.keys() - _OF_GROUPS))}"
+            f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS.keys() - OF_GROUPS))}"
         )
     return option
 

@@ -195,7 +195,7 @@ class TopicStore(Protocol):
         ...
 
     async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
-        """The next messages beyond a reader's position, and those of its holes that have become visible."""
+        """Up to `limit` messages: those of a reader's holes that have become visible, and the next beyond its offset."""
         ...
 
     async def rows(self, topic: TopicSpec, ids: Sequence[int]) -> list[tuple[TextValue, ...]]:

@@ -161,12 +161,13 @@ class TopicLog:
 
         def work(connection: StoreConnection) -> LogPage:
             page = feed.log_page(connection, statements, position, limit, shown=self._shown)
-            fresh = page.fresh[: position.room(page.fresh)]
-            ids = [*page.late, *(entry.id for entry in fresh)]
+            late = page.late[:limit]
+            fresh = page.fresh[: position.room(page.fresh)][: limit - len(late)]
+            ids = [*late, *(entry.id for entry in fresh)]
             if not ids:
                 return LogPage((), position, page.now_ns)
             rows = connection.query_text(_rows(topic, len(ids)), ids, topic.columns)
-            reached = position.fed(fresh, page.late, in_order=statements.in_order)
+            reached = position.fed(fresh, late, in_order=statements.in_order)
             return LogPage(tuple(rows), reached, page.now_ns)
 
         return await self._pool.read(work)

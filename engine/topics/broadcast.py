@@ -164,8 +164,9 @@ class BroadcastReader:
             holes = await context.work.run(context.log.awaited(self.topic, self._position.holes))
             self._position = replace(self._position, holes=holes)
         room = PAGE if self.request.limit is None else min(PAGE, self.request.limit - self.sent)
-        if self._postponed and self._postponed[0][0] <= context.clock.now_ns():
-            return await self._read_due(room)
+        while self._postponed and self._postponed[0][0] <= context.clock.now_ns():
+            if due := await self._read_due(room):
+                return due  # else they were deleted meanwhile
         while True:
             page = await context.work.run(context.log.read(self.topic, self._position, room))
             self._position = page.position

@@ -39,9 +39,10 @@ class TopicStatements:
             return start
         sql = f"SELECT CAST(UNIX_TIMESTAMP({plain_literal(moment)}) * 1000000000 AS SIGNED)"
         (value,) = (await collected(self._session.upstream, sql)).row(1)
-        if value is None or int(value) <= 0:
+        nanoseconds = 0 if value is None else number(value)
+        if nanoseconds <= 0:
             raise ProxyError(1292, f"Incorrect DATETIME value: '{moment}'")
-        return replace(start, value=int(value))
+        return replace(start, value=nanoseconds)
 
     async def create(self, plan: CreateConsumerGroup) -> Outcome:
         """Make a group.

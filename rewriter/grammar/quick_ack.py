@@ -15,7 +15,7 @@ _NAME = r"(?:([A-Za-z_]\w*+)|`([^`]++)`)"
 _NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
 _QUICK = re.compile(
     rf"\s*+ACK\s++(?>{_NAME}\s*+\.\s*+)?{_NAME}\s*+(?:(?<=[\s`])({_NUMBERS})|\(\s*+({_NUMBERS})\s*+\))"
-    rf"(?:\s++GROUP\s++{_NAME})?\s*+;?\s*+",
+    rf"(?:\s++GROUP\s++(?!BY\b){_NAME})?\s*+;?\s*+",
     re.ASCII | re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")

@@ -28,6 +28,8 @@ from rewriter.grammar.statements import (
 from rewriter.grammar.stream import take_new_options, take_options
 from rewriter.text.tokens import Kind, TokenCursor
 
+_AFTER_CONDITION = ("DELAY", "REASON", "FOR", "LIMIT")
+
 
 def parse_create_topic(cursor: TokenCursor) -> CreateTopic:
     """What follows CREATE TOPIC."""
@@ -97,16 +99,19 @@ def parse_drop_group(cursor: TokenCursor) -> DropGroup:
 def cut_group(cursor: TokenCursor) -> str | None:
     """Take `GROUP name` out of a statement on messages, wherever among its clauses it stands; the name, None without.
 
-    GROUP BY is left where it is, and so is what stands in parentheses.
+    GROUP BY is left where it is, and so is what stands in parentheses or within a condition.
     """
-    depth = 0
+    depth, in_condition = 0, False
     for place, token in enumerate(cursor.tokens):
         if token.kind is Kind.SYMBOL:
             depth += {"(": 1, ")": -1}.get(token.text, 0)
+        in_condition |= token.word == "WHERE" and not depth
         following = cursor.tokens[place + 1] if place + 1 < len(cursor.tokens) else None
         if token.word != "GROUP" or depth or place == 0 or following is None or following.word == "BY":
             continue
-        if following.kind in (Kind.WORD, Kind.NAME):
+        after = cursor.tokens[place + 2] if place + 2 < len(cursor.tokens) else None
+        ends = after is None or after.word in _AFTER_CONDITION or (after.kind is Kind.SYMBOL and after.text == ";")
+        if following.kind in (Kind.WORD, Kind.NAME) and (ends or not in_condition):
             cursor.position = place + 1
             name = cursor.take_identifier()
             del cursor.tokens[place : place + 2]

@@ -306,6 +306,7 @@ class Passes:
     def _insert_after_group(self, statement: InsertQueue, context: PlanContext) -> Plan:
         assert statement.group is not None
         spec, of = self._spec(statement.name, context), self._spec(statement.group.name, context)
+        check_not_fed(spec)
         group = group_key(of, self._catalog)
         if group is None:
             raise UnsupportedSql(

@@ -154,8 +154,10 @@ def insert_into_topic(statement: InsertQueue, topic: QueueName) -> Passthrough:
     named = [column.lower() for column in statement.columns]
     rows = 1 if statement.assigns else len(statement.places) - 1
     if "id" in named:
-        empty = [number for number, _ in statement.nulls if number == named.index("id")]
-        if len(empty) != rows:
+        place = named.index("id")
+        first = [token.word for token in statement.values[place]] if place < len(statement.values) else []
+        empty = [number for number, _ in statement.nulls if number == place]
+        if len(empty) != rows and not (rows == 1 and first == ["DEFAULT"]):
             raise gives_ids(topic)
     return Passthrough(Effects(touched=frozenset((topic,))))
 
@@ -243,7 +245,11 @@ def _broadcast(statement: SelectStream, topic: TopicSpec, options: dict[str, Opt
 def _columns(statement: SelectStream, topic: TopicSpec) -> tuple[str, ...]:
     known = {column.name.lower() for column in topic.columns}
     names: list[str] = []
+    full = (topic.name.database.lower(), topic.name.table.lower())
     for column in statement.columns:
+        given = tuple(part.lower() for part in column.qualifier)
+        if given and given != full[-len(given) :]:
+            raise UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
         if column.name is None:
             names.extend(topic.message_columns)
         elif column.name.lower() in known:

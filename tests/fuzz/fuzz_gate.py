@@ -31,7 +31,8 @@ from fuzz_loop import FuzzLoop, FuzzTransport
 from fuzz_results import Answers, recorded
 from fuzz_server import GREETING, Spoiler, StandIn
 from login_clients import certificate
-from memory_store import MemoryStore, Row, make_spec
+from memory_store import COLUMNS, MemoryStore, Row, make_spec
+from memory_topics import LogRow, make_group, make_topic
 
 import engine.backend.sqlite.database as sqlite_module
 import proxy.login.own_accounts
@@ -41,6 +42,7 @@ from engine.engine import Engine, EngineOptions
 from engine.model.errors import BackendError
 from engine.model.groups import GroupKey, GroupPage
 from engine.model.queue import Condition, Layout, QueueName
+from engine.model.topics import group_table
 from proxy import app
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import ConnectionRegistry
@@ -282,8 +284,16 @@ FURTHER = (
     "vt_poller_interval=30'",
     "INSERT INTO fo (payload) VALUES ('a'), ('a'), ('b')",
     "INSERT INTO fl (id, payload) VALUES (1, 'a'), (2, 'b')",
+    "CREATE TOPIC fe (payload VARCHAR(100))",
+    "CREATE GROUP g ON fe",
+    "INSERT INTO fe (payload) VALUES ('a'), ('b'), ('c')",
+    "CREATE TOPIC fe2 (payload VARCHAR(100))",
+    "INSERT INTO fe2 (payload) VALUES ('a'), ('a'), ('b')",
+    "CREATE GROUP g ON fe2 START AT EARLIEST",
+    "CREATE GROUP h ON fe2 START AT OFFSET 2 WITH (order_key = 'payload', max_attempts = 1)",
 )
-"""Queues that no recorded conversation knows: with an order and limits, and in Vitess's first layout."""
+"""What no recorded conversation knows: queues with an order and limits, and in Vitess's first layout; a topic with one
+consumer group, and one with two."""
 
 
 class EmbeddedWorld(World):
@@ -331,6 +341,10 @@ class EmbeddedWorld(World):
         return found
 
 
+FE, FE2 = QueueName("main", "fe"), QueueName("main", "fe2")
+GROUPS = ((FE, "g"), (FE2, "g"), (FE2, "h"))
+
+
 class RelayWorld(World):
     """A server behind that is not there, which judges logins itself. `servers` are the client's lines to it."""
 
@@ -353,6 +367,8 @@ class RelayWorld(World):
             make_spec(QueueName("main", "fg"), group_key="payload"),
             make_spec(QueueName("main", "fo"), order_key="payload", max_concurrency=2),
             replace(make_spec(QueueName("main", "fl")), layout=Layout.LEGACY),
+            *(make_group(topic, group, COLUMNS) for topic, group in GROUPS),
+            topics=[make_topic(topic) for topic in {topic for topic, _ in GROUPS}],
         )
         self._patches.enter_context(patch.object(memory_store, "_fits", _fits))
         self._patches.enter_context(patch.object(app, "MySQLPool", FakePool))
@@ -373,7 +389,9 @@ class RelayWorld(World):
 
     def enter(self, conversation: Conversation, spoil: Spoiler | None = None) -> FuzzTransport:
         transport = super().enter(conversation)
-        self.store.add(*(Row(number, time_next=number) for number in range(1, 6)), queue=QueueName("main", "fq"))
+        for queue in (QueueName("main", "fq"), group_table(FE, "g"), group_table(FE2, "h")):
+            self.store.add(*(Row(number, time_next=number) for number in range(1, 6)), queue=queue)
+        self.store.topics.add(*map(LogRow, range(1, 6)), topic=FE)
         self.servers, self.spoil = [], spoil
         self.greeting, self.switches = conversation.greeting, list(nonces_of(conversation)[1:])
         self.shown = lambda: len(transport.output)
@@ -383,6 +401,13 @@ class RelayWorld(World):
     def lost_line(self) -> bool:
         """Whether the client's line to the database is gone, and nothing is on its way that needs none."""
         return bool(self.servers) and self.servers[-1].gone and not self.engine.subscriptions()
+
+
+LIMITED = {
+    "fq": ["enqueue", "receive", "settle"],
+    "fe": ["enqueue", "receive"],
+    "fe_group_g": ["receive", "settle"],
+}
 
 
 class ProxyWorld(RelayWorld):
@@ -397,10 +422,7 @@ class ProxyWorld(RelayWorld):
         return transport
 
     def _config(self) -> dict[str, Any]:
-        users = [
-            {**user, **({"queues": {"fq": ["enqueue", "receive", "settle"]}} if user["name"] == "app" else {})}
-            for user in USERS
-        ]
+        users = [{**user, **({"queues": LIMITED} if user["name"] == "app" else {})} for user in USERS]
         return {**super()._config(), "auth": "proxy", "users": users}
 
 

@@ -34,12 +34,20 @@ _OTHER = (
 _SAVED = rb"SAVEPOINT queuegate_unit"
 _UNIT = rb"START TRANSACTION|" + _SAVED + rb"|COMMIT AND NO CHAIN NO RELEASE|ROLLBACK|(?:ROLLBACK TO|RELEASE) " + _SAVED
 
+_SINCE = rb"CAST\(UNIX_TIMESTAMP\('[\d :.T-]+'\) \* 1000000000 AS SIGNED\)"
+_BETWEEN = (
+    rb"id [<>]= \d+|time_created <= " + _SINCE + rb"|time_created >= " + _SINCE + rb" AND id >= \(SELECT MIN\(id\) FROM"
+    rb" \(SELECT id FROM " + _TABLE + rb" WHERE time_created >= " + _SINCE + rb" ORDER BY time_created LIMIT 1000\)"
+    rb" AS qg_since\)"
+)  # fmt: skip
+
 _VISIBLE = (  # which queues the database shows to the client's account
     rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
-    rb" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"
+    rb" WHERE TABLE_TYPE = 'BASE TABLE' AND \(TABLE_COMMENT LIKE '%vitess_message%'"
+    rb" OR TABLE_COMMENT LIKE 'queuegate_topic%'\)"
 )
 _EXPLAINS = rb"(?:explain|desc|analyze).*delivery"
-_OF_A_QUEUE = rb"queue|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
+_OF_A_QUEUE = rb"queue|topic|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
 
 _ALWAYS = (
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
@@ -56,11 +64,30 @@ _ALWAYS = (
 
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\) COMMENT='vitess_message,.*'"),
-    (rb"drop\b.*\bqueue", rb"DROP TABLE " + _TABLE),
+    (rb"drop\b.*\b(?:queue|topic|group)", rb"DROP TABLE " + _TABLE),
+    (rb"drop\b.*\bgroup", rb"DROP TABLE " + _TABLE + rb", " + _TABLE),  # with its dead letters
     (rb"drop\b.*\bqueue\b.*\bif\b.*\bexists", rb"DROP TABLE IF EXISTS " + _TABLE),
     (rb"truncate\b.*\bqueue", rb"TRUNCATE TABLE " + _TABLE),
-    (rb"alter\b.*\bqueue", rb"ALTER TABLE " + _TABLE + rb" (?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME
+    (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" (?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME
      + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
+    # topics and their consumer groups
+    (rb"create\b.*\btopic", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(id BIGINT NOT NULL AUTO_INCREMENT"
+     rb" PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT " + NOW + rb", time_created BIGINT NOT NULL DEFAULT " + NOW
+     + rb", (?:(?P<items>.*), )?KEY queuegate_time \(time_created\), CONSTRAINT " + _NAME + rb" CHECK"
+     rb" \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\) COMMENT='queuegate_topic'"),
+    (rb"create\b.*\bgroup", rb"CREATE TABLE " + _TABLE + rb" \(.*\) COMMENT='vitess_message,[^']*paused=1,[^']*topic="
+     rb"[^']*,consumer_group=\w+'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
+    (rb"create\b.*\bgroup", rb"ALTER TABLE " + _TABLE + rb" COMMENT='vitess_message,[^']*topic=[^']*,consumer_group="
+     rb"\w+'"),
+    (rb"create\b.*\bgroup", rb"SELECT @@auto_increment_increment|DROP TABLE " + _TABLE),  # where it cannot begin there
+    (rb"create\b.*\bgroup|seek|stream.*start", rb"SELECT CAST\(UNIX_TIMESTAMP\('(?P<moment>[^']+)'\) \* 1000000000 AS"
+     rb" SIGNED\)"),
+    (rb"seek", rb"DELETE FROM " + _TABLE + rb" WHERE 1 = 0"),
+    (rb"ack", rb"DELETE FROM " + _TABLE + rb" WHERE " + _WHERE + rb" AND " + _FREE
+     + rb" AND \(epoch > 0 OR queuegate_sought = 0\)"),
+    (rb"stream.*(?:since|until)", rb"SELECT " + _NAME + rb"(?:, " + _NAME + rb")* FROM " + _TABLE
+     + rb" WHERE time_scheduled <= " + NOW + rb"(?: AND (?:" + _BETWEEN + rb")){0,2}(?: AND \((?P<condition>.*)\))?"
+     rb" ORDER BY id(?: LIMIT \d+)?"),
     # acks, however they are spelled
     (rb"ack", rb"UPDATE " + _TABLE + rb" SET time_acked = " + NOW + rb", time_next = NULL WHERE " + _WHERE
      + rb" AND " + _FREE),
@@ -77,9 +104,12 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"redrive", rb"UPDATE " + _TABLE + rb" SET time_next = " + _REDRIVEN + rb" WHERE " + _AND + _FREE + rb" AND "
      + _KEPT + rb" ORDER BY time_next, id(?: LIMIT \d+)?"),
     (rb"redrive", rb"(?:INSERT INTO " + _TABLE + rb" \((?:" + _NAME + rb"(?:, )?)+\) SELECT (?:(?:" + _NAME + rb"|"
-     + NOW + rb"|0|NULL)(?:, )?)+|DELETE) FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND time_next = " + _REDRIVEN),
+     + NOW + rb"|0|NULL)(?:, )?)+|DELETE) FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND time_next = " + _REDRIVEN
+     + rb"(?: AND id NOT IN \(SELECT there\.id FROM " + _TABLE + rb" AS there\))?"),  # a seek has brought back others
     # streams
     (rb"stream", rb"UPDATE " + _TABLE + rb" SET epoch = epoch WHERE 1 = 0 AND \((?:1 = 1|(?:" + _NAME
+     + rb" IS NULL(?: OR )?)+)\)"),
+    (rb"stream|create\b.*\bgroup", rb"SELECT 1 FROM " + _TABLE + rb" WHERE 1 = 0 AND \((?:1 = 1|(?:" + _NAME
      + rb" IS NULL(?: OR )?)+)\)"),
     (rb"stream.*where", rb"SELECT @@version, @@sql_mode, @@time_zone, @@collation_connection,"
      rb" @@div_precision_increment, @@lc_time_names, @@default_week_format"),

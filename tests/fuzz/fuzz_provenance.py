@@ -16,7 +16,10 @@ _CODECS = (
     'iso8859-8', 'iso8859-9', 'iso8859-13', 'mac-roman', 'mac-latin2', 'koi8-r', 'koi8-u', 'tis-620',
 )  # fmt: skip
 
-FORBIDDEN = {b"ft", b"fg", b"fo", b"fl", b"fq2", b"fq_dead", b"nowhere", b"t1", b"tmp"}
+FORBIDDEN = {
+    *(b"ft", b"fg", b"fo", b"fl", b"fq2", b"fq_dead", b"nowhere", b"t1", b"tmp"),
+    *(b"fe2", b"fe3", b"fe2_group_g", b"fe2_group_h", b"fe_group_h"),
+}
 """Tables to which the limited account of the fuzzer's gate has no right, as its statements call them."""
 
 _TABLE = re.compile(

@@ -12,7 +12,7 @@ import fuzz_queue_sql
 OF_THE_GRAMMAR = 0.7  # of the statements; the others are ordinary ones about the same tables
 QUEUES = (
     'fq', 'fq', 'main.fq', '`fq`', '`main`.`fq`', 'FQ', 'fq2', 'nowhere', 'ft', 'main . fq', '/* c */fq',
-    'größe', 'fg', 'fg', 'main.fg', 'fq_dead',
+    'größe', 'fg', 'fg', 'main.fg', 'fq_dead', 'fe', 'fe_group_g',
 )  # fmt: skip
 SPACES = (
     ' ', ' ', ' ', '\n', '\t', '  ', '/**/', '/* x */', '-- x\n', '#x\n', '/*!*/', '/*!50000 */', '\r\n',

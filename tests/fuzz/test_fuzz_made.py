@@ -10,9 +10,17 @@ NOW = "(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)"
 _SET_ASIDE = "(time_next IS NULL OR time_next < 9223372036854775806)"
 _ACKED = f"UPDATE `main`.`fq` SET time_acked = {NOW}, time_next = NULL WHERE"
 _REASON = "_utf8mb4 X'69742773'"  # it's
-_VISIBLE = (
-    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
-    " WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_COMMENT LIKE '%vitess_message%'"
+_ALL_TABLES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
+_VISIBLE = f"{_ALL_TABLES} AND (TABLE_COMMENT LIKE '%vitess_message%' OR TABLE_COMMENT LIKE 'queuegate_topic%')"
+_MOMENT = "CAST(UNIX_TIMESTAMP('2026-01-02 03:04') * 1000000000 AS SIGNED)"
+_SINCE = "SELECT `id`, `payload` FROM `main`.`fe` WHERE time_scheduled <="
+_OF_GROUP = "COMMENT='vitess_message,vt_ack_wait=30,paused=1,topic=fe,consumer_group=g'"
+_DELIVERED = "time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)"
+_TOPIC = (
+    f"CREATE TABLE `main`.`fe` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT"
+    f" {NOW}, time_created BIGINT NOT NULL DEFAULT {NOW}, payload TEXT, KEY (payload(9)), KEY queuegate_time"
+    " (time_created), CONSTRAINT `fe_times` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000)))"
+    " COMMENT='queuegate_topic'"
 )
 _HEADER = "SELECT CAST('' AS CHAR(64)) AS `queue` FROM (SELECT 1 AS qg_one) AS qg_none WHERE 1 = 0"
 _SUBSCRIPTIONS = f"({_HEADER} UNION ALL SELECT * FROM ({_HEADER} UNION ALL SELECT 'fq' UNION ALL SELECT 'fq2') AS qg_0)"
@@ -54,6 +62,38 @@ MADE = [
     ),
     ("DROP QUEUE fq", "DROP TABLE `main`.`fq`"),
     ("DROP QUEUE IF EXISTS fq", "DROP TABLE IF EXISTS `main`.`fq`"),
+    ("CREATE TOPIC fe (payload TEXT,\n KEY (payload(9)) )", _TOPIC),
+    ("CREATE GROUP g ON fe", f"CREATE TABLE `main`.`fe_group_g` (id BIGINT) {_OF_GROUP} DEFAULT CHARSET=latin1"),
+    ("CREATE GROUP g ON fe", f"ALTER TABLE `main`.`fe_group_g` {_OF_GROUP.replace('paused=1,', '')}"),
+    ("CREATE GROUP g ON fe", "SELECT @@auto_increment_increment"),
+    ("CREATE GROUP g ON fe", "DROP TABLE `main`.`fe_group_g`"),
+    ("CREATE GROUP g ON fe START AT TIMESTAMP '2026-01-02 03:04'", f"SELECT {_MOMENT}"),
+    ("SELECT * FROM STREAM fe WITH (start = ' 2026-01-02 03:04')", f"SELECT {_MOMENT}"),
+    ("ALTER GROUP g ON fe SEEK TO '2026-01-02 03:04'", f"SELECT {_MOMENT}"),
+    ("ALTER GROUP g ON fe SEEK TO OFFSET 7", "DELETE FROM `main`.`fe_group_g` WHERE 1 = 0"),
+    ("ALTER GROUP g ON fe RESUME", f"ALTER TABLE `main`.`fe_group_g` {_OF_GROUP}"),
+    ("DROP GROUP g ON fe", "DROP TABLE `main`.`fe_group_g`"),
+    ("DROP GROUP g ON fe", "DROP TABLE `main`.`fe_group_g`, `main`.`fe_group_g_dead`"),
+    ("CREATE GROUP g ON fe", "SELECT 1 FROM `main`.`fe` WHERE 1 = 0 AND (`id` IS NULL OR `payload` IS NULL)"),
+    ("REDRIVE fe GROUP g", "INSERT INTO `main`.`fe_group_g` (`id`, `epoch`) SELECT `id`, 0 FROM"
+     " `main`.`fe_group_g_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN"
+     " (SELECT there.id FROM `main`.`fe_group_g` AS there)"),
+    ("DROP TOPIC fe", "DROP TABLE `main`.`fe`"),
+    ("DROP TOPIC nowhere", "UPDATE `main`.`nowhere` SET time_next = 0 WHERE 1 = 0"),
+    ("ACK fe 7 GROUP g", f"DELETE FROM `main`.`fe_group_g` WHERE (id IN (7)) AND {_DELIVERED}"),
+    ("ACK fe WHERE payload = 'a'", f"DELETE FROM `main`.`fe_group_g` WHERE (payload = 'a') AND {_DELIVERED}"),
+    ("SELECT * FROM STREAM fe SINCE EARLIEST", f"{_SINCE} {NOW} ORDER BY id"),
+    ("STREAM * FROM fe SINCE OFFSET 3 UNTIL LATEST LIMIT 2", f"{_SINCE} {NOW} AND id >= 3 ORDER BY id LIMIT 2"),
+    (
+        "SELECT * FROM STREAM fe UNTIL '2026-01-02 03:04' WHERE id > 7",
+        f"{_SINCE} {NOW} AND time_created <= {_MOMENT} AND (id > 7) ORDER BY id",
+    ),
+    (
+        "SELECT * FROM STREAM fe SINCE '2026-01-02 03:04'",
+        f"{_SINCE} {NOW} AND time_created >= {_MOMENT} AND id >= (SELECT MIN(id) FROM (SELECT id FROM `main`.`fe` WHERE"
+        f" time_created >= {_MOMENT} ORDER BY time_created LIMIT 1000) AS qg_since) ORDER BY id",
+    ),
+    ("SELECT * FROM STREAM fe WITH (mode = 'broadcast')", "SELECT 1 FROM `main`.`fe` WHERE 1 = 0 AND (`id` IS NULL)"),
     ("ACK fq WHERE", "UPDATE `main`.`fq` SET time_next = 0 WHERE 1 = 0"),
     ("SELECT @@socket, @@wait_timeout", "SELECT '' AS `@@socket`, @@wait_timeout"),
     ("SELECT 'open; DELETE FROM fg WHERE at = '2026-01-01' + INTERVAL ? SECOND",
@@ -133,7 +173,21 @@ NOT_MADE = [
     ("DROP TABLE fq", "DROP TABLE `main`.`ft`"),
     ("DROP QUEUE fq", "DROP TABLE IF EXISTS `main`.`fq`"),
     ("DROP TABLE IF EXISTS fq", "DROP TABLE IF EXISTS `main`.`ft`"),
-    ("CREATE QUEUE fq (payload JSON)", _VISIBLE.removesuffix(" AND TABLE_COMMENT LIKE '%vitess_message%'")),
+    ("CREATE QUEUE fq (payload JSON)", _ALL_TABLES),
+    ("CREATE TOPIC fe (payload TEXT)", _TOPIC),
+    ("CREATE TOPIC fe (payload TEXT, KEY (payload(9)))", _TOPIC.replace("PRIMARY KEY", "UNIQUE KEY")),
+    ("CREATE GROUP g ON fe", "CREATE TABLE `main`.`ft` (id BIGINT) COMMENT='vitess_message,vt_ack_wait=30'"),
+    ("CREATE GROUP g ON fe", "ALTER TABLE `main`.`fe` COMMENT='queuegate_topic'"),
+    ("CREATE GROUP g ON fe START AT TIMESTAMP '2026-01-02'", f"SELECT {_MOMENT}"),
+    ("ALTER GROUP g ON fe SEEK TO EARLIEST", "DELETE FROM `main`.`fe_group_g`"),
+    ("ALTER GROUP g ON fe PAUSE", "DELETE FROM `main`.`fe_group_g` WHERE 1 = 0"),
+    ("DROP GROUP g ON fe", "DROP TABLE IF EXISTS `main`.`fe_group_g`"),
+    ("DROP QUEUE fq", "DROP TABLE `main`.`fq`, `main`.`fq_dead`"),
+    ("ACK fe 7 GROUP g", f"DELETE FROM `main`.`fe_group_g` WHERE (id IN (8)) AND {_DELIVERED}"),
+    ("ACK fe 7 GROUP g", "DELETE FROM `main`.`fe_group_g` WHERE (id IN (7))"),
+    ("SELECT * FROM STREAM fe SINCE EARLIEST", "SELECT `id` FROM `main`.`fe` ORDER BY id"),
+    ("SELECT * FROM STREAM fe SINCE EARLIEST", f"{_SINCE} {NOW} AND (1 = 1) ORDER BY id"),
+    ("SELECT * FROM STREAM fe", f"{_SINCE} {NOW} ORDER BY id"),
     ("ACK fq WHERE", "UPDATE `main`.`fq` SET time_next = 0"),
     ("SELECT @@socket, @@wait_timeout", "SELECT '' AS `@@socket`, @@datadir"),
     ("select DATABASE(), USER()", "select 'app@192.0.2.1' AS `USER()` FROM ft"),

@@ -10,9 +10,11 @@ from random import Random
 
 import fuzz_sql
 import pytest
-from fuzz_gate import make_spec
+from fuzz_gate import FE, GROUPS, make_spec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from memory_store import COLUMNS
+from memory_topics import make_group, make_topic
 
 from engine.model.errors import EngineError
 from engine.model.options import QueueOptions
@@ -28,7 +30,13 @@ from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
 
 FQ, FQ2 = QueueName("main", "fq"), QueueName("main", "fq2")
-CATALOG = QueueCatalog(1, {name: make_spec(name) for name in (FQ, FQ2, QueueName("other", "fq"))})
+QUEUES = (
+    *(make_spec(name) for name in (FQ, FQ2, QueueName("other", "fq"))),
+    *(make_group(topic, group, COLUMNS) for topic, group in GROUPS),
+)
+CATALOG = QueueCatalog(
+    1, {queue.name: queue for queue in QUEUES}, topics={topic: make_topic(topic) for topic, _ in GROUPS}
+)
 SCANNER = StatementScanner(CATALOG)
 PASSES = Passes(CATALOG, QueueNames(CATALOG), QueueOptions())
 MAIN = PlanContext("main")
@@ -146,6 +154,45 @@ def test_a_write_to_a_queue_is_seen_however_it_is_spelled(template: str, name: s
             assert queue in effects.uncertain or (queue, (1,)) in effects.settled, words
         case "catalog":
             assert effects.catalog, words
+
+
+INSERTS = (
+    "INSERT INTO {q} (payload) VALUES ('a'), ('b')",
+    "INSERT IGNORE {q} SET payload = 1",
+    "INSERT LOW_PRIORITY INTO {q} (payload) SELECT name FROM ft",
+    "REPLACE INTO {q} (payload) VALUES (1)",
+    "INSERT INTO {q} (payload) VALUES (1) ON DUPLICATE KEY UPDATE payload = 2",
+)
+WITH_IDS = (
+    "INSERT INTO {q} (id , payload) VALUES (1, 'a')",
+    "INSERT IGNORE {q} (payload , ID) VALUES ('a', NULL), ('b', 2)",
+    "INSERT INTO {q} (`id`) SELECT id FROM ft",
+    "REPLACE INTO {q} (payload , id) VALUES (1, 2)",
+)
+TOPICS = st.sampled_from(("fe", "FE", "`fe`", "main.fe", "`main` . `fe`"))
+
+
+def spelled(template: str, name: str, seed: int) -> str:
+    """The statement with other spaces, and in any case."""
+    random = Random(seed)
+    pieces = template.replace("{q}", name).split(" ")
+    sql = "".join(piece + (random.choice(fuzz_sql.SPACES) if random.random() < 0.5 else " ") for piece in pieces)
+    return "".join(random.choice((c.lower(), c.upper())) for c in sql)
+
+
+@given(st.sampled_from(INSERTS), TOPICS, SEEDS)
+@settings(deadline=None)
+def test_an_insert_into_a_topic_is_seen_however_it_is_spelled(template: str, name: str, seed: int) -> None:
+    sql = spelled(template, name, seed)
+    assert FE in looked_at(sql).effects.touched, sql
+
+
+@given(st.sampled_from(WITH_IDS), TOPICS, SEEDS)
+@settings(deadline=None)
+def test_an_insert_that_gives_a_topic_ids_is_refused_however_it_is_spelled(template: str, name: str, seed: int) -> None:
+    sql = spelled(template, name, seed)
+    with pytest.raises(RewriteError):
+        Planner(CATALOG).plan(sql, MAIN)
 
 
 # --- the planner

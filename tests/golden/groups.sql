@@ -90,8 +90,8 @@ INSERT INTO parts (order_id) VALUES (CONCAT('AFTER GROUP ', 42)) AFTER GROUP 42 
 --> touched shop.parts
 
 -- a message that waits in a queue that numbers nothing
-INSERT INTO orders (user_id, payload) VALUES (42, 'AFTER GROUP') AFTER GROUP 42 OF parts
---> error 1235 (42000): INSERT ... AFTER GROUP into 'orders' must give the message's id
+INSERT INTO bills (user_id, payload) VALUES (42, 'AFTER GROUP') AFTER GROUP 42 OF parts
+--> error 1235 (42000): INSERT ... AFTER GROUP into 'bills' must give the message's id
 
 -- a message that waits, with an id of its own
 INSERT IGNORE INTO parts (id, order_id) VALUES (7, 43) AFTER GROUP '42' OF shop.parts;

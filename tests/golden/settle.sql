@@ -283,12 +283,12 @@ REDRIVE q_dead WHERE last_error LIKE 'x%' LIMIT 5;
 --> uncertain shop.q_dead
 
 -- redrive of a dead-letter queue made by hand
-REDRIVE orders_dead
---> mark: UPDATE `shop`.`orders_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
---> copy: INSERT INTO `shop`.`orders` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `payload` FROM `shop`.`orders_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> delete: DELETE FROM `shop`.`orders_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
---> touched shop.orders
---> uncertain shop.orders_dead
+REDRIVE bills_dead
+--> mark: UPDATE `shop`.`bills_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
+--> copy: INSERT INTO `shop`.`bills` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `payload`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `payload` FROM `shop`.`bills_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> delete: DELETE FROM `shop`.`bills_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
+--> touched shop.bills
+--> uncertain shop.bills_dead
 
 -- redrive of what is no dead-letter queue
 REDRIVE bare

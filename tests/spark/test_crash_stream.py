@@ -25,8 +25,8 @@ from servers import ROOT, Gate, Sql, Stream, wait_until
 
 KILLS = int(os.environ.get("QUEUEGATE_CRASH_KILLS", "2"))
 SEED = int(os.environ.get("QUEUEGATE_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
-END_SECONDS = 240
-pytestmark = pytest.mark.timeout(600 + 240 * KILLS)
+END_SECONDS = 600
+pytestmark = pytest.mark.timeout(1200 + 240 * KILLS)
 
 
 class Producers:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.model.errors import EngineError
-from engine.model.queue import WaitMode
+from engine.model.options import to_comment
+from engine.model.queue import Start, StartAt, WaitMode
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,
+    CreateConsumerGroup,
     Effects,
     EndInGroup,
     Execute,
@@ -27,12 +29,15 @@ from rewriter.plan import (
     ReadSystem,
     Rebind,
     Redrive,
+    SeekConsumerGroup,
     ShowCreateQueue,
+    ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
     ShowSubscriptions,
     ShowSystem,
+    ShowTopics,
     Subscribe,
     UseDatabase,
 )
@@ -101,6 +106,10 @@ def rendered(plan: Plan) -> list[str]:
             return [f"mark: {mark}", f"copy: {copy}", f"delete: {delete}", *_effects(effects)]
         case Rebind(sql, parameters, column):
             return [f"plan again with {parameters} values" + (f", a result with {column}" if column else "")]
+        case CreateConsumerGroup(topic, group, options, start, moment):
+            return [f"make {group}, which reads {topic} {_beginning(start, moment)}", f"comment {to_comment(options)}"]
+        case SeekConsumerGroup(group, start, moment):
+            return [f"have {group} read on {_beginning(start, moment)}"]
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():
@@ -112,6 +121,11 @@ def rendered(plan: Plan) -> list[str]:
             return [f"show queue status of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
         case ShowSubscriptions(database, like):
             return [f"show subscriptions of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
+        case ShowTopics(database, like):
+            return [f"show topics of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
+        case ShowGroups(database, like, topic):
+            of = f"{database or 'all databases'}" + (f", topic {topic}" if topic else "")
+            return [f"show groups of {of}" + (f" like {like!r}" if like else "")]
         case ExplainDelivery(queue, sql, ids):
             return [f"explain delivery of {queue}: {sql}"] + ([f"ids {ids}"] if ids else [])
         case ReadSystem(pieces):
@@ -144,9 +158,21 @@ def _effects(effects: Effects) -> list[str]:
     return lines
 
 
+def _beginning(start: StartAt, moment: str) -> str:
+    """From where a reader of a topic begins. A time is still to be read in the session's time zone."""
+    match start.start:
+        case Start.OFFSET:
+            return f"from offset {start.value}"
+        case Start.TIMESTAMP:
+            return f"from '{moment}'"
+    return f"from {start.start.value}"
+
+
 def _subscribe(plan: Subscribe) -> str:
     request = plan.request
     parts = [f"subscribe {request.queue}", f"columns={'*' if request.columns is None else ','.join(request.columns)}"]
+    if request.start is not None:
+        parts[0] = f"broadcast {request.queue} {_beginning(request.start, plan.moment)}"
     if request.limit is not None:
         parts.append(f"limit={request.limit}")
     if request.wait_mode is WaitMode.WAIT:

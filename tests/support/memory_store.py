@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from memory_topics import MemoryTopics
 from virtual_time import pass_time
 
 from engine.clock import Clock
@@ -27,6 +28,7 @@ from engine.model.queue import (
     QueueName,
     QueueSpec,
     TextValue,
+    TopicSpec,
 )
 from engine.model.states import REJECTED_NS, is_lease_end, lease_end
 from engine.store.base import (
@@ -124,9 +126,17 @@ class MemoryStore:
     running: int = 0
     running_most: int = 0
 
-    def serve(self, *queues: QueueSpec) -> None:
-        """Replace the tables that exist by these queues; tables that stay keep their messages."""
-        self.catalog = QueueCatalog(self.catalog.version + 1, {queue.name: queue for queue in queues})
+    def __post_init__(self) -> None:
+        self.topics = MemoryTopics(self.clock)
+
+    def serve(self, *queues: QueueSpec, topics: Sequence[TopicSpec] = ()) -> None:
+        """Replace the tables that exist by these queues and topics; tables that stay keep their messages.
+
+        Nothing is fed to the queues of consumer groups.
+        """
+        by_name = {queue.name: queue for queue in queues}
+        self.catalog = QueueCatalog(self.catalog.version + 1, by_name, topics={topic.name: topic for topic in topics})
+        self.topics.serve(*topics)
         self.tables = {queue.name: self.tables.get(queue.name, {}) for queue in queues}
 
     def add(self, *rows: Row, queue: QueueName = NAME) -> None:
@@ -145,7 +155,8 @@ class MemoryStore:
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
         async def work() -> QueueCatalog:
-            same = previous.queues == self.catalog.queues and previous.rejected == self.catalog.rejected
+            read = self.catalog
+            same = (previous.queues, previous.rejected, previous.topics) == (read.queues, read.rejected, read.topics)
             return previous if same else replace(self.catalog, version=previous.version + 1)
 
         return await self._call("load_catalog", work)

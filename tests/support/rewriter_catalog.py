@@ -1,4 +1,4 @@
-"""Queues of every kind that matters to the rewriter."""
+"""Queues and topics of every kind that matters to the rewriter."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from engine.model.options import QueueOptions, parse_options, to_comment
 from engine.model.queue import (
     ERROR_CHARACTERS,
     ERROR_COLUMNS,
+    SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
+    TOPIC_COLUMNS,
     ColumnMeta,
     IndexInfo,
     Layout,
     QueueCatalog,
     QueueName,
     QueueSpec,
+    TopicSpec,
 )
+from engine.model.topics import group_table
 
 BIGINT, VARCHAR, STRING = 8, 253, 254
 UTF8MB4, BINARY = 45, 63
@@ -93,9 +97,45 @@ def dead_letters(table: str, source: str | None, *columns: str) -> QueueSpec:
     return replace(one, options=QueueOptions(dead_letter_of=source))
 
 
+def topic(database: str, table: str, *user: str) -> TopicSpec:
+    """A topic, whose columns are numbers up to the last one."""
+    numbers = (*TOPIC_COLUMNS, *user[:-1])
+    columns = (*(ColumnMeta(name, BIGINT, BINARY) for name in numbers), ColumnMeta(user[-1], VARCHAR, UTF8MB4))
+    return TopicSpec(QueueName(database, table), columns, "queuegate_topic")
+
+
+def group(of: TopicSpec, name: str, **given: object) -> QueueSpec:
+    """The queue of a consumer group."""
+    table = group_table(of.name, name)
+    own = tuple(column for column in of.columns if column.name not in TOPIC_COLUMNS)
+    one = spec(table.database, table.table, user=tuple(column.name for column in own))
+    options = parse_options({**given, "topic": of.name.table, "consumer_group": name})  # type: ignore[dict-item]
+    indexes = tuple(IndexInfo(columns, False, name) for name, columns in options.needed_indexes)
+    columns = (*one.columns[: -len(own)], *own, ColumnMeta(SOUGHT_COLUMN, BIGINT, BINARY))
+    return replace(one, columns=columns, options=options, indexes=indexes, comment=to_comment(options))
+
+
+def dead_letters_of(source: QueueSpec) -> QueueSpec:
+    """The dead-letter queue that the proxy makes for another."""
+    return replace(source, name=source.dead_letter, options=QueueOptions(dead_letter_of=source.name.table), comment="")
+
+
+ORDERS = topic("shop", "orders", "user_id", "body")
+CLICKS = topic("shop", "clicks", "page")
+FEED = topic("other", "Feed", "entry")
+TOPICS = (ORDERS, CLICKS, FEED, topic("shop", "unread", "body"))
+"""With two consumer groups, with one, in another database, and with none."""
+
+AUDIT = group(ORDERS, "audit", max_attempts=16, order_key="user_id")
+
 SPECS = (
+    AUDIT,
+    dead_letters_of(AUDIT),
+    group(ORDERS, "billing"),
+    group(CLICKS, "stats"),
+    group(FEED, "Readers"),
     dead_letters("q_dead", "q", "attempts", "source"),
-    dead_letters("orders_dead", None),
+    dead_letters("bills_dead", None),
     dead_letters("lost_dead", "lost"),
     grouped("parts"),
     grouped("jobs", "job"),
@@ -103,7 +143,7 @@ SPECS = (
     strict(),
     BARE,
     spec("shop", "q"),
-    spec("shop", "orders"),
+    spec("shop", "bills"),
     spec("shop", "my-queue"),
     spec("shop", "größe"),
     spec("shop", "uuids", id_type=VARCHAR, charset=UTF8MB4),
@@ -117,5 +157,9 @@ SPECS = (
 CATALOG = QueueCatalog(
     version=1,
     queues={one.name: one for one in SPECS},
-    rejected={QueueName("shop", "broken"): "time_acked missing from message table: broken"},
+    rejected={
+        QueueName("shop", "broken"): "time_acked missing from message table: broken",
+        QueueName("shop", "half"): "time_created missing from topic: half",
+    },
+    topics={one.name: one for one in TOPICS},
 )

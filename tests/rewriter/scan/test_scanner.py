@@ -16,6 +16,7 @@ from rewriter.scan.socket_variable import without_socket
 from rewriter.text.queue_names import UNKNOWN_DATABASE
 
 SCANNER = StatementScanner(CATALOG)
+ALL = frozenset((*CATALOG.queues, *CATALOG.topics))
 Q = QueueName("shop", "q")
 
 
@@ -69,7 +70,7 @@ def test_ordinary(sql: bytes) -> None:
 
 @pytest.mark.parametrize("sql", [b"XA COMMIT 'a'", b"XA COMMIT x'00',x'01',7 ONE PHASE", b"xa rollback 'a'"])
 def test_the_end_of_an_xa_transaction_may_be_anybodys(sql: bytes) -> None:
-    queues = frozenset(CATALOG.queues)
+    queues = ALL
     assert SCANNER.glance(sql, "shop") == Glance(Concern.TOUCHES, Effects(touched=queues, uncertain=queues))
     assert StatementScanner(QueueCatalog()).glance(sql, "shop") == Glance(Concern.NONE)
 
@@ -217,7 +218,7 @@ def test_a_name_in_an_unknown_charset_goes_to_the_planner() -> None:
 
 def test_a_long_write_to_several_tables_is_taken_to_name_every_queue() -> None:
     glance = SCANNER.glance(b"UPDATE a, b SET a.x = '" + b"x" * 70_000 + b"'", "shop")
-    assert glance.effects.uncertain == frozenset(CATALOG.queues)
+    assert glance.effects.uncertain == ALL
 
 
 # --- properties: whatever the spelling, a queue statement is noticed

@@ -1,0 +1,150 @@
+"""Accounts that are limited to their queues, and accounts of the database, on topics and consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers import Gate, MariaDb, Sql
+
+USERS: list[dict[str, Any]] = [
+    {"name": "root", "password": ""},
+    {
+        "name": "shop",
+        "password": "pw",
+        "queues": {"orders": ["enqueue", "receive"], "orders_group_billing": ["receive", "settle"]},
+    },
+    {"name": "stranger", "password": "pw", "queues": {"other": ["enqueue"]}},
+]
+
+
+@pytest.fixture(scope="module", params=["embedded", "proxy_accounts"])
+def place(request: pytest.FixtureRequest) -> str:
+    """Where accounts are the proxy's."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def limited(place: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """A gate with these accounts, and a topic of two groups and two messages."""
+    directory = tmp_path_factory.mktemp("topics")
+    if place == "embedded":
+        gate = Gate(f"sqlite:///{directory}/queue.db", directory, users=USERS)
+    else:
+        server: MariaDb = request.getfixturevalue("mariadb")
+        url = server.fresh_database("limited_topics")
+        gate = Gate(url, directory, database="limited_topics", auth="proxy", users=USERS)
+    gate.start()
+    owner = Sql(gate.connect())
+    owner("CREATE TOPIC orders (n INT)")
+    for group in ("billing", "audit"):
+        owner(f"CREATE GROUP {group} ON orders")
+    owner("INSERT INTO orders (n) VALUES (1), (2)")
+    owner.close()
+    yield gate
+    gate.stop()
+
+
+def login(gate: Gate, user: str) -> Sql:
+    return Sql(gate.connect(user=user, password="pw"))
+
+
+def test_all_that_is_granted(limited):
+    shop = login(limited, "shop")
+    assert shop("INSERT INTO orders (n) VALUES (3)") == 1
+    assert shop.rows("SELECT * FROM STREAM orders WITH (group = 'billing') NOWAIT") == [(1, 1), (2, 2), (3, 3)]
+    assert shop("ACK orders 1 GROUP billing") == 1
+    assert shop("ACK orders WHERE n = 2 GROUP billing") == 1
+    assert shop("NACK orders 3 GROUP billing DELAY '1h'") == 1
+    read = shop.rows("SELECT n FROM STREAM orders WITH (mode = 'broadcast', start = 'earliest') NOWAIT")
+    assert read == [(1,), (2,), (3,)]
+    assert [row[2] for row in shop.rows("SHOW GROUPS")] == ["billing"]
+    assert [row[:5] for row in shop.rows("SHOW TOPICS")] == [("orders", limited.database, 1, 3, 1)]
+    shop.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "number"),
+    [
+        ("SELECT * FROM STREAM orders WITH (group = 'audit') NOWAIT", 1231),
+        ("ACK orders 1 GROUP audit", 1231),
+        ("INSERT INTO orders_group_billing (n) VALUES (1)", 1235),
+        ("DELETE FROM orders WHERE id = 1", 1142),
+        ("UPDATE orders SET n = 5 WHERE id = 1", 1142),
+        ("SELECT * FROM orders", 1142),
+        ("SELECT * FROM STREAM orders SINCE EARLIEST", 1142),
+        ("SELECT * FROM queuegate_positions", 1142),
+        ("UPDATE queuegate_positions SET position = 0", 1142),
+        ("ALTER GROUP billing ON orders PAUSE", 1142),
+        ("ALTER GROUP billing ON orders SEEK TO EARLIEST", 1142),
+        ("CREATE GROUP more ON orders", 1142),
+        ("DROP GROUP billing ON orders", 1142),
+        ("CREATE TOPIC more (n INT)", 1142),
+    ],
+)
+def test_what_is_not_granted_is_denied(limited, statement, number):
+    shop = login(limited, "shop")
+    assert shop.error(statement)[0] == number
+    assert shop.value("SELECT 1") == 1
+    shop.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO orders (n) VALUES (1)",
+        "SELECT * FROM STREAM orders WITH (group = 'billing') NOWAIT",
+        "SELECT * FROM STREAM orders WITH (mode = 'broadcast') NOWAIT",
+        "ACK orders 1 GROUP billing",
+        "DROP TOPIC orders",
+    ],
+)
+def test_a_stranger_learns_nothing(limited, statement):
+    stranger = login(limited, "stranger")
+    assert stranger.error(statement)[0] == 1142
+    assert stranger.rows("SHOW TOPICS") == stranger.rows("SHOW GROUPS") == []
+    stranger.close()
+
+
+def test_accounts_of_the_database(mariadb, tmp_path):
+    url = mariadb.fresh_database("granted_topics")
+    gate = Gate(url, tmp_path, database="granted_topics").start()
+    owner = Sql(gate.connect())
+    owner("CREATE TOPIC orders (n INT)")
+    owner("CREATE GROUP billing ON orders")
+    for user, grants in {
+        "publisher": ["INSERT ON granted_topics.orders"],
+        "member": [
+            "SELECT (id) ON granted_topics.orders",
+            "SELECT, UPDATE, DELETE ON granted_topics.orders_group_billing",
+        ],
+        "looker": ["SELECT ON granted_topics.orders"],
+    }.items():
+        owner(f"CREATE OR REPLACE USER {user} IDENTIFIED BY 'pw'")
+        for grant in grants:
+            owner(f"GRANT {grant} TO {user}")
+    publisher, member, looker = (login(gate, user) for user in ("publisher", "member", "looker"))
+    assert publisher("INSERT INTO orders (n) VALUES (1), (2)") == 2
+    assert publisher.error("SELECT * FROM STREAM orders WITH (mode = 'broadcast') NOWAIT")[0] in (1142, 1143)
+    assert publisher.error("SELECT * FROM STREAM orders WITH (group = 'billing') NOWAIT")[0] == 1142
+    assert publisher.error("ACK orders 1 GROUP billing")[0] == 1142
+    assert member.rows("SELECT * FROM STREAM orders WITH (group = 'billing') NOWAIT") == [(1, 1), (2, 2)]
+    assert member("ACK orders 1 GROUP billing") == 1
+    assert member.error("INSERT INTO orders (n) VALUES (9)")[0] == 1142
+    assert looker.rows("SELECT n FROM STREAM orders SINCE EARLIEST") == [(1,), (2,)]
+    assert looker.rows("SELECT n FROM STREAM orders WITH (mode = 'broadcast', start = 1) NOWAIT") == [(1,), (2,)]
+    assert looker.error("ALTER GROUP billing ON orders SEEK TO EARLIEST")[0] == 1142
+    assert looker.error("CREATE GROUP more ON orders")[0] == 1142
+    owner("GRANT ALL ON granted_topics.orders_group_mine TO publisher")
+    assert publisher.error("CREATE GROUP mine ON orders START AT EARLIEST")[0] in (1142, 1143)
+    definition = owner.rows("SHOW CREATE TABLE orders_group_billing")[0][1]
+    owner("GRANT ALL ON granted_topics.mine TO publisher")
+    publisher(definition.replace("`orders_group_billing`", "`mine`").replace("`orders_group_billing_", "`mine_"))
+    assert "another name" in publisher.error("SELECT * FROM STREAM mine NOWAIT")[1]
+    for client in (publisher, member, looker):
+        client.close()
+    for user in ("publisher", "member", "looker"):
+        owner(f"DROP USER {user}")
+    owner.close()
+    gate.stop()
