@@ -195,7 +195,7 @@ class TopicStore(Protocol):
         ...
 
     async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
-        """Up to `limit` messages: those of a reader's holes that have become visible, and the next beyond its offset."""
+        """Up to `limit` messages: those in a reader's holes that are visible now, and the next beyond its offset."""
         ...
 
     async def rows(self, topic: TopicSpec, ids: Sequence[int]) -> list[tuple[TextValue, ...]]:
