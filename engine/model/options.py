@@ -350,7 +350,7 @@ def _waits(options: QueueOptions) -> tuple[int, int]:
 def _option(name: str) -> _Option:
     option = OPTIONS.get(name.lower())
     if option is None:
-        near = difflib.get_close_matches(name.lower(), OPTIONS, n=1)
+        near = difflib.get_close_matches(name.lower(), OPTIONS.keys() - OF_GROUPS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise InvalidOption(
             f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS.keys() - OF_GROUPS))}"

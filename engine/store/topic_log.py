@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
-from engine.model.queue import QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec, quoted
+from engine.model.queue import QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
 from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Sought
 from engine.store.base import LogPage
 from engine.store.operations import feed
@@ -27,7 +27,7 @@ from engine.store.statements.topics import (
 
 T = TypeVar("T")
 
-_NO_SUCH_TABLE = 1146
+_NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
 
 
 Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
@@ -64,7 +64,7 @@ class TopicLog:
                 self._checked_ns[group.name] = known.now_ns
             return fed
 
-        return await self._with_position(group, topic, work)
+        return await self._with_position(group, work)
 
     async def _transactions(self, database: str) -> Transactions:
         """The open transactions. Raises BackendError."""
@@ -83,7 +83,7 @@ class TopicLog:
         self._shown = known.open is not None or (known.old and self._shown)
         return known
 
-    async def _with_position(self, group: QueueSpec, topic: TopicSpec, work: Callable[[], Awaitable[T]]) -> T:
+    async def _with_position(self, group: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
         """A group without a position, as after a dump without that table was restored, begins with the first message:
         what it had done it does again, and nothing is lost."""
         try:
@@ -93,7 +93,13 @@ class TopicLog:
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
-        await self.begin(group.name, topic.name, StartAt(Start.EARLIEST))
+        positions = PositionStatements(self._dialect, group.name.database)
+        await self._make_positions(positions, group.name.database)
+        try:
+            await self._pool.write(lambda connection: feed.begin_missing(connection, positions, group.name))
+        except BackendError as error:
+            if error.errno != _DUPLICATE:  # another has written it in this moment
+                raise
         return await work()
 
     async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
@@ -104,13 +110,17 @@ class TopicLog:
             BackendError: nothing was written.
         """
         positions, statements = PositionStatements(self._dialect, group.database), TopicStatements(self._dialect, topic)
+        await self._make_positions(positions, group.database)
+        await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start))
+
+    async def _make_positions(self, positions: PositionStatements, database: str) -> None:
+        """Make the table of positions, if it is not there."""
         try:
             await self._pool.read(lambda connection: connection.query(positions.exists))
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
-            await self._define(create_positions(group.database))
-        await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start))
+            await self._define(create_positions(database))
 
     async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
         """The position of a reader that begins there. Raises InvalidOption."""
@@ -134,7 +144,7 @@ class TopicLog:
         async def work() -> Sought:
             return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start))
 
-        return await self._with_position(group, topic, work)
+        return await self._with_position(group, work)
 
     async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
         """The first and the last offset that a topic has; None where it is empty."""
@@ -153,7 +163,7 @@ class TopicLog:
         async def work() -> GroupLag:
             return await self._pool.read(lambda connection: feed.lag(connection, statements, group))
 
-        return await self._with_position(group, topic, work)
+        return await self._with_position(group, work)
 
     async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
         """The next messages beyond a reader's position, and those of its holes that have become visible."""

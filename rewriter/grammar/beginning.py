@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from engine.model.errors import InvalidOption
 from engine.model.options import OptionValue
@@ -13,12 +14,20 @@ from rewriter.text.tokens import Kind, TokenCursor, string_value
 
 _DIGITS_MAX = 18  # below 2^63
 _MOMENT = re.compile(r"\d{4}-\d\d?-\d\d?(?:[ T]\d\d?:\d\d?(?::\d\d?(?:\.\d{1,6})?)?)?", re.ASCII)
+_YEARS = (1971, 2037)
 _BEGINNINGS = "EARLIEST, LATEST, OFFSET n or TIMESTAMP '2026-05-01 12:00:00'"
 
 
 def moment(text: str) -> str | None:
-    """A date, or a date and a time, as MySQL reads it; None where it is none."""
-    return text if _MOMENT.fullmatch(text) else None
+    """A date, or a date and a time, of the years 1971 to 2037, which all servers read alike; None where it is none."""
+    if _MOMENT.fullmatch(text) is None:
+        return None
+    numbers = [int(number) for number in re.findall(r"\d+", text)]
+    try:
+        read = datetime(*numbers[:3], *numbers[3:6])  # type: ignore[arg-type]
+    except ValueError:
+        return None
+    return text if _YEARS[0] <= read.year <= _YEARS[1] else None
 
 
 def take_beginning(cursor: TokenCursor) -> Beginning:
@@ -37,7 +46,9 @@ def take_beginning(cursor: TokenCursor) -> Beginning:
         if text is None:
             raise cursor.error("TIMESTAMP takes a quoted date and time")
         if (when := moment(string_value(text.text))) is None:
-            raise InvalidOption(f"TIMESTAMP {text.text} is not a date and time; write '2026-05-01 12:00:00'")
+            raise InvalidOption(
+                f"TIMESTAMP {text.text} is not a date and time of 1971 to 2037; write '2026-05-01 12:00:00'"
+            )
         return Beginning(Start.TIMESTAMP, moment=when)
     if cursor.token is not None and cursor.token.kind is Kind.PARAMETER:
         raise UnsupportedSql("? is not supported there; write the value")

@@ -59,7 +59,7 @@ from rewriter.plan import (
     ShowTopics,
     UseDatabase,
 )
-from rewriter.plans.ack import ack_as_update, spelled_out, update_plan
+from rewriter.plans.ack import ack_as_update, ends_messages, spelled_out, update_plan
 from rewriter.plans.alter_queue import alter_plan
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan
@@ -120,8 +120,9 @@ class Passes:
             case CreateQueue():
                 return self._create(statement, context)
             case AlterQueue(name, options):
-                check_queue_options(options)
-                return alter_plan(self._spec(name, context), options, self._defaults)
+                spec = self._spec(name, context)
+                (check_queue_options if spec.options.topic is None else check_group_options)(options)
+                return alter_plan(spec, options, self._defaults)
             case DropQueue():
                 return self._drop(statement, context)
             case TruncateQueue(name):
@@ -300,6 +301,11 @@ class Passes:
         group = group_key(spec, self._catalog)
         if isinstance(statement, DeleteQueue):
             return delete_in_group(statement, spec, group)
+        if spec.options.topic is not None and ends_messages(statement):
+            raise UnsupportedSql(
+                f"UPDATE does not end messages of a consumer group: ACK {spec.options.topic} ... GROUP"
+                f" {spec.options.consumer_group}"
+            )
         plan = update_plan(statement, spec, context.now_sql)
         return plan if group is None else update_in_group(plan, statement, group)
 

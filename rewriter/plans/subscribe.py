@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from engine.model.errors import InvalidOption, UnknownColumn
 from engine.model.options import OPTIONS
@@ -13,7 +13,6 @@ from rewriter.plan import Subscribe
 from rewriter.plans.condition import stream_filter
 
 _STREAM_OPTIONS = ("ack_wait", "prefetch")
-_OF_A_GROUP = ("group", "mode")  # which have led to the group's queue
 
 
 def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
@@ -38,7 +37,8 @@ def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) 
 
 def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     clauses = statement.clauses
-    options = _options(clauses, () if spec.options.topic is None else _OF_A_GROUP)
+    group = spec.options.consumer_group
+    options = _options(clauses, {} if group is None else {"group": group.lower(), "mode": "group"})
     return SubscribeRequest(
         queue=spec.name,
         columns=_columns(statement.columns, spec),
@@ -76,10 +76,12 @@ def _unknown_column(column: StreamColumn) -> UnknownColumn:
     return UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
 
 
-def _options(clauses: StreamClauses, known: Collection[str]) -> dict[str, int]:
+def _options(clauses: StreamClauses, known: Mapping[str, str]) -> dict[str, int]:
     values: dict[str, int] = {}
     for name, value in clauses.options:
         if name in known:
+            if str(value).strip().lower() != known[name]:
+                raise InvalidOption(f"{name}: this is the queue of consumer group '{known['group']}'; name the topic")
             continue
         if name not in _STREAM_OPTIONS:
             raise InvalidOption(f"a stream has no option '{name}'; allowed: {', '.join(_STREAM_OPTIONS)}")

@@ -21,6 +21,7 @@ from engine.model.queue import (
     StartAt,
     SubscribeRequest,
     TopicSpec,
+    WaitMode,
     quoted,
 )
 from engine.model.topics import group_table, is_group_name
@@ -263,6 +264,8 @@ def _replay(statement: SelectStream, topic: TopicSpec, now_sql: str) -> Execute:
     clauses, table = statement.clauses, topic.name.sql
     if clauses.options or clauses.parameters:
         raise UnsupportedSql("a stream with SINCE or UNTIL takes no WITH and no ?; it reads the topic and ends")
+    if clauses.wait_mode is not WaitMode.ENDLESS:
+        raise UnsupportedSql("a stream with SINCE or UNTIL ends by itself: leave WAIT and NOWAIT out")
     if isinstance(clauses.limit, Bound):
         raise UnsupportedSql("LIMIT ? is not supported with SINCE or UNTIL; write the number")
     conditions = [f"time_scheduled <= {now_sql}"]

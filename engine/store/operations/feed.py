@@ -259,7 +259,13 @@ def begin(
     """Write the position of a new group, over that of an older one of its name."""
     position = position_at(connection, topic, start)
     connection.execute(statements.delete, (group.table,))
-    connection.execute(statements.insert, (position.offset, position.highest, position.holes_text, group.table))
+    connection.execute(statements.insert, _values(group, position))
+
+
+def begin_missing(connection: StoreConnection, statements: PositionStatements, group: QueueName) -> None:
+    """Write the position of a group that has none, before the topic's first message."""
+    if not connection.query(statements.read, (group.table,)):
+        connection.execute(statements.insert, _values(group, GroupPosition(0, 0)))
 
 
 def seek(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, start: StartAt) -> Sought:
