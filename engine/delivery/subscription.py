@@ -26,6 +26,7 @@ from engine.model.queue import (
     SubscribeRequest,
     SubscriptionStatus,
     TextValue,
+    TopicSpec,
     WaitMode,
 )
 
@@ -67,19 +68,21 @@ def check_request(request: SubscribeRequest) -> None:
         raise InvalidOption(f"WAIT {request.wait_seconds} is not a number of seconds from 0 to {_WAIT_SECONDS_MAX:.0f}")
 
 
-def project(queue: QueueSpec, names: tuple[str, ...] | None) -> tuple[tuple[int, ...], tuple[ColumnMeta, ...]]:
-    """Positions in the queue's columns, and their metadata, of the columns a stream names (None: `*`).
+def project(
+    source: QueueSpec | TopicSpec, names: tuple[str, ...] | None
+) -> tuple[tuple[int, ...], tuple[ColumnMeta, ...]]:
+    """Positions in the columns of a queue or topic, and their metadata, of those that a stream names (None: `*`).
 
     A column is called what the statement called it, in its own case, as in MySQL.
     """
-    positions = {column.name.lower(): index for index, column in enumerate(queue.columns)}
+    positions = {column.name.lower(): index for index, column in enumerate(source.columns)}
     chosen: list[int] = []
     columns: list[ColumnMeta] = []
-    for name in queue.message_columns if names is None else names:
+    for name in source.message_columns if names is None else names:
         if name.lower() not in positions:
             raise UnknownColumn(f"Unknown column '{name}' in 'SELECT'")
         chosen.append(positions[name.lower()])
-        columns.append(replace(queue.columns[chosen[-1]], name=name))
+        columns.append(replace(source.columns[chosen[-1]], name=name))
     return tuple(chosen), tuple(columns)
 
 

@@ -18,12 +18,11 @@ from dataclasses import dataclass, replace
 
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
-from engine.delivery.subscription import check_request
-from engine.model.errors import BackendUnavailable, EngineError, UnknownColumn
+from engine.delivery.subscription import check_request, project
+from engine.model.errors import BackendUnavailable, EngineError
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import (
     Batch,
-    ColumnMeta,
     SubscribeRequest,
     SubscriptionStatus,
     TextValue,
@@ -53,23 +52,6 @@ class LogContext:
     left: Callable[[BroadcastReader], None]
 
 
-def chosen_columns(topic: TopicSpec, names: tuple[str, ...] | None) -> tuple[tuple[int, ...], tuple[ColumnMeta, ...]]:
-    """Positions in the topic's columns, and their metadata, of the columns a stream names (None: `*`).
-
-    Raises:
-        UnknownColumn: the topic has no such column.
-    """
-    positions = {column.name.lower(): index for index, column in enumerate(topic.columns)}
-    chosen: list[int] = []
-    columns: list[ColumnMeta] = []
-    for name in topic.message_columns if names is None else names:
-        if name.lower() not in positions:
-            raise UnknownColumn(f"Unknown column '{name}' in 'SELECT'")
-        chosen.append(positions[name.lower()])
-        columns.append(replace(topic.columns[chosen[-1]], name=name))
-    return tuple(chosen), tuple(columns)
-
-
 class BroadcastReader:
     """See the module. Made by Topics.subscribe."""
 
@@ -77,7 +59,7 @@ class BroadcastReader:
         self, topic: TopicSpec, request: SubscribeRequest, position: GroupPosition, context: LogContext
     ) -> None:
         check_request(request)
-        self._positions, self.columns = chosen_columns(topic, request.columns)
+        self._positions, self.columns = project(topic, request.columns)
         by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
         self._id, self._scheduled = by_name["id"], by_name["time_scheduled"]
         self.topic = topic

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from engine.model.errors import InvalidOption, UnknownColumn
 from engine.model.options import OPTIONS
-from engine.model.queue import QueueSpec, SubscribeRequest
+from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Bound, SelectStream, StreamClauses, StreamColumn
 from rewriter.plan import Subscribe
@@ -41,7 +41,7 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     options = _options(clauses, {} if group is None else {"group": group.lower(), "mode": "group"})
     return SubscribeRequest(
         queue=spec.name,
-        columns=_columns(statement.columns, spec),
+        columns=stream_columns(statement.columns, spec),
         limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
         wait_mode=clauses.wait_mode,
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
@@ -50,7 +50,8 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     )
 
 
-def _columns(columns: tuple[StreamColumn, ...], spec: QueueSpec) -> tuple[str, ...] | None:
+def stream_columns(columns: tuple[StreamColumn, ...], spec: QueueSpec | TopicSpec) -> tuple[str, ...] | None:
+    """The names in the list of columns of a stream; None for `*` alone. Raises UnknownColumn."""
     names: list[str] = []
     for column in columns:
         _check_qualifier(column, spec)
@@ -64,11 +65,12 @@ def _columns(columns: tuple[StreamColumn, ...], spec: QueueSpec) -> tuple[str, .
     return None if only_star else tuple(names)
 
 
-def _check_qualifier(column: StreamColumn, spec: QueueSpec) -> None:
-    full = (spec.name.database.lower(), spec.name.table.lower())
-    topic = (full[0], (spec.options.topic or spec.name.table).lower())
+def _check_qualifier(column: StreamColumn, spec: QueueSpec | TopicSpec) -> None:
+    called = {spec.name.table.lower()}
+    if isinstance(spec, QueueSpec) and spec.options.topic is not None:
+        called.add(spec.options.topic.lower())
     given = tuple(part.lower() for part in column.qualifier)
-    if given and given not in (full[-len(given) :], topic[-len(given) :]):
+    if given and not (given[-1] in called and given[:-1] in ((), (spec.name.database.lower(),))):
         raise _unknown_column(column)
 
 

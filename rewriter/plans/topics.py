@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.model.errors import InvalidOption, UnknownColumn
+from engine.model.errors import InvalidOption
 from engine.model.options import OptionValue, QueueOptions, parse_options
 from engine.model.queue import (
     SOUGHT_COLUMN,
@@ -48,6 +48,7 @@ from rewriter.plans.queue_table import (
     quoted_name,
     times_rule,
 )
+from rewriter.plans.subscribe import stream_columns
 from rewriter.text.literals import plain_literal
 from rewriter.text.tokens import Name
 
@@ -234,30 +235,13 @@ def _broadcast(statement: SelectStream, topic: TopicSpec, options: dict[str, Opt
     start, moment = start_at(beginning)
     request = SubscribeRequest(
         queue=topic.name,
-        columns=_columns(statement, topic),
+        columns=stream_columns(statement.columns, topic) or topic.message_columns,  # whose rights are asked for
         limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
         wait_mode=clauses.wait_mode,
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
         start=start,
     )
     return Subscribe(request, clauses.parameters, moment=moment)
-
-
-def _columns(statement: SelectStream, topic: TopicSpec) -> tuple[str, ...]:
-    known = {column.name.lower() for column in topic.columns}
-    names: list[str] = []
-    full = (topic.name.database.lower(), topic.name.table.lower())
-    for column in statement.columns:
-        given = tuple(part.lower() for part in column.qualifier)
-        if given and given != full[-len(given) :]:
-            raise UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
-        if column.name is None:
-            names.extend(topic.message_columns)
-        elif column.name.lower() in known:
-            names.append(column.name)
-        else:
-            raise UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
-    return tuple(names)
 
 
 def _replay(statement: SelectStream, topic: TopicSpec, now_sql: str) -> Execute:
@@ -275,7 +259,8 @@ def _replay(statement: SelectStream, topic: TopicSpec, now_sql: str) -> Execute:
         conditions += _until(clauses.until)
     if clauses.condition:
         conditions.append(f"({clauses.condition_text})")
-    columns = ", ".join(map(quoted, _columns(statement, topic)))
+    names = stream_columns(statement.columns, topic) or topic.message_columns
+    columns = ", ".join(map(quoted, names))
     limit = "" if clauses.limit is None else f" LIMIT {clauses.limit}"
     return Execute(f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY id{limit}")
 
