@@ -50,7 +50,7 @@ QUEUE_MARK = "vitess_message"
 """A table whose COMMENT contains this is a queue, as in Vitess."""
 
 TOPIC_MARK = "queuegate_topic"
-"""A table whose COMMENT contains this is a topic."""
+"""A table whose COMMENT begins with this is a topic."""
 
 TOPIC_COLUMNS = ("id", "time_scheduled", "time_created")
 """Columns that CREATE TOPIC adds, in table order. All but `id` are hidden from `*`."""
@@ -170,8 +170,12 @@ class QueueSpec:
 
     def column(self, name: str) -> ColumnMeta | None:
         """The column of that name, compared as MySQL does: without case."""
-        lowered = name.lower()
-        return next((c for c in self.columns if c.name.lower() == lowered), None)
+        return _column(self.columns, name)
+
+
+def _column(columns: Iterable[ColumnMeta], name: str) -> ColumnMeta | None:
+    lowered = name.lower()
+    return next((column for column in columns if column.name.lower() == lowered), None)
 
 
 def has_index(indexes: Iterable[IndexInfo], columns: tuple[str, ...]) -> bool:
@@ -213,8 +217,7 @@ class TopicSpec:
 
     def column(self, name: str) -> ColumnMeta | None:
         """The column of that name, compared as MySQL does: without case."""
-        lowered = name.lower()
-        return next((c for c in self.columns if c.name.lower() == lowered), None)
+        return _column(self.columns, name)
 
 
 @dataclass(frozen=True, slots=True)
