@@ -19,7 +19,11 @@ def family(pid: int) -> Iterator[int]:
     """The process and all its descendants that live now."""
     yield pid
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in file.read_text().split():
+        try:
+            children = file.read_text().split()
+        except FileNotFoundError:
+            continue  # the thread has just ended
+        for child in children:
             yield from family(int(child))
 
 

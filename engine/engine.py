@@ -41,7 +41,7 @@ from engine.model.queue import (
 from engine.service import Service
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader
-from engine.topics.topics import Topics
+from engine.topics.topics import Topics, TopicsContext
 
 __all__ = ["CatalogWatcher", "Engine", "Neighbours", "OpenStream", "Subscription"]
 
@@ -166,13 +166,23 @@ class Engine:
             return
         self._work = DatabaseWork(self._work_limit, self._clock, self._logger)
         self._surveyor = Surveyor(self._store, self._work, self._clock)
-        self._topics = Topics(self._store, self._work, self._clock)
+        self._topics = Topics(
+            TopicsContext(
+                self._store,
+                self._work,
+                self._clock,
+                self._jitter,
+                self._logger,
+                lambda: self._purges and self._neighbours.leads,
+            )
+        )
         self._open = True
         try:
             await self.refresh_catalog()
         except BaseException:
             self._open = False
             raise
+        await self.topics.open()
         await self._watcher.open()
         await self._watchdog.open()
 
@@ -185,7 +195,7 @@ class Engine:
         await self._watcher.close(grace_seconds=grace_seconds)
         if self._surveyor is not None:
             await self._surveyor.close()
-        await self.topics.close(ShuttingDown("Server shutdown in progress"))
+        await self.topics.close(ShuttingDown("Server shutdown in progress"), grace_seconds=grace_seconds)
         served, self._served = self._served, {}
         services = [x for s in served.values() for x in (s.manager, s.mover, s.purger) if x is not None]
         scans, self._scans = self._scans, {}
@@ -390,6 +400,7 @@ class Engine:
         of_queues = [part for served in self._served.values() for part in served.parts]
         return [
             self._watcher,
+            self.topics.retention,
             *self._scans.values(),
             *(part for part in of_queues if not isinstance(part, MessageManager)),
         ]

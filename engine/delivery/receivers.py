@@ -288,10 +288,11 @@ class ReceiverSet:
         """Whom a look that is due serves at once.
 
         Nobody, where the cache holds messages that come first, and in a backlog: there a look takes long enough for
-        further receivers to come to wait, and one claim after it serves them all.
+        further receivers to come to wait, and one claim after it serves them all. But what is fed to a consumer group
+        is leased without a look.
         """
-        room = self._room()
-        if self.condition is not None or self._cache or self._poller.backlog or not room or not self._look_due(room):
+        room, together = self._room(), not self._poller.backlog or self.queue.takes_directly
+        if self.condition is not None or self._cache or not together or not room or not self._look_due(room):
             return []
         return self._sender.takers(self._waiting)
 

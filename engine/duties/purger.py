@@ -19,17 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.delivery.context import WorkContext
+from engine.duties.pace import DeletingPace
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
 from engine.store.base import PartitionPurge
 
-PURGE_BATCH = 500  # Vitess's: short locks, and the cost per row no longer falls beyond it
-BATCH_MIN = 20  # even there a batch is mostly the cost of its commit
-BATCH_SECONDS = 0.2  # a batch that takes longer is too large for this database, at this hour
-REST, REST_BEHIND = 2.0, 0.5  # seconds of rest for each of deleting; where the last pass did not come to its end
-REST_SECONDS_MAX = 5.0
 _PERIOD_SECONDS_MIN = 1.0  # a poll_interval of milliseconds is meant for the safety scan, not for deleting
 
 
@@ -57,8 +53,7 @@ class Purger(Service):
         self._jitter, self._metrics = context.jitter, context.metrics
         self._leads = leads
         self._failing = False
-        self._batch = PURGE_BATCH
-        self._behind = False
+        self._pace = DeletingPace()
         self._refused = ""
 
     @property
@@ -71,20 +66,20 @@ class Purger(Service):
         whole = await self._work.run(self._store.purge_partitions(self.queue))
         messages, batches = 0 if whole is None else self._dropped(whole), 0
         if whole is not None and not whole.kept:
-            self._behind = False
+            self._pace.behind = False
             return Purged(messages, batches, more=False)
         while not self._stopping.is_set():
-            limit, began = self._batch, self._clock.monotonic()
+            limit, began = self._pace.batch, self._clock.monotonic()
             count = await self._work.run(self._store.purge(self.queue, limit, whole))
             messages, batches = messages + count, batches + 1
             self._metrics.purged += count
             if count < limit:
-                self._behind = False
+                self._pace.behind = False
                 return Purged(messages, batches, more=False)
             if self._clock.monotonic() >= deadline:
                 break
-            await self._rest(self._clock.monotonic() - began)
-        self._behind = True
+            await self._pause(self._pace.rest(self._clock.monotonic() - began))
+        self._pace.behind = True
         return Purged(messages, batches, more=True)
 
     def _dropped(self, whole: PartitionPurge) -> int:
@@ -98,18 +93,13 @@ class Purger(Service):
         self._refused = whole.refused
         return whole.messages
 
-    async def _rest(self, seconds: float) -> None:
-        """After a full batch that took so long, waiting for its turn included."""
-        self._batch = max(self._batch // 2, BATCH_MIN) if seconds > BATCH_SECONDS else min(self._batch * 2, PURGE_BATCH)
-        await self._pause(min(seconds * (REST_BEHIND if self._behind else REST), REST_SECONDS_MAX))
-
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period.
         await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
             if self._leads():
                 await self._pass()
-            if not (self._behind and self._leads()):
+            if not (self._pace.behind and self._leads()):
                 await self._pause(self._period)
 
     async def _pass(self) -> None:
@@ -119,7 +109,7 @@ class Purger(Service):
             self._metrics.backend_errors += 1
             if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
                 self._logger.warning("purge of %s failed: %s", self.queue.name, error)
-            self._failing, self._behind = True, False
+            self._failing, self._pace.behind = True, False
             return
         self._failing = False
         if purged.messages:

@@ -41,6 +41,9 @@ _RATE_STEP, _RATE_LIMIT = Decimal("0.000001"), Decimal(1_000_000_000)
 NAME_CHARACTERS = 64
 """Of a table's or column's name, as MySQL counts."""
 
+UNTIL_CONSUMED = "until_consumed"
+"""The value of a group's `retain` with which its topic keeps what the group has not done."""
+
 AS_ACK_WAIT = "ack_wait"
 """The value of min_backoff that stands for: as long as ack_wait."""
 
@@ -72,6 +75,7 @@ class QueueOptions:
     dead_letter_of: str | None = None
     topic: str | None = None
     consumer_group: str | None = None
+    retain: str = "topic"
 
     @property
     def attempts_max(self) -> int:
@@ -156,7 +160,9 @@ def _min_backoff(name: str, value: OptionValue) -> int | None:
     return None if str(value).strip().lower() == AS_ACK_WAIT else parse_duration(name, value)
 
 
-def _count(minimum: int, maximum: int) -> Callable[[str, OptionValue], int]:
+def whole_number(minimum: int, maximum: int) -> Callable[[str, OptionValue], int]:
+    """A reader of whole numbers within these bounds; it raises InvalidOption."""
+
     def read(name: str, value: OptionValue) -> int:
         match = _COUNT.fullmatch(str(value))
         number = Decimal(match[1]) if match else None
@@ -239,7 +245,8 @@ def _plain(value: object) -> str:
     return format(value.normalize(), "f")
 
 
-def _seconds(value: object) -> str:
+def seconds_text(value: object) -> str:
+    """Nanoseconds as seconds, exactly."""
     assert isinstance(value, int)
     return format((Decimal(value) / NS_PER_SECOND).normalize(), "f")
 
@@ -263,19 +270,19 @@ def _wanted_key(value: object) -> str:
 
 # cache_size: one key is about 200 bytes, so ten million would be 2 GB; batch_size: a batch is one transaction.
 OPTIONS: Mapping[str, _Option] = {
-    "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", parse_wait, _seconds),
-    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", _min_backoff, _seconds),
-    "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", parse_wait, _seconds),
-    "purge_after": _Option("purge_after_ns", "vt_purge_after", parse_duration, _seconds),
-    "batch_size": _Option("batch_size", "vt_batch_size", _count(1, 10_000), str),
-    "prefetch": _Option("prefetch", "prefetch", _count(1, 1_000_000), str),
-    "cache_size": _Option("cache_size", "vt_cache_size", _count(1, 10_000_000), str),
-    "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", parse_wait, _seconds),
+    "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", parse_wait, seconds_text),
+    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", _min_backoff, seconds_text),
+    "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", parse_wait, seconds_text),
+    "purge_after": _Option("purge_after_ns", "vt_purge_after", parse_duration, seconds_text),
+    "batch_size": _Option("batch_size", "vt_batch_size", whole_number(1, 10_000), str),
+    "prefetch": _Option("prefetch", "prefetch", whole_number(1, 1_000_000), str),
+    "cache_size": _Option("cache_size", "vt_cache_size", whole_number(1, 10_000_000), str),
+    "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", parse_wait, seconds_text),
     "message_cols": _Option("message_cols", "vt_message_cols", _names, _joined),
-    "max_attempts": _Option("max_attempts", "max_attempts", _count(0, 1_000_000), str),
+    "max_attempts": _Option("max_attempts", "max_attempts", whole_number(0, 1_000_000), str),
     "dead_letter": _Option("dead_letter", "dead_letter", _name, _escaped),
     "max_rate": _Option("max_rate", "max_rate", _rate, _plain),
-    "max_concurrency": _Option("max_concurrency", "max_concurrency", _count(1, 10_000_000), str),
+    "max_concurrency": _Option("max_concurrency", "max_concurrency", whole_number(1, 10_000_000), str),
     "order_key": _Option("order_key", "order_key", _order_key, _wanted_key),
     "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
     "paused": _Option("paused", "paused", _flag, _digit),
@@ -284,11 +291,12 @@ OPTIONS: Mapping[str, _Option] = {
     "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, _escaped),
     "topic": _Option("topic", "topic", _name, _escaped),
     "consumer_group": _Option("consumer_group", "consumer_group", _name, _escaped),
+    "retain": _Option("retain", "retain", _choice("topic", UNTIL_CONSUMED), str),
 }
 
 _ONLY_IF_SET = (
     "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive",
-    "dead_letter_of", "topic", "consumer_group",
+    "dead_letter_of", "topic", "consumer_group", "retain",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
@@ -297,6 +305,9 @@ INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_
 
 OF_GROUPS = ("topic", "consumer_group")
 """Options that CREATE GROUP gives the queue that it makes, and nobody else."""
+
+GROUPS_ONLY = ("retain",)
+"""Options that WITH gives a consumer group, and no queue."""
 
 OF_ONE_QUEUE = (
     "message_cols",
@@ -310,6 +321,7 @@ OF_ONE_QUEUE = (
     "dead_letter",
     "dead_letter_of",
     *OF_GROUPS,
+    *GROUPS_ONLY,
 )
 """Options that make no sense as defaults of all queues."""
 
@@ -350,11 +362,10 @@ def _waits(options: QueueOptions) -> tuple[int, int]:
 def _option(name: str) -> _Option:
     option = OPTIONS.get(name.lower())
     if option is None:
-        near = difflib.get_close_matches(name.lower(), OPTIONS.keys() - OF_GROUPS, n=1)
+        offered = OPTIONS.keys() - {*OF_GROUPS, *GROUPS_ONLY}
+        near = difflib.get_close_matches(name.lower(), offered, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise InvalidOption(
-            f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(OPTIONS.keys() - OF_GROUPS))}"
-        )
+        raise InvalidOption(f"unknown queue option '{name}'; {hint}allowed: {', '.join(sorted(offered))}")
     return option
 
 
@@ -369,7 +380,7 @@ def validated(options: QueueOptions) -> QueueOptions:
     if options.max_backoff_ns < options.effective_min_backoff_ns:
         raise InvalidOption(
             "max_backoff is shorter than min_backoff (which is ack_wait when not given):"
-            f" {_seconds(options.max_backoff_ns)}s and {_seconds(options.effective_min_backoff_ns)}s"
+            f" {seconds_text(options.max_backoff_ns)}s and {seconds_text(options.effective_min_backoff_ns)}s"
         )
     return _narrowed(options)
 

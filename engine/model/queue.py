@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from engine.model.options import NAME_CHARACTERS, QueueOptions
+from engine.model.topic_options import TopicOptions
 
 MessageId = int | str | bytes
 """A message's identity: int for integer keys, str for text keys, bytes for binary keys."""
@@ -48,9 +49,6 @@ REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
 
 QUEUE_MARK = "vitess_message"
 """A table whose COMMENT contains this is a queue, as in Vitess."""
-
-TOPIC_MARK = "queuegate_topic"
-"""A table whose COMMENT begins with this is a topic."""
 
 TOPIC_COLUMNS = ("id", "time_scheduled", "time_created")
 """Columns that CREATE TOPIC adds, in table order. All but `id` are hidden from `*`."""
@@ -164,6 +162,11 @@ class QueueSpec:
     """Of ERROR_COLUMNS those that do not hold all of Unicode: name in lower case, and character set."""
 
     @property
+    def takes_directly(self) -> bool:
+        """Whether what is fed to it can be leased at once: a consumer group's, whose claims nothing restricts."""
+        return self.options.topic is not None and not self.options.limited
+
+    @property
     def dead_letter(self) -> QueueName:
         """Its dead-letter queue."""
         return QueueName(self.name.database, self.options.dead_letter or default_dead_letter(self.name.table))
@@ -206,6 +209,7 @@ class TopicSpec:
     name: QueueName
     columns: tuple[ColumnMeta, ...]
     comment: str = ""
+    options: TopicOptions = field(default_factory=TopicOptions)
     generated: frozenset[str] = frozenset()
     """Names, in lower case, of the columns that the database computes."""
 

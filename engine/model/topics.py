@@ -12,7 +12,7 @@ hole is given up once no transaction can be open that began before it was seen.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -96,6 +96,15 @@ class GroupPosition:
             before = entry.id
         return len(fresh)
 
+    def unread(self, ids: Iterable[int]) -> int:
+        """How many of these messages a group that has read so far has not read."""
+        return sum(id_ > self.offset or any(hole.first <= id_ <= hole.last for hole in self.holes) for id_ in ids)
+
+    @property
+    def first_unread(self) -> int:
+        """The smallest id that it may still read."""
+        return min((self.offset + 1, *(hole.first for hole in self.holes)))
+
     @property
     def holes_text(self) -> str:
         """The holes as POSITIONS_TABLE keeps them."""
@@ -135,9 +144,13 @@ def entries(rows: Sequence[tuple[int, int]], last: int, now_ns: int) -> list[Ent
     return [Entry(id_, min(created, now_ns) if last - id_ > SETTLED_IDS else now_ns) for id_, created in rows]
 
 
-def unsettled(holes: Iterable[Hole], now_ns: int) -> bool:
-    """Whether there is a hole old enough that has not been compared with the open transactions yet."""
-    return any(hole.newest == 0 and hole.seen_ns <= now_ns - SETTLE_NS for hole in holes)
+def to_check(holes: Sequence[Hole], checked_ns: int, now_ns: int) -> bool:
+    """Whether to compare the holes with the open transactions: some seconds after that was done, or at once where one
+    is old enough for the first time."""
+    if not holes:
+        return False
+    new = any(hole.newest == 0 and hole.seen_ns <= now_ns - SETTLE_NS for hole in holes)
+    return new or now_ns - checked_ns >= SETTLE_NS
 
 
 def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransactions | None) -> tuple[Hole, ...]:
@@ -190,6 +203,16 @@ class Fed:
 
 
 @dataclass(frozen=True, slots=True)
+class Retained:
+    """What a step of retention came to. `more`: there is more to delete. `lost`: of each group's queue, how many of the
+    messages it had not read."""
+
+    deleted: int
+    more: bool
+    lost: Mapping[QueueName, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Sought:
     """What a seek came to. `position` is the offset up to which the group now counts as having read; `dropped`: of
     messages that the group had in its queue."""
@@ -202,10 +225,12 @@ class Sought:
 class GroupLag:
     """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound; `exact`
     whether that is all of them. `holes`: ranges of ids that it waits for. `beyond_end`: the topic's last message has a
-    smaller offset: it is another topic of that name, or its end was deleted."""
+    smaller offset: it is another topic of that name, or its end was deleted. `lost`: messages that the topic's
+    retention deleted before the group had read them."""
 
     offset: int
     unread: int
     exact: bool
     holes: int = 0
     beyond_end: bool = False
+    lost: int = 0

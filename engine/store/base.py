@@ -26,7 +26,7 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
-from engine.model.topics import GroupLag, GroupPosition, Hole, Sought
+from engine.model.topics import GroupLag, GroupPosition, Hole, Retained, Sought
 from engine.store.census import Census
 
 
@@ -184,6 +184,10 @@ class TopicStore(Protocol):
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
         """Drop what a group has in its queue, and have it read on from there. Raises InvalidOption."""
+        ...
+
+    async def retain(self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int) -> Retained:
+        """Delete up to `limit` messages beyond what a topic keeps. `groups`: all of its consumer groups."""
         ...
 
     async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:

@@ -19,7 +19,6 @@ from engine.model.queue import (
     SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
     TOPIC_COLUMNS,
-    TOPIC_MARK,
     ColumnMeta,
     IndexInfo,
     Layout,
@@ -30,6 +29,7 @@ from engine.model.queue import (
     has_index,
     unfit_order_key,
 )
+from engine.model.topic_options import TOPIC_MARK, read_topic_options
 from engine.model.topics import group_table
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
@@ -123,7 +123,8 @@ def topic_spec(table: TableInfo) -> TopicSpec:
             raise InvalidQueueTable(f"{required} of topic {table.name.table} must be an integer column")
     if not any(index.unique and index.columns == ("id",) for index in table.indexes):
         raise InvalidQueueTable(f"id of topic {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
-    return TopicSpec(table.name, table.columns, table.comment, table.generated)
+    options = read_topic_options(table.comment, table.name.table)
+    return TopicSpec(table.name, table.columns, table.comment, options, table.generated)
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:

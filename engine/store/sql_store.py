@@ -20,7 +20,8 @@ from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
-from engine.model.queue import Condition, MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import Condition, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.states import REJECTED_NS
 from engine.model.topics import FED_PRIORITY
 from engine.store.base import (
     Claim,
@@ -141,7 +142,7 @@ class SqlMessageStore:
         Nothing is fed to a group whose topic is gone.
         """
         assert group.options.topic is not None
-        topic = self._read[0].topics.get(QueueName(group.name.database, group.options.topic))
+        topic = self._topic_of(group)
         if topic is None:
             return False
         if group.options.order_key is not None:
@@ -215,11 +216,31 @@ class SqlMessageStore:
             ids = first_free(look, count, blocked)
             return self._claiming(queue, ids, delays_ns) if ids else None
 
+        if queue.takes_directly and (taken := await self._take(queue, count, delays_ns)) is not None:
+            return taken
         more = queue.options.topic is not None and await self._feed(queue, limit)
         looking = self._looking(queue, limit)
         look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
         asked = first_free(look, count, blocked)
         return LookAndClaim(replace(look, more=look.more or more), asked, claim)
+
+    async def _take(self, group: QueueSpec, count: int, delays_ns: Mapping[int, int]) -> LookAndClaim | None:
+        """What a look and a claim would come to, of a group that has nothing due and whose topic has messages for it;
+        None where that is not known to be so."""
+        topic = self._topic_of(group)
+        if topic is None:
+            return None
+        taken = await self.topics.take(group, topic, self._statements(group), count, delays_ns[0])
+        if taken is None:
+            return None
+        keys = tuple(MessageKey(message.priority, message.due_ns, message.id) for message in taken.messages)
+        next_due_ns = taken.next_due_ns if taken.next_due_ns < REJECTED_NS else None
+        look = Look(taken.now_ns, keys, next_due_ns, taken.more)
+        claim = Claim(taken.now_ns, taken.messages) if keys else None
+        return LookAndClaim(look, tuple(key.id for key in keys), claim)
+
+    def _topic_of(self, group: QueueSpec) -> TopicSpec | None:
+        return self._read[0].topics.get(QueueName(group.name.database, group.options.topic or ""))
 
     def _looking(self, queue: QueueSpec, limit: int) -> Callable[[StoreConnection], Look]:
         texts = self._texts_of(queue)

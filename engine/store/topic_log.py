@@ -10,17 +10,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, CommitUnknown
 from engine.model.queue import QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
-from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Sought
-from engine.store.base import LogPage
+from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Retained, Sought
+from engine.store.base import LeaseUnknown, LogPage
 from engine.store.operations import feed
 from engine.store.operations.feed import Transactions
+from engine.store.operations.retention import retain
+from engine.store.operations.take import Taken, Taking, Wish
 from engine.store.statements.dialect import Dialect
-from engine.store.statements.queue import placeholders
+from engine.store.statements.queue import QueueStatements, placeholders
 from engine.store.statements.topics import (
     FeedStatements,
     PositionStatements,
+    RetentionStatements,
     TopicStatements,
     create_positions,
 )
@@ -42,6 +45,8 @@ class TopicLog:
         self._define = define
         self._shown = False  # whether the server shows us its open transactions, as far as is known
         self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
+        self._unsettled: set[QueueName] = set()  # groups whose holes are to be
+        self._texts: dict[QueueName, FeedStatements] = {}
 
     async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
         """Copy the next messages of a topic into the queue of its group: until `limit` are due there, or so many
@@ -50,7 +55,7 @@ class TopicLog:
         Raises:
             BackendError: nothing was fed.
         """
-        statements = FeedStatements(self._dialect, group, topic)
+        statements = self._statements_of(group, topic)
 
         async def work() -> Fed:
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
@@ -59,12 +64,59 @@ class TopicLog:
             wanted = feed.Wanted(limit, due_max, self._checked_ns.get(group.name, 0), self._shown)
             fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
             if fed.check:
-                known = await self._transactions(group.name.database)
-                await self._pool.write(lambda connection: feed.close_holes(connection, statements, group, known))
-                self._checked_ns[group.name] = known.now_ns
+                await self._close_holes(group, statements)
             return fed
 
         return await self._with_position(group, work)
+
+    async def take(
+        self, group: QueueSpec, topic: TopicSpec, rows: QueueStatements, count: int, delay_ns: int
+    ) -> Taken | None:
+        """Feed a group up to `count` messages and lease them at once; `rows` are the texts of its queue. None where it
+        has to be looked at: messages are due in its queue already, or there is nothing to feed.
+
+        Raises:
+            LeaseUnknown: perhaps the leases were made.
+            BackendError: nothing was fed.
+        """
+        statements = self._statements_of(group, topic)
+        await self._settle(group, statements)
+
+        async def work() -> Taken | None:
+            wish = Wish(count, delay_ns, self._checked_ns.get(group.name, 0), self._shown)
+            # Where a writing transaction has the database to itself, it is not begun in vain.
+            alone = statements.topic.in_order
+            if alone and not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
+                return None
+            try:
+                taken = await self._pool.write(lambda c: Taking(c, statements, rows, group).take(wish))
+            except CommitUnknown as error:
+                leases = error.result.leases if isinstance(error.result, Taken) else ()
+                raise LeaseUnknown(error, leases) from error
+            if taken is not None and taken.check:
+                self._unsettled.add(group.name)
+            return taken
+
+        return await self._with_position(group, work)
+
+    async def _settle(self, group: QueueSpec, statements: FeedStatements) -> None:
+        """Give up those holes that nobody will fill, if that is due since the last `take`. Not within that: what it has
+        leased is to be handed out, whatever fails here."""
+        if group.name in self._unsettled:
+            await self._close_holes(group, statements)
+            self._unsettled.discard(group.name)
+
+    async def _close_holes(self, group: QueueSpec, statements: FeedStatements) -> None:
+        known = await self._transactions(group.name.database)
+        await self._pool.write(lambda connection: feed.close_holes(connection, statements, group, known))
+        self._checked_ns[group.name] = known.now_ns
+
+    def _statements_of(self, group: QueueSpec, topic: TopicSpec) -> FeedStatements:
+        """The texts, which are kept as long as both definitions stand."""
+        known = self._texts.get(group.name)
+        if known is None or known.group is not group or known.topic_spec is not topic:
+            known = self._texts[group.name] = FeedStatements(self._dialect, group, topic)
+        return known
 
     async def _transactions(self, database: str) -> Transactions:
         """The open transactions. Raises BackendError."""
@@ -139,12 +191,26 @@ class TopicLog:
             InvalidOption: the start lies beyond the topic's end.
             BackendError: nothing was changed; 1205 where a client's open transaction holds one of the messages.
         """
-        statements = FeedStatements(self._dialect, group, topic)
+        statements = self._statements_of(group, topic)
 
         async def work() -> Sought:
             return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start))
 
         return await self._with_position(group, work)
+
+    async def retain(self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int) -> Retained:
+        """Delete up to `limit` messages beyond what a topic keeps. `groups`: all of its consumer groups.
+
+        Raises:
+            BackendError: nothing was deleted.
+        """
+        positions = PositionStatements(self._dialect, topic.name.database)
+        statements, log = RetentionStatements(self._dialect, topic), TopicStatements(self._dialect, topic.name)
+        if groups:
+            await self._make_positions(positions, topic.name.database)
+        return await self._pool.write(
+            lambda connection: retain(connection, positions, statements, log, topic, groups, limit)
+        )
 
     async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
         """The first and the last offset that a topic has; None where it is empty."""
@@ -158,7 +224,7 @@ class TopicLog:
 
     async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
         """How far a group is behind."""
-        statements = FeedStatements(self._dialect, group, topic)
+        statements = self._statements_of(group, topic)
 
         async def work() -> GroupLag:
             return await self._pool.read(lambda connection: feed.lag(connection, statements, group))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from engine.clock import Clock
+from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.model.errors import EngineError, QueueNotFound
 from engine.model.queue import (
@@ -21,14 +23,39 @@ from engine.model.queue import (
 from engine.model.topics import GroupLag, Sought
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
+from engine.topics.retention import Retention, RetentionContext
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsContext:
+    """What topics need of their engine. `work` bounds what is asked of the database at a time; `leads`: whether this
+    engine does what one of several on the database has to do."""
+
+    store: MessageStore
+    work: DatabaseWork
+    clock: Clock
+    jitter: Jitter
+    logger: logging.Logger
+    leads: Callable[[], bool]
 
 
 class Topics:
-    """See the module. `work` bounds what is asked of the database at a time."""
+    """See the module."""
 
-    def __init__(self, store: MessageStore, work: DatabaseWork, clock: Clock) -> None:
-        self._store, self._work, self._clock = store, work, clock
+    def __init__(self, context: TopicsContext) -> None:
+        self._store, self._work, self._clock = context.store, context.work, context.clock
         self._catalog = QueueCatalog()
+        self.retention = Retention(
+            RetentionContext(
+                context.store.topics,
+                context.work,
+                context.clock,
+                context.jitter,
+                context.logger,
+                lambda: self._catalog,
+                context.leads,
+            )
+        )
         self._groups: dict[QueueName, tuple[QueueName, ...]] = {}
         self._readers: dict[QueueName, dict[BroadcastReader, None]] = {}
 
@@ -110,8 +137,13 @@ class Topics:
         """How far a group is behind its topic. Raises QueueNotFound where that is gone, BackendError."""
         return await self._work.run(self._store.topics.lag(group, self._topic_of(group)))
 
-    async def close(self, error: EngineError) -> None:
-        """End all readers."""
+    async def open(self) -> None:
+        """Begin to delete what topics do not keep."""
+        await self.retention.open()
+
+    async def close(self, error: EngineError, *, grace_seconds: float = 5.0) -> None:
+        """End all readers, and deleting."""
+        await self.retention.close(grace_seconds=grace_seconds)
         readers, self._readers = self._readers, {}
         for each in readers.values():
             self._end(each, error)

@@ -25,6 +25,7 @@ TOPICS_COLUMNS = (
     number_column("Last_offset"),
     number_column("Groups"),
     number_column("Readers"),
+    text_column("Options"),
     text_column("Problem"),
 )
 
@@ -38,6 +39,7 @@ GROUPS_COLUMNS = (
     number_column("Offset"),
     number_column("Unread"),
     number_column("Holes"),
+    number_column("Lost"),
     number_column("Ready"),
     number_column("Waiting"),
     number_column("In_flight"),
@@ -74,14 +76,18 @@ class TopicViews:
         for name in self._wanted(plan.database, plan.like):
             readers = sum(stream.queue == name for stream in streams)
             bounds: tuple[int | None, int | None] = (None, None)
-            problem = None
+            problem = self._engine.topics.retention.problem(name)
             try:
                 bounds = await self._engine.topics.bounds(name)
             except EngineError as error:
                 problem = error.message
             groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
-            rows.append((name.table, name.database, *bounds, groups, readers, problem))
+            rows.append((name.table, name.database, *bounds, groups, readers, self._options(name), problem))
         return rows
+
+    def _options(self, name: QueueName) -> str:
+        topic = self._engine.catalog.topics.get(name)
+        return "" if topic is None else ", ".join(f"{key} = {text}" for key, text in topic.options.items.items())
 
     async def _groups(self, plan: ShowGroups) -> list[Sequence[object]]:
         catalog, named = self._engine.catalog, like_pattern("%" if plan.like is None else plan.like)
@@ -146,8 +152,8 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
     return f"columns differ from those of its topic: {', '.join(other)}; ALTER TABLE {group.name.table} likewise"
 
 
-def _lag(lag: GroupLag | None) -> tuple[int | None, int | None, int | None]:
-    return (None, None, None) if lag is None else (lag.offset, lag.unread, lag.holes)
+def _lag(lag: GroupLag | None) -> tuple[int | None, ...]:
+    return (None,) * 4 if lag is None else (lag.offset, lag.unread, lag.holes, lag.lost)
 
 
 def _row(values: Sequence[object]) -> Row:

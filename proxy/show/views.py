@@ -14,7 +14,6 @@ from engine.model.explanation import Explanation, MessageRow, QueueFacts, explai
 from engine.model.identity import IdKind, id_kind
 from engine.model.queue import (
     QUEUE_MARK,
-    TOPIC_MARK,
     ColumnMeta,
     MessageId,
     QueueName,
@@ -22,6 +21,7 @@ from engine.model.queue import (
     SubscriptionStatus,
     TextValue,
 )
+from engine.model.topic_options import TOPIC_MARK
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
 from proxy.session.backend_traits import BackendTraits

@@ -6,7 +6,7 @@ Items are cut out of the text, not understood: only names, and the words that sa
 from __future__ import annotations
 
 from engine.model.errors import InvalidOption
-from engine.model.options import OF_GROUPS, OPTIONS, OptionValue, from_comment_text
+from engine.model.options import GROUPS_ONLY, OF_GROUPS, OPTIONS, OptionValue, from_comment_text
 from engine.model.queue import QUEUE_MARK
 from rewriter.grammar.ack import skip_group
 from rewriter.grammar.statements import AlterQueue, ColumnItem, CreateQueue, Item, KeyItem
@@ -64,7 +64,7 @@ def _take_table_option(cursor: TokenCursor) -> dict[str, OptionValue]:
 
 def _comment_options(comment: str) -> dict[str, OptionValue]:
     """Options in Vitess's keys. Anything else is refused: the comment of a queue holds its options and no prose."""
-    names = {option.key: name for name, option in OPTIONS.items() if name not in OF_GROUPS}
+    names = {option.key: name for name, option in OPTIONS.items() if name not in (*OF_GROUPS, *GROUPS_ONLY)}
     options: dict[str, OptionValue] = {}
     for piece in comment.split(","):
         key, is_pair, value = piece.partition("=")

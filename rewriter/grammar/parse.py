@@ -34,6 +34,7 @@ from rewriter.grammar.system_tables import DATABASE, parse_system
 from rewriter.grammar.topics import (
     cut_group,
     parse_alter_group,
+    parse_alter_topic,
     parse_create_group,
     parse_create_topic,
     parse_drop_group,
@@ -125,6 +126,8 @@ def _create(cursor: TokenCursor) -> Statement | None:
 def _alter(cursor: TokenCursor) -> Statement | None:
     if cursor.accept_words("ALTER", "GROUP"):
         return parse_alter_group(cursor)
+    if cursor.accept_words("ALTER", "TOPIC"):
+        return parse_alter_topic(cursor)
     return parse_alter_queue(cursor) if cursor.accept_words("ALTER", "QUEUE") else None
 
 

@@ -98,6 +98,15 @@ class CreateTopic:
     name: Name
     if_not_exists: bool
     items: tuple[Item, ...]
+    options: Mapping[str, OptionValue]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTopic:
+    """An option whose value is None goes back to its default."""
+
+    name: Name
+    options: Mapping[str, OptionValue | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +365,7 @@ Statement = (
     | DropQueue
     | TruncateQueue
     | CreateTopic
+    | AlterTopic
     | DropTopic
     | CreateGroup
     | AlterGroup

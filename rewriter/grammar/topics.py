@@ -1,6 +1,8 @@
 """CREATE TOPIC, CREATE GROUP and what changes them; the clauses that say from where a reader begins.
 
-CREATE TOPIC [IF NOT EXISTS] t (columns and keys)           DROP TOPIC [IF EXISTS] t
+CREATE TOPIC [IF NOT EXISTS] t (columns and keys) [WITH (option = value, ...)]
+ALTER TOPIC t SET (option = value, ...)
+DROP TOPIC [IF EXISTS] t
 CREATE GROUP [IF NOT EXISTS] g ON t [START AT beginning] [WITH (option = value, ...)]
 ALTER GROUP g ON t SEEK TO beginning | PAUSE | RESUME | SET (option = value, ...)
 DROP GROUP [IF EXISTS] g ON t
@@ -12,11 +14,11 @@ from __future__ import annotations
 
 from engine.model.options import OptionValue
 from engine.model.queue import Start
-from rewriter.errors import UnsupportedSql
 from rewriter.grammar.beginning import take_beginning
 from rewriter.grammar.create_queue import take_items
 from rewriter.grammar.statements import (
     AlterGroup,
+    AlterTopic,
     Beginning,
     CreateGroup,
     CreateTopic,
@@ -38,10 +40,19 @@ def parse_create_topic(cursor: TokenCursor) -> CreateTopic:
     if not cursor.at_symbol("("):
         raise cursor.error("CREATE TOPIC needs columns: CREATE TOPIC orders (user_id BIGINT, body JSON)")
     items = take_items(cursor)
-    if cursor.word == "WITH":
-        raise UnsupportedSql("a topic has no options yet; delete old messages with DELETE FROM t WHERE time_created <")
-    cursor.take_end()
-    return CreateTopic(name, if_not_exists, items)
+    options = take_options(cursor) if cursor.accept_words("WITH") else {}
+    cursor.take_end("after the columns: WITH (option = value, ...)")
+    return CreateTopic(name, if_not_exists, items, options)
+
+
+def parse_alter_topic(cursor: TokenCursor) -> AlterTopic:
+    """What follows ALTER TOPIC."""
+    name = cursor.take_name()
+    if not cursor.accept_words("SET") or not cursor.at_symbol("("):
+        raise cursor.error("ALTER TOPIC t takes SET (option = value, ...)")
+    options = take_new_options(cursor)
+    cursor.take_end("ALTER TOPIC t takes one SET (option = value, ...)")
+    return AlterTopic(name, options)
 
 
 def parse_drop_topic(cursor: TokenCursor) -> DropTopic:

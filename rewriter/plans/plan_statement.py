@@ -15,6 +15,7 @@ from rewriter.grammar.statements import (
     AfterGroup,
     AlterGroup,
     AlterQueue,
+    AlterTopic,
     CreateGroup,
     CreateQueue,
     CreateTopic,
@@ -69,6 +70,7 @@ from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
 from rewriter.plans.subscribe import subscribe
 from rewriter.plans.topics import (
+    alter_topic,
     check_group_options,
     check_not_fed,
     check_queue_options,
@@ -130,8 +132,10 @@ class Passes:
                 return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
             case CreateTopic(name):
                 topic = self._new_name(name, context)
-                sql = create_topic(topic, statement.items, context.now_sql, if_not_exists=statement.if_not_exists)
+                sql = create_topic(statement, topic, context.now_sql)
                 return Execute(sql, Effects(catalog=True))
+            case AlterTopic(name, topic_options):
+                return alter_topic(self._topic(name, context), topic_options)
             case DropTopic():
                 return self._drop_topic(statement, context)
             case CreateGroup():

@@ -6,15 +6,14 @@ SELECT of the topic's table, in the client's own session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from engine.model.errors import InvalidOption
-from engine.model.options import OptionValue, QueueOptions, parse_options
+from engine.model.options import GROUPS_ONLY, OF_GROUPS, OptionValue, QueueOptions, parse_options
 from engine.model.queue import (
     SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
     TOPIC_COLUMNS,
-    TOPIC_MARK,
     QueueName,
     QueueSpec,
     Start,
@@ -24,6 +23,7 @@ from engine.model.queue import (
     WaitMode,
     quoted,
 )
+from engine.model.topic_options import changed_topic_comment, parse_topic_options, topic_comment
 from engine.model.topics import group_table, is_group_name
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.beginning import read_beginning
@@ -33,6 +33,7 @@ from rewriter.grammar.statements import (
     Bound,
     ColumnItem,
     CreateGroup,
+    CreateTopic,
     InsertQueue,
     Item,
     KeyItem,
@@ -60,25 +61,34 @@ _SOUGHT = ColumnItem(SOUGHT_COLUMN, f"{SOUGHT_COLUMN} TINYINT NOT NULL DEFAULT 0
 _RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN))
 
 
-def create_topic(name: QueueName, items: Iterable[Item], now_sql: str, *, if_not_exists: bool) -> str:
+def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> str:
     """The CREATE TABLE that makes a topic.
 
     Raises:
         UnsupportedSql: a column or a key that a topic cannot have.
+        InvalidOption: an unknown option, or an absurd value.
     """
-    for item in items:
+    options = parse_topic_options(statement.options)
+    for item in statement.items:
         _check_item(item)
     lines = [
         "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
         f"time_scheduled BIGINT NOT NULL DEFAULT {now_sql}",
         f"time_created BIGINT NOT NULL DEFAULT {now_sql}",
-        *(item.text for item in items),
+        *(item.text for item in statement.items),
         f"KEY {_TIME_KEY} (time_created)",
         times_rule(name.table, ("time_scheduled",)),
     ]
-    exists = "IF NOT EXISTS " if if_not_exists else ""
-    comment = comment_literal(TOPIC_MARK)
+    exists = "IF NOT EXISTS " if statement.if_not_exists else ""
+    comment = comment_literal(topic_comment(options))
     return f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) COMMENT={comment}"
+
+
+def alter_topic(topic: TopicSpec, given: Mapping[str, OptionValue | None]) -> Execute:
+    """The ALTER TABLE that gives a topic these options. Raises InvalidOption."""
+    options = parse_topic_options(given, topic.options)
+    comment = comment_literal(changed_topic_comment(topic.comment, options))
+    return Execute(f"ALTER TABLE {topic.name.sql} COMMENT={comment}", Effects(catalog=True))
 
 
 def _parts(name: QueueName) -> tuple[str, str]:
@@ -124,8 +134,10 @@ def check_group_options(given: Iterable[str]) -> None:
 def check_queue_options(given: Iterable[str]) -> None:
     """Raises InvalidOption where CREATE or ALTER QUEUE gives what only CREATE GROUP may."""
     for name in given:
-        if name.lower() in ("topic", "consumer_group"):
+        if name.lower() in OF_GROUPS:
             raise InvalidOption(f"a queue has no option '{name}'; CREATE GROUP makes consumer groups")
+        if name.lower() in GROUPS_ONLY:
+            raise InvalidOption(f"a queue has no option '{name}'; it is one of consumer groups of topics")
 
 
 def start_at(beginning: Beginning) -> tuple[StartAt, str]:

@@ -104,7 +104,7 @@ _CREATE = _pattern(
     + rb"(TABLE))"
     + WORD_END
 )
-_ALTER = _pattern(SPACE + rb"(?:(QUEUE|GROUP)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
+_ALTER = _pattern(SPACE + rb"(?:(QUEUE|TOPIC|GROUP)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
 _DROP = _pattern(
     SPACE + rb"(?:(QUEUE|TOPIC|GROUP)|(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END
 )

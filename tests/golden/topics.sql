@@ -17,13 +17,36 @@ CREATE TOPIC `a b` ()
 CREATE TOPIC t
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1 (CREATE TOPIC needs columns: CREATE TOPIC orders (user_id BIGINT, body JSON))
 
--- CREATE TOPIC with options
+-- CREATE TOPIC with an option that there is not
 CREATE TOPIC t (body TEXT) WITH (retention = '7d')
---> error 1235 (42000): a topic has no options yet; delete old messages with DELETE FROM t WHERE time_created <
+--> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: retain, retain_bytes, retain_rows
+
+-- CREATE TOPIC with options
+CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736'
+--> catalog
+
+-- ALTER TOPIC
+ALTER TOPIC orders SET (retain = '12h', retain_rows = DEFAULT)
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=43200s'
+--> catalog
+
+-- ALTER TOPIC without a list
+ALTER TOPIC orders RETAIN 7
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'RETAIN 7' at line 1 (ALTER TOPIC t takes SET (option = value, ...))
+
+-- ALTER TOPIC of a queue
+ALTER TOPIC jobs SET (retain = '12h')
+--> error 1235 (42000): 'jobs' is a queue, not a topic
+
+-- CREATE GROUP for which its topic keeps what it has not done
+CREATE GROUP slow ON orders WITH (retain = 'until_consumed')
+--> make shop.orders_group_slow, which reads shop.orders from latest
+--> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=slow,retain=until_consumed
 
 -- CREATE TOPIC with a comment
 CREATE TOPIC t (body TEXT) COMMENT 'mine'
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'COMMENT 'mine'' at line 1
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'COMMENT 'mine'' at line 1 (after the columns: WITH (option = value, ...))
 
 -- CREATE TOPIC with a name that no table can have
 CREATE TOPIC `t ` (body TEXT)

@@ -13,7 +13,6 @@ from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
-    SETTLE_NS,
     Entry,
     Fed,
     GroupLag,
@@ -24,7 +23,7 @@ from engine.model.topics import (
     entries,
     read_holes,
     still_awaited,
-    unsettled,
+    to_check,
 )
 from engine.store.operations.due_messages import INTEGER, not_null
 from engine.store.statements.topics import (
@@ -36,17 +35,20 @@ from engine.store.statements.topics import (
     TopicStatements,
 )
 
-_TEXT = ColumnMeta("t", type=252)  # of the protocol: BLOB, which any text comes as
+TEXT = ColumnMeta("t", type=252)
+"""The metadata of any text: BLOB, in the protocol's numbers."""
+
 _NEWEST = 1000  # ids before a start at the end that are looked through for holes
 _RANGES_AT_ONCE = 100
 
 
 def read_position(connection: StoreConnection, statements: PositionStatements, group: QueueName) -> GroupPosition:
     """How far a group has read. Raises BackendError, 1146 without the table; LookupError without the group's row."""
-    return _position(connection.query(statements.read, (group.table,)))
+    return position_of(connection.query(statements.read, (group.table,)))
 
 
-def _position(rows: Sequence[tuple[object, ...]]) -> GroupPosition:
+def position_of(rows: Sequence[tuple[object, ...]]) -> GroupPosition:
+    """The position in a group's row. Raises LookupError where there is none."""
     if not rows:
         raise LookupError("the group has no position")
     offset, highest, holes = rows[0]
@@ -86,12 +88,11 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     fed = position.fed(fresh, page.late, in_order=topic.in_order)
     changes = [Statement(statements.copy(len(ids)), (position.highest, *ids))] if ids else []
     if fed != position:
-        changes.append(Statement(statements.position.write, _values(group.name, fed)))
+        changes.append(Statement(statements.position.write, position_values(group.name, fed)))
     if changes:
         connection.run(changes, last=True)
     more = len(page.fresh) > len(fresh) or len(page.late) >= LATE_MAX
-    old = page.now_ns - wanted.checked_ns >= SETTLE_NS
-    return Fed(len(ids), more, bool(fed.holes) and (old or unsettled(fed.holes, page.now_ns)))
+    return Fed(len(ids), more, to_check(fed.holes, wanted.checked_ns, page.now_ns))
 
 
 def _before(
@@ -100,14 +101,14 @@ def _before(
     """The group's position, locked; how many messages are due in its queue; and what it has before it."""
     key, topic = group.name.table, statements.topic
     asked = [
-        Statement(statements.position.lock, (key,), (INTEGER, INTEGER, _TEXT)),
+        Statement(statements.position.lock, (key,), (INTEGER, INTEGER, TEXT)),
         Statement(statements.beyond, (key, wanted.limit + 1), (INTEGER, INTEGER)),
         Statement(topic.now_and_last, (), (INTEGER, INTEGER)),
     ]
     if wanted.due_max is not None:
         asked.append(Statement(statements.due, (wanted.due_max,), (INTEGER,)))
     locked, beyond, ((now_ns, last),), *counted = [answer.rows for answer in connection.run(asked)]
-    position = _position([tuple(not_null(value).decode() for value in row) for row in locked])
+    position = position_of([tuple(not_null(value).decode() for value in row) for row in locked])
     rows = [(int(not_null(id_)), int(not_null(created))) for id_, created in beyond]
     late = visible(connection, topic, position.holes)
     end = int(not_null(last)) if wanted.shown else 0
@@ -138,10 +139,11 @@ def write(
     connection: StoreConnection, statements: PositionStatements, group: QueueName, position: GroupPosition
 ) -> None:
     """Write the position of a group that has a row."""
-    connection.execute(statements.write, _values(group, position))
+    connection.execute(statements.write, position_values(group, position))
 
 
-def _values(group: QueueName, position: GroupPosition) -> tuple[int, int, str, str]:
+def position_values(group: QueueName, position: GroupPosition) -> tuple[int, int, str, str]:
+    """The parameters of PositionStatements.write."""
     return position.offset, position.highest, position.holes_text, group.table
 
 
@@ -193,7 +195,7 @@ def transactions(connection: StoreConnection, statements: PositionStatements, no
 
 def close_holes(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, known: Transactions) -> None:
     """Give up those holes of a group that nobody will fill."""
-    position = _position(connection.query(statements.position.lock, (group.name.table,)))
+    position = position_of(connection.query(statements.position.lock, (group.name.table,)))
     left = awaited(connection, statements.topic, position.holes, known)
     if left != position.holes:
         write(connection, statements.position, group.name, replace(position, holes=left))
@@ -259,18 +261,18 @@ def begin(
     """Write the position of a new group, over that of an older one of its name."""
     position = position_at(connection, topic, start)
     connection.execute(statements.delete, (group.table,))
-    connection.execute(statements.insert, _values(group, position))
+    connection.execute(statements.insert, position_values(group, position))
 
 
 def begin_missing(connection: StoreConnection, statements: PositionStatements, group: QueueName) -> None:
     """Write the position of a group that has none, before the topic's first message."""
     if not connection.query(statements.read, (group.table,)):
-        connection.execute(statements.insert, _values(group, GroupPosition(0, 0)))
+        connection.execute(statements.insert, position_values(group, GroupPosition(0, 0)))
 
 
 def seek(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, start: StartAt) -> Sought:
     """Move a group: what it has in its queue is dropped, and it reads on from there."""
-    before = _position(connection.query(statements.position.lock, (group.name.table,)))
+    before = position_of(connection.query(statements.position.lock, (group.name.table,)))
     position = position_at(connection, statements.topic, start, before.highest)
     dropped = connection.execute(statements.empty)
     write(connection, statements.position, group.name, position)
@@ -283,4 +285,5 @@ def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpe
     unread = int(connection.query(statements.topic.unread, (position.offset,))[0][0])
     last = int(connection.query(statements.topic.now_and_last)[0][1])
     beyond = 0 < last < position.offset
-    return GroupLag(position.offset, unread, unread < UNREAD_COUNTED_MAX, len(position.holes), beyond)
+    lost = int(connection.query(statements.position.lost, (group.name.table,))[0][0])
+    return GroupLag(position.offset, unread, unread < UNREAD_COUNTED_MAX, len(position.holes), beyond, lost)

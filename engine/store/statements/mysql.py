@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from engine.backend.base import Answer, Statement, StoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
-from engine.model.queue import QUEUE_MARK, TOPIC_MARK, IndexInfo, QueueName
+from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo, is_marked
 from engine.store.statements.dialect import Dialect
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.backend.base import StoreConnection
-from engine.model.queue import QUEUE_MARK, TOPIC_MARK, IndexInfo, QueueName
+from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo
 from engine.store.statements.dialect import Dialect
 

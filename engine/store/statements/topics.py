@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.model.queue import SOUGHT_COLUMN, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import FED_PRIORITY, POSITIONS_TABLE
 from engine.store.statements.dialect import Dialect
@@ -12,6 +14,8 @@ LATE_MAX = 1000
 
 UNREAD_COUNTED_MAX = 1_000_000
 """Unread messages of a group that are counted: a quarter of a second in MariaDB."""
+
+_SIZED = 1000  # messages whose size stands for that of all
 
 _TRANSACTION_ID_MAX = (1 << 48) - 1  # beyond it InnoDB shows transactions that have written nothing
 
@@ -36,7 +40,7 @@ def create_positions(database: str) -> str:
     return (
         f"CREATE TABLE IF NOT EXISTS {positions_of(database)} ("
         "group_table VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, "
-        "position BIGINT NOT NULL, highest BIGINT NOT NULL, holes MEDIUMTEXT NOT NULL"
+        "position BIGINT NOT NULL, highest BIGINT NOT NULL, holes MEDIUMTEXT NOT NULL, lost BIGINT NOT NULL DEFAULT 0"
         ") COMMENT='queuegate: how far each consumer group has read its topic'"
     )
 
@@ -56,6 +60,10 @@ class PositionStatements:
         self.write = f"UPDATE {table} SET position = ?, highest = ?, holes = ? WHERE group_table = ?"
         self.delete = f"DELETE FROM {table} WHERE group_table = ?"
         self.insert = f"INSERT INTO {table} (position, highest, holes, group_table) VALUES (?, ?, ?, ?)"
+        self.lost = f"SELECT lost FROM {table} WHERE group_table = ?"
+        """How many messages were deleted by retention before the group had read them, since it was made."""
+
+        self.lose = f"UPDATE {table} SET lost = lost + ? WHERE group_table = ?"
 
 
 class TopicStatements:
@@ -88,10 +96,38 @@ class TopicStatements:
         return f"SELECT id FROM {self._table} WHERE {ranged} ORDER BY id LIMIT {LATE_MAX}"
 
 
+class RetentionStatements:
+    """The texts for what a topic no longer keeps."""
+
+    def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
+        self._table = topic.name.sql
+        by_time = f"SELECT id FROM {self._table} WHERE time_created < ? AND time_scheduled < ?"
+        self.older = f"{by_time} ORDER BY time_created LIMIT ?"
+        """The first messages that were written and due before a time."""
+
+        self.up_to = f"SELECT id FROM {self._table} WHERE id <= ? ORDER BY id LIMIT ?"
+        """The first messages up to an offset."""
+
+        size = " + ".join(f"COALESCE(LENGTH({quoted(column.name)}), 0)" for column in topic.columns)
+        newest = f"SELECT {size} AS size FROM {self._table} ORDER BY id DESC LIMIT {_SIZED}"
+        self.size = f"SELECT AVG(size) FROM ({newest}) AS newest"
+        """Bytes of a message, on average of the last ones."""
+
+    def delete(self, count: int) -> str:
+        """Delete so many messages by their ids."""
+        return f"DELETE FROM {self._table} WHERE id IN ({placeholders(count)})"
+
+    @staticmethod
+    def first_undone(group: QueueName) -> str:
+        """The smallest id that a group has in its queue; NULL where it has none."""
+        return f"SELECT MIN(id) FROM {group.sql}"
+
+
 class FeedStatements:
     """The texts for feeding one group."""
 
     def __init__(self, dialect: Dialect, group: QueueSpec, topic: TopicSpec) -> None:
+        self.group, self.topic_spec = group, topic
         self.position = PositionStatements(dialect, group.name.database)
         self.topic = TopicStatements(dialect, topic.name)
         self._topic, self._group, self._now = topic.name.sql, group.name.sql, dialect.now_ns
@@ -113,19 +149,39 @@ class FeedStatements:
         )
         """The messages beyond the group's position, in order, up to so many."""
 
+        waiting = f"FROM {self._group} WHERE time_acked IS NULL"
+        self.standing = (
+            f"SELECT (SELECT MIN(priority) {waiting}), (SELECT MAX(priority) {waiting}), (SELECT time_next {waiting}"
+            f" AND priority = {FED_PRIORITY} ORDER BY time_next LIMIT 1), (SELECT MAX(id) FROM {self._group})"
+        )
+        """Of what the group has in its queue: the smallest and the largest priority, the first time at which a message
+        of the usual one falls due, and the largest id. Each is one seek in an index."""
+
         self.empty = f"DELETE FROM {self._group}"
         names = [c.name for c in topic.columns if c.name.lower() not in topic.generated and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
 
     def copy(self, count: int) -> str:
         """Put messages into the group's queue. Parameters: the group's highest offset, the ids."""
-        columns = [*map(quoted, self._columns), "priority", "time_next", SOUGHT_COLUMN]
         # Due by when they are fed, so that they come in the order of the offsets; what is scheduled comes at its time.
         due = f"CASE WHEN t.time_scheduled > {self._now} THEN t.time_scheduled ELSE {self._now} END"
+        absent = f" AND NOT EXISTS (SELECT 1 FROM {self._group} AS g WHERE g.id = t.id)"
+        return self._insert({"time_next": due}, count) + absent
+
+    def copy_leased(self, count: int) -> str:
+        """Put messages into the group's queue that are not there, and lease those that are due. Parameters: the time,
+        the end of the leases, the time, the group's highest offset, the ids."""
+        until = "CASE WHEN t.time_scheduled > ? THEN t.time_scheduled ELSE ? END"
+        epoch = "CASE WHEN t.time_scheduled > ? THEN 0 ELSE 1 END"
+        return self._insert({"time_next": until, "epoch": epoch}, count)
+
+    def _insert(self, values: Mapping[str, str], count: int) -> str:
+        """INSERT of so many messages with these values besides their own."""
         sought = "CASE WHEN t.id <= ? THEN 1 ELSE 0 END"
-        values = [*(f"t.{quoted(name)}" for name in self._columns), str(FED_PRIORITY), due, sought]
-        absent = f"NOT EXISTS (SELECT 1 FROM {self._group} AS g WHERE g.id = t.id)"
+        named = {"priority": str(FED_PRIORITY), **values, SOUGHT_COLUMN: sought}
+        columns = [*map(quoted, self._columns), *named]
+        selected = [*(f"t.{quoted(name)}" for name in self._columns), *named.values()]
         return (
-            f"INSERT INTO {self._group} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {self._topic} AS t"
-            f" WHERE t.id IN ({placeholders(count)}) AND {absent}"
+            f"INSERT INTO {self._group} ({', '.join(columns)}) SELECT {', '.join(selected)} FROM {self._topic} AS t"
+            f" WHERE t.id IN ({placeholders(count)})"
         )

@@ -24,7 +24,7 @@ from engine.model.topics import (
     is_group_name,
     read_holes,
     still_awaited,
-    unsettled,
+    to_check,
 )
 
 SECOND = 1_000_000_000
@@ -151,11 +151,13 @@ def test_no_message_is_of_later_than_now() -> None:
 
 
 def test_a_hole_is_unsettled_until_it_is_old_and_compared() -> None:
-    assert not unsettled([], NOW)
-    assert not unsettled([Hole(1, 1, NOW - SETTLE_NS + 1)], NOW)
-    assert unsettled([Hole(1, 1, NOW - SETTLE_NS)], NOW)
-    assert not unsettled([Hole(1, 1, NOW - SETTLE_NS, 7)], NOW)
-    assert unsettled([Hole(1, 1, NOW), Hole(3, 3, NOW - SETTLE_NS)], NOW)
+    assert not to_check([], 0, NOW)
+    assert not to_check([Hole(1, 1, NOW - SETTLE_NS + 1)], NOW, NOW)
+    assert to_check([Hole(1, 1, NOW - SETTLE_NS)], NOW, NOW)
+    assert not to_check([Hole(1, 1, NOW - SETTLE_NS, 7)], NOW, NOW)
+    assert not to_check([Hole(1, 1, NOW - SETTLE_NS, 7)], NOW - SETTLE_NS + 1, NOW)
+    assert to_check([Hole(1, 1, NOW - SETTLE_NS, 7)], NOW - SETTLE_NS, NOW)
+    assert to_check([Hole(1, 1, NOW), Hole(3, 3, NOW - SETTLE_NS)], NOW, NOW)
 
 
 def test_a_young_hole_is_kept_though_nobody_is_seen_to_write() -> None:
@@ -292,7 +294,7 @@ class Reader:
         fresh_holes = len(fed.holes) - len(self.position.fed((), late).holes)
         assert fresh_holes <= max(0, topics.HOLES_MAX - len(self.position.holes))
         self.position = replace(fed, holes=read_holes(fed.holes_text))
-        if unsettled(self.position.holes, now_ns) or now_ns - self.checked_ns >= SETTLE_NS:
+        if to_check(self.position.holes, self.checked_ns, now_ns):
             self._close_holes()
 
     def _close_holes(self) -> None:

@@ -1,0 +1,105 @@
+"""The options of a topic: how long it keeps its messages. They live in the table's COMMENT, after TOPIC_MARK."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+
+from engine.model.errors import InvalidOption, InvalidQueueTable
+from engine.model.options import NS_PER_SECOND, OptionValue, parse_duration, seconds_text, whole_number
+
+TOPIC_MARK = "queuegate_topic"
+"""A table whose COMMENT begins with this is a topic."""
+
+_SIZE = re.compile(r"\s*\+?((?>\d+)(?:\.(?>\d*))?)\s*(b|k|kb|m|mb|g|gb|t|tb)?\s*", re.ASCII | re.IGNORECASE)
+_UNIT_BYTES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_BYTES_MAX = 1 << 50
+_ROWS_MAX = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOptions:
+    """What a topic keeps; None: without that limit. Durations in nanoseconds."""
+
+    retain_ns: int | None = None
+    retain_rows: int | None = None
+    retain_bytes: int | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether messages are deleted at all."""
+        return (self.retain_ns, self.retain_rows, self.retain_bytes) != (None, None, None)
+
+    @property
+    def items(self) -> dict[str, str]:
+        """The options that it has, as WITH takes them."""
+        texts = {
+            "retain": None if self.retain_ns is None else f"{seconds_text(self.retain_ns)}s",
+            "retain_rows": None if self.retain_rows is None else str(self.retain_rows),
+            "retain_bytes": None if self.retain_bytes is None else str(self.retain_bytes),
+        }
+        return {name: text for name, text in texts.items() if text is not None}
+
+
+def _retain(name: str, value: OptionValue) -> int:
+    nanoseconds = parse_duration(name, value)
+    if nanoseconds < NS_PER_SECOND:
+        raise InvalidOption(f"{name}: '{value}' is too short; at least 1s")
+    return nanoseconds
+
+
+def parse_size(name: str, value: OptionValue) -> int:
+    """Bytes of a size: a number, or text such as '500m', '10g' (units of 1,024). Raises InvalidOption."""
+    match = _SIZE.fullmatch(str(value))
+    size = int(Decimal(match[1]) * _UNIT_BYTES[(match[2] or "b")[0].lower()]) if match else 0
+    if not 1 <= size <= _BYTES_MAX:
+        raise InvalidOption(f"{name}: '{value}' is not a size; give bytes, or '500m', '10g', up to 1024t")
+    return size
+
+
+_READERS = {"retain": _retain, "retain_rows": whole_number(1, _ROWS_MAX), "retain_bytes": parse_size}
+_FIELDS = {"retain": "retain_ns", "retain_rows": "retain_rows", "retain_bytes": "retain_bytes"}
+assert set(_FIELDS.values()) == {f.name for f in fields(TopicOptions)}
+
+TOPIC_OPTIONS = tuple(_FIELDS)
+"""Their names."""
+
+
+def parse_topic_options(given: Mapping[str, OptionValue | None], base: TopicOptions | None = None) -> TopicOptions:
+    """Options from a WITH list, or over `base` from ALTER TOPIC; a value of None stands for none.
+
+    Raises:
+        InvalidOption: unknown name or absurd value; the message lists what is allowed.
+    """
+    values: dict[str, int | None] = {}
+    for raw, value in given.items():
+        name = raw.lower()
+        if name not in _FIELDS:
+            near = difflib.get_close_matches(name, _FIELDS, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InvalidOption(f"unknown topic option '{raw}'; {hint}allowed: {', '.join(sorted(_FIELDS))}")
+        values[_FIELDS[name]] = None if value is None else _READERS[name](name, value)
+    return replace(base or TopicOptions(), **values)
+
+
+def topic_comment(options: TopicOptions, foreign: Iterable[str] = ()) -> str:
+    """The table COMMENT that keeps these options; `foreign`: what else it holds."""
+    return ",".join((TOPIC_MARK, *(f"{name}={text}" for name, text in options.items.items()), *foreign))
+
+
+def changed_topic_comment(comment: str, options: TopicOptions) -> str:
+    """A topic's comment with these options in place of its own; what else it holds is kept, at its end."""
+    pieces = [piece.strip() for piece in comment.removeprefix(TOPIC_MARK).split(",")]
+    return topic_comment(options, (p for p in pieces if p and p.partition("=")[0] not in _FIELDS))
+
+
+def read_topic_options(comment: str, table: str) -> TopicOptions:
+    """The options in a topic's COMMENT. Raises InvalidQueueTable where a value cannot be read."""
+    pairs = dict(piece.strip().split("=", 1) for piece in comment.split(",") if piece.count("=") == 1)
+    try:
+        return parse_topic_options({name: text for name, text in pairs.items() if name in _FIELDS})
+    except InvalidOption as error:
+        raise InvalidQueueTable(f"{error.message} (topic {table})") from error

@@ -1,0 +1,77 @@
+"""What a topic no longer keeps, in SQL. Blocking; runs in a thread, inside a transaction of its caller.
+
+Whoever deletes messages has the positions of the topic's groups locked: so no group is fed meanwhile, and it is known
+for each message which groups had not read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.backend.base import StoreConnection
+from engine.model.options import UNTIL_CONSUMED
+from engine.model.queue import QueueName, QueueSpec, TopicSpec
+from engine.model.topics import GroupPosition, Retained
+from engine.store.operations.feed import position_of
+from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
+
+_NO_BOUND = (1 << 63) - 1
+
+
+def retain(
+    connection: StoreConnection,
+    positions: PositionStatements,
+    statements: RetentionStatements,
+    log: TopicStatements,
+    topic: TopicSpec,
+    groups: Sequence[QueueSpec],
+    limit: int,
+) -> Retained:
+    """Delete up to `limit` messages beyond what the topic keeps, but for those that a group asks to be kept."""
+    read: dict[QueueName, GroupPosition] = {}
+    for group in sorted(groups, key=lambda group: group.name):  # one order, so that two of us do not deadlock
+        rows = connection.query(positions.lock, (group.name.table,))
+        read[group.name] = position_of(rows) if rows else GroupPosition(0, 0)
+    floor = min((_first_undone(connection, group, read[group.name]) for group in groups), default=_NO_BOUND)
+    ids = _excess(connection, statements, log, topic, floor, limit)
+    if not ids:
+        return Retained(0, False, {})
+    deleted = connection.execute(statements.delete(len(ids)), ids)
+    lost = {name: count for name, position in read.items() if (count := position.unread(ids))}
+    for name, count in lost.items():
+        connection.execute(positions.lose, (count, name.table))
+    return Retained(deleted, len(ids) == limit, lost)
+
+
+def _first_undone(connection: StoreConnection, group: QueueSpec, position: GroupPosition) -> int:
+    """The smallest id that is to be kept for a group."""
+    if group.options.retain != UNTIL_CONSUMED:
+        return _NO_BOUND
+    first = connection.query(RetentionStatements.first_undone(group.name))[0][0]
+    return position.first_unread if first is None else min(int(first), position.first_unread)
+
+
+def _excess(
+    connection: StoreConnection,
+    statements: RetentionStatements,
+    log: TopicStatements,
+    topic: TopicSpec,
+    floor: int,
+    limit: int,
+) -> list[int]:
+    """Up to `limit` messages that are older than the topic keeps them, or more than it keeps, below `floor`."""
+    options = topic.options
+    now_ns, last = map(int, connection.query(log.now_and_last)[0])
+    ids: set[int] = set()
+    if options.retain_ns is not None:
+        before = now_ns - options.retain_ns
+        older = [int(row[0]) for row in connection.query(statements.older, (before, before, limit))]
+        # Not in the statement: it would read all of a long backlog each time, to find nothing.
+        ids.update(id_ for id_ in older if id_ < floor)
+    kept = [] if options.retain_rows is None else [options.retain_rows]
+    if options.retain_bytes is not None and (size := connection.query(statements.size)[0][0]):
+        kept.append(int(options.retain_bytes / float(size)))
+    if kept:
+        end = min(last - min(kept), floor - 1)
+        ids.update(int(row[0]) for row in connection.query(statements.up_to, (end, limit)))
+    return sorted(ids)[:limit]

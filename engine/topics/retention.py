@@ -1,0 +1,106 @@
+"""Retention: deletes what the topics of a database no longer keep, in small batches, at the purger's pace.
+
+One pass deletes of each topic batch after batch until one is not full, at most for one period. What a group had not
+read is counted for it, and logged: a group that falls behind the end of its topic never does so unseen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.clock import Clock, Jitter
+from engine.database_work import DatabaseWork
+from engine.duties.pace import DeletingPace
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.queue import QueueCatalog, QueueName, TopicSpec
+from engine.model.topics import Retained
+from engine.service import Service
+from engine.store.base import TopicStore
+
+PERIOD_SECONDS = 5.0
+"""Between two passes, unless the last did not come to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionContext:
+    """`catalog`: the topics and groups as last read. `leads`: whether this one of several engines on the database is
+    the one that deletes."""
+
+    store: TopicStore
+    work: DatabaseWork
+    clock: Clock
+    jitter: Jitter
+    logger: logging.Logger
+    catalog: Callable[[], QueueCatalog]
+    leads: Callable[[], bool]
+
+
+class Retention(Service):
+    """See the module."""
+
+    def __init__(self, context: RetentionContext) -> None:
+        super().__init__("retention of topics", context.logger)
+        self._context = context
+        self._paces: dict[QueueName, DeletingPace] = {}
+        self._problems: dict[QueueName, str] = {}
+
+    def problem(self, topic: QueueName) -> str | None:
+        """Why messages of a topic could not be deleted the last time; None where they could."""
+        return self._problems.get(topic)
+
+    async def run_once(self) -> int:
+        """Delete what is not to be kept. Returns how many messages went."""
+        topics = {name: topic for name, topic in self._context.catalog().topics.items() if topic.options.limited}
+        self._paces = {name: self._paces.get(name) or DeletingPace() for name in topics}
+        self._problems = {name: text for name, text in self._problems.items() if name in topics}
+        return sum([await self._pass(topic) for topic in topics.values()])
+
+    async def _pass(self, topic: TopicSpec) -> int:
+        try:
+            deleted = await self._delete(topic)
+        except BackendError as error:
+            if topic.name not in self._problems and not isinstance(error, BackendUnavailable):  # once per outage
+                self._logger.warning("retention of topic %s failed: %s", topic.name, error)
+            self._problems[topic.name] = f"retention failed: {error.message}"
+            self._paces[topic.name].behind = False
+            return 0
+        self._problems.pop(topic.name, None)
+        return deleted
+
+    async def _delete(self, topic: TopicSpec) -> int:
+        clock, pace = self._context.clock, self._paces[topic.name]
+        deadline, deleted, lost = clock.monotonic() + PERIOD_SECONDS, 0, dict[QueueName, int]()
+        while True:
+            began = clock.monotonic()
+            step = await self._step(topic, pace.batch)
+            deleted += step.deleted
+            for group, count in step.lost.items():
+                lost[group] = lost.get(group, 0) + count
+            pace.behind = step.more and clock.monotonic() >= deadline
+            if not step.more or pace.behind or self._stopping.is_set():
+                break
+            await self._pause(pace.rest(clock.monotonic() - began))
+        for group, count in lost.items():
+            self._logger.warning(
+                "the retention of topic %s deleted %d messages that the consumer group of %s had not read",
+                topic.name,
+                count,
+                group,
+            )
+        return deleted
+
+    async def _step(self, topic: TopicSpec, limit: int) -> Retained:
+        context = self._context
+        groups = tuple(context.catalog().groups_of(topic.name).values())
+        return await context.work.run(context.store.retain(topic, groups, limit))
+
+    async def _run(self) -> None:
+        # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.
+        await self._pause(PERIOD_SECONDS * (self._context.jitter() - 2 / 3) * 1.5)
+        while not self._stopping.is_set():
+            if self._context.leads():
+                await self.run_once()
+            if not any(pace.behind for pace in self._paces.values()):
+                await self._pause(PERIOD_SECONDS)

@@ -1,0 +1,159 @@
+"""Retention: what a topic keeps, and what becomes of groups that have not read it (docs/topics.md)."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from servers import NS, Sql, wait_until
+
+_numbers = itertools.count(1)
+_OLD = 10 * 86400 * NS  # ten days
+
+
+@pytest.fixture
+def topic(gate):
+    """Makes topics with options, and groups; dropped at the end."""
+    made = []
+
+    def make(options, **groups):
+        name = f"kept_{next(_numbers)}"
+        client = Sql(gate.connect())
+        client(f"CREATE TOPIC {name} (body VARCHAR(2000)) {options}")
+        made.append(name)
+        for group, clauses in groups.items():
+            client(f"CREATE GROUP {group} ON {name} {clauses}")
+        client.close()
+        return name
+
+    yield make
+    client = Sql(gate.connect())
+    for name in made:
+        for group in client.rows(f"SHOW GROUPS ON {name}"):
+            client(f"DROP GROUP {group[2]} ON {name}")
+        client(f"DROP TOPIC {name}")
+    client.close()
+
+
+def shown(sql, statement):
+    """The rows of a SHOW, by lower-case names."""
+    with sql.connection.cursor() as cursor:
+        cursor.execute(statement)
+        names = [column[0].lower() for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def refused(sql, statement, errno=1231):
+    """Why a statement is refused."""
+    number, text = sql.error(statement)
+    assert number == errno, text
+    return text
+
+
+def ids(sql, t):
+    return sql.column(f"SELECT id FROM {t} ORDER BY id")
+
+
+def now_ns(sql):
+    return sql.value("SELECT CAST(UNIX_TIMESTAMP() * 1000000000 AS SIGNED)")
+
+
+def test_messages_older_than_retain_are_deleted(sql, topic):
+    t = topic("WITH (retain = '7d')")
+    old = now_ns(sql) - _OLD
+    sql(f"INSERT INTO {t} (body, time_created, time_scheduled) VALUES ('old', {old}, {old}), ('old', {old}, {old})")
+    sql(f"INSERT INTO {t} (body) VALUES ('new')")
+    sql(f"INSERT INTO {t} (body, time_created) VALUES ('scheduled', {old})")  # due now: it has just come
+    wait_until(lambda: ids(sql, t) == [3, 4])
+    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 604800s"
+
+
+def test_no_more_rows_are_kept_than_retain_rows(sql, topic):
+    t = topic("WITH (retain_rows = 100)")
+    for _ in range(3):
+        sql(f"INSERT INTO {t} (body) VALUES {', '.join(['(1)'] * 700)}")
+    wait_until(lambda: ids(sql, t) == list(range(2001, 2101)))
+
+
+def test_no_more_bytes_are_kept_than_retain_bytes(sql, topic):
+    t = topic("WITH (retain_bytes = '10k')")
+    row = "('" + "x" * 1000 + "')"
+    sql(f"INSERT INTO {t} (body) VALUES {', '.join([row] * 100)}")
+    # A message has 1,000 bytes, and the digits of its id and its two times.
+    wait_until(lambda: ids(sql, t) == list(range(92, 101)))
+
+
+def test_what_a_group_had_not_read_is_counted_as_lost(sql, topic):
+    t = topic("WITH (retain_rows = 10)", slow="START AT EARLIEST", quick="START AT EARLIEST")
+    sql(f"INSERT INTO {t} (body) VALUES {', '.join(['(1)'] * 10)}")
+    assert len(sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'quick') NOWAIT")) == 10
+    sql(f"INSERT INTO {t} (body) VALUES {', '.join(['(1)'] * 15)}")
+    wait_until(lambda: ids(sql, t) == list(range(16, 26)))
+    lost = {group["group"]: group["lost"] for group in shown(sql, f"SHOW GROUPS ON {t}")}
+    assert lost == {"slow": 15, "quick": 5}
+    assert [row[0] for row in sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'slow') NOWAIT")] == list(
+        range(16, 26)
+    )
+    sql(f"ACK {t} WHERE id < 10 GROUP quick")  # what it had read it still has, and may end
+    quick = [row[0] for row in sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'quick') NOWAIT")]
+    assert quick == list(range(16, 26))
+
+
+def test_a_topic_keeps_what_a_group_has_not_done(sql, topic):
+    t = topic("WITH (retain_rows = 1)", safe="START AT EARLIEST WITH (retain = 'until_consumed')", other="")
+    sql(f"INSERT INTO {t} (body) VALUES (1), (2), (3), (4), (5)")
+    assert sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'safe') LIMIT 3") == [(1,), (2,), (3,)]
+    sql(f"ACK {t} 1 GROUP safe")
+    wait_until(lambda: ids(sql, t) == [2, 3, 4, 5])
+    sql(f"ACK {t} 3 GROUP safe")
+    sql(f"ALTER GROUP safe ON {t} SET (max_attempts = 16)")  # which leaves the other option as it is
+    sql(f"ACK {t} 2 GROUP safe")
+    sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'safe') NOWAIT")
+    sql(f"ACK {t} 4, 5 GROUP safe")
+    wait_until(lambda: ids(sql, t) == [5])
+    assert [group["lost"] for group in shown(sql, f"SHOW GROUPS ON {t} LIKE 'safe'")] == [0]
+    sql(f"INSERT INTO {t} (body) VALUES (6), (7)")
+    sql(f"ALTER GROUP safe ON {t} SET (retain = 'topic')")
+    wait_until(lambda: ids(sql, t) == [7])
+    assert [group["lost"] for group in shown(sql, f"SHOW GROUPS ON {t} LIKE 'safe'")] == [1]
+
+
+def test_retention_is_changed_and_ended(sql, topic):
+    t = topic("")
+    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == ""
+    sql(f"INSERT INTO {t} (body) VALUES (1), (2), (3)")
+    sql(f"ALTER TOPIC {t} SET (retain_rows = 2, retain = '30d')")
+    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 2592000s, retain_rows = 2"
+    wait_until(lambda: ids(sql, t) == [2, 3])
+    sql(f"ALTER TOPIC {t} SET (retain_rows = DEFAULT)")
+    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 2592000s"
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ("retain = '7 weeks'", "is not a duration"),
+        ("retain = '10ms'", "at least 1s"),
+        ("retain = 0", "at least 1s"),
+        ("retain = '3651d'", "longer than ten years"),
+        ("retain_rows = 0", "is not a whole number from 1"),
+        ("retain_rows = 1.5", "is not a whole number from 1"),
+        ("retain_bytes = 'much'", "is not a size"),
+        ("retain_bytes = '-1g'", "is not a size"),
+        ("retainn = '7d'", "did you mean retain?"),
+        ("ack_wait = '7d'", "allowed: retain, retain_bytes, retain_rows"),
+    ],
+)
+def test_bad_options_are_refused(sql, topic, options, hint):
+    assert hint in refused(sql, f"CREATE TOPIC refused (body INT) WITH ({options})")
+    t = topic("WITH (retain = '7d')")
+    assert hint in refused(sql, f"ALTER TOPIC {t} SET ({options})")
+    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 604800s"
+
+
+def test_options_are_where_they_belong(sql, topic):
+    t = topic("", billing="")
+    assert "is one of consumer groups" in refused(sql, "CREATE QUEUE refused (body INT) WITH (retain = 'topic')")
+    assert "is none of topic, until_consumed" in refused(sql, f"ALTER GROUP billing ON {t} SET (retain = '7d')")
+    refused(sql, "ALTER TOPIC nothing_such SET (retain = '7d')", 1146)
+    assert "ALTER TOPIC t takes SET" in refused(sql, f"ALTER TOPIC {t} RETAIN 7", 1064)
