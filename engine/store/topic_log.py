@@ -5,7 +5,8 @@ Each method is one function run on a StoreConnection in a worker thread, as the 
 
 from __future__ import annotations
 
-import uuid
+import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from engine.store.statements.topics import (
 T = TypeVar("T")
 
 _NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
+_SHARED_SECONDS = 1.0  # for which all readers of this engine share a list of the open transactions
 
 
 Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
@@ -45,6 +47,8 @@ class TopicLog:
         self._define = define
         self._shown = False  # whether the server shows us its open transactions, as far as is known
         self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
+        self._asking: asyncio.Future[Transactions] | None = None  # for the open transactions, and when that was
+        self._asked_at = 0.0
         self._unsettled: set[QueueName] = set()  # groups whose holes are to be
         self._texts: dict[QueueName, FeedStatements] = {}
 
@@ -119,11 +123,18 @@ class TopicLog:
         return known
 
     async def _transactions(self, database: str) -> Transactions:
-        """The open transactions. Raises BackendError."""
-        statements, witness = PositionStatements(self._dialect, database), f" {uuid.uuid4().hex}"  # no table's name
+        """The open transactions, as of the last second: whoever asks oftener is shown an old list. Raises
+        BackendError."""
+        now = asyncio.get_running_loop().time()
+        if self._asking is None or now - self._asked_at >= _SHARED_SECONDS:
+            self._asked_at, self._asking = now, asyncio.ensure_future(self._ask(database))
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self, database: str) -> Transactions:
+        statements, number = PositionStatements(self._dialect, database), secrets.randbits(62)
 
         def work(connection: StoreConnection) -> Transactions:
-            return feed.transactions(connection, statements, f"SELECT {self._dialect.now_ns}", witness)
+            return feed.transactions(connection, statements, f"SELECT {self._dialect.now_ns}", number)
 
         try:
             known = await self._pool.write(work)

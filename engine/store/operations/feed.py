@@ -176,12 +176,13 @@ class Transactions:
     old: bool = False
 
 
-def transactions(connection: StoreConnection, statements: PositionStatements, now: str, witness: str) -> Transactions:
-    """The open transactions, this one among them: it writes a row of the name `witness`, and deletes it."""
+def transactions(connection: StoreConnection, statements: PositionStatements, now: str, number: int) -> Transactions:
+    """The open transactions, this one among them: it writes a row, and deletes it. `number`: a new one each time."""
+    witness = f" {number}"  # no table's name
     now_ns = int(connection.query(now)[0][0])
     connection.execute(statements.insert, (0, 0, "[]", witness))
     try:
-        ((first, last, own),) = connection.query(OPEN_TRANSACTIONS)
+        ((first, last, own),) = connection.query(OPEN_TRANSACTIONS, (number,))
     except BackendUnavailable:
         raise
     except BackendError:

@@ -20,14 +20,16 @@ _SIZED = 1000  # messages whose size stands for that of all
 _TRANSACTION_ID_MAX = (1 << 48) - 1  # beyond it InnoDB shows transactions that have written nothing
 
 OPEN_TRANSACTIONS = (
-    "SELECT MIN(CAST(trx_id AS UNSIGNED)), MAX(CAST(trx_id AS UNSIGNED)), SUM(trx_mysql_thread_id = CONNECTION_ID())"
+    "SELECT MIN(CAST(trx_id AS UNSIGNED)), MAX(CAST(trx_id AS UNSIGNED)),"
+    " SUM(trx_mysql_thread_id = CONNECTION_ID() AND LOCATE(?, trx_query) > 0)"
     f" FROM information_schema.INNODB_TRX WHERE CAST(trx_id AS UNSIGNED) BETWEEN 1 AND {_TRANSACTION_ID_MAX}"
 )
 """The smallest and the largest number of the open transactions that have written something, and whether our own is one
-of them. Needs the PROCESS privilege.
+of them. Parameter: a number that no other statement has. Needs the PROCESS privilege.
 
 The server shows what it has collected before, as long as somebody asks more often than ten times a second: so the list
-may be old, and counts only where our own transaction is in it."""
+may be old, and counts only where our own transaction is in it, with this very statement. An earlier transaction of the
+same connection may be in an old list, too."""
 
 
 def positions_of(database: str) -> str:
