@@ -334,9 +334,10 @@ class Engine:
     def _touched_topic(self, topics: Topics, name: QueueName) -> None:
         """Messages were added to a topic: its groups may read on."""
         topics.touched(name)
-        for group in topics.groups(name):
-            if served := self._served.get(group):
-                served.manager.touched()
+        for group in topics.awake(name):
+            served = self._served.get(group)
+            if served is None or not (served.manager.touched() or served.manager.subscriptions):
+                topics.sleeps(name, group)
 
     async def subscribe(self, request: SubscribeRequest) -> OpenStream:
         """Open a receiver. Raises QueueNotFound, InvalidQueueTable, UnknownColumn, InvalidOption or ShuttingDown."""
@@ -350,6 +351,7 @@ class Engine:
         if served is None:
             raise self._not_served(request.queue)
         subscription = served.manager.subscribe(request)
+        self.topics.wakes(served.manager.queue)
         subscription.since_ns = self._clock.now_ns()
         return subscription
 

@@ -218,12 +218,13 @@ class MessageManager(Service):
         receiver_set.join(subscription)
         return subscription
 
-    def touched(self) -> None:
-        """A commit added or rescheduled messages."""
+    def touched(self) -> bool:
+        """A commit added or rescheduled messages; whether that concerns anybody here."""
         concerned = [receiver_set.touched() for receiver_set in self._receiver_sets()]
         if any(concerned):
             self._outage.end_pause()
             self._wake()
+        return any(concerned)
 
     def settled(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
         """A commit ended these messages; `here`: by a client of this engine, not of a neighbour's."""

@@ -56,20 +56,32 @@ class Topics:
                 context.leads,
             )
         )
-        self._groups: dict[QueueName, tuple[QueueName, ...]] = {}
+        # By topic, the queues of the groups that may have streams: a commit must not cost more with each that has none.
+        self._awake: dict[QueueName, dict[QueueName, None]] = {}
         self._readers: dict[QueueName, dict[BroadcastReader, None]] = {}
 
     def apply(self, catalog: QueueCatalog) -> None:
         """The catalog was read anew: readers of topics that are gone end."""
         self._catalog = catalog
-        groups = {name: tuple(group.name for group in catalog.groups_of(name).values()) for name in catalog.topics}
-        self._groups = {name: names for name, names in groups.items() if names}
         for name in [name for name in self._readers if name not in catalog.topics]:
             self._end(self._readers.pop(name), QueueNotFound(f"Table '{name}' doesn't exist"))
 
-    def groups(self, topic: QueueName) -> tuple[QueueName, ...]:
-        """The queues of a topic's consumer groups; none where there is no such topic."""
-        return self._groups.get(topic, ())
+    def wakes(self, queue: QueueSpec) -> None:
+        """A stream of this queue was opened. If it is a group's, the group is to hear of its topic's commits."""
+        if queue.options.topic is not None:
+            topic = QueueName(queue.name.database, queue.options.topic)
+            self._awake.setdefault(topic, {})[queue.name] = None
+
+    def awake(self, topic: QueueName) -> tuple[QueueName, ...]:
+        """The queues of a topic's consumer groups that may have streams."""
+        return tuple(self._awake.get(topic, ()))
+
+    def sleeps(self, topic: QueueName, group: QueueName) -> None:
+        """A group has no stream any more."""
+        awake = self._awake.get(topic, {})
+        awake.pop(group, None)
+        if not awake:
+            self._awake.pop(topic, None)
 
     def touched(self, topic: QueueName) -> None:
         """A commit may have added messages to it."""

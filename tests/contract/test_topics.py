@@ -111,6 +111,21 @@ def test_messages_are_pushed_to_the_members_of_each_group(sql, topic, stream):
     assert groups(sql, t)["billing"]["members"] == 2
 
 
+def test_a_group_that_slept_is_pushed_to_again(sql, topic, stream):
+    """poll_interval is 30 s: within the deadline only the commit can have told it."""
+    t = topic(g="")
+    first = stream(f"SELECT id FROM STREAM {t} WITH (group = 'g')")
+    sql(f"INSERT INTO {t} (body) VALUES ('a')")
+    assert first.wait(1) == [(1,)]
+    first.close()
+    wait_until(lambda: groups(sql, t)["g"]["members"] == 0, what="the member to be gone")
+    sql(f"INSERT INTO {t} (body) VALUES ('b')")
+    second = stream(f"SELECT id FROM STREAM {t} WITH (group = 'g')")
+    assert sorted(second.wait(2)) == [(1,), (2,)]
+    sql(f"INSERT INTO {t} (body) VALUES ('c')")
+    assert second.wait(3)[2] == (3,)
+
+
 def test_a_rolled_back_message_is_nobodys(sql, connect, topic, stream):
     t = topic(g="")
     member = stream(f"SELECT id, body FROM STREAM {t} WITH (group = 'g')")
@@ -444,6 +459,8 @@ REFUSED = [
     ("DROP TOPIC {t}", 1235, "DROP GROUP"),
     ("DROP TABLE {t}", 1347, "DROP TOPIC"),
     ("TRUNCATE TABLE {t}", 1347, "offsets anew"),
+    ("DROP QUEUE {t}", 1347, "but a topic"),
+    ("SELECT * FROM STREAM {t} GROUP g", 1235, "WITH (group = 'name')"),
 ]
 
 
@@ -462,7 +479,7 @@ def test_several_groups_have_to_be_named(sql, topic):
     sql(f"CREATE GROUP a ON {t}")
     sql(f"CREATE GROUP IF NOT EXISTS a ON {t}")
     sql(f"CREATE GROUP b ON {t}")
-    assert sql.error(f"ACK {t} 1")[1].endswith("several groups, say which is meant: a, b")
+    assert sql.error(f"ACK {t} 1")[1].endswith("by GROUP g: a, b")
     sql(f"DROP GROUP b ON {t}")
     sql(f"DROP GROUP IF EXISTS b ON {t}")
     assert sql(f"ACK {t} 1") == 0
