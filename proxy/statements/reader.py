@@ -156,7 +156,9 @@ class StatementReader:
         try:
             return await self.plan(text)
         except UnknownQueue:
-            raise NotAQueue(f"'{queue.table}' is not a queue") from None
+            is_topic = queue in self._engine.catalog.topics
+            instead = " but a topic: say TOPIC, or GROUP ... ON, in place of QUEUE" if is_topic else ""
+            raise NotAQueue(f"'{queue.table}' is not a queue{instead}") from None
 
     async def _judged(self, text: bytes) -> Plan:
         """The plan. What is wrong with a statement on a queue is hidden from whoever may not know of that queue: to

@@ -211,6 +211,9 @@ def _ends_operand(token: Token) -> bool:
 
 def _refusal(cursor: TokenCursor) -> RewriteError:
     word = cursor.word
+    following = cursor.peek(1)
+    if word == "GROUP" and following is not None and following.word != "BY":
+        return UnsupportedSql("A stream names its consumer group by WITH (group = 'name')")
     if word in _INSTEAD:
         clause = _CLAUSE_NAMES.get(word, word)
         return UnsupportedSql(f"{clause} is not supported with FROM STREAM by this version; {_INSTEAD[word]}")

@@ -228,7 +228,8 @@ def group_of(topic: QueueName, name: str | None, groups: dict[str, QueueSpec]) -
     if name is None and len(groups) == 1:
         return next(iter(groups.values()))
     if name is None and groups:
-        raise InvalidOption(f"topic '{topic.table}' has several groups, say which is meant: {listed}")
+        how = "a stream by WITH (group = 'g'), ACK and the other verbs by GROUP g"
+        raise InvalidOption(f"topic '{topic.table}' has several groups, say which is meant, {how}: {listed}")
     if not groups:
         raise InvalidOption(f"topic '{topic.table}' has no consumer group: CREATE GROUP name ON {topic.table}")
     found = [spec for group, spec in groups.items() if group.lower() == (name or "").lower()]

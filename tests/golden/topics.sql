@@ -775,7 +775,7 @@ SELECT * FROM STREAM orders_group_billing WITH (prefetch = 3)
 
 -- several groups and none named
 SELECT * FROM STREAM orders
---> error 1231 (42000): topic 'orders' has several groups, say which is meant: audit, billing
+--> error 1231 (42000): topic 'orders' has several groups, say which is meant, a stream by WITH (group = 'g'), ACK and the other verbs by GROUP g: audit, billing
 
 -- a topic without groups
 SELECT * FROM STREAM unread
@@ -816,6 +816,10 @@ SELECT * FROM STREAM q WITH (mode = 'broadcast')
 -- the stream of what cannot be a topic
 SELECT * FROM STREAM half WITH (mode = 'broadcast')
 --> error 1347 (HY000): 'half' is not a queue: time_created missing from topic: half
+
+-- a group named as ACK names it
+SELECT * FROM STREAM orders GROUP billing
+--> error 1235 (42000): A stream names its consumer group by WITH (group = 'name')
 
 -- GROUP BY in the stream of a topic
 SELECT * FROM STREAM orders GROUP BY user_id
@@ -1033,7 +1037,7 @@ ACK orders_group_billing 7
 
 -- ACK of several groups and none named
 ACK orders 7
---> error 1231 (42000): topic 'orders' has several groups, say which is meant: audit, billing
+--> error 1231 (42000): topic 'orders' has several groups, say which is meant, a stream by WITH (group = 'g'), ACK and the other verbs by GROUP g: audit, billing
 
 -- ACK of an unknown group
 ACK orders 7 GROUP fraud
@@ -1145,7 +1149,7 @@ NACK orders ? GROUP billing DELAY ? REASON ?
 
 -- NACK of several groups and none named
 NACK orders 101
---> error 1231 (42000): topic 'orders' has several groups, say which is meant: audit, billing
+--> error 1231 (42000): topic 'orders' has several groups, say which is meant, a stream by WITH (group = 'g'), ACK and the other verbs by GROUP g: audit, billing
 
 -- REJECT
 REJECT orders 101 GROUP audit REASON 'bad JSON'
@@ -1218,7 +1222,7 @@ REDRIVE clicks
 
 -- REDRIVE of several groups and none named
 REDRIVE orders
---> error 1231 (42000): topic 'orders' has several groups, say which is meant: audit, billing
+--> error 1231 (42000): topic 'orders' has several groups, say which is meant, a stream by WITH (group = 'g'), ACK and the other verbs by GROUP g: audit, billing
 
 -- REDRIVE of a dead-letter queue's group
 REDRIVE orders_group_audit_dead GROUP audit
@@ -1238,7 +1242,7 @@ SELECT queue_ack('orders_group_billing', 7) AS done
 
 -- queue_ack of several groups
 SELECT queue_ack('orders', 7)
---> error 1231 (42000): topic 'orders' has several groups, say which is meant: audit, billing
+--> error 1231 (42000): topic 'orders' has several groups, say which is meant, a stream by WITH (group = 'g'), ACK and the other verbs by GROUP g: audit, billing
 
 -- queue_nack of the only group, called
 CALL queue_nack('shop.clicks', 7, '30s', 'why')
@@ -1262,7 +1266,7 @@ EXPLAIN DELIVERY FOR clicks
 
 -- EXPLAIN DELIVERY of several groups and none named
 EXPLAIN DELIVERY FOR orders
---> error 1231 (42000): topic 'orders' has several groups, say which is meant: audit, billing
+--> error 1231 (42000): topic 'orders' has several groups, say which is meant, a stream by WITH (group = 'g'), ACK and the other verbs by GROUP g: audit, billing
 
 -- SHOW CREATE QUEUE of a topic
 SHOW CREATE QUEUE orders
