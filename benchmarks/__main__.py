@@ -11,13 +11,16 @@ import importlib.util
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import drain, fairness, latency, passthrough, spark, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
+from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
+from benchmarks.topics import run as topics
 
-PASSTHROUGH = "passthrough"
+TOPICS = "topics"
 SUBJECTS = {
     "latency": (
         "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
@@ -44,20 +47,26 @@ def main() -> int:
     """Run what was asked for; progress on standard error, the report on standard output."""
     options = _options()
     wanted = options.subject or _all()
-    if subjects := [subject for subject in wanted if subject != PASSTHROUGH]:
+    if subjects := [subject for subject in wanted if subject in SUBJECTS]:
         _measure_queue(subjects, options)
-    if PASSTHROUGH not in wanted:
-        return 0
-    return passthrough.main(
-        passthrough.Options(options.part or (), options.quick, options.repeats),
-        json_file=options.json,
-        document=options.document,
-        earlier=options.earlier,
-    )
+    shown = {"json_file": options.json, "document": options.document, "earlier": options.earlier}
+    if PASSTHROUGH in wanted:
+        passthrough.main(passthrough.Options(options.part or (), options.quick, options.repeats), _tell, **shown)
+    if TOPICS in wanted:
+        topics.main(options.part or (), _amounts(options), _tell, **shown)
+    return 0
+
+
+def _amounts(options: argparse.Namespace) -> topics.Amounts:
+    """What was asked for, and else what a quick or a full run takes."""
+    asked = {name: getattr(options, name) for name in ("repeats", "behind") if getattr(options, name) is not None}
+    return replace(topics.QUICK if options.quick else topics.Amounts(), **asked)
 
 
 def _all() -> list[str]:
-    """Spark is half a gigabyte: it is measured where it is installed, or asked for by its name."""
+    """Spark is half a gigabyte, and topics need the servers of others: they are measured when asked for by name; Spark
+    also where it is installed.
+    """
     without = () if importlib.util.find_spec("pyspark") else ("spark",)
     return [subject for subject in [*SUBJECTS, PASSTHROUGH] if subject not in without]
 
@@ -108,10 +117,14 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH]
-    parser.add_argument("subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all)")
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS]
+    parser.add_argument("subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all but topics)")
     parser.add_argument(
-        "--json", nargs="?", const="-", metavar="FILE", help="JSON on standard output, or passthrough's into a file"
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help=f"JSON on standard output; of {PASSTHROUGH} and {TOPICS} also into a file",
     )
     queue = parser.add_argument_group("latency, schedule, throughput")
     queue.add_argument("--backend", action="append", choices=list(PLACES), help="where (default: all)")
@@ -120,7 +133,10 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--waiting", type=int, default=200_000, help="messages for drain, spark (default: 200000)")
     queue.add_argument("--rounds", type=int, default=5, help="rounds for fairness (default: 5)")
     queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
-    _add_passthrough(parser.add_argument_group(PASSTHROUGH))
+    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}"))
+    parser.add_argument_group(TOPICS).add_argument(
+        "--behind", type=int, help=f"messages of the topic in which groups seek (default: {topics.Amounts.behind})"
+    )
     options = parser.parse_args()
     for subject in options.subject:
         if subject not in every:
@@ -128,9 +144,9 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _add_passthrough(group: argparse._ArgumentGroup) -> None:
-    names = [part.name for part in passthrough.PARTS]
-    group.add_argument("--quick", action="store_true", help="a minute and a half instead of six")
+def _add_reported(group: argparse._ArgumentGroup) -> None:
+    names = [*(part.name for part in passthrough.PARTS), *topics.PARTS]
+    group.add_argument("--quick", action="store_true", help="smaller numbers: a minute or two")
     group.add_argument("--part", action="append", choices=names, metavar="PART", help=f"only {', '.join(names)}")
     group.add_argument("--repeats", type=int, help=f"turns of each rival (default: {passthrough.REPEATS})")
     group.add_argument(

@@ -1,16 +1,36 @@
 #!/usr/bin/env bash
-# Sees to it that the pass-through benchmark finds HAProxy and sysbench: installs Debian's packages when we may.
+# Sees to it that a benchmark finds those whom it measures beside queuegate: installs Debian's packages when we may.
+# install_rivals.sh passthrough: HAProxy and sysbench. install_rivals.sh topics PYTHON: sysbench, Redis, RabbitMQ and
+# PostgreSQL, and their Python clients for that PYTHON, which the extra `rivals` names.
 set -euo pipefail
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 
-if command -v haproxy >/dev/null && command -v sysbench >/dev/null; then
+lacks() { ! command -v "$1" >/dev/null; }
+
+packages=()
+if lacks sysbench; then packages+=(sysbench); fi
+case "$1" in
+passthrough)
+  if lacks haproxy; then packages+=(haproxy); fi
+  ;;
+topics)
+  if lacks redis-server; then packages+=(redis-server); fi
+  if lacks rabbitmq-server; then packages+=(rabbitmq-server); fi
+  if ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then packages+=(postgresql); fi
+  if ! "$2" -c 'import psycopg, redis, rstream' 2>/dev/null && "$2" -m pip --version >/dev/null 2>&1; then
+    "$2" "$(dirname "$0")/../packaging/install.py" '.[rivals]' || true # the report says who is absent
+  fi
+  ;;
+esac
+
+if [ "${#packages[@]}" -eq 0 ]; then
   exit 0
 fi
-if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-  exit 0 # the benchmark says which parts it leaves out
+if [ "$(id -u)" -ne 0 ] || lacks apt-get; then
+  exit 0 # the benchmark says what it leaves out
 fi
 
-# The benchmark starts a private HAProxy itself; the package shall not start one of its own.
+# The benchmark starts private servers itself; the packages shall not start any of their own.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
   printf '#!/bin/sh\nexit 101\n' >"$policy"
@@ -19,4 +39,4 @@ if [ ! -e "$policy" ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends haproxy sysbench >/dev/null
+apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null

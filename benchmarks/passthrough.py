@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ PARTS: tuple[Part | Special, ...] = (
     *idle.PARTS,
     *stalled.PARTS,
 )
+PASSTHROUGH = "passthrough"
 REPEATS, REPEATS_QUICK = 3, 1
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
@@ -45,7 +45,7 @@ class Options:
 def run(options: Options, tell: Tell) -> Report:
     """Measure; rivals or parts that this machine lacks the programs for are left out, and named."""
     started, load_before = time.monotonic(), load()
-    subprocess.run([Path(__file__).with_name("install_rivals.sh")], check=False)
+    subprocess.run([Path(__file__).with_name("install_rivals.sh"), PASSTHROUGH], check=False)
     parts, left_out = _possible(_chosen(options))
     if find_binary("haproxy") is None:
         left_out.append("HAProxy, which is not installed (apt-get install haproxy)")
@@ -79,20 +79,10 @@ def _possible(parts: Iterable[Part | Special]) -> tuple[list[Part | Special], li
     return found, missing
 
 
-def main(options: Options, *, json_file: str | None, document: Path | None, earlier: Path | None) -> int:
+def main(options: Options, tell: Tell, *, json_file: str | None, document: Path | None, earlier: Path | None) -> int:
     """Run, or read an earlier run, and show it."""
-    report = Report.from_json(earlier.read_text()) if earlier is not None else run(options, _tell)
-    if json_file == "-":
-        sys.stdout.write(report.as_json())
-    else:
-        sys.stdout.write("\n" + report.as_markdown())
-    if json_file not in (None, "-"):
-        Path(json_file).write_text(report.as_json())
+    report = Report.from_json(earlier.read_text()) if earlier is not None else run(options, tell)
+    report.show(json_file)
     if document is not None:
         report.write_into(document)
     return 0
-
-
-def _tell(progress: str) -> None:
-    sys.stderr.write(f"{progress} ...\n")
-    sys.stderr.flush()

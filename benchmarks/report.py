@@ -1,16 +1,19 @@
-"""The pass-through report: as Markdown tables to read, as JSON for a program, and into a document between its marks."""
+"""The report of pass-through and of topics: as Markdown, as JSON, and into a document between its marks."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Series
 from benchmarks.targets import Target, targets
+from benchmarks.topics.targets import topic_targets
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,8 @@ class Report:
     outcomes: list[Outcome]
 
     def targets(self) -> list[Target]:
-        return targets({outcome.name: outcome for outcome in self.outcomes})
+        found = {outcome.name: outcome for outcome in self.outcomes}
+        return [*targets(found), *topic_targets(found)]
 
     def as_json(self) -> str:
         """Every sample of every repeat."""
@@ -57,18 +61,24 @@ class Report:
             yield f"**{outcome.title}**"
             yield _outcome_table(outcome)
 
-    def write_into(self, document: Path) -> None:
+    def show(self, json_file: str | None) -> None:
+        """On standard output, as text or (file `-`) as JSON; as JSON into a file besides."""
+        sys.stdout.write(self.as_json() if json_file == "-" else "\n" + self.as_markdown())
+        if json_file not in (None, "-"):
+            Path(json_file).write_text(self.as_json())
+
+    def write_into(self, document: Path, begin_mark: str = BEGIN, end_mark: str = END) -> None:
         """Replace what stands between the document's marks.
 
         Raises:
             ValueError: it has no marks.
         """
         text = document.read_text()
-        head, begin, rest = text.partition(BEGIN)
-        _, end, tail = rest.partition(END)
+        head, begin, rest = text.partition(begin_mark)
+        _, end, tail = rest.partition(end_mark)
         if not begin or not end:
-            raise ValueError(f"{document}: there is no {BEGIN} ... {END} to write between")
-        document.write_text(f"{head}{BEGIN}\n\n{self.as_markdown()}\n{END}{tail}")
+            raise ValueError(f"{document}: there is no {begin_mark} ... {end_mark} to write between")
+        document.write_text(f"{head}{begin_mark}\n\n{self.as_markdown()}\n{end_mark}{tail}")
 
 
 def _outcome_table(outcome: Outcome) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ HAPROXY = "HAProxy, 1 thread"
 HAPROXY_DEFAULT = "HAProxy, default threads"
 QUEUEGATE = "queuegate"
 WORKERS = "queuegate, 2 workers"
+EVERYBODY = (DIRECT, HAPROXY, HAPROXY_DEFAULT, QUEUEGATE, WORKERS)
 CLIENTS_MAX = 4000  # more than any part opens at a time
 
 _HAPROXY_CONFIG = """\
@@ -112,8 +113,8 @@ def workers_supported() -> bool:
 
 
 @contextlib.contextmanager
-def arena() -> Iterator[Arena]:
-    """A private MariaDB that flushes its log at every commit, and all the rivals that this machine has."""
+def arena(names: Collection[str] = EVERYBODY) -> Iterator[Arena]:
+    """A private MariaDB that flushes its log at every commit, and those of the rivals that this machine has."""
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="queuegate-bench-")))
         server = MariaDb([f"--max-connections={CLIENTS_MAX}"])
@@ -122,11 +123,12 @@ def arena() -> Iterator[Arena]:
         server.start()
         server.prepare()
         rivals = [Rival(DIRECT, server.port)]
-        if (haproxy := find_binary("haproxy")) is not None:
+        haproxy = find_binary("haproxy") if HAPROXY in names else None
+        if haproxy is not None:
             rivals.append(_start_haproxy(HAPROXY, haproxy, directory, server.port, "  nbthread 1\n", stack))
             rivals.append(_start_haproxy(HAPROXY_DEFAULT, haproxy, directory, server.port, "", stack))
         for name, config in ((QUEUEGATE, {}), (WORKERS, {"workers": 2})):
-            if config and not workers_supported():
+            if name not in names or (config and not workers_supported()):
                 continue
             gate = start_gate(server, Path(tempfile.mkdtemp(dir=directory)), stack, **config)
             assert gate.process is not None

@@ -1,0 +1,110 @@
+"""Clients in processes of their own, and what proxy and server use while they work.
+
+What a client does is a generator function: it connects, yields once, and is continued when all have connected; what it
+returns is its result. A process stays until the servers' CPU time has been read, so that their own processes for its
+connections live as long.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing.synchronize import Event
+from typing import Any
+
+from benchmarks.processes import cpu_seconds
+from benchmarks.topics.logs import Log
+
+CONNECT_SECONDS = 120.0
+WORK_SECONDS = 900.0
+Work = Callable[..., Generator[None, None, Any]]
+
+
+class ClientFailed(Exception):
+    """A client process ended with an error; its traceback is the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What the servers have used so far."""
+
+    at: float
+    proxy_cpu: float | None
+    server_cpu: float
+    statements: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What all clients returned, and what it took from when all had connected."""
+
+    results: list[Any]
+    before: Used
+    after: Used
+
+    def columns(self, operations: int, operation: str = "message") -> dict[str, float]:
+        """The rate, and what one operation cost the servers."""
+        found = {f"{operation}s/s": operations / (self.after.at - self.before.at)}
+        if self.before.proxy_cpu is not None and self.after.proxy_cpu is not None:
+            found[f"proxy CPU us/{operation}"] = (self.after.proxy_cpu - self.before.proxy_cpu) / operations * 1e6
+        found[f"server CPU us/{operation}"] = (self.after.server_cpu - self.before.server_cpu) / operations * 1e6
+        if self.before.statements is not None and self.after.statements is not None:
+            found[f"statements/{operation}"] = (self.after.statements - self.before.statements) / operations
+        return found
+
+
+def run(log: Log, work: Work, jobs: Iterable[Sequence[Any]]) -> Finished:
+    """One process for each job: the arguments of `work` behind the log.
+
+    Raises:
+        ClientFailed: one of them failed.
+    """
+    context = multiprocessing.get_context("spawn")
+    answers, begin = context.Queue(), context.Event()
+    clients = [context.Process(target=_client, args=(work, (log, *job), answers, begin), daemon=True) for job in jobs]
+    try:
+        for client in clients:
+            client.start()
+        for _ in clients:
+            _told(answers.get(timeout=CONNECT_SECONDS))
+        before = _used(log)
+        begin.set()
+        results = [_told(answers.get(timeout=WORK_SECONDS)) for _ in clients]
+        return Finished(results, before, _used(log))
+    finally:
+        for client in clients:
+            client.terminate()
+            client.join()
+
+
+def _client(work: Work, arguments: Sequence[Any], answers: Any, begin: Event) -> None:
+    """Tell when connected, and what came of it; an error is told as its text. Then wait to be ended."""
+    try:
+        course = work(*arguments)
+        next(course)
+        answers.put((None, None))
+        begin.wait()
+        try:
+            next(course)
+        except StopIteration as ended:
+            answers.put((None, ended.value))
+    except BaseException:
+        answers.put((traceback.format_exc(), None))
+    signal.pause()
+
+
+def _told(answer: tuple[str | None, Any]) -> Any:
+    failure, value = answer
+    if failure is not None:
+        raise ClientFailed(failure)
+    return value
+
+
+def _used(log: Log) -> Used:
+    """The statement that asks for `statements` counts too: 1 in many thousands."""
+    proxy = None if log.proxy_pid is None else cpu_seconds(log.proxy_pid)
+    return Used(time.monotonic(), proxy, cpu_seconds(log.pid), log.statements())
