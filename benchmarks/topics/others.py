@@ -26,7 +26,11 @@ from benchmarks.topics.rabbitmq_streams import RabbitStream
 from benchmarks.topics.redis_streams import RedisStream
 from tests.servers import find_binary, free_port, wait_until
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
+
+
+class DidNotStart(Exception):
+    """A server did not say that it is ready; its last words are in the message."""
 
 
 @dataclass(slots=True)
@@ -52,7 +56,11 @@ def others() -> Iterator[Others]:
             else:
                 folder = Path(tempfile.mkdtemp(prefix="qg-rival-", dir=scratch.folder()))
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
-                log, version = start(folder, stack)
+                try:
+                    log, version = start(folder, stack)
+                except DidNotStart as error:
+                    found.absent.append(f"{name}, which did not start: {error}")
+                    continue
                 found.logs.append(log)
                 found.versions[name] = version
         yield found
@@ -147,7 +155,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _until(folder: Path, words: str) -> None:
-    wait_until(lambda: words in (folder / "output").read_text(errors="replace"), START_SECONDS, f"{words!r}")
+    output = folder / "output"
+    try:
+        wait_until(lambda: words in output.read_text(errors="replace"), START_SECONDS, f"{words!r}")
+    except AssertionError as error:
+        last = " ".join(output.read_text(errors="replace").split()[-40:])
+        raise DidNotStart(f"{error}; its last words: {last}") from None
 
 
 def _said(command: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from pathlib import Path
@@ -94,6 +95,21 @@ def test_who_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             "RabbitMQ, whose Python client rstream is not installed (pip install '.[rivals]')",
             "PostgreSQL, whose Python client psycopg is not installed (pip install '.[rivals]')",
         ]
+
+
+def test_a_server_that_does_not_start_is_absent_and_the_others_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(folder: Path, stack: contextlib.ExitStack) -> Any:
+        (folder / "output").write_text("no room on the disk")
+        others._until(folder, "ready")
+
+    def ready(folder: Path, stack: contextlib.ExitStack) -> Any:
+        return "a log", "1.0"
+
+    monkeypatch.setattr(others, "START_SECONDS", 0.1)
+    monkeypatch.setattr(others, "_ALL", (("A", (), "sys", "a", silent), ("B", (), "sys", "b", ready)))
+    with others.others() as found:
+        assert (found.logs, found.versions) == (["a log"], {"B": "1.0"})
+        assert len(found.absent) == 1 and found.absent[0].endswith("its last words: no room on the disk")
 
 
 def _adds(log: Any, number: int) -> Any:
