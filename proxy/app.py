@@ -34,6 +34,7 @@ from proxy.release import release
 from proxy.server import ProxyServer, ServerLimits
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
+from proxy.statements.stream_condition import server_group_condition
 from proxy.transport.addresses import Address
 from proxy.transport.tcp import own_address
 
@@ -235,7 +236,7 @@ async def _backend(
     url, limits = config.backend, config.limits
     if not url.embedded:
         pool = MySQLPool(url, size=limits.database_work)
-        store = SqlMessageStore.for_mysql(pool)
+        store = SqlMessageStore.for_mysql(pool, server_group_condition)
         directory = ProxyDirectory(pool) if config.peers.enabled and url.database else None
         try:
             if config.auth_mode is Auth.PROXY:

@@ -68,12 +68,14 @@ class Passthrough:
 class Execute:
     """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
 
-    `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any.
+    `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a SELECT
+    that the database has to accept before.
     """
 
     sql: str
     effects: Effects = NO_EFFECTS
     warnings: tuple[str, ...] = ()
+    check: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,8 @@ class Rebind:
 class CreateConsumerGroup:
     """CREATE GROUP: make the `group`'s queue from the definition of its topic, and have it begin where `start` says.
 
-    `moment`: the time that `start` is to have, in the session's time zone; empty where it has its value.
+    `moment`: the time that `start` is to have, in the session's time zone; empty where it has its value. `check`: a
+    SELECT that the database has to accept before.
     """
 
     topic: QueueName
@@ -151,6 +154,7 @@ class CreateConsumerGroup:
     options: QueueOptions
     start: StartAt
     moment: str = ""
+    check: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ _RATE = re.compile(rf"\s*{_NUMBER}\s*(?:/\s*s)?\s*", re.ASCII | re.IGNORECASE)
 _MAX_DURATION_NS = 3650 * _UNIT_NS["d"]  # ten years: beyond it a typing error is likelier than a wish
 _MIN_WAIT_NS = 10_000_000  # 10 ms: a lease shorter than a round trip only makes duplicates
 
+_FILTER_MAX = 1200  # bytes as the comment holds it, which has room for 2048 characters
+
 GROUP_INDEX = "queuegate_group"
 """Finds whether a group has unacked messages."""
 
@@ -76,6 +78,7 @@ class QueueOptions:
     topic: str | None = None
     consumer_group: str | None = None
     retain: str = "topic"
+    filter: str | None = None
 
     @property
     def attempts_max(self) -> int:
@@ -264,6 +267,17 @@ def _escaped(value: object) -> str:
     return quote(str(value), safe="$").replace("-", "%2D").replace(".", "%2E").replace("~", "%7E")
 
 
+def _escaped_text(value: object) -> str:
+    return _escaped(value)
+
+
+def _filter(name: str, value: OptionValue) -> str:
+    text = str(value).strip()
+    if not text or len(_escaped(text)) > _FILTER_MAX:
+        raise InvalidOption(f"{name}: '{text[:50]}' is not a condition of up to some hundred characters")
+    return text
+
+
 def _wanted_key(value: object) -> str:
     return "*" if value == "*" else _escaped(value)
 
@@ -292,11 +306,12 @@ OPTIONS: Mapping[str, _Option] = {
     "topic": _Option("topic", "topic", _name, _escaped),
     "consumer_group": _Option("consumer_group", "consumer_group", _name, _escaped),
     "retain": _Option("retain", "retain", _choice("topic", UNTIL_CONSUMED), str),
+    "filter": _Option("filter", "filter", _filter, _escaped_text),
 }
 
 _ONLY_IF_SET = (
     "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive",
-    "dead_letter_of", "topic", "consumer_group", "retain",
+    "dead_letter_of", "topic", "consumer_group", "retain", "filter",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
@@ -306,7 +321,7 @@ INDEX_NAMES = ("queuegate_due", "queuegate_held", "queuegate_order", "queuegate_
 OF_GROUPS = ("topic", "consumer_group")
 """Options that CREATE GROUP gives the queue that it makes, and nobody else."""
 
-GROUPS_ONLY = ("retain",)
+GROUPS_ONLY = ("retain", "filter")
 """Options that WITH gives a consumer group, and no queue."""
 
 OF_ONE_QUEUE = (
@@ -445,7 +460,7 @@ def _from_comment(option: _Option, text: str) -> object:
         return _columns(option.key, tuple(unquote(part.strip()) for part in text.split("|")))
     if option.write is _escaped:
         return _own_name(option.key, unquote(text))
-    return option.read(option.key, unquote(text) if option.write is _wanted_key else text)
+    return option.read(option.key, unquote(text) if option.write in (_wanted_key, _escaped_text) else text)
 
 
 def from_comment_text(name: str, text: str) -> str:

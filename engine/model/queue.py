@@ -163,8 +163,9 @@ class QueueSpec:
 
     @property
     def takes_directly(self) -> bool:
-        """Whether what is fed to it can be leased at once: a consumer group's, whose claims nothing restricts."""
-        return self.options.topic is not None and not self.options.limited
+        """Whether what is fed to it can be leased at once: a consumer group's, whose claims nothing restricts, and
+        which gets all of its topic."""
+        return self.options.topic is not None and not self.options.limited and self.options.filter is None
 
     @property
     def dead_letter(self) -> QueueName:

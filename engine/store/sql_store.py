@@ -58,7 +58,7 @@ from engine.store.statements.partitions import PartitionStatements
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.scan import ScanStatements
 from engine.store.statements.sqlite import SQLITE
-from engine.store.topic_log import TopicLog
+from engine.store.topic_log import Conditions, TopicLog, no_conditions
 
 NO_SUCH_TABLE = 1146
 
@@ -83,7 +83,14 @@ class _Texts:
 class SqlMessageStore:
     """See the module. `close` closes its pool. `define` makes tables of the engine's own."""
 
-    def __init__(self, pool: StorePool, dialect: Dialect, define: Define, logger: logging.Logger | None = None) -> None:
+    def __init__(
+        self,
+        pool: StorePool,
+        dialect: Dialect,
+        define: Define,
+        conditions: Conditions = no_conditions,
+        logger: logging.Logger | None = None,
+    ) -> None:
         self._pool = pool
         self._dialect = dialect
         self._define = define
@@ -92,21 +99,23 @@ class SqlMessageStore:
         self._warned: set[tuple[QueueName, str]] = set()
         self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
-        self.topics = TopicLog(pool, dialect, define)
+        self.topics = TopicLog(pool, dialect, define, conditions)
 
     @classmethod
-    def for_mysql(cls, pool: StorePool) -> SqlMessageStore:
+    def for_mysql(cls, pool: StorePool, conditions: Conditions = no_conditions) -> SqlMessageStore:
         """The store on MySQL or MariaDB."""
 
         async def define(sql: str) -> Sequence[tuple[Any, ...]]:
             return await pool.read(lambda connection: connection.query(sql))
 
-        return cls(pool, MYSQL, define)
+        return cls(pool, MYSQL, define, conditions)
 
     @classmethod
-    def for_sqlite(cls, pool: StorePool, define: Define | None = None) -> SqlMessageStore:
+    def for_sqlite(
+        cls, pool: StorePool, define: Define | None = None, conditions: Conditions = no_conditions
+    ) -> SqlMessageStore:
         """The store on the embedded database. MySQL's words are understood by its sessions, so `define` is theirs."""
-        return cls(pool, SQLITE, define or _undefined)
+        return cls(pool, SQLITE, define or _undefined, conditions)
 
     async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Run a statement in MySQL's words with the engine's own rights; its rows. Raises BackendError."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
-from engine.model.queue import QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
+from engine.model.queue import Condition, QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
 from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Retained, Sought
 from engine.store.base import LeaseUnknown, LogPage
 from engine.store.operations import feed
@@ -37,14 +37,25 @@ _SHARED_SECONDS = 1.0  # for which all readers of this engine share a list of th
 
 Define = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
 
+Conditions = Callable[[TopicSpec, str], Awaitable[Condition]]
+"""The filter of a consumer group, as its option holds it, made ready for the database. Raises BackendError where it is
+not a condition on the topic's columns alone."""
+
+
+async def no_conditions(topic: TopicSpec, text: str) -> Condition:
+    """For a store without clients: nobody there reads their SQL."""
+    raise BackendError(f"filter: '{text}' cannot be read here", 1235, "42000")
+
 
 class TopicLog:
-    """See the module. `define` makes the table of positions, in MySQL's words."""
+    """See the module. `define` makes the table of positions, in MySQL's words; `conditions` makes filters of groups
+    ready for the database."""
 
-    def __init__(self, pool: StorePool, dialect: Dialect, define: Define) -> None:
+    def __init__(self, pool: StorePool, dialect: Dialect, define: Define, conditions: Conditions) -> None:
         self._pool = pool
         self._dialect = dialect
         self._define = define
+        self._conditions = conditions
         self._shown = False  # whether the server shows us its open transactions, as far as is known
         self._checked_ns: dict[QueueName, int] = {}  # when holes were last compared with the open transactions
         self._asking: asyncio.Future[Transactions] | None = None  # for the open transactions, and when that was
@@ -59,7 +70,7 @@ class TopicLog:
         Raises:
             BackendError: nothing was fed.
         """
-        statements = self._statements_of(group, topic)
+        statements = await self._statements_of(group, topic)
 
         async def work() -> Fed:
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
@@ -83,7 +94,7 @@ class TopicLog:
             LeaseUnknown: perhaps the leases were made.
             BackendError: nothing was fed.
         """
-        statements = self._statements_of(group, topic)
+        statements = await self._statements_of(group, topic)
         await self._settle(group, statements)
 
         async def work() -> Taken | None:
@@ -115,11 +126,13 @@ class TopicLog:
         await self._pool.write(lambda connection: feed.close_holes(connection, statements, group, known))
         self._checked_ns[group.name] = known.now_ns
 
-    def _statements_of(self, group: QueueSpec, topic: TopicSpec) -> FeedStatements:
-        """The texts, which are kept as long as both definitions stand."""
+    async def _statements_of(self, group: QueueSpec, topic: TopicSpec) -> FeedStatements:
+        """The texts, which are kept as long as both definitions stand. Raises BackendError: the filter is wrong."""
         known = self._texts.get(group.name)
         if known is None or known.group is not group or known.topic_spec is not topic:
-            known = self._texts[group.name] = FeedStatements(self._dialect, group, topic)
+            text = group.options.filter
+            condition = None if text is None else await self._conditions(topic, text)
+            known = self._texts[group.name] = FeedStatements(self._dialect, group, topic, condition)
         return known
 
     async def _transactions(self, database: str) -> Transactions:
@@ -202,7 +215,7 @@ class TopicLog:
             InvalidOption: the start lies beyond the topic's end.
             BackendError: nothing was changed; 1205 where a client's open transaction holds one of the messages.
         """
-        statements = self._statements_of(group, topic)
+        statements = await self._statements_of(group, topic)
 
         async def work() -> Sought:
             return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start))
@@ -235,7 +248,7 @@ class TopicLog:
 
     async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
         """How far a group is behind."""
-        statements = self._statements_of(group, topic)
+        statements = await self._statements_of(group, topic)
 
         async def work() -> GroupLag:
             return await self._pool.read(lambda connection: feed.lag(connection, statements, group))

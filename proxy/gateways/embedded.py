@@ -14,8 +14,9 @@ from engine.backend.sqlite.store_pool import SqliteStorePool
 from engine.clock import Clock
 from engine.engine import Engine
 from engine.model.errors import BackendError
-from engine.model.queue import Condition, QueueName
+from engine.model.queue import Condition, QueueName, TopicSpec
 from engine.store.sql_store import Define, SqlMessageStore
+from engine.store.topic_log import Conditions
 from proxy.cluster.registry import ConnectionRegistry
 from proxy.commands.connection import ClientConnection
 from proxy.config import Config
@@ -44,7 +45,7 @@ from proxy.login.system_database import STANDS_IN, is_system
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import GuardedUpstream, check_charset, limit
 from proxy.session.session import ClientSession
-from proxy.statements.stream_condition import check_sql, filter_sql
+from proxy.statements.stream_condition import check_sql, filter_sql, group_sql
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.base import read_plainly
@@ -80,7 +81,7 @@ async def embedded_backend(
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
         identities = OwnIdentities(await configured_accounts(config))
-        store = SqlMessageStore.for_sqlite(SqliteStorePool(database), _definer(database))
+        store = SqlMessageStore.for_sqlite(SqliteStorePool(database), _definer(database), _conditions(database))
         try:
             yield store, EmbeddedGateway(database, identities, clock, registry, config, client_tls)
         finally:
@@ -105,6 +106,23 @@ def _definer(database: SqliteDatabase) -> Define:
             await session.close()
 
     return define
+
+
+def _conditions(database: SqliteDatabase) -> Conditions:
+    """Reads the filters of consumer groups as a session would that has set nothing."""
+
+    async def condition(topic: TopicSpec, text: str) -> Condition:
+        sql = group_sql(topic, text)
+        session = EmbeddedSession(database, Identity(0, "", "", EMBEDDED_VERSION), lambda: ())
+        try:
+            compiled, _ = await session.condition(topic.name.table, sql)
+            return Condition(compiled, (("time_zone", "+00:00"),), text)
+        except RewriteError as error:
+            raise BackendError(f"filter: {error.message}", error.errno, error.sqlstate) from error
+        finally:
+            await session.close()
+
+    return condition
 
 
 async def _enter(session: ClientSession, embedded: EmbeddedSession, login: LoginResult) -> None:

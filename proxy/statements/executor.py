@@ -206,6 +206,8 @@ class Executor:
 
     async def execute(self, plan: Execute, *, more: bool = False) -> Outcome:
         """Run a queue statement and answer it."""
+        if plan.check:
+            await self._collect(plan.check)
         if plan.warnings:
             return await self._execute_with_warnings(plan)
         return await self.forward(self.query(self.reader.encode(plan.sql)), plan.effects, more=more)

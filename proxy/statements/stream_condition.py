@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.model.queue import Condition, QueueName
+from engine.model.errors import BackendError, EngineError
+from engine.model.queue import Condition, QueueName, TopicSpec
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
-from rewriter.errors import UnsupportedSql
+from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.plan import StreamFilter
+from rewriter.plans.topics import group_filter
 from rewriter.rights.variables import modes_without_reading_otherwise
 from rewriter.text.literals import typed_literal
 
@@ -58,6 +60,30 @@ async def server_condition(
     await collected(session.upstream, check_sql(queue, chosen, values))
     settings = tuple(zip(SETTINGS, (modes_without_reading_otherwise(modes), *others), strict=True))
     return Condition(filter_sql(chosen.parts, values), (*settings, _time_limit(version)), chosen.text)
+
+
+GROUP_SETTINGS = (
+    ("sql_mode", ""),
+    ("time_zone", "+00:00"),
+    ("collation_connection", "utf8mb4_general_ci"),
+    ("div_precision_increment", "4"),
+    ("lc_time_names", "en_US"),
+    ("default_week_format", "0"),
+)
+"""How the filter of a consumer group is read, which no session is behind."""
+
+
+def group_sql(topic: TopicSpec, text: str) -> str:
+    """The filter of a consumer group in the database's words. Raises BackendError where it is none."""
+    try:
+        return group_filter(topic, text)
+    except (RewriteError, EngineError) as error:
+        raise BackendError(f"filter: {error.message}", error.errno, error.sqlstate) from error
+
+
+async def server_group_condition(topic: TopicSpec, text: str) -> Condition:
+    """See engine.store.topic_log.Conditions; for MySQL and MariaDB."""
+    return Condition(group_sql(topic, text), GROUP_SETTINGS, text)
 
 
 def _time_limit(version: str) -> tuple[str, str]:

@@ -55,6 +55,8 @@ class TopicStatements:
         engine, upstream = self._engine, self._session.upstream
         start = await self.start(plan.start, plan.moment)
         await self._check_ids()
+        if plan.check:
+            await self._do(plan.check)
         topic = engine.catalog.topics.get(plan.topic)
         await check_may_read(self._session, plan.topic, () if topic is None else tuple(c.name for c in topic.columns))
         await engine.topics.check_start(plan.topic, start)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from engine.model.errors import UnknownColumn
-from engine.model.queue import QueueSpec, quoted
+from engine.model.queue import QueueSpec, TopicSpec, quoted
 from rewriter.errors import SqlSyntaxError, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.condition_words import (
     AGGREGATES,
@@ -55,7 +55,9 @@ class _Frame:
     naming: bool = False
 
 
-def stream_filter(tokens: Sequence[Token], text: str, spec: QueueSpec, modes: Collection[str]) -> StreamFilter:
+def stream_filter(
+    tokens: Sequence[Token], text: str, spec: QueueSpec | TopicSpec, modes: Collection[str]
+) -> StreamFilter:
     """The condition in the database's words.
 
     Raises:
@@ -93,7 +95,7 @@ class _Reader:
     """Reads the tokens one after the other; `out` is what has been written of them."""
 
     tokens: Sequence[Token]
-    spec: QueueSpec
+    spec: QueueSpec | TopicSpec
     raw_strings: bool
     say_escape: bool = False
     position: int = 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
 from engine.model.groups import group_key
-from engine.model.options import QueueOptions, check_dead_letter, is_name, parse_options
+from engine.model.options import OptionValue, QueueOptions, check_dead_letter, is_name, parse_options
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.statements import (
@@ -75,6 +75,7 @@ from rewriter.plans.topics import (
     check_not_fed,
     check_queue_options,
     create_topic,
+    filter_check,
     gives_ids,
     group_of,
     insert_into_topic,
@@ -122,9 +123,7 @@ class Passes:
             case CreateQueue():
                 return self._create(statement, context)
             case AlterQueue(name, options):
-                spec = self._spec(name, context)
-                (check_queue_options if spec.options.topic is None else check_group_options)(options)
-                return alter_plan(spec, options, self._defaults)
+                return self._alter(self._spec(name, context), options)
             case DropQueue():
                 return self._drop(statement, context)
             case TruncateQueue(name):
@@ -141,8 +140,7 @@ class Passes:
             case CreateGroup():
                 return self._create_group(statement, context)
             case AlterGroup(name, group, options):
-                check_group_options(options)
-                return alter_plan(self._group(name, group, context), options, self._defaults)
+                return self._alter(self._group(name, group, context), options)
             case SeekGroup(name, group, beginning):
                 return SeekConsumerGroup(self._group(name, group, context).name, *start_at(beginning))
             case DropGroup():
@@ -266,6 +264,15 @@ class Passes:
                 return NoOperation(1050, text)
             raise GroupExists(text)
         return plan
+
+    def _alter(self, spec: QueueSpec, options: Mapping[str, OptionValue | None]) -> Plan:
+        if spec.options.topic is None:
+            check_queue_options(options)
+            return alter_plan(spec, options, self._defaults)
+        check_group_options(options)
+        topic = self._catalog.topics.get(QueueName(spec.name.database, spec.options.topic))
+        plan = alter_plan(spec, options, self._defaults)
+        return plan if topic is None else replace(plan, check=filter_check(topic, options.get("filter")))
 
     def _drop_group(self, statement: DropGroup, context: PlanContext) -> Plan:
         known = self._perhaps_topic(statement.topic, context)

@@ -25,7 +25,7 @@ from engine.model.queue import (
 )
 from engine.model.topic_options import changed_topic_comment, parse_topic_options, topic_comment
 from engine.model.topics import group_table, is_group_name
-from rewriter.errors import UnsupportedSql
+from rewriter.errors import StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.beginning import read_beginning
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import (
@@ -40,6 +40,7 @@ from rewriter.grammar.statements import (
     SelectStream,
 )
 from rewriter.plan import CreateConsumerGroup, Effects, Execute, Passthrough, Plan, Subscribe
+from rewriter.plans.condition import stream_filter
 from rewriter.plans.dead_letter_table import TABLE_CHARSET
 from rewriter.plans.queue_table import (
     EXECUTABLE_COMMENT,
@@ -51,7 +52,7 @@ from rewriter.plans.queue_table import (
 )
 from rewriter.plans.subscribe import stream_columns
 from rewriter.text.literals import plain_literal
-from rewriter.text.tokens import Name
+from rewriter.text.tokens import Name, TokenCursor
 
 _TIME_KEY = "queuegate_time"
 _NOT_OF_GROUPS = (
@@ -121,7 +122,30 @@ def plan_group(statement: CreateGroup, topic: TopicSpec, defaults: QueueOptions)
     own = {"topic": topic.name.table, "consumer_group": statement.group}
     options = parse_options({**statement.options, **own}, defaults)
     start, moment = start_at(statement.beginning)
-    return CreateConsumerGroup(topic.name, group_table(topic.name, statement.group), options, start, moment)
+    check = filter_check(topic, options.filter)
+    return CreateConsumerGroup(topic.name, group_table(topic.name, statement.group), options, start, moment, check)
+
+
+def group_filter(topic: TopicSpec, text: str) -> str:
+    """The filter of a group as the database reads it, with the settings of a session that has set nothing.
+
+    Raises:
+        RewriteError, UnknownColumn: it is no condition on the topic's columns alone.
+    """
+    tokens = TokenCursor(text, ()).tokens
+    try:
+        parts = stream_filter(tokens, text, topic, ()).parts
+    except StreamIsNoTable as error:
+        raise InvalidOption(f"filter: '{text}' names no column of the topic") from error
+    if len(parts) > 1:
+        raise UnsupportedSql("filter: ? is not supported; write the value")
+    return parts[0]
+
+
+def filter_check(topic: TopicSpec, text: OptionValue | None) -> str:
+    """A SELECT of no row by which the database reads the filter of a group; nothing without one. Raises what
+    `group_filter` does."""
+    return "" if text is None else f"SELECT 1 FROM {topic.name.sql} WHERE ({group_filter(topic, str(text))}) LIMIT 0"
 
 
 def check_group_options(given: Iterable[str]) -> None:

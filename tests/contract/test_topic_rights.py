@@ -121,7 +121,8 @@ def test_accounts_of_the_database(mariadb, tmp_path):
         ],
         "looker": ["SELECT ON granted_topics.orders"],
     }.items():
-        owner(f"CREATE OR REPLACE USER {user} IDENTIFIED BY 'pw'")
+        owner(f"DROP USER IF EXISTS {user}")
+        owner(f"CREATE USER {user} IDENTIFIED BY 'pw'")
         for grant in grants:
             owner(f"GRANT {grant} TO {user}")
     publisher, member, looker = (login(gate, user) for user in ("publisher", "member", "looker"))

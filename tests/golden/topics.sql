@@ -39,6 +39,26 @@ ALTER TOPIC orders RETAIN 7
 ALTER TOPIC jobs SET (retain = '12h')
 --> error 1235 (42000): 'jobs' is a queue, not a topic
 
+-- CREATE GROUP with a filter
+CREATE GROUP large ON orders WITH (filter = 'user_id > 100 AND body LIKE ''a%''')
+--> first: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` > 100 AND `body` LIKE 'a%') LIMIT 0
+--> make shop.orders_group_large, which reads shop.orders from latest
+--> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=large,filter=user_id%20%3E%20100%20AND%20body%20LIKE%20%27a%25%27
+
+-- CREATE GROUP with a filter on what a topic does not have
+CREATE GROUP large ON orders WITH (filter = 'epoch > 1')
+--> error 1054 (42S22): Unknown column 'epoch' in 'where clause'
+
+-- ALTER GROUP that gives a filter
+ALTER GROUP billing ON orders SET (filter = 'user_id = 1')
+--> first: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` = 1) LIMIT 0
+--> execute: ALTER TABLE `shop`.`orders_group_billing` COMMENT='vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=billing,filter=user_id%20%3D%201'
+--> catalog
+
+-- ALTER QUEUE of a group's queue that gives a wrong filter
+ALTER QUEUE orders_group_billing SET (filter = 'user_id = 1)')
+--> error 1064 (42000): You have an error in your SQL syntax near ')' in the WHERE of a stream
+
 -- CREATE GROUP for which its topic keeps what it has not done
 CREATE GROUP slow ON orders WITH (retain = 'until_consumed')
 --> make shop.orders_group_slow, which reads shop.orders from latest

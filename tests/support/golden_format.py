@@ -90,8 +90,8 @@ def rendered(plan: Plan) -> list[str]:
     match plan:
         case Passthrough(effects):
             return ["pass through", *_effects(effects)]
-        case Execute(sql, effects, warnings):
-            lines = [f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
+        case Execute(sql, effects, warnings, check):
+            lines = [*_check(check), f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
             return lines + [f"warning {text}" for text in warnings]
         case EndInGroup(sql, effects, group, seen):
             lines = [f"groups of {group.queue} by {group.column}: {seen}", f"execute: {sql}"]
@@ -106,8 +106,9 @@ def rendered(plan: Plan) -> list[str]:
             return [f"mark: {mark}", f"copy: {copy}", f"delete: {delete}", *_effects(effects)]
         case Rebind(sql, parameters, column):
             return [f"plan again with {parameters} values" + (f", a result with {column}" if column else "")]
-        case CreateConsumerGroup(topic, group, options, start, moment):
-            return [f"make {group}, which reads {topic} {_beginning(start, moment)}", f"comment {to_comment(options)}"]
+        case CreateConsumerGroup(topic, group, options, start, moment, check):
+            made = f"make {group}, which reads {topic} {_beginning(start, moment)}"
+            return [*_check(check), made, f"comment {to_comment(options)}"]
         case SeekConsumerGroup(group, start, moment):
             return [f"have {group} read on {_beginning(start, moment)}"]
         case NoOperation(errno, note):
@@ -142,6 +143,10 @@ def rendered(plan: Plan) -> list[str]:
             return [f"kill {'query' if query_only else 'connection'} {number}"]
         case UseDatabase(database):
             return [f"use {database}"]
+
+
+def _check(sql: str) -> list[str]:
+    return [f"first: {sql}"] if sql else []
 
 
 def _effects(effects: Effects) -> list[str]:

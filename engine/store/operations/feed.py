@@ -38,6 +38,7 @@ from engine.store.statements.topics import (
 TEXT = ColumnMeta("t", type=252)
 """The metadata of any text: BLOB, in the protocol's numbers."""
 
+_EXAMINED_MIN = 1000  # messages, where a filter passes over some of them
 _NEWEST = 1000  # ids before a start at the end that are looked through for holes
 _RANGES_AT_ONCE = 100
 
@@ -82,9 +83,10 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     """Feed a group, and give up those of its holes that nobody will fill."""
     topic = statements.topic
     position, due, page = _before(connection, statements, group, wanted)
-    fresh = page.fresh[: max(0, wanted.limit - due)]
+    wanted_more = max(0, wanted.limit - due)
+    fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more else 0]
     fresh = fresh[: position.room(fresh)]
-    ids = [*page.late, *(entry.id for entry in fresh)]
+    ids = _fitting(connection, statements, [*page.late, *(entry.id for entry in fresh)])
     fed = position.fed(fresh, page.late, in_order=topic.in_order)
     changes = [Statement(statements.copy(len(ids)), (position.highest, *ids))] if ids else []
     if fed != position:
@@ -95,6 +97,21 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     return Fed(len(ids), more, to_check(fed.holes, wanted.checked_ns, page.now_ns))
 
 
+def _examined(statements: FeedStatements, limit: int) -> int:
+    """How many messages are read, to feed so many: few of them may fit the group's filter."""
+    return limit if statements.condition is None else max(limit, _EXAMINED_MIN)
+
+
+def _fitting(connection: StoreConnection, statements: FeedStatements, ids: list[int]) -> list[int]:
+    """Those of the messages for which the group's filter is true."""
+    condition = statements.condition
+    if condition is None or not ids:
+        return ids
+    with connection.reading(condition.settings):
+        fit = set(_ids(connection.query(statements.fitting(condition, len(ids)), ids)))
+    return [id_ for id_ in ids if id_ in fit]
+
+
 def _before(
     connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted
 ) -> tuple[GroupPosition, int, LogIds]:
@@ -102,7 +119,7 @@ def _before(
     key, topic = group.name.table, statements.topic
     asked = [
         Statement(statements.position.lock, (key,), (INTEGER, INTEGER, TEXT)),
-        Statement(statements.beyond, (key, wanted.limit + 1), (INTEGER, INTEGER)),
+        Statement(statements.beyond, (key, _examined(statements, wanted.limit) + 1), (INTEGER, INTEGER)),
         Statement(topic.now_and_last, (), (INTEGER, INTEGER)),
     ]
     if wanted.due_max is not None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.model.queue import SOUGHT_COLUMN, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.queue import SOUGHT_COLUMN, Condition, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import FED_PRIORITY, POSITIONS_TABLE
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import placeholders
+from engine.store.statements.scan import is_true
 
 LATE_MAX = 1000
 """Ids out of holes that are read at once."""
 
 UNREAD_COUNTED_MAX = 1_000_000
 """Unread messages of a group that are counted: a quarter of a second in MariaDB."""
+
+_FILTER_SECONDS_MAX = 10
 
 _SIZED = 1000  # messages whose size stands for that of all
 
@@ -128,8 +131,10 @@ class RetentionStatements:
 class FeedStatements:
     """The texts for feeding one group."""
 
-    def __init__(self, dialect: Dialect, group: QueueSpec, topic: TopicSpec) -> None:
-        self.group, self.topic_spec = group, topic
+    def __init__(
+        self, dialect: Dialect, group: QueueSpec, topic: TopicSpec, condition: Condition | None = None
+    ) -> None:
+        self.group, self.topic_spec, self.condition = group, topic, condition
         self.position = PositionStatements(dialect, group.name.database)
         self.topic = TopicStatements(dialect, topic.name)
         self._topic, self._group, self._now = topic.name.sql, group.name.sql, dialect.now_ns
@@ -162,6 +167,12 @@ class FeedStatements:
         self.empty = f"DELETE FROM {self._group}"
         names = [c.name for c in topic.columns if c.name.lower() not in topic.generated and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
+
+    def fitting(self, condition: Condition, count: int) -> str:
+        """Of so many messages, those for which the group's filter is true. A server ends it after some seconds."""
+        limited = f"/*M! SET STATEMENT max_statement_time={_FILTER_SECONDS_MAX} FOR */ SELECT"
+        hint = f"/*+ MAX_EXECUTION_TIME({_FILTER_SECONDS_MAX * 1000}) */"
+        return f"{limited} {hint} id FROM {self._topic} WHERE id IN ({placeholders(count)}) AND {is_true(condition)}"
 
     def copy(self, count: int) -> str:
         """Put messages into the group's queue. Parameters: the group's highest offset, the ids."""

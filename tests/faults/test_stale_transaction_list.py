@@ -20,8 +20,8 @@ NUMBER = "SELECT trx_id FROM information_schema.INNODB_TRX WHERE trx_mysql_threa
 
 
 @pytest.fixture
-async def bench(fresh_url) -> AsyncIterator[MySQLBench]:
-    bench = await MySQLBench.open(fresh_url())
+async def bench(own_mariadb) -> AsyncIterator[MySQLBench]:
+    bench = await MySQLBench.open(own_mariadb.fresh_database("stale_list"))
     await bench.run(create_positions(bench.url.database))
     yield bench
     await bench.close()
