@@ -28,7 +28,7 @@ from rewriter.grammar.statements import (
     Statement,
 )
 from rewriter.grammar.stream import take_new_options, take_options
-from rewriter.text.tokens import Kind, TokenCursor
+from rewriter.text.tokens import Kind, Name, TokenCursor
 
 _AFTER_CONDITION = ("DELAY", "REASON", "FOR", "LIMIT")
 
@@ -63,12 +63,18 @@ def parse_drop_topic(cursor: TokenCursor) -> DropTopic:
     return statement
 
 
+def _take_group(cursor: TokenCursor) -> tuple[str, Name]:
+    """`g ON t`."""
+    group = cursor.take_identifier()
+    if not cursor.accept_words("ON"):
+        raise cursor.error(f"say of which topic the group is: GROUP {group} ON t")
+    return group, cursor.take_name()
+
+
 def parse_create_group(cursor: TokenCursor) -> CreateGroup:
     """What follows CREATE GROUP."""
     if_not_exists = cursor.accept_words("IF", "NOT", "EXISTS")
-    group = cursor.take_identifier()
-    cursor.take_words("ON")
-    topic = cursor.take_name()
+    group, topic = _take_group(cursor)
     beginning, options = Beginning(Start.LATEST), dict[str, OptionValue]()
     if cursor.accept_words("START", "AT"):
         beginning = take_beginning(cursor)
@@ -80,9 +86,7 @@ def parse_create_group(cursor: TokenCursor) -> CreateGroup:
 
 def parse_alter_group(cursor: TokenCursor) -> Statement:
     """What follows ALTER GROUP."""
-    group = cursor.take_identifier()
-    cursor.take_words("ON")
-    topic = cursor.take_name()
+    group, topic = _take_group(cursor)
     if cursor.accept_words("SEEK", "TO"):
         statement: Statement = SeekGroup(topic, group, take_beginning(cursor))
     elif cursor.accept_words("PAUSE"):
@@ -100,9 +104,8 @@ def parse_alter_group(cursor: TokenCursor) -> Statement:
 def parse_drop_group(cursor: TokenCursor) -> DropGroup:
     """What follows DROP GROUP."""
     if_exists = cursor.accept_words("IF", "EXISTS")
-    group = cursor.take_identifier()
-    cursor.take_words("ON")
-    statement = DropGroup(cursor.take_name(), group, if_exists)
+    group, topic = _take_group(cursor)
+    statement = DropGroup(topic, group, if_exists)
     cursor.take_end("DROP GROUP takes one group")
     return statement
 

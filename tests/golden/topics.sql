@@ -286,7 +286,7 @@ CREATE GROUP IF NOT EXISTS fraud ON orders
 
 -- CREATE GROUP on nothing
 CREATE GROUP fraud
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1 (say of which topic the group is: GROUP fraud ON t)
 
 -- CREATE GROUP on a topic that does not exist
 CREATE GROUP fraud ON nope
@@ -470,7 +470,7 @@ ALTER GROUP fraud ON q PAUSE
 
 -- ALTER GROUP on nothing
 ALTER GROUP billing PAUSE
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'PAUSE' at line 1
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'PAUSE' at line 1 (say of which topic the group is: GROUP billing ON t)
 
 -- ALTER GROUP without a change
 ALTER GROUP billing ON orders
@@ -562,11 +562,11 @@ DROP GROUP fraud ON q
 
 -- DROP GROUP on nothing
 DROP GROUP billing
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1 (say of which topic the group is: GROUP billing ON t)
 
 -- DROP GROUP of two
 DROP GROUP billing, audit ON orders
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', audit ON orders' at line 1
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', audit ON orders' at line 1 (say of which topic the group is: GROUP billing ON t)
 
 -- SHOW TOPICS
 SHOW TOPICS
