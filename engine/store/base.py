@@ -198,12 +198,17 @@ class TopicStore(Protocol):
         """The first and the last offset that a topic has; None where it is empty."""
         ...
 
-    async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
-        """Up to `limit` messages: those in a reader's holes that are visible now, and the next beyond its offset."""
+    async def read(
+        self, topic: TopicSpec, position: GroupPosition, limit: int, condition: Condition | None = None
+    ) -> LogPage:
+        """Up to `limit` messages: those in a reader's holes that are visible now, and the next beyond its offset; of
+        these, those for which the condition is true."""
         ...
 
-    async def rows(self, topic: TopicSpec, ids: Sequence[int]) -> list[tuple[TextValue, ...]]:
-        """Those of these messages that are there, whole rows in order."""
+    async def rows(
+        self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
+    ) -> list[tuple[TextValue, ...]]:
+        """Those of these messages that are there, and for which the condition is true: whole rows in order."""
         ...
 
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:

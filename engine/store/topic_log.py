@@ -21,6 +21,7 @@ from engine.store.operations.retention import retain
 from engine.store.operations.take import Taken, Taking, Wish
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import QueueStatements, placeholders
+from engine.store.statements.scan import is_true
 from engine.store.statements.topics import (
     FeedStatements,
     PositionStatements,
@@ -203,10 +204,11 @@ class TopicLog:
         statements = TopicStatements(self._dialect, topic)
         return await self._pool.read(lambda connection: feed.position_at(connection, statements, start))
 
-    async def rows(self, topic: TopicSpec, ids: Sequence[int]) -> list[tuple[TextValue, ...]]:
-        """Those of these messages that are there, whole rows in order."""
-        sql = _rows(topic, len(ids))
-        return await self._pool.read(lambda c: c.query_text(sql, ids, topic.columns))
+    async def rows(
+        self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
+    ) -> list[tuple[TextValue, ...]]:
+        """Those of these messages that are there, and for which the condition is true: whole rows in order."""
+        return await self._pool.read(lambda connection: _rows(connection, topic, ids, condition))
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
         """Drop what a group has in its queue, and have it read on from there.
@@ -255,8 +257,11 @@ class TopicLog:
 
         return await self._with_position(group, work)
 
-    async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
-        """The next messages beyond a reader's position, and those of its holes that have become visible."""
+    async def read(
+        self, topic: TopicSpec, position: GroupPosition, limit: int, condition: Condition | None = None
+    ) -> LogPage:
+        """The next messages beyond a reader's position, and those of its holes that have become visible; of up to
+        `limit` of them, those for which the condition is true."""
         statements = TopicStatements(self._dialect, topic.name)
 
         def work(connection: StoreConnection) -> LogPage:
@@ -266,7 +271,7 @@ class TopicLog:
             ids = [*late, *(entry.id for entry in fresh)]
             if not ids:
                 return LogPage((), position, page.now_ns)
-            rows = connection.query_text(_rows(topic, len(ids)), ids, topic.columns)
+            rows = _rows(connection, topic, ids, condition)
             reached = position.fed(fresh, late, in_order=statements.in_order)
             return LogPage(tuple(rows), reached, page.now_ns)
 
@@ -279,6 +284,12 @@ class TopicLog:
         return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes, known))
 
 
-def _rows(topic: TopicSpec, count: int) -> str:
+def _rows(
+    connection: StoreConnection, topic: TopicSpec, ids: Sequence[int], condition: Condition | None
+) -> list[tuple[TextValue, ...]]:
     columns = ", ".join(quoted(column.name) for column in topic.columns)
-    return f"SELECT {columns} FROM {topic.name.sql} WHERE id IN ({placeholders(count)}) ORDER BY id"
+    sql = f"SELECT {columns} FROM {topic.name.sql} WHERE id IN ({placeholders(len(ids))})"
+    if condition is None:
+        return connection.query_text(f"{sql} ORDER BY id", ids, topic.columns)
+    with connection.reading(condition.settings):
+        return connection.query_text(f"{sql} AND {is_true(condition)} ORDER BY id", ids, topic.columns)

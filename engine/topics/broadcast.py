@@ -149,18 +149,22 @@ class BroadcastReader:
         while self._postponed and self._postponed[0][0] <= context.clock.now_ns():
             if due := await self._read_due(room):
                 return due  # else they were deleted meanwhile
-        while True:
-            page = await context.work.run(context.log.read(self.topic, self._position, room))
-            self._position = page.position
+        condition = self.request.condition
+        examined = room if condition is None else PAGE  # few of them may fit
+        while not self._over:
+            page = await context.work.run(context.log.read(self.topic, self._position, examined, condition))
+            at_the_end, self._position = page.position == self._position, page.position
             due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
-            if due or not page.rows:
-                return due
+            if due or at_the_end:
+                return due[:room]  # beyond the limit nothing is wanted of what was read
+        return []
 
     async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
         """Messages that were kept for later, and are due."""
         now_ns = self._context.clock.now_ns()
         due = [entry for entry in heapq.nsmallest(room, self._postponed) if entry[0] <= now_ns]
-        rows = await self._context.work.run(self._context.log.rows(self.topic, [id_ for _, id_ in due]))
+        ids = [id_ for _, id_ in due]
+        rows = await self._context.work.run(self._context.log.rows(self.topic, ids, self.request.condition))
         for _ in due:  # only now: what could not be read is read again
             heapq.heappop(self._postponed)
         return rows
@@ -212,7 +216,7 @@ class BroadcastReader:
             connection_id=request.connection_id,
             user=request.user,
             host=request.host,
-            filter="",
+            filter="" if request.condition is None else request.condition.text,
             mode="broadcast",
             prefetch=PAGE,
             unacked=0,

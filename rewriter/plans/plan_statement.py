@@ -361,7 +361,7 @@ class Passes:
         queue = self._qualified(statement.name, context)
         spec = self._find(queue)
         if spec is None and (topic := self._perhaps_topic(statement.name, context)) is not None:
-            plan = stream_of_topic(statement, topic, self._catalog.groups_of(topic.name), context.now_sql)
+            plan = stream_of_topic(statement, topic, self._catalog.groups_of(topic.name), context)
             if not isinstance(plan, QueueSpec):
                 return plan
             spec = plan

@@ -6,7 +6,7 @@ SELECT of the topic's table, in the client's own session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from engine.model.errors import InvalidOption
 from engine.model.options import GROUPS_ONLY, OF_GROUPS, OptionValue, QueueOptions, parse_options
@@ -39,7 +39,7 @@ from rewriter.grammar.statements import (
     KeyItem,
     SelectStream,
 )
-from rewriter.plan import CreateConsumerGroup, Effects, Execute, Passthrough, Plan, Subscribe
+from rewriter.plan import CreateConsumerGroup, Effects, Execute, Passthrough, Plan, PlanContext, Subscribe
 from rewriter.plans.condition import stream_filter
 from rewriter.plans.dead_letter_table import TABLE_CHARSET
 from rewriter.plans.queue_table import (
@@ -215,7 +215,7 @@ def check_not_fed(spec: QueueSpec) -> None:
 
 
 def stream_of_topic(
-    statement: SelectStream, topic: TopicSpec, groups: dict[str, QueueSpec], now_sql: str
+    statement: SelectStream, topic: TopicSpec, groups: dict[str, QueueSpec], context: PlanContext
 ) -> Plan | QueueSpec:
     """The plan of a stream on a topic; of a group's, the queue that it reads.
 
@@ -228,13 +228,13 @@ def stream_of_topic(
     clauses = statement.clauses
     options = dict(clauses.options)
     if clauses.since is not None or clauses.until is not None:
-        return _replay(statement, topic, now_sql)
+        return _replay(statement, topic, context.now_sql)
     mode = str(options.pop("mode", "broadcast" if "start" in options else "group")).strip().lower()
     if mode == "group":
         return _group(options, topic, groups)
     if mode != "broadcast":
         raise InvalidOption(f"mode: '{mode}' is neither 'group' nor 'broadcast'")
-    return _broadcast(statement, topic, options)
+    return _broadcast(statement, topic, options, context.sql_modes)
 
 
 def _group(options: dict[str, OptionValue], topic: TopicSpec, groups: dict[str, QueueSpec]) -> QueueSpec:
@@ -262,13 +262,16 @@ def group_of(topic: QueueName, name: str | None, groups: dict[str, QueueSpec]) -
     return found[0]
 
 
-def _broadcast(statement: SelectStream, topic: TopicSpec, options: dict[str, OptionValue]) -> Subscribe:
+def _broadcast(
+    statement: SelectStream, topic: TopicSpec, options: dict[str, OptionValue], modes: Collection[str]
+) -> Subscribe:
     clauses = statement.clauses
     beginning = read_beginning("start", options.pop("start", "latest"))
     if options:
         raise InvalidOption(f"a broadcast has no option '{min(options)}'; allowed: mode, start")
+    chosen = None
     if clauses.condition:
-        raise UnsupportedSql("WHERE on a broadcast is not supported yet; leave out in the client what it does not want")
+        chosen = stream_filter(clauses.condition, clauses.condition_text, topic, modes)
     start, moment = start_at(beginning)
     request = SubscribeRequest(
         queue=topic.name,
@@ -278,7 +281,7 @@ def _broadcast(statement: SelectStream, topic: TopicSpec, options: dict[str, Opt
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
         start=start,
     )
-    return Subscribe(request, clauses.parameters, moment=moment)
+    return Subscribe(request, clauses.parameters, chosen, moment)
 
 
 def _replay(statement: SelectStream, topic: TopicSpec, now_sql: str) -> Execute:

@@ -1,4 +1,4 @@
-"""The option `filter` of consumer groups: what a group gets of its topic (docs/topics.md)."""
+"""The option `filter` of consumer groups, and WHERE of a broadcast: what a reader gets of its topic (docs/topics.md)."""
 
 from __future__ import annotations
 
@@ -116,3 +116,18 @@ def test_a_group_whose_filter_no_longer_fits_its_topic_says_so(sql, topic, queue
     sql(f"ALTER TABLE {t} RENAME COLUMN m TO n")
     sql(f"INSERT INTO {t} (n) VALUES (1)")
     wait_until(lambda: drained(sql, t, "billing") == [1])
+
+
+def test_a_broadcast_leaves_out_what_its_condition_is_not_true_for(sql, topic, stream):
+    t = topic()
+    reader = stream(f"SELECT n FROM STREAM {t} WHERE body = 'this' OR n = 0 WITH (mode = 'broadcast')")
+    whole = stream(f"SELECT n FROM STREAM {t} WHERE n >= 3100 WITH (mode = 'broadcast', start = 'earliest') LIMIT 2")
+    for start in range(0, 4000, 500):
+        sql(f"INSERT INTO {t} (n, body) VALUES {', '.join(f'({n}, NULL)' for n in range(start, start + 500))}")
+    sql(f"INSERT INTO {t} (n, body) VALUES (-1, 'this'), (-2, 'that'), (-3, 'this')")
+    assert reader.wait(3) == [(0,), (-1,), (-3,)]
+    assert whole.wait(2) == [(3100,), (3101,)]
+    assert whole.wait_end() is None
+    found = f"SELECT n FROM STREAM {t} WHERE n > %s LIMIT 3 WITH (mode = 'broadcast', start = 'earliest') NOWAIT"
+    assert sql.rows(found, 3997) == [(3998,), (3999,)]
+    assert sql.rows(found, 4000) == []

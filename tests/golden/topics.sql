@@ -891,7 +891,8 @@ SELECT * FROM STREAM orders WITH (start = '')
 
 -- a broadcast with a condition
 SELECT * FROM STREAM orders WHERE user_id = 7 WITH (mode = 'broadcast')
---> error 1235 (42000): WHERE on a broadcast is not supported yet; leave out in the client what it does not want
+--> broadcast shop.orders from latest columns=id,user_id,body
+--> where `user_id` = 7
 
 -- a broadcast of a group
 SELECT * FROM STREAM orders WITH (mode = 'broadcast', group = 'billing')

@@ -19,6 +19,7 @@ from engine.model.options import QueueOptions
 from engine.model.queue import (
     SOUGHT_COLUMN,
     ColumnMeta,
+    Condition,
     QueueName,
     QueueSpec,
     Start,
@@ -112,7 +113,10 @@ class MemoryTopics:
     async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
         return await self._call("position_at", lambda: self._position_at(topic, start))
 
-    async def rows(self, topic: TopicSpec, ids: Sequence[int]) -> list[tuple[TextValue, ...]]:
+    async def rows(
+        self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
+    ) -> list[tuple[TextValue, ...]]:
+        assert condition is None, "the fake reads no SQL"
         return await self._call("rows", lambda: self._rows(topic.name, ids))
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
@@ -137,7 +141,11 @@ class MemoryTopics:
 
         return await self._call("lag", work)
 
-    async def read(self, topic: TopicSpec, position: GroupPosition, limit: int) -> LogPage:
+    async def read(
+        self, topic: TopicSpec, position: GroupPosition, limit: int, condition: Condition | None = None
+    ) -> LogPage:
+        assert condition is None, "the fake reads no SQL"
+
         def work() -> LogPage:
             ids, now_ns = self._visible(topic.name), self.clock.now_ns()
             late = [id_ for id_ in ids if any(hole.first <= id_ <= hole.last for hole in position.holes)][:limit]
