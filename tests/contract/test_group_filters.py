@@ -1,4 +1,4 @@
-"""The option `filter` of consumer groups, and WHERE of a broadcast: what a reader gets of its topic (docs/topics.md)."""
+"""The option `filter` of groups, and WHERE of a broadcast: what a reader gets of its topic (docs/topics.md)."""
 
 from __future__ import annotations
 

@@ -451,7 +451,6 @@ REFUSED = [
     ("SELECT * FROM STREAM {t} WITH (mode = 'unicast')", 1231, "neither 'group' nor 'broadcast'"),
     ("SELECT * FROM STREAM {t} WITH (mode = 'broadcast', start = 'whenever')", 1231, "'earliest'"),
     ("SELECT * FROM STREAM {t} WITH (mode = 'broadcast', start = 900)", 1231, "beyond the topic's end"),
-    ("SELECT * FROM STREAM {t} WHERE user_id = 1 WITH (mode = 'broadcast')", 1235, "WHERE on a broadcast"),
     ("SELECT * FROM STREAM {t} SINCE LATEST", 1235, "mode = 'broadcast'"),
     ("ACK {t} 1 GROUP nobody", 1231, "there are g"),
     ("ALTER GROUP g ON {t} SEEK TO NOWHERE", 1064, "EARLIEST"),
