@@ -255,6 +255,9 @@ class SystemTable(Enum):
     QUEUES = "queues"
     SUBSCRIPTIONS = "subscriptions"
     IN_FLIGHT = "in_flight"
+    TOPICS = "topics"
+    GROUPS = "groups"
+    GROUP_IN_FLIGHT = "group_in_flight"
 
 
 class InformationTable(Enum):

@@ -226,7 +226,8 @@ class GroupLag:
     """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound; `exact`
     whether that is all of them. `holes`: ranges of ids that it waits for. `beyond_end`: the topic's last message has a
     smaller offset: it is another topic of that name, or its end was deleted. `lost`: messages that the topic's
-    retention deleted before the group had read them."""
+    retention deleted before the group had read them. `oldest_unread_age`: seconds since the first message beyond the
+    offset was written; None where there is none."""
 
     offset: int
     unread: int
@@ -234,3 +235,17 @@ class GroupLag:
     holes: int = 0
     beyond_end: bool = False
     lost: int = 0
+    oldest_unread_age: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicExtent:
+    """What a topic has. `first` and `last` offset: None where it is empty. `messages`: counted up to a bound, and
+    beyond it the ids from first to last, which may be more. `size`: in bytes, where the database says it.
+    `last_minute`: the ids that were given in the last minute."""
+
+    first: int | None
+    last: int | None
+    messages: int
+    size: int | None
+    last_minute: int

@@ -26,7 +26,7 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
-from engine.model.topics import GroupLag, GroupPosition, Hole, Retained, Sought
+from engine.model.topics import GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.store.census import Census
 
 
@@ -194,8 +194,8 @@ class TopicStore(Protocol):
         """How far a group is behind."""
         ...
 
-    async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
-        """The first and the last offset that a topic has; None where it is empty."""
+    async def extent(self, topic: QueueName) -> TopicExtent:
+        """What a topic has."""
         ...
 
     async def read(

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.queue import Condition, QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
-from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Retained, Sought
+from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.store.base import LeaseUnknown, LogPage
 from engine.store.operations import feed
+from engine.store.operations.extent import read_extent
 from engine.store.operations.feed import Transactions
 from engine.store.operations.retention import retain
 from engine.store.operations.take import Taken, Taking, Wish
@@ -238,15 +239,10 @@ class TopicLog:
             lambda connection: retain(connection, positions, statements, log, topic, groups, limit)
         )
 
-    async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
-        """The first and the last offset that a topic has; None where it is empty."""
+    async def extent(self, topic: QueueName) -> TopicExtent:
+        """What a topic has."""
         statements = TopicStatements(self._dialect, topic)
-
-        def work(connection: StoreConnection) -> tuple[int | None, int | None]:
-            ((first, last),) = connection.query(statements.bounds)
-            return (None, None) if first is None else (int(first), int(last))
-
-        return await self._pool.read(work)
+        return await self._pool.read(lambda connection: read_extent(connection, statements, topic))
 
     async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
         """How far a group is behind."""

@@ -20,7 +20,7 @@ from engine.model.queue import (
     SubscriptionStatus,
     TopicSpec,
 )
-from engine.model.topics import GroupLag, Sought
+from engine.model.topics import GroupLag, Sought, TopicExtent
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
 from engine.topics.retention import Retention, RetentionContext
@@ -141,9 +141,9 @@ class Topics:
         """Drop what a group has outstanding, and have it read on from there. Raises InvalidOption, BackendError."""
         return await self._work.run(self._store.topics.seek(group, self._topic_of(group), start))
 
-    async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
-        """The first and the last offset that a topic has; None where it is empty. Raises BackendError."""
-        return await self._work.run(self._store.topics.bounds(topic))
+    async def extent(self, topic: QueueName) -> TopicExtent:
+        """What a topic has. Raises BackendError."""
+        return await self._work.run(self._store.topics.extent(topic))
 
     async def lag(self, group: QueueSpec) -> GroupLag:
         """How far a group is behind its topic. Raises QueueNotFound where that is gone, BackendError."""

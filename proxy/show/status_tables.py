@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -28,6 +28,9 @@ _TOTALS = (
     "purged",
 )
 
+_TITLES = {"db": "Database", "group_name": "Group", "group_count": "Groups", "read_offset": "Offset"}
+"""Of columns that are called otherwise in a table, where a word of SQL would have to be quoted."""
+
 Value = int | float | str | None
 """A cell. Floats have three decimals."""
 
@@ -51,7 +54,7 @@ class Field:
     @property
     def meta(self) -> ColumnMeta:
         """As a SHOW names and describes it."""
-        title = {"db": "Database"}.get(self.name, self.name.capitalize())
+        title = _TITLES.get(self.name, self.name.capitalize())
         if self.kind is Kind.TEXT:
             return text_column(title, self.length)
         if self.kind is Kind.NUMBER:
@@ -98,6 +101,33 @@ IN_FLIGHT = (
     *_texts("user", "host", length=64),
 )
 """One row for each message that a receiver holds."""
+
+TOPICS = (
+    *_texts("topic", "db", length=64),
+    *_numbers("first_offset", "last_offset", "group_count", "readers", "messages", "bytes", "last_minute"),
+    *_texts("options", "problem"),
+)
+"""One row for each topic."""
+
+GROUPS = (
+    *_texts("topic", "db", "group_name", "queue", length=64),
+    *_numbers("paused", "members", "read_offset", "unread"),
+    Field("oldest_unread_age", Kind.DECIMAL),
+    *_numbers("holes", "lost", "ready", "waiting", "in_flight", "dead"),
+    *_texts("counted", length=32),
+    *_texts("problem"),
+)
+"""One row for each consumer group."""
+
+GROUP_IN_FLIGHT = (
+    *_texts("topic", "db", "group_name", length=64),
+    *_numbers("id", "epoch"),
+    *_texts("leased_until", length=23),
+    Field("seconds_left", Kind.DECIMAL),
+    *_numbers("connection_id"),
+    *_texts("user", "host", length=64),
+)
+"""One row for each message that a member of a consumer group holds."""
 
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""
@@ -185,17 +215,31 @@ def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
     ]
 
 
-def in_flight_values(queue: QueueName, held: Sequence[Held], holders: Mapping[str, SubscriptionStatus]) -> list[Values]:
-    """The rows of IN_FLIGHT of one queue; `holders` by the ids as text."""
-    rows: list[Values] = []
-    for message in held:
-        id_ = id_text(message.id)
-        holder = holders.get(id_)
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A message that a receiver holds. `holder`: None where its result has ended, or the account may not see it."""
+
+    queue: QueueSpec
+    message: Held
+    holder: SubscriptionStatus | None
+
+    @property
+    def values(self) -> Values:
+        """A row of IN_FLIGHT."""
+        name, message = self.queue.name, self.message
+        return (name.table, name.database, id_text(message.id), message.priority, *self._lease)
+
+    @property
+    def group_values(self) -> Values:
+        """A row of GROUP_IN_FLIGHT."""
+        name, options = self.queue.name, self.queue.options
+        return (options.topic, name.database, options.consumer_group, int(self.message.id), *self._lease)
+
+    @property
+    def _lease(self) -> Values:
+        message, holder = self.message, self.holder
         who: Values = (None, None, None) if holder is None else (holder.connection_id, holder.user, holder.host)
-        until = moment(message.until_ns)
-        first = (queue.table, queue.database, id_, message.priority, message.epoch, until)
-        rows.append((*first, round(message.seconds_left, 3), *who))
-    return rows
+        return (message.epoch, moment(message.until_ns), round(message.seconds_left, 3), *who)
 
 
 def id_text(id_: int | str | bytes) -> str:

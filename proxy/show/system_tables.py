@@ -5,13 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from proxy.show.status_tables import IN_FLIGHT, QUEUES, SUBSCRIPTIONS, Field, Kind, Value, Values
+from proxy.show.status_tables import (
+    GROUP_IN_FLIGHT,
+    GROUPS,
+    IN_FLIGHT,
+    QUEUES,
+    SUBSCRIPTIONS,
+    TOPICS,
+    Field,
+    Kind,
+    Value,
+    Values,
+)
 from rewriter.plan import SystemTable
 
 FIELDS = {
     SystemTable.QUEUES: QUEUES,
     SystemTable.SUBSCRIPTIONS: SUBSCRIPTIONS,
     SystemTable.IN_FLIGHT: IN_FLIGHT,
+    SystemTable.TOPICS: TOPICS,
+    SystemTable.GROUPS: GROUPS,
+    SystemTable.GROUP_IN_FLIGHT: GROUP_IN_FLIGHT,
 }
 """The columns of each table."""
 

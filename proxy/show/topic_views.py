@@ -1,4 +1,4 @@
-"""SHOW TOPICS and SHOW GROUPS: topics, their consumer groups, and how far these have read.
+"""Topics, their consumer groups, and how far these have read: the rows of status_tables.TOPICS and GROUPS.
 
 What a group has in its queue is counted as for any queue; what it has not read yet is counted in the topic, up to a
 bound. Streams are those of all workers.
@@ -11,42 +11,12 @@ from collections.abc import Callable, Sequence
 from engine.duties.surveyor import Survey
 from engine.engine import Engine
 from engine.model.errors import EngineError
-from engine.model.queue import ColumnMeta, QueueName, QueueSpec, SubscriptionStatus, TopicSpec
+from engine.model.queue import QueueName, QueueSpec, SubscriptionStatus, TopicSpec
 from engine.model.topics import GroupLag
 from proxy.cluster.peers import Peers
-from proxy.show.columns import Row, like_pattern, number_column, text_column
-from proxy.show.status_tables import dead_letter_queue
+from proxy.show.columns import like_pattern
+from proxy.show.status_tables import Values, dead_letter_queue
 from rewriter.plan import ShowGroups, ShowTopics
-
-TOPICS_COLUMNS = (
-    text_column("Topic", 64),
-    text_column("Database", 64),
-    number_column("First_offset"),
-    number_column("Last_offset"),
-    number_column("Groups"),
-    number_column("Readers"),
-    text_column("Options"),
-    text_column("Problem"),
-)
-
-GROUPS_COLUMNS = (
-    text_column("Topic", 64),
-    text_column("Database", 64),
-    text_column("Group", 64),
-    text_column("Queue", 64),
-    number_column("Paused"),
-    number_column("Members"),
-    number_column("Offset"),
-    number_column("Unread"),
-    number_column("Holes"),
-    number_column("Lost"),
-    number_column("Ready"),
-    number_column("Waiting"),
-    number_column("In_flight"),
-    number_column("Dead"),
-    text_column("Counted", 32),
-    text_column("Problem"),
-)
 
 Sees = Callable[[QueueName], bool]
 
@@ -59,37 +29,36 @@ class TopicViews:
         self._peers = peers
         self._sees = sees
 
-    async def answer(self, plan: ShowTopics | ShowGroups) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
-        """Columns and rows."""
-        if isinstance(plan, ShowTopics):
-            return TOPICS_COLUMNS, [_row(values) for values in await self._topics(plan)]
-        return GROUPS_COLUMNS, [_row(values) for values in await self._groups(plan)]
-
     def _wanted(self, database: str | None, like: str | None) -> list[QueueName]:
         pattern = like_pattern("%" if like is None else like)
         names = sorted(self._engine.catalog.topics)
         return [n for n in names if database in (None, n.database) and pattern(n.table) and self._sees(n)]
 
-    async def _topics(self, plan: ShowTopics) -> list[Sequence[object]]:
+    async def topics(self, plan: ShowTopics) -> list[Values]:
+        """The rows of TOPICS."""
         streams = await self._peers.subscriptions()
-        rows: list[Sequence[object]] = []
-        for name in self._wanted(plan.database, plan.like):
-            readers = sum(stream.queue == name for stream in streams)
-            bounds: tuple[int | None, int | None] = (None, None)
-            problem = self._engine.topics.retention.problem(name)
-            try:
-                bounds = await self._engine.topics.bounds(name)
-            except EngineError as error:
-                problem = error.message
-            groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
-            rows.append((name.table, name.database, *bounds, groups, readers, self._options(name), problem))
-        return rows
+        return [await self._topic(name, streams) for name in self._wanted(plan.database, plan.like)]
+
+    async def _topic(self, name: QueueName, streams: Sequence[SubscriptionStatus]) -> Values:
+        bounds: Values = (None, None)
+        contents: Values = (None, None, None)
+        problem = self._engine.topics.retention.problem(name)
+        try:
+            extent = await self._engine.topics.extent(name)
+            bounds = (extent.first, extent.last)
+            contents = (extent.messages, extent.size, extent.last_minute)
+        except EngineError as error:
+            problem = error.message
+        groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
+        readers = sum(stream.queue == name for stream in streams)
+        return (name.table, name.database, *bounds, groups, readers, *contents, self._options(name), problem)
 
     def _options(self, name: QueueName) -> str:
         topic = self._engine.catalog.topics.get(name)
         return "" if topic is None else ", ".join(f"{key} = {text}" for key, text in topic.options.items.items())
 
-    async def _groups(self, plan: ShowGroups) -> list[Sequence[object]]:
+    async def groups(self, plan: ShowGroups) -> list[Values]:
+        """The rows of GROUPS."""
         catalog, named = self._engine.catalog, like_pattern("%" if plan.like is None else plan.like)
         groups = [
             queue
@@ -110,7 +79,7 @@ class TopicViews:
         group: QueueSpec,
         surveys: dict[QueueName, Survey],
         streams: Sequence[SubscriptionStatus],
-    ) -> Sequence[object]:
+    ) -> Values:
         survey = surveys.get(group.name, Survey(None, "not counted"))
         problem, lag, census = survey.problem, None, survey.census
         topic = QueueName(group.name.database, group.options.topic or "")
@@ -122,7 +91,7 @@ class TopicViews:
         members = sum(stream.queue == group.name for stream in streams)
         name = group.options.consumer_group
         first = (topic.table, topic.database, name, group.name.table, int(group.options.paused), members)
-        counts: tuple[object, ...] = (None, None, None)
+        counts: Values = (None, None, None)
         if census is not None:
             counts = (census.ready, census.scheduled + census.retrying, census.in_flight)
         buried = self._buried(group, surveys)
@@ -152,9 +121,5 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
     return f"columns differ from those of its topic: {', '.join(other)}; ALTER TABLE {group.name.table} likewise"
 
 
-def _lag(lag: GroupLag | None) -> tuple[int | None, ...]:
-    return (None,) * 4 if lag is None else (lag.offset, lag.unread, lag.holes, lag.lost)
-
-
-def _row(values: Sequence[object]) -> Row:
-    return tuple(None if value is None else str(value).encode("utf-8", "replace") for value in values)
+def _lag(lag: GroupLag | None) -> Values:
+    return (None,) * 5 if lag is None else (lag.offset, lag.unread, lag.oldest_unread_age, lag.holes, lag.lost)

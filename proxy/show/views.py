@@ -30,13 +30,15 @@ from proxy.session.session import ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.status_tables import (
     EXPLANATIONS,
+    GROUPS,
     QUEUES,
     SUBSCRIPTIONS,
+    TOPICS,
+    InFlight,
     Values,
     columns,
     dead_letter_queue,
     id_text,
-    in_flight_values,
     queue_values,
     shown,
     subscription_values,
@@ -44,6 +46,7 @@ from proxy.show.status_tables import (
 from proxy.show.system_information import columns_of, with_system_tables
 from proxy.show.system_shows import system_show
 from proxy.show.system_tables import derived_table
+from proxy.show.topic_views import TopicViews
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Collected, number
 from rewriter.grammar.system_tables import DATABASE
@@ -51,9 +54,11 @@ from rewriter.plan import (
     ExplainDelivery,
     InformationTable,
     Piece,
+    ShowGroups,
     ShowQueueStatus,
     ShowSubscriptions,
     ShowSystem,
+    ShowTopics,
     SystemShow,
     SystemTable,
 )
@@ -89,7 +94,7 @@ class QueueViews:
         self._traits = traits
 
     async def answer(
-        self, plan: ShowQueueStatus | ShowSubscriptions | ExplainDelivery | ShowSystem
+        self, plan: ShowQueueStatus | ShowSubscriptions | ShowTopics | ShowGroups | ExplainDelivery | ShowSystem
     ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
         """Columns and rows of a statement that only looks."""
         match plan:
@@ -97,6 +102,10 @@ class QueueViews:
                 return columns(QUEUES), shown(await self.queues(database, like))
             case ShowSubscriptions(database, like):
                 return columns(SUBSCRIPTIONS), shown(await self.subscriptions(database, like))
+            case ShowTopics():
+                return columns(TOPICS), shown(await (await self.topics()).topics(plan))
+            case ShowGroups():
+                return columns(GROUPS), shown(await (await self.topics()).groups(plan))
             case ExplainDelivery():
                 return columns(EXPLANATIONS), shown(await self.explanations(plan))
             case ShowSystem():
@@ -136,18 +145,24 @@ class QueueViews:
         streams = [stream for stream in await self._peers.subscriptions() if wanted(stream.queue)]
         return subscription_values(await self._visible_streams(streams))
 
-    async def in_flight(self) -> list[Values]:
-        """What receivers hold of every queue; somewhat more than ROWS_MAX where there is more than that."""
+    async def in_flight(self, *, of_groups: bool = False) -> list[InFlight]:
+        """What receivers hold of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
+        more than that."""
         sees = await self._wanted(None, None)
-        rows: list[Values] = []
+        rows: list[InFlight] = []
         for queue in self._engine.catalog:
-            if sees(queue.name) and len(rows) <= ROWS_MAX:
+            wanted = queue.options.topic is not None or not of_groups
+            if wanted and sees(queue.name) and len(rows) <= ROWS_MAX:
                 held = await self._engine.surveyor.held(queue, ROWS_MAX + 1)
                 holders = await self._peers.holders(queue.name, [message.id for message in held])
                 visible = await self._visible_streams(list(holders.values()))
                 told = {id_text(id_): holder for id_, holder in holders.items() if holder in visible}
-                rows += in_flight_values(queue.name, held, told)
+                rows += [InFlight(queue, message, told.get(id_text(message.id))) for message in held]
         return rows
+
+    async def topics(self) -> TopicViews:
+        """Topics and consumer groups, as far as the session may know of them."""
+        return TopicViews(self._engine, self._peers, await self.sees())
 
     async def explanations(self, plan: ExplainDelivery) -> list[Values]:
         """The rows of EXPLAIN DELIVERY."""
@@ -208,7 +223,13 @@ class QueueViews:
             case SystemTable.SUBSCRIPTIONS:
                 rows = await self.subscriptions()
             case SystemTable.IN_FLIGHT:
-                rows = await self.in_flight()
+                rows = [message.values for message in await self.in_flight()]
+            case SystemTable.GROUP_IN_FLIGHT:
+                rows = [message.group_values for message in await self.in_flight(of_groups=True)]
+            case SystemTable.TOPICS:
+                rows = await (await self.topics()).topics(ShowTopics(None))
+            case SystemTable.GROUPS:
+                rows = await (await self.topics()).groups(ShowGroups(None))
         traits = self._traits
         most = ROWS_MAX if traits.accounts or traits.one_account else ROWS_MAX_EMBEDDED
         if len(rows) > most:

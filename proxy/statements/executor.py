@@ -26,7 +26,6 @@ from proxy.session.session import ClientSession
 from proxy.show.columns import QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
-from proxy.show.topic_views import TopicViews
 from proxy.show.views import QueueViews
 from proxy.statements.dead_letters import RedriveStatement
 from proxy.statements.event_groups import Done, GroupedStatements
@@ -329,10 +328,10 @@ class Executor:
             case ShowQueues(database, like):
                 statuses, sees = await self.peers.queue_statuses(), await self._views.sees()
                 return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
-            case ShowQueueStatus() | ShowSubscriptions() | ExplainDelivery() | ShowSystem():
+            case (
+                ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ExplainDelivery() | ShowSystem()
+            ):
                 return await self._views.answer(plan)
-            case ShowTopics() | ShowGroups():
-                return await TopicViews(self.engine, self.peers, await self._views.sees()).answer(plan)
             case ReadSystem(pieces):
                 listed = await self._collect(await self._views.rendered(pieces))
                 return listed.columns, listed.rows

@@ -1,4 +1,4 @@
-"""The tables of a database `queuegate` that no server has: queuegate.queues, .subscriptions, .in_flight, in any SELECT.
+"""The tables of a database `queuegate` that no server has: queuegate.queues, .topics and so on, in any SELECT.
 
 Where one of their names stands in FROM, the executor puts a derived table with the values of the moment; the rest of
 the text stays as written, and the database does with it what it can do with any table. `queuegate.queues.ready` becomes

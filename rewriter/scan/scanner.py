@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from engine.model.queue import Layout, QueueCatalog, QueueName
-from rewriter.plan import NO_EFFECTS, Effects
+from rewriter.plan import NO_EFFECTS, Effects, SystemTable
 from rewriter.scan.named_ids import ending, key_kind, settled_ids
 from rewriter.scan.socket_variable import asks_socket
 from rewriter.text.lexis import (
@@ -76,11 +76,12 @@ def _words(*words: bytes) -> bytes:
 
 _FROM_STREAM = _pattern(rb"FROM" + GAP + rb"STREAM" + MAYBE_GAP + rb"[\w$`\"\x80-\xff]")
 _QUEUE_FUNCTION = _pattern(rb"queue_(?:ack|nack|reject|release|renew)`?" + MAYBE_GAP + rb"\(")
+_SYSTEM_TABLES = b"(?:" + b"|".join(table.value.encode() for table in SystemTable) + b")"
 _SYSTEM_TABLE = _pattern(
-    rb"queuegate[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:queues|subscriptions|in_flight)" + WORD_END
+    rb"queuegate[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+" + _SYSTEM_TABLES + WORD_END
 )
 _NAME = SYSTEM_DATABASE.encode()
-_SYSTEM_NAME = _pattern(rb"\b(?:queues|subscriptions|in_flight)\b")
+_SYSTEM_NAME = _pattern(rb"\b" + _SYSTEM_TABLES + rb"\b")
 _INFORMATION = _pattern(
     rb"information_schema[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:tables|columns|schemata)" + WORD_END
 )

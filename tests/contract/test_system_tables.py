@@ -7,6 +7,8 @@ from decimal import Decimal
 import pytest
 from servers import Sql, wait_until
 
+TABLES = ["group_in_flight", "groups", "in_flight", "queues", "subscriptions", "topics"]
+
 
 def test_queues_with_any_condition_and_order(sql, queue):
     one, two = sorted((queue(), queue()))
@@ -90,7 +92,7 @@ def test_they_are_described_and_listed(sql):
     assert (described["queue"], described["ready"]) == ("varchar(64)", "bigint(20)")
     assert described["oldest_ready_age"] == "decimal(20,3)"
     assert sql.rows("SHOW COLUMNS FROM queuegate.queues") == sql.rows("SHOW FIELDS IN queues IN queuegate")
-    assert sql.column("SHOW TABLES FROM queuegate") == ["in_flight", "queues", "subscriptions"]
+    assert sql.column("SHOW TABLES FROM queuegate") == TABLES
     assert sql.column("SHOW TABLES FROM queuegate LIKE 'q%%'") == ["queues"]
     assert sql.rows("SHOW FULL TABLES FROM queuegate LIKE 'queues'") == [("queues", "BASE TABLE")]
     with sql.connection.cursor() as cursor:

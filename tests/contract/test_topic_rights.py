@@ -81,6 +81,7 @@ def test_all_that_is_granted(limited):
         ("CREATE GROUP more ON orders", 1142),
         ("DROP GROUP billing ON orders", 1142),
         ("CREATE TOPIC more (n INT)", 1142),
+        ("SELECT * FROM queuegate.groups", 1142),
     ],
 )
 def test_what_is_not_granted_is_denied(limited, statement, number):
@@ -136,6 +137,12 @@ def test_accounts_of_the_database(mariadb, tmp_path):
     assert looker.rows("SELECT n FROM STREAM orders SINCE EARLIEST") == [(1,), (2,)]
     assert looker.rows("SELECT n FROM STREAM orders WITH (mode = 'broadcast', start = 1) NOWAIT") == [(1,), (2,)]
     assert looker.error("ALTER GROUP billing ON orders SEEK TO EARLIEST")[0] == 1142
+    ours = "WHERE db = DATABASE()"
+    assert member.column(f"SELECT group_name FROM queuegate.groups {ours}") == ["billing"]
+    assert member.column(f"SELECT id FROM queuegate.group_in_flight {ours}") == [2]
+    assert looker.rows(f"SELECT topic, group_count FROM queuegate.topics {ours}") == [("orders", 0)]
+    assert looker.rows(f"SELECT * FROM queuegate.groups {ours}") == []
+    assert looker.rows(f"SELECT * FROM queuegate.group_in_flight {ours}") == []
     assert looker.error("CREATE GROUP more ON orders")[0] == 1142
     owner("GRANT ALL ON granted_topics.orders_group_mine TO publisher")
     assert publisher.error("CREATE GROUP mine ON orders START AT EARLIEST")[0] in (1142, 1143)

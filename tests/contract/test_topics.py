@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from random import Random
 
 import mysql.connector
 import pytest
-from servers import NS, Sql, wait_until
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def topic(gate):
-    """Makes topics, with groups; dropped at the end."""
-    made = []
-
-    def make(columns="user_id BIGINT, body VARCHAR(100)", **groups):
-        name = f"topic_{next(_numbers)}"
-        client = Sql(gate.connect())
-        client(f"CREATE TOPIC {name} ({columns})")
-        made.append(name)
-        for group, clauses in groups.items():
-            client(f"CREATE GROUP {group} ON {name} {clauses}")
-        client.close()
-        return name
-
-    yield make
-    client = Sql(gate.connect())
-    for name in set(made).intersection(client.column("SHOW TOPICS")):
-        for group in client.rows(f"SHOW GROUPS ON {name}"):
-            client(f"DROP GROUP {group[2]} ON {name}")
-        client(f"DROP TOPIC {name}")
-    client.close()
+from servers import NS, wait_until
 
 
 def groups(sql, t):
@@ -351,7 +324,7 @@ def test_a_broadcast_gives_every_message_to_everybody(sql, topic, stream):
     assert sql.rows(f"SELECT id FROM STREAM {t} WITH (mode = 'broadcast', start = 2) NOWAIT") == [(2,)]
     assert sql.rows(f"SELECT id FROM STREAM {t} WITH (mode = 'broadcast') LIMIT 1 WAIT '100ms'") == []
     (row,) = sql.rows(f"SHOW TOPICS LIKE '{t}'")
-    assert row[2:] == (1, 2, 0, 3, "", None)
+    assert (*row[2:6], *row[-2:]) == (1, 2, 0, 3, "", None)
 
 
 def test_a_replay_ends_by_itself_and_moves_no_group(sql, topic):

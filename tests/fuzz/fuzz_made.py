@@ -170,9 +170,10 @@ _NO_LISTING = rb"SELECT \* FROM information_schema\." + _LISTING + rb" WHERE 1 =
 _CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\)|CAST\((?:NULL|\d+) AS UNSIGNED\))"
 _ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
 _ROWS = rb"SELECT \* FROM \((?:" + _HEADER + rb"|" + _NO_LISTING + rb")(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
+_SHOWN = rb"(?i:queues|subscriptions|in_flight|topics|groups|group_in_flight)"
 _SYSTEM = re.compile(
-    rb"(?:`queuegate`\.`(?:queues|subscriptions|in_flight)`|\(" + _HEADER + rb"(?: UNION ALL " + _ROWS + rb")*\))"
-    rb"(?: AS `(?i:queues|subscriptions|in_flight)`)?|`(?i:queues|subscriptions|in_flight)`(?=[^`\w])|'queuegate'"
+    rb"(?:`queuegate`\.`" + _SHOWN + rb"`|\(" + _HEADER + rb"(?: UNION ALL " + _ROWS + rb")*\))"
+    rb"(?: AS `" + _SHOWN + rb"`)?|`" + _SHOWN + rb"`(?=[^`\w])|'queuegate'"
 )
 """What stands in place of a system table, of its name before a column's, and of DATABASE() in its database."""
 

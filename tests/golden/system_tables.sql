@@ -133,3 +133,11 @@ SELECT queue FROM queuegate.queues; DROP TABLE account
 -- an end is no second statement
 SELECT queue FROM queuegate.queues;;
 --> read: SELECT queue FROM <queues> AS `queues`;;
+
+-- topics and their groups
+SELECT t.topic, queuegate.groups.unread FROM queuegate.topics t JOIN queuegate.groups USING (topic) WHERE queuegate.groups.unread > 0
+--> read: SELECT t.topic, `groups`.unread FROM <topics> t JOIN <groups> AS `groups` USING (topic) WHERE `groups`.unread > 0
+
+-- what groups have out
+SELECT group_name, id FROM queuegate.group_in_flight ORDER BY seconds_left
+--> read: SELECT group_name, id FROM <group_in_flight> AS `group_in_flight` ORDER BY seconds_left

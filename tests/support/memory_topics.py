@@ -15,7 +15,7 @@ from virtual_time import pass_time
 
 from engine.clock import Clock
 from engine.model.errors import BackendError, InvalidOption
-from engine.model.options import QueueOptions
+from engine.model.options import NS_PER_SECOND, QueueOptions
 from engine.model.queue import (
     SOUGHT_COLUMN,
     ColumnMeta,
@@ -33,6 +33,7 @@ from engine.model.topics import (
     Hole,
     OpenTransactions,
     Sought,
+    TopicExtent,
     entries,
     group_table,
     still_awaited,
@@ -126,18 +127,22 @@ class MemoryTopics:
 
         return await self._call("seek", work)
 
-    async def bounds(self, topic: QueueName) -> tuple[int | None, int | None]:
-        def work() -> tuple[int | None, int | None]:
-            ids = self._visible(topic)
-            return (ids[0], ids[-1]) if ids else (None, None)
+    async def extent(self, topic: QueueName) -> TopicExtent:
+        def work() -> TopicExtent:
+            ids, since = self._visible(topic), self.clock.now_ns() - 60 * NS_PER_SECOND
+            recent = sum(self.logs[topic][id_].time_created >= since for id_ in ids)
+            return TopicExtent(ids[0] if ids else None, ids[-1] if ids else None, len(ids), None, recent)
 
-        return await self._call("bounds", work)
+        return await self._call("extent", work)
 
     async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
         def work() -> GroupLag:
             position = self.positions.get(group.name, GroupPosition(0, 0))
-            unread = sum(id_ > position.offset for id_ in self._visible(topic.name))
-            return GroupLag(position.offset, unread, exact=True, holes=len(position.holes))
+            unread = [id_ for id_ in self._visible(topic.name) if id_ > position.offset]
+            created = [self.logs[topic.name][id_].time_created for id_ in unread[:1]]
+            age = (self.clock.now_ns() - created[0]) / NS_PER_SECOND if created else None
+            holes = len(position.holes)
+            return GroupLag(position.offset, len(unread), exact=True, holes=holes, oldest_unread_age=age)
 
         return await self._call("lag", work)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
+from engine.model.options import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
     Entry,
@@ -301,7 +302,9 @@ def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpe
     """How far a group is behind."""
     position = read_position(connection, statements.position, group.name)
     unread = int(connection.query(statements.topic.unread, (position.offset,))[0][0])
-    last = int(connection.query(statements.topic.now_and_last)[0][1])
+    first = connection.query(statements.topic.beyond, (position.offset, 1))
+    now_ns, last = map(int, connection.query(statements.topic.now_and_last)[0])
+    age = max(0, now_ns - int(first[0][1])) / NS_PER_SECOND if first else None
     beyond = 0 < last < position.offset
     lost = int(connection.query(statements.position.lost, (group.name.table,))[0][0])
-    return GroupLag(position.offset, unread, unread < UNREAD_COUNTED_MAX, len(position.holes), beyond, lost)
+    return GroupLag(position.offset, unread, unread < UNREAD_COUNTED_MAX, len(position.holes), beyond, lost, age)

@@ -28,6 +28,7 @@ class Dialect:
     have a statement use that index; empty where the planner is to be trusted. `make_limits`: makes the table
     queuegate_limits of a `database` if there is none; `add_limits` the row of a queue in it, if there is none.
     `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.
+    `table_bytes`: asks for the size of a table, by its database and name; empty where that is not known.
     """
 
     name: str
@@ -40,3 +41,4 @@ class Dialect:
     list_tables: ListTables
     partitions: bool = False
     checks_values: bool = True
+    table_bytes: str = ""

@@ -47,6 +47,11 @@ PECULIAR_COLUMNS = (
 )
 """A table's columns that are computed, and those for reasons that do not hold all of Unicode."""
 
+TABLE_BYTES = (
+    "SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+)
+"""About how large a table is, as the server's statistics have it."""
+
 
 def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo]) -> list[TableInfo]:
     """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
@@ -133,4 +138,5 @@ MYSQL = Dialect(
     add_limits="INSERT IGNORE INTO {database}.queuegate_limits (queue_name) VALUES (?)",
     list_tables=list_tables,
     partitions=True,
+    table_bytes=TABLE_BYTES,
 )

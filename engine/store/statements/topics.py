@@ -13,6 +13,9 @@ from engine.store.statements.scan import is_true
 LATE_MAX = 1000
 """Ids out of holes that are read at once."""
 
+MESSAGES_COUNTED_MAX = 10_000
+"""Messages of a topic that are counted: some milliseconds."""
+
 UNREAD_COUNTED_MAX = 1_000_000
 """Unread messages of a group that are counted: a quarter of a second in MariaDB."""
 
@@ -94,6 +97,9 @@ class TopicStatements:
         """The first message that was enqueued at a time or after it. Ids and times may differ in order by some rows."""
 
         self.unread = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE id > ? LIMIT {UNREAD_COUNTED_MAX}) AS unread"
+        self.messages = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} LIMIT {MESSAGES_COUNTED_MAX}) AS messages"
+        self.bytes = dialect.table_bytes
+        """The size of the table, by its database and name; empty where that is not known."""
 
     def within(self, ranges: int) -> str:
         """The first ids in so many ranges."""

@@ -1,0 +1,94 @@
+"""queuegate.topics, .groups and .group_in_flight: what SHOW TOPICS and SHOW GROUPS tell, as tables."""
+
+from __future__ import annotations
+
+import pytest
+from servers import wait_until
+
+
+def one(sql, select):
+    """The one row of a SELECT, by the names of its columns."""
+    with sql.connection.cursor() as cursor:
+        cursor.execute(select)
+        (row,) = cursor.fetchall()
+        return dict(zip([column[0] for column in cursor.description], row, strict=True))
+
+
+def test_topics_are_read_with_plain_sql(sql, gate, topic):
+    empty, full = topic(), topic(a="", b="")
+    sql(f"INSERT INTO {full} (body) VALUES ('a'), ('b'), ('c')")
+    sql(f"INSERT INTO {full} (body, time_created) VALUES ('old', 1)")
+    sql(f"DELETE FROM {full} WHERE id = 1")
+    ours = f"topic IN ('{empty}', '{full}')"
+    order = "ORDER BY messages DESC, topic"
+    select = "topic, db, first_offset, last_offset, group_count, readers, messages, problem"
+    assert sql.rows(f"SELECT {select} FROM queuegate.topics WHERE {ours} {order}") == [
+        (full, gate.database, 2, 4, 2, 0, 3, None),
+        (empty, gate.database, None, None, 0, 0, 0, None),
+    ]
+    told = one(sql, f"SELECT * FROM queuegate.topics WHERE topic = '{full}'")
+    assert told["last_minute"] == 3  # the ids from the first message of the last minute on
+    assert told["bytes"] is None if gate.embedded else told["bytes"] > 0
+
+
+def test_readers_of_a_topic_are_counted(sql, topic, stream):
+    t = topic()
+    stream(f"SELECT id FROM STREAM {t} WITH (mode = 'broadcast')")
+    counted = f"SELECT readers FROM queuegate.topics WHERE topic = '{t}'"
+    wait_until(lambda: sql.value(counted) == 1, what="the reader")
+
+
+def test_groups_are_read_with_plain_sql(sql, gate, topic, stream):
+    t = topic(billing="START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')", audit="START AT EARLIEST")
+    sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b'), ('c')")
+    member = stream(f"SELECT id FROM STREAM {t} WITH (group = 'billing', prefetch = 2)")
+    member.wait(2)
+    told = one(sql, f"SELECT * FROM queuegate.`groups` WHERE topic = '{t}' AND group_name = 'billing'")
+    assert (told["db"], told["queue"], told["paused"], told["members"]) == (gate.database, f"{t}_group_billing", 0, 1)
+    assert told["in_flight"] == 2 and told["unread"] + told["ready"] == 1
+    assert (told["holes"], told["dead"], told["counted"], told["problem"]) == (0, 0, "exact", None)
+    lag = f"SELECT group_name, unread FROM queuegate.groups WHERE topic = '{t}' AND unread > 1 ORDER BY unread DESC"
+    assert sql.rows(lag) == [("audit", 3)]
+    joined = (
+        "SELECT t.topic, g.group_name, t.last_offset - g.read_offset FROM queuegate.topics t"
+        " JOIN queuegate.groups AS g ON g.topic = t.topic AND g.db = t.db"
+        f" WHERE t.topic = '{t}' AND g.group_name = 'audit'"
+    )
+    assert sql.rows(joined) == [(t, "audit", 3)]
+
+
+def test_the_age_of_the_oldest_unread_message(sql, topic):
+    t = topic(g="START AT EARLIEST")
+    age = f"SELECT oldest_unread_age FROM queuegate.groups WHERE topic = '{t}'"
+    assert sql.value(age) is None
+    sql(f"INSERT INTO {t} (body, time_created) VALUES ('a', (UNIX_TIMESTAMP() - 7200) * 1000000000), ('b', DEFAULT)")
+    assert 7190 < sql.value(age) < 9000
+    assert len(sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'g') NOWAIT")) == 2
+    assert sql.value(age) is None
+
+
+def test_what_a_group_has_out(sql, topic, stream):
+    t = topic(g="START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')", other="")
+    sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b')")
+    member = stream(f"SELECT id FROM STREAM {t} WITH (group = 'g')")
+    member.wait(2)
+    rows = sql.rows(
+        "SELECT group_name, id, epoch, connection_id FROM queuegate.group_in_flight"
+        f" WHERE topic = '{t}' AND seconds_left > 60 ORDER BY id"
+    )
+    assert rows == [("g", 1, 1, member.id), ("g", 2, 1, member.id)]
+    sql(f"ACK {t} 1 GROUP g")
+    assert sql.column(f"SELECT id FROM queuegate.group_in_flight WHERE topic = '{t}'") == [2]
+
+
+@pytest.mark.parametrize("table", ["topics", "groups", "group_in_flight"])
+def test_they_are_known_as_the_others_are(sql, connect, table):
+    described = [row[0] for row in sql.rows(f"DESCRIBE queuegate.{table}")]
+    listed = f"information_schema.columns WHERE table_schema = 'queuegate' AND table_name = '{table}'"
+    assert sql.column(f"SELECT column_name FROM {listed} ORDER BY ordinal_position") == described
+    inside = connect(database="queuegate")
+    with inside.connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {table} WHERE topic = 'no such topic'")
+        assert [column[0] for column in cursor.description] == described
+    # No name is a word that SQL would have to have quoted.
+    assert sql.rows(f"SELECT {', '.join(described)} FROM queuegate.{table} WHERE topic = 'no such topic'") == []
