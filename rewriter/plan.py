@@ -240,6 +240,15 @@ class ShowGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowConsumers:
+    """SHOW CONSUMERS [ON topic] [LIKE pattern] of the topics of one database (None: of all)."""
+
+    database: str | None
+    like: str | None = None
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainDelivery:
     """EXPLAIN DELIVERY: why these messages are not out. `sql` reads the rows (rewriter.plans.explain_delivery); `ids`
     are those that the condition names, if it names any: what is not among the rows is unknown."""
@@ -257,6 +266,7 @@ class SystemTable(Enum):
     IN_FLIGHT = "in_flight"
     TOPICS = "topics"
     GROUPS = "groups"
+    CONSUMERS = "consumers"
     GROUP_IN_FLIGHT = "group_in_flight"
 
 
@@ -347,6 +357,7 @@ Plan = (
     | ShowSubscriptions
     | ShowTopics
     | ShowGroups
+    | ShowConsumers
     | ExplainDelivery
     | ReadSystem
     | ShowSystem

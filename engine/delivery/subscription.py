@@ -130,6 +130,8 @@ class Subscription:
             waiting=self.capacity() > 0,
             window_full=self.window_full,
             since_ns=self.since_ns,
+            consumer=self.request.consumer,
+            pid=self.request.pid,
         )
 
     # --- the consumer's side

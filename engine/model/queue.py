@@ -333,6 +333,8 @@ class SubscribeRequest:
     connection_id: int = 0
     user: str = ""
     host: str = ""
+    consumer: str = ""
+    pid: int | None = None
     start: StartAt | None = None
     """Of a topic that is read by itself: from where. None: `queue` is a queue."""
 
@@ -362,7 +364,8 @@ class CommitReport:
 @dataclass(frozen=True, slots=True)
 class SubscriptionStatus:
     """An open stream. `waiting`: it would take a message now, its window included; `window_full`: it may hold no more
-    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one."""
+    unacked ones. `since_ns`: when it was opened. `filter`: its WHERE, empty without one. `consumer` and `pid`: what its
+    client calls itself, and its process, as far as it says so."""
 
     queue: QueueName
     connection_id: int
@@ -378,6 +381,8 @@ class SubscriptionStatus:
     since_ns: int
     held_back: float = 0.0
     """Seconds for which the queue's max_rate lets nothing go to it."""
+    consumer: str = ""
+    pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,4 +224,6 @@ class BroadcastReader:
             waiting=self._waiting,
             window_full=False,
             since_ns=self.since_ns,
+            consumer=request.consumer,
+            pid=request.pid,
         )

@@ -35,6 +35,7 @@ from rewriter.plan import (
     Rebind,
     Redrive,
     SeekConsumerGroup,
+    ShowConsumers,
     ShowCreateQueue,
     ShowGroups,
     ShowProcessList,
@@ -58,6 +59,7 @@ _TOLD = (
     ShowSubscriptions,
     ShowTopics,
     ShowGroups,
+    ShowConsumers,
     ShowCreateQueue,
     ReadSystem,
 )

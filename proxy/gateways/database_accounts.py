@@ -12,6 +12,7 @@ from typing import Protocol
 
 from engine.backend.url import BackendUrl
 from engine.clock import Clock
+from engine.model.options import NAME_CHARACTERS
 from proxy.commands.connection import ClientConnection
 from proxy.login.backend_tls import backend_tls
 from proxy.login.carried import Admit, LoginResult, carry_authentication
@@ -24,6 +25,8 @@ from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.transport.proxy_header import proxy_header
 from proxy.upstream.relay import RelayUpstream
+
+_PID_DIGITS_MAX = 18  # below 2^63
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,17 @@ class Gateway(Protocol):
 def identity_of(login: LoginResult, client: ClientSocket) -> Identity:
     """Who logged in, as the session keeps it."""
     host = ":".join(map(str, client.peername[:2])) or "localhost"
-    return Identity(login.connection_id, login.user, host, login.capabilities, login.encoding)
+    told = login.connect_attrs
+    pid = told.get("_pid", "")
+    return Identity(
+        login.connection_id,
+        login.user,
+        host,
+        login.capabilities,
+        login.encoding,
+        told.get("program_name", "")[:NAME_CHARACTERS],
+        int(pid) if pid.isascii() and pid.isdecimal() and len(pid) <= _PID_DIGITS_MAX else None,
+    )
 
 
 class RelayGateway:

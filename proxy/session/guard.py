@@ -51,6 +51,7 @@ from rewriter.plan import (
     Rebind,
     Redrive,
     SeekConsumerGroup,
+    ShowConsumers,
     ShowCreateQueue,
     ShowGroups,
     ShowProcessList,
@@ -145,7 +146,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
                 raise denied(session, "Statement", _MAY)
         case Rebind() | Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
             pass
-        case ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups():
+        case ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers():
             pass  # they show what the account may see
         case _:
             assert_never(plan)

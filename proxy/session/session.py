@@ -26,13 +26,15 @@ _INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL with
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who logged in, from where, as which connection."""
+    """Who logged in, from where, as which connection; and what the client says of its program, if it does."""
 
     connection_id: int
     user: str
     host: str
     capabilities: int
     codec: str = "utf-8"
+    program: str = ""
+    pid: int | None = None
 
     @property
     def account(self) -> str:

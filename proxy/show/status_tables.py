@@ -9,6 +9,7 @@ from enum import Enum
 from engine.duties.dead_letter_mover import dead_letter_name
 from engine.duties.surveyor import Survey
 from engine.model.explanation import moment
+from engine.model.options import QueueOptions
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
 from engine.store.base import Held
 from proxy.show.columns import Row, number_column, text_column
@@ -88,6 +89,8 @@ SUBSCRIPTIONS = (
     *_texts("filter", length=4096),
     *_numbers("prefetch", "unacked", "sent", "waiting", "window_full"),
     *_texts("since", length=23),
+    *_texts("consumer", length=64),
+    *_numbers("pid"),
 )
 """One row for each open stream."""
 
@@ -98,7 +101,7 @@ IN_FLIGHT = (
     *_texts("leased_until", length=23),
     Field("seconds_left", Kind.DECIMAL),
     *_numbers("connection_id"),
-    *_texts("user", "host", length=64),
+    *_texts("user", "host", "consumer", length=64),
 )
 """One row for each message that a receiver holds."""
 
@@ -125,9 +128,19 @@ GROUP_IN_FLIGHT = (
     *_texts("leased_until", length=23),
     Field("seconds_left", Kind.DECIMAL),
     *_numbers("connection_id"),
-    *_texts("user", "host", length=64),
+    *_texts("user", "host", "consumer", length=64),
 )
 """One row for each message that a member of a consumer group holds."""
+
+CONSUMERS = (
+    *_texts("topic", "db", "group_name", length=64),
+    *_numbers("connection_id"),
+    *_texts("user", "host", "consumer", length=64),
+    *_numbers("pid", "in_flight", "sent"),
+    *_texts("waits_for", length=32),
+    *_texts("since", length=23),
+)
+"""One row for each member of a consumer group, and for each reader of a broadcast, whose group_name is NULL."""
 
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""
@@ -210,6 +223,8 @@ def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:
             int(status.waiting),
             int(status.window_full),
             moment(status.since_ns),
+            status.consumer or None,
+            status.pid,
         )
         for status in sorted(statuses, key=lambda s: (s.queue, s.connection_id))
     ]
@@ -238,8 +253,50 @@ class InFlight:
     @property
     def _lease(self) -> Values:
         message, holder = self.message, self.holder
-        who: Values = (None, None, None) if holder is None else (holder.connection_id, holder.user, holder.host)
+        who: Values = (None,) * 4
+        if holder is not None:
+            who = (holder.connection_id, holder.user, holder.host, holder.consumer or None)
         return (message.epoch, moment(message.until_ns), round(message.seconds_left, 3), *who)
+
+
+def consumer_values(streams: Iterable[SubscriptionStatus], catalog: QueueCatalog) -> list[Values]:
+    """The rows of CONSUMERS: of these streams those of topics and their groups."""
+    rows: list[Values] = []
+    for stream in sorted(streams, key=lambda s: (s.queue, s.connection_id)):
+        queue = catalog.get(stream.queue)
+        if queue is not None and queue.options.topic is not None:
+            rows.append(_consumer_row(stream, queue.options.topic, queue.options))
+        elif stream.queue in catalog.topics:
+            rows.append(_consumer_row(stream, stream.queue.table, None))
+    return rows
+
+
+def _consumer_row(stream: SubscriptionStatus, topic: str, group: QueueOptions | None) -> Values:
+    return (
+        topic,
+        stream.queue.database,
+        None if group is None else group.consumer_group,
+        stream.connection_id,
+        stream.user,
+        stream.host,
+        stream.consumer or None,
+        stream.pid,
+        stream.unacked,
+        stream.sent,
+        _waits_for(stream, paused=group is not None and group.paused),
+        moment(stream.since_ns),
+    )
+
+
+def _waits_for(stream: SubscriptionStatus, *, paused: bool) -> str:
+    """What keeps the next message from a stream."""
+    if stream.window_full:
+        return "acks"
+    if not stream.waiting:
+        return "client"
+    if paused:
+        return "resume"
+    return "rate" if stream.held_back > 0 else "messages"
 
 
 def id_text(id_: int | str | bytes) -> str:

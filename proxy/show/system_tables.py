@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Sequence
 
 from proxy.show.status_tables import (
+    CONSUMERS,
     GROUP_IN_FLIGHT,
     GROUPS,
     IN_FLIGHT,
@@ -25,6 +26,7 @@ FIELDS = {
     SystemTable.IN_FLIGHT: IN_FLIGHT,
     SystemTable.TOPICS: TOPICS,
     SystemTable.GROUPS: GROUPS,
+    SystemTable.CONSUMERS: CONSUMERS,
     SystemTable.GROUP_IN_FLIGHT: GROUP_IN_FLIGHT,
 }
 """The columns of each table."""

@@ -29,6 +29,7 @@ from proxy.session.guard import denied
 from proxy.session.session import ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
 from proxy.show.status_tables import (
+    CONSUMERS,
     EXPLANATIONS,
     GROUPS,
     QUEUES,
@@ -37,6 +38,7 @@ from proxy.show.status_tables import (
     InFlight,
     Values,
     columns,
+    consumer_values,
     dead_letter_queue,
     id_text,
     queue_values,
@@ -54,6 +56,7 @@ from rewriter.plan import (
     ExplainDelivery,
     InformationTable,
     Piece,
+    ShowConsumers,
     ShowGroups,
     ShowQueueStatus,
     ShowSubscriptions,
@@ -94,7 +97,14 @@ class QueueViews:
         self._traits = traits
 
     async def answer(
-        self, plan: ShowQueueStatus | ShowSubscriptions | ShowTopics | ShowGroups | ExplainDelivery | ShowSystem
+        self,
+        plan: ShowQueueStatus
+        | ShowSubscriptions
+        | ShowTopics
+        | ShowGroups
+        | ShowConsumers
+        | ExplainDelivery
+        | ShowSystem,
     ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
         """Columns and rows of a statement that only looks."""
         match plan:
@@ -106,6 +116,8 @@ class QueueViews:
                 return columns(TOPICS), shown(await (await self.topics()).topics(plan))
             case ShowGroups():
                 return columns(GROUPS), shown(await (await self.topics()).groups(plan))
+            case ShowConsumers():
+                return columns(CONSUMERS), shown(await self.consumers(plan))
             case ExplainDelivery():
                 return columns(EXPLANATIONS), shown(await self.explanations(plan))
             case ShowSystem():
@@ -144,6 +156,15 @@ class QueueViews:
         wanted = await self._wanted(database, like)
         streams = [stream for stream in await self._peers.subscriptions() if wanted(stream.queue)]
         return subscription_values(await self._visible_streams(streams))
+
+    async def consumers(self, plan: ShowConsumers) -> list[Values]:
+        """The rows of SHOW CONSUMERS."""
+        named, sees = like_pattern("%" if plan.like is None else plan.like), await self.sees()
+        streams = [
+            stream for stream in await self._peers.subscriptions() if sees(stream.queue) and named(stream.consumer)
+        ]
+        rows = consumer_values(await self._visible_streams(streams), self._engine.catalog)
+        return [row for row in rows if plan.topic in (None, row[0]) and plan.database in (None, row[1])]
 
     async def in_flight(self, *, of_groups: bool = False) -> list[InFlight]:
         """What receivers hold of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
@@ -228,6 +249,8 @@ class QueueViews:
                 rows = [message.group_values for message in await self.in_flight(of_groups=True)]
             case SystemTable.TOPICS:
                 rows = await (await self.topics()).topics(ShowTopics(None))
+            case SystemTable.CONSUMERS:
+                rows = await self.consumers(ShowConsumers(None))
             case SystemTable.GROUPS:
                 rows = await (await self.topics()).groups(ShowGroups(None))
         traits = self._traits

@@ -57,6 +57,7 @@ from rewriter.plan import (
     Rebind,
     Redrive,
     SeekConsumerGroup,
+    ShowConsumers,
     ShowCreateQueue,
     ShowGroups,
     ShowProcessList,
@@ -165,6 +166,7 @@ class Executor:
                 | ShowSubscriptions()
                 | ShowTopics()
                 | ShowGroups()
+                | ShowConsumers()
                 | ExplainDelivery()
                 | ShowCreateQueue()
                 | ShowProcessList()
@@ -329,7 +331,13 @@ class Executor:
                 statuses, sees = await self.peers.queue_statuses(), await self._views.sees()
                 return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
             case (
-                ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ExplainDelivery() | ShowSystem()
+                ShowQueueStatus()
+                | ShowSubscriptions()
+                | ShowTopics()
+                | ShowGroups()
+                | ShowConsumers()
+                | ExplainDelivery()
+                | ShowSystem()
             ):
                 return await self._views.answer(plan)
             case ReadSystem(pieces):

@@ -45,7 +45,14 @@ class StreamStatement:
         """Open a subscription for this client, if its account may receive. `values` are those of the plan's `?`."""
         identity, traits = self._session.identity, self._traits
         request = _bound(plan, values)
-        request = replace(request, connection_id=identity.connection_id, user=identity.user, host=identity.host)
+        request = replace(
+            request,
+            connection_id=identity.connection_id,
+            user=identity.user,
+            host=identity.host,
+            consumer=request.consumer or identity.program,
+            pid=identity.pid,
+        )
         check_right(self._session, request.queue, Right.RECEIVE)
         if traits.check_stream is not None:
             traits.check_stream(self._session)

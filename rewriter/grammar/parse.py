@@ -42,6 +42,7 @@ from rewriter.grammar.topics import (
 )
 from rewriter.plan import (
     Kill,
+    ShowConsumers,
     ShowGroups,
     ShowProcessList,
     ShowQueues,
@@ -161,9 +162,9 @@ def _show(cursor: TokenCursor) -> Statement | None:
     if cursor.accept_words("TOPICS"):
         return ShowTopics(*_which_queues(cursor, "SHOW TOPICS"))
     if cursor.accept_words("GROUPS"):
-        topic = cursor.take_name() if cursor.accept_words("ON") else Name(None, "")
-        database, like = _which_queues(cursor, "SHOW GROUPS")
-        return ShowGroups(database or topic.database, like, topic.table or None)
+        return ShowGroups(*_of_which_topics(cursor, "SHOW GROUPS"))
+    if cursor.accept_words("CONSUMERS"):
+        return ShowConsumers(*_of_which_topics(cursor, "SHOW CONSUMERS"))
     if cursor.accept_words("SUBSCRIPTIONS"):
         return ShowSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
     if cursor.accept_words("CREATE", "QUEUE"):
@@ -173,6 +174,13 @@ def _show(cursor: TokenCursor) -> Statement | None:
     if cursor.accept_words("QUEUE"):
         raise cursor.error("there are SHOW QUEUES, SHOW QUEUE STATUS and SHOW CREATE QUEUE q")
     return _show_processlist(cursor)
+
+
+def _of_which_topics(cursor: TokenCursor, statement: str) -> tuple[str | None, str | None, str | None]:
+    """[ON topic] [FROM database] [LIKE 'pattern'], to the end."""
+    topic = cursor.take_name() if cursor.accept_words("ON") else Name(None, "")
+    database, like = _which_queues(cursor, statement)
+    return database or topic.database, like, topic.table or None
 
 
 def _which_queues(cursor: TokenCursor, statement: str) -> tuple[str | None, str | None]:

@@ -16,6 +16,7 @@ from rewriter.errors import RewriteError
 from rewriter.plan import (
     Kill,
     ReadSystem,
+    ShowConsumers,
     ShowGroups,
     ShowProcessList,
     ShowQueues,
@@ -386,6 +387,7 @@ Statement = (
     | ShowSubscriptions
     | ShowTopics
     | ShowGroups
+    | ShowConsumers
     | ReadSystem
     | ShowSystem
     | ExplainMessages

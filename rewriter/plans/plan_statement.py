@@ -50,6 +50,7 @@ from rewriter.plan import (
     ReadSystem,
     Rebind,
     SeekConsumerGroup,
+    ShowConsumers,
     ShowCreateQueue,
     ShowGroups,
     ShowProcessList,
@@ -145,10 +146,10 @@ class Passes:
                 return SeekConsumerGroup(self._group(name, group, context).name, *start_at(beginning))
             case DropGroup():
                 return self._drop_group(statement, context)
-            case ShowGroups(database, _, topic) if topic is not None:
+            case ShowGroups(database, _, topic) | ShowConsumers(database, _, topic) if topic is not None:
                 found = self._topic(Name(database, topic), context).name
                 return replace(statement, database=found.database, topic=found.table)
-            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups():
+            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers():
                 return replace(statement, database=statement.database or context.database)
             case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
                 return statement

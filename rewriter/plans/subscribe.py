@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from engine.model.errors import InvalidOption, UnknownColumn
-from engine.model.options import OPTIONS
+from engine.model.options import NAME_CHARACTERS, OPTIONS, OptionValue, is_name
 from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Bound, SelectStream, StreamClauses, StreamColumn
 from rewriter.plan import Subscribe
 from rewriter.plans.condition import stream_filter
 
-_STREAM_OPTIONS = ("ack_wait", "prefetch")
+_NUMBERS = ("ack_wait", "prefetch")
+_STREAM_OPTIONS = (*_NUMBERS, "consumer")
 
 
 def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
@@ -38,7 +39,8 @@ def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) 
 def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
     clauses = statement.clauses
     group = spec.options.consumer_group
-    options = _options(clauses, {} if group is None else {"group": group.lower(), "mode": "group"})
+    given = _options(clauses, {} if group is None else {"group": group.lower(), "mode": "group"})
+    options = {name: _number(name, value) for name, value in given.items() if name in _NUMBERS}
     return SubscribeRequest(
         queue=spec.name,
         columns=stream_columns(statement.columns, spec),
@@ -47,6 +49,7 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
         prefetch=options.get("prefetch"),
         ack_wait_ns=options.get("ack_wait"),
+        consumer=consumer_name(given.get("consumer")),
     )
 
 
@@ -78,8 +81,24 @@ def _unknown_column(column: StreamColumn) -> UnknownColumn:
     return UnknownColumn(f"Unknown column '{column.text.replace('`', '')}' in 'field list'")
 
 
-def _options(clauses: StreamClauses, known: Mapping[str, str]) -> dict[str, int]:
-    values: dict[str, int] = {}
+def consumer_name(value: OptionValue | None) -> str:
+    """What a client calls itself; empty where it does not. Raises InvalidOption."""
+    if value is None:
+        return ""
+    if not is_name(str(value)):
+        raise InvalidOption(f"consumer: '{value}' is not a name of 1 to {NAME_CHARACTERS} characters")
+    return str(value)
+
+
+def _number(name: str, value: OptionValue) -> int:
+    read = OPTIONS[name].read(name, value)
+    assert isinstance(read, int)
+    return read
+
+
+def _options(clauses: StreamClauses, known: Mapping[str, str]) -> dict[str, OptionValue]:
+    """The options of a stream as they were given. Raises InvalidOption for one that a stream does not have."""
+    values: dict[str, OptionValue] = {}
     for name, value in clauses.options:
         if name in known:
             if str(value).strip().lower() != known[name]:
@@ -87,7 +106,5 @@ def _options(clauses: StreamClauses, known: Mapping[str, str]) -> dict[str, int]
             continue
         if name not in _STREAM_OPTIONS:
             raise InvalidOption(f"a stream has no option '{name}'; allowed: {', '.join(_STREAM_OPTIONS)}")
-        read = OPTIONS[name].read(name, value)
-        assert isinstance(read, int)
-        values[name] = read
+        values[name] = value
     return values

@@ -50,7 +50,7 @@ from rewriter.plans.queue_table import (
     quoted_name,
     times_rule,
 )
-from rewriter.plans.subscribe import stream_columns
+from rewriter.plans.subscribe import consumer_name, stream_columns
 from rewriter.text.literals import plain_literal
 from rewriter.text.tokens import Name, TokenCursor
 
@@ -267,9 +267,11 @@ def _broadcast(
 ) -> Subscribe:
     clauses = statement.clauses
     beginning = read_beginning("start", options.pop("start", "latest"))
+    consumer = consumer_name(options.pop("consumer", None))
     if options:
         raise InvalidOption(f"a broadcast has no option '{min(options)}'; allowed: mode, start")
     chosen = None
+        raise InvalidOption(f"a broadcast has no option '{min(options)}'; allowed: mode, start, consumer")
     if clauses.condition:
         chosen = stream_filter(clauses.condition, clauses.condition_text, topic, modes)
     start, moment = start_at(beginning)
@@ -279,6 +281,7 @@ def _broadcast(
         limit=None if isinstance(clauses.limit, Bound) else clauses.limit,
         wait_mode=clauses.wait_mode,
         wait_seconds=0.0 if isinstance(clauses.wait_seconds, Bound) else clauses.wait_seconds,
+        consumer=consumer,
         start=start,
     )
     return Subscribe(request, clauses.parameters, chosen, moment)

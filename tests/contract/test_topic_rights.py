@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers import Gate, MariaDb, Sql
+from servers import Gate, MariaDb, Sql, Stream, wait_until
 
 USERS: list[dict[str, Any]] = [
     {"name": "root", "password": ""},
@@ -60,6 +60,20 @@ def test_all_that_is_granted(limited):
     read = shop.rows("SELECT n FROM STREAM orders WITH (mode = 'broadcast', start = 'earliest') NOWAIT")
     assert read == [(1,), (2,), (3,)]
     assert [row[2] for row in shop.rows("SHOW GROUPS")] == ["billing"]
+    of_root = Stream(limited, "SELECT n FROM STREAM orders WITH (group = 'billing', consumer = 'theirs')")
+    own = Stream(
+        limited,
+        "SELECT n FROM STREAM orders WITH (mode = 'broadcast', consumer = 'ours')",
+        user="shop",
+        password="pw",
+    )
+    assert [row[6] for row in shop.rows("SHOW CONSUMERS")] == ["ours"]
+    root = Sql(limited.connect())
+    assert sorted(row[6] for row in root.rows("SHOW CONSUMERS")) == ["ours", "theirs"]
+    root.close()
+    for open_stream in (of_root, own):
+        open_stream.close()
+    wait_until(lambda: shop.rows("SHOW CONSUMERS") == [], what="the streams to have ended")
     assert [row[:5] for row in shop.rows("SHOW TOPICS")] == [("orders", limited.database, 1, 3, 1)]
     shop.close()
 
@@ -104,7 +118,7 @@ def test_what_is_not_granted_is_denied(limited, statement, number):
 def test_a_stranger_learns_nothing(limited, statement):
     stranger = login(limited, "stranger")
     assert stranger.error(statement)[0] == 1142
-    assert stranger.rows("SHOW TOPICS") == stranger.rows("SHOW GROUPS") == []
+    assert stranger.rows("SHOW TOPICS") == stranger.rows("SHOW GROUPS") == stranger.rows("SHOW CONSUMERS") == []
     stranger.close()
 
 

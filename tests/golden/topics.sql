@@ -614,6 +614,42 @@ SHOW GROUPS IN other
 SHOW GROUPS
 --> show groups of all databases
 
+-- SHOW CONSUMERS
+SHOW CONSUMERS
+--> show consumers of shop
+
+-- SHOW CONSUMERS of a topic
+SHOW CONSUMERS ON `other`.feed LIKE 'w%'
+--> show consumers of other, topic Feed like 'w%'
+
+-- SHOW CONSUMERS of a queue
+SHOW CONSUMERS ON q
+--> error 1235 (42000): 'q' is a queue, not a topic
+
+-- SHOW CONSUMERS of a topic that does not exist
+SHOW CONSUMERS ON nope
+--> error 1146 (42S02): Topic 'shop.nope' doesn't exist
+
+-- SHOW CONSUMERS WHERE
+SHOW CONSUMERS WHERE 1
+--> error 1235 (42000): SHOW CONSUMERS WHERE is not supported; use SHOW CONSUMERS LIKE 'pattern'
+
+-- a member that says its name
+SELECT * FROM STREAM orders WITH (group = 'billing', consumer = 'worker 7')
+--> subscribe shop.orders_group_billing columns=* consumer='worker 7'
+
+-- a reader of a broadcast that says its name
+SELECT * FROM STREAM orders WITH (mode = 'broadcast', consumer = 'screen')
+--> broadcast shop.orders from latest columns=id,user_id,body consumer='screen'
+
+-- a receiver of a queue that says its name
+SELECT * FROM STREAM q WITH (consumer = 'worker 7')
+--> subscribe shop.q columns=* consumer='worker 7'
+
+-- a consumer without a name
+SELECT * FROM STREAM q WITH (consumer = '')
+--> error 1231 (42000): consumer: '' is not a name of 1 to 64 characters
+
 -- SHOW GROUPS of nothing
 SHOW GROUPS ON
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1
@@ -815,11 +851,11 @@ SELECT nothing FROM STREAM orders WITH (group = 'billing')
 
 -- a broadcast by its beginning, of a group
 SELECT * FROM STREAM orders WITH (group = 'billing', start = 'earliest')
---> error 1231 (42000): a broadcast has no option 'group'; allowed: mode, start
+--> error 1231 (42000): a broadcast has no option 'group'; allowed: mode, start, consumer
 
 -- a group's stream with a beginning
 SELECT * FROM STREAM orders WITH (mode = 'group', group = 'billing', start = 1)
---> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch
+--> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch, consumer
 
 -- a mode that does not exist
 SELECT * FROM STREAM orders WITH (mode = 'everybody')
@@ -827,11 +863,11 @@ SELECT * FROM STREAM orders WITH (mode = 'everybody')
 
 -- a stream of a queue with a group
 SELECT * FROM STREAM q WITH (group = 'billing')
---> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch
+--> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch, consumer
 
 -- a stream of a queue with a mode
 SELECT * FROM STREAM q WITH (mode = 'broadcast')
---> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch
+--> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch, consumer
 
 -- the stream of what cannot be a topic
 SELECT * FROM STREAM half WITH (mode = 'broadcast')
@@ -896,11 +932,11 @@ SELECT * FROM STREAM orders WHERE user_id = 7 WITH (mode = 'broadcast')
 
 -- a broadcast of a group
 SELECT * FROM STREAM orders WITH (mode = 'broadcast', group = 'billing')
---> error 1231 (42000): a broadcast has no option 'group'; allowed: mode, start
+--> error 1231 (42000): a broadcast has no option 'group'; allowed: mode, start, consumer
 
 -- a broadcast with a prefetch
 SELECT * FROM STREAM orders WITH (mode = 'broadcast', prefetch = 10, ack_wait = 3)
---> error 1231 (42000): a broadcast has no option 'ack_wait'; allowed: mode, start
+--> error 1231 (42000): a broadcast has no option 'ack_wait'; allowed: mode, start, consumer
 
 -- a broadcast of an unknown column
 SELECT nothing FROM STREAM orders WITH (mode = 'broadcast')

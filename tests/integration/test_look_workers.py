@@ -1,4 +1,4 @@
-"""What SHOW SUBSCRIPTIONS, EXPLAIN DELIVERY and the system tables tell is of all workers."""
+"""What SHOW SUBSCRIPTIONS, SHOW CONSUMERS, EXPLAIN DELIVERY and the system tables tell is of all workers."""
 
 from __future__ import annotations
 
@@ -51,6 +51,33 @@ def test_streams_holders_and_counters_of_every_worker(two_workers):
         )
     finally:
         for stream in streams:
+            stream.close()
+        for client in clients:
+            client.close()
+
+
+def test_consumers_of_every_worker(two_workers):
+    gate = two_workers
+    clients = [Sql(gate.connect()) for _ in range(4)]  # spread over both
+    clients[0]("CREATE TOPIC orders (n INT)")
+    clients[0]("CREATE GROUP billing ON orders START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '3h')")
+    clients[0]("INSERT INTO orders (n) VALUES (1), (2), (3), (4)")
+    members = [
+        Stream(gate, f"SELECT id FROM STREAM orders WITH (group = 'billing', prefetch = 1, consumer = 'm{n}')")
+        for n in range(4)
+    ]
+    reader = Stream(gate, "SELECT id FROM STREAM orders WITH (mode = 'broadcast', consumer = 'r')")
+    try:
+        held = {f"m{n}": member.wait(1)[0][0] for n, member in enumerate(members)}
+        names = {**{stream.id: f"m{n}" for n, stream in enumerate(members)}, reader.id: "r"}
+        for client in clients:
+            rows = client.rows("SELECT connection_id, consumer FROM queuegate.consumers WHERE db = DATABASE()")
+            assert dict(rows) == names
+            assert [row[5] for row in client.rows("SHOW GROUPS ON orders")] == [4]
+            out = client.rows("SELECT consumer, id FROM queuegate.group_in_flight WHERE db = DATABASE()")
+            assert dict(out) == held
+    finally:
+        for stream in (*members, reader):
             stream.close()
         for client in clients:
             client.close()

@@ -203,3 +203,18 @@ def test_proxies_with_several_workers_each(mariadb, tmp_path):
     client.close()
     for gate in gates:
         gate.stop()
+
+
+def test_consumers_of_all_proxies_are_shown(pair):
+    one = Sql(pair[0].connect())
+    one("CREATE TOPIC log (n INT)")
+    one("CREATE GROUP g ON log")
+    streams = [Stream(gate, f"SELECT n FROM STREAM log WITH (consumer = 'at {n}')") for n, gate in enumerate(pair)]
+    asked = "SELECT consumer, group_name FROM queuegate.consumers ORDER BY consumer"
+    for gate in pair:
+        client = Sql(gate.connect())
+        wait_until(lambda client=client: client.rows(asked) == [("at 0", "g"), ("at 1", "g")], what="both consumers")
+        client.close()
+    for stream in streams:
+        stream.close()
+    one.close()

@@ -30,6 +30,7 @@ from rewriter.plan import (
     Rebind,
     Redrive,
     SeekConsumerGroup,
+    ShowConsumers,
     ShowCreateQueue,
     ShowGroups,
     ShowProcessList,
@@ -124,9 +125,10 @@ def rendered(plan: Plan) -> list[str]:
             return [f"show subscriptions of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
         case ShowTopics(database, like):
             return [f"show topics of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
-        case ShowGroups(database, like, topic):
+        case ShowGroups(database, like, topic) | ShowConsumers(database, like, topic):
+            what = "groups" if isinstance(plan, ShowGroups) else "consumers"
             of = f"{database or 'all databases'}" + (f", topic {topic}" if topic else "")
-            return [f"show groups of {of}" + (f" like {like!r}" if like else "")]
+            return [f"show {what} of {of}" + (f" like {like!r}" if like else "")]
         case ExplainDelivery(queue, sql, ids):
             return [f"explain delivery of {queue}: {sql}"] + ([f"ids {ids}"] if ids else [])
         case ReadSystem(pieces):
@@ -188,6 +190,8 @@ def _subscribe(plan: Subscribe) -> str:
         parts.append(f"prefetch={request.prefetch}")
     if request.ack_wait_ns is not None:
         parts.append(f"ack_wait={request.ack_wait_ns / 1e9:g}s")
+    if request.consumer:
+        parts.append(f"consumer={request.consumer!r}")
     if plan.parameters:
         parts.append(f"parameters={','.join(plan.parameters)}")
     return " ".join(parts)
