@@ -223,11 +223,11 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound; `exact`
-    whether that is all of them. `holes`: ranges of ids that it waits for. `beyond_end`: the topic's last message has a
-    smaller offset: it is another topic of that name, or its end was deleted. `lost`: messages that the topic's
-    retention deleted before the group had read them. `oldest_unread_age`: seconds since the first message beyond the
-    offset was written; None where there is none."""
+    """How far a group is behind its topic. `unread`: messages beyond its offset, counted up to a bound, or, where they
+    are not counted, the ids beyond it; `exact` whether that is all of them, and no more. `holes`: ranges of ids that it
+    waits for. `beyond_end`: the topic's last message has a smaller offset: it is another topic of that name, or its end
+    was deleted. `lost`: messages that the topic's retention deleted before the group had read them.
+    `oldest_unread_age`: seconds since the first message beyond the offset was written; None where there is none."""
 
     offset: int
     unread: int

@@ -190,8 +190,8 @@ class TopicStore(Protocol):
         """Delete up to `limit` messages beyond what a topic keeps. `groups`: all of its consumer groups."""
         ...
 
-    async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
-        """How far a group is behind."""
+    async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:
+        """How far a group is behind. Not `counted`: at a cost that does not grow with that."""
         ...
 
     async def extent(self, topic: QueueName) -> TopicExtent:

@@ -244,12 +244,12 @@ class TopicLog:
         statements = TopicStatements(self._dialect, topic)
         return await self._pool.read(lambda connection: read_extent(connection, statements, topic))
 
-    async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
-        """How far a group is behind."""
+    async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:
+        """How far a group is behind. Not `counted`: at a cost that does not grow with that."""
         statements = await self._statements_of(group, topic)
 
         async def work() -> GroupLag:
-            return await self._pool.read(lambda connection: feed.lag(connection, statements, group))
+            return await self._pool.read(lambda connection: feed.lag(connection, statements, group, counted=counted))
 
         return await self._with_position(group, work)
 

@@ -23,6 +23,7 @@ from engine.model.queue import (
 from engine.model.topics import GroupLag, Sought, TopicExtent
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
+from engine.topics.gauges import Gauges, TopicGauges
 from engine.topics.retention import Retention, RetentionContext
 
 
@@ -44,6 +45,7 @@ class Topics:
 
     def __init__(self, context: TopicsContext) -> None:
         self._store, self._work, self._clock = context.store, context.work, context.clock
+        self._gauges = TopicGauges(context.store.topics, context.work, context.clock)
         self._catalog = QueueCatalog()
         self.retention = Retention(
             RetentionContext(
@@ -144,6 +146,10 @@ class Topics:
     async def extent(self, topic: QueueName) -> TopicExtent:
         """What a topic has. Raises BackendError."""
         return await self._work.run(self._store.topics.extent(topic))
+
+    async def gauges(self) -> Gauges:
+        """What a monitor asks of all of them."""
+        return await self._gauges.read(self._catalog)
 
     async def lag(self, group: QueueSpec) -> GroupLag:
         """How far a group is behind its topic. Raises QueueNotFound where that is gone, BackendError."""

@@ -6,8 +6,8 @@ series of its own. Sum over `worker`. docs/monitoring.md says what each means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,13 +15,17 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 
 from engine.delivery.metrics import DELAY_BOUNDS, QueueMetrics
 from engine.duties.surveyor import Survey
-from engine.model.queue import QueueCatalog, QueueName
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec
+from engine.model.topics import GroupLag, TopicExtent
+from engine.topics.gauges import Gauges
 from proxy.cluster.reports import WorkerReport
 from proxy.show.status_tables import dead_letter_queue
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 _QUEUE = ("database", "queue")
+_TOPIC = ("database", "topic")
+_GROUP = (*_TOPIC, "group")
 _STATES = ("ready", "scheduled", "retrying", "in_flight", "parked", "acked")
 _MEANINGS = {
     "enqueued": "Rows that committed INSERTs added.",
@@ -55,6 +59,7 @@ class Facts:
     catalog: QueueCatalog
     version: str
     missing: int = 0
+    gauges: Gauges = field(default_factory=Gauges)
 
 
 def page(facts: Facts) -> bytes:
@@ -71,6 +76,8 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         yield from _process_metrics(self._facts)
         yield from _table_metrics(self._facts)
+        yield from _topic_metrics(self._facts.gauges)
+        yield from _group_metrics(self._facts)
         yield from _queue_metrics(self._facts.reports)
         yield _delays(self._facts.reports)
 
@@ -137,6 +144,61 @@ def _table_metrics(facts: Facts) -> Iterator[Metric]:
         messages.add_metric((*labels, "dead"), buried.unacked if buried is not None else 0)
         age.add_metric(labels, census.oldest_ready_age or 0)
     yield from (messages, age, counted, paused, dead_letters)
+
+
+def _topic_metrics(gauges: Gauges) -> Iterator[Metric]:
+    values: dict[str, tuple[str, Callable[[TopicExtent], int | None]]] = {
+        "last_offset": ("The offset of a topic's last message.", lambda extent: extent.last or 0),
+        "messages": ("Messages of a topic; from some on the ids that they take.", lambda extent: extent.messages),
+        "bytes": ("About how large a topic is, where the database says it.", lambda extent: extent.size),
+    }
+    for name, (meaning, value) in values.items():
+        gauge = GaugeMetricFamily(f"queuegate_topic_{name}", meaning, labels=_TOPIC)
+        for topic, extent in gauges.extents.items():
+            if (number := value(extent)) is not None:
+                gauge.add_metric((topic.database, topic.table), number)
+        yield gauge
+
+
+def _group_metrics(facts: Facts) -> Iterator[Metric]:
+    groups = [queue for queue in facts.catalog if queue.options.topic is not None]
+    lags: dict[str, tuple[str, Callable[[GroupLag], float]]] = {
+        "unread": ("Ids beyond the offset of a consumer group: at most so many messages.", lambda lag: lag.unread),
+        "oldest_unread_age_seconds": (
+            "Since the first message beyond the offset was written.",
+            lambda lag: lag.oldest_unread_age or 0,
+        ),
+        "holes": ("Ranges of missing ids that a consumer group waits for.", lambda lag: lag.holes),
+    }
+    for name, (meaning, value) in lags.items():
+        gauge = GaugeMetricFamily(f"queuegate_group_{name}", meaning, labels=_GROUP)
+        for group in groups:
+            if (lag := facts.gauges.lags.get(group.name)) is not None:
+                gauge.add_metric(_group_labels(group), value(lag))
+        yield gauge
+    for state in ("ready", "in_flight"):
+        meaning = f"Messages in the queue of a consumer group: {state}; bounded."
+        gauge = GaugeMetricFamily(f"queuegate_group_{state}", meaning, labels=_GROUP)
+        for group in groups:
+            if (census := facts.surveys.get(group.name, Survey(None)).census) is not None:
+                gauge.add_metric(_group_labels(group), getattr(census, state))
+        yield gauge
+    yield _members(facts.reports, {group.name: _group_labels(group) for group in groups})
+
+
+def _group_labels(group: QueueSpec) -> tuple[str, str, str]:
+    return (group.name.database, group.options.topic or "", group.options.consumer_group or "")
+
+
+def _members(reports: Iterable[WorkerReport], groups: Mapping[QueueName, tuple[str, ...]]) -> Metric:
+    gauge = GaugeMetricFamily(
+        "queuegate_group_members", "Open streams of a consumer group.", labels=(*_GROUP, "worker")
+    )
+    for report in reports:
+        for status in report.queues:
+            if (labels := groups.get(status.name)) is not None:
+                gauge.add_metric((*labels, str(report.worker)), status.subscribers)
+    return gauge
 
 
 def _queue_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:

@@ -62,8 +62,10 @@ class AdminServer:
             surveys = await self._engine.surveyor.survey(catalog)
         except ShuttingDown as error:
             return Response(503, f"{error.message}\n".encode())
+        gauges = await self._engine.topics.gauges()
         reports, missing = await self._peers.reports()
-        return Response(200, page(Facts(reports, surveys, catalog, self._version, missing)), CONTENT_TYPE)
+        facts = Facts(reports, surveys, catalog, self._version, missing, gauges)
+        return Response(200, page(facts), CONTENT_TYPE)
 
     async def _health(self) -> Response:
         """That this is answered shows that this event loop turns; the others are asked."""

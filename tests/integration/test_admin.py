@@ -99,6 +99,34 @@ def test_metrics_tell_of_queues_and_processes(admin_gate):
     sql.close()
 
 
+def test_metrics_tell_of_topics_and_groups(admin_gate):
+    gate = admin_gate()
+    sql = Sql(gate.connect())
+    sql("CREATE TOPIC orders (n INT)")
+    for group in ("billing", "audit"):
+        sql(f"CREATE GROUP {group} ON orders START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')")
+    sql("INSERT INTO orders (n, time_created) VALUES (1, (UNIX_TIMESTAMP() - 7200) * 1000000000), (2, DEFAULT)")
+    sql("INSERT INTO orders (n) VALUES (3)")
+    topic = {"database": gate.database, "topic": "orders"}
+
+    def told(name, group, samples=None):
+        return value(samples or metrics(gate), f"queuegate_group_{name}", **topic, group=group)
+
+    with Stream(gate, "SELECT id FROM STREAM orders WITH (group = 'billing', prefetch = 2)") as member:
+        member.wait(2)
+        wait_until(lambda: told("in_flight", "billing") == 2, what="the count")
+        wait_until(lambda: told("unread", "audit") == 3, what="the backlog of the other")
+        samples = metrics(gate)
+        assert told("members", "billing", samples) == 1 and told("members", "audit", samples) == 0
+        assert told("unread", "billing", samples) + told("ready", "billing", samples) == 1
+        assert told("holes", "billing", samples) == told("in_flight", "audit", samples) == 0
+        assert 7190 < told("oldest_unread_age_seconds", "audit", samples) < 9000
+        assert told("oldest_unread_age_seconds", "billing", samples) < 7000
+        assert value(samples, "queuegate_topic_last_offset", **topic) == 3
+        assert value(samples, "queuegate_topic_messages", **topic) == 3
+    sql.close()
+
+
 def test_health_readiness_and_what_is_not_there(admin_gate):
     gate = admin_gate()
     assert get(gate, "/healthz") == (200, "ok\n")

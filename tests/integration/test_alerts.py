@@ -22,6 +22,8 @@ def watched(new_gate):
     gate.start()
     sql = Sql(gate.connect())
     sql("CREATE QUEUE jobs (n INT)")
+    sql("CREATE TOPIC orders (n INT)")
+    sql("CREATE GROUP billing ON orders")
     yield gate, sql
     sql.close()
 

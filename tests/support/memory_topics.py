@@ -135,14 +135,15 @@ class MemoryTopics:
 
         return await self._call("extent", work)
 
-    async def lag(self, group: QueueSpec, topic: TopicSpec) -> GroupLag:
+    async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:
         def work() -> GroupLag:
             position = self.positions.get(group.name, GroupPosition(0, 0))
             unread = [id_ for id_ in self._visible(topic.name) if id_ > position.offset]
             created = [self.logs[topic.name][id_].time_created for id_ in unread[:1]]
             age = (self.clock.now_ns() - created[0]) / NS_PER_SECOND if created else None
             holes = len(position.holes)
-            return GroupLag(position.offset, len(unread), exact=True, holes=holes, oldest_unread_age=age)
+            count = len(unread) if counted else max([*unread, position.offset]) - position.offset
+            return GroupLag(position.offset, count, exact=counted, holes=holes, oldest_unread_age=age)
 
         return await self._call("lag", work)
 

@@ -298,13 +298,16 @@ def seek(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     return Sought(position.offset, dropped)
 
 
-def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpec) -> GroupLag:
-    """How far a group is behind."""
+def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, *, counted: bool) -> GroupLag:
+    """How far a group is behind. Not `counted`: its unread messages are the ids beyond its offset."""
     position = read_position(connection, statements.position, group.name)
-    unread = int(connection.query(statements.topic.unread, (position.offset,))[0][0])
     first = connection.query(statements.topic.beyond, (position.offset, 1))
     now_ns, last = map(int, connection.query(statements.topic.now_and_last)[0])
     age = max(0, now_ns - int(first[0][1])) / NS_PER_SECOND if first else None
+    unread = max(0, last - position.offset)
+    if counted:
+        unread = int(connection.query(statements.topic.unread, (position.offset,))[0][0])
+    exact = counted and unread < UNREAD_COUNTED_MAX
     beyond = 0 < last < position.offset
     lost = int(connection.query(statements.position.lost, (group.name.table,))[0][0])
-    return GroupLag(position.offset, unread, unread < UNREAD_COUNTED_MAX, len(position.holes), beyond, lost, age)
+    return GroupLag(position.offset, unread, exact, len(position.holes), beyond, lost, age)

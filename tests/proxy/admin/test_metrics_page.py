@@ -8,7 +8,9 @@ from engine.delivery.metrics import DELAY_BOUNDS, Delays
 from engine.duties.surveyor import Survey
 from engine.model.options import QueueOptions
 from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, QueueStatus
+from engine.model.topics import GroupLag, TopicExtent
 from engine.store.census import Census
+from engine.topics.gauges import Gauges
 from proxy.admin.metrics_page import Facts, page
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
 from proxy.show.system_tables import FIELDS, derived_table
@@ -83,3 +85,21 @@ def test_values_are_written_so_that_no_mode_reads_them_otherwise() -> None:
     assert "CONVERT(X'69742773' USING utf8mb4)" in sql
     assert "'plain text'" in sql
     assert ", NULL, " in sql and ", 7, " in sql
+
+
+def test_groups_have_series_by_topic() -> None:
+    topic = QueueName("shop", "log")
+    queue = QueueSpec(QueueName("shop", "log_group_g"), QueueOptions(topic="log", consumer_group="g"), (), ("id",))
+    catalog = QueueCatalog(1, {queue.name: queue})
+    gauges = Gauges({topic: TopicExtent(3, 9, 6, None, 2)}, {queue.name: GroupLag(4, 5, False, 1)})
+    reports = [WorkerReport(n, 1, 1, 1, 0.5, [QueueStatus(queue.name, 1 + n, 0, 0, {}, COUNTS)]) for n in range(2)]
+    surveys = {queue.name: Survey(Census(ready=2, in_flight=1))}
+    told = samples(Facts(reports, surveys, catalog, "1.2", gauges=gauges))
+    of_topic = frozenset({("database", "shop"), ("topic", "log")})
+    of_group = of_topic | {("group", "g")}
+    assert told["queuegate_topic_last_offset", of_topic] == 9
+    assert told["queuegate_topic_messages", of_topic] == 6
+    assert not any(name == "queuegate_topic_bytes" for name, _ in told)  # where the database does not say it
+    expected = {"unread": 5, "oldest_unread_age_seconds": 0, "holes": 1, "ready": 2, "in_flight": 1}
+    assert {name: told[f"queuegate_group_{name}", of_group] for name in expected} == expected
+    assert [told["queuegate_group_members", of_group | {("worker", str(n))}] for n in range(2)] == [1, 2]
