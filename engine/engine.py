@@ -20,6 +20,7 @@ from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
+from engine.duties.alarm_watch import AlarmWatch
 from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
 from engine.duties.group_scan import GroupScan, GroupScanContext
 from engine.duties.purger import Purger
@@ -151,6 +152,7 @@ class Engine:
         self._work: DatabaseWork | None = None
         self._surveyor: Surveyor | None = None
         self._topics: Topics | None = None
+        self._alarm_watch: AlarmWatch | None = None
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
         self._open = False
@@ -183,16 +185,18 @@ class Engine:
             self._open = False
             raise
         await self.topics.open()
-        await self._watcher.open()
-        await self._watchdog.open()
+        self._alarm_watch = AlarmWatch(self._managers, self._store, self._work, self._clock, self._logger)
+        for service in (self._watcher, self._alarm_watch, self._watchdog):
+            await service.open()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
         """Deliver no more: streams end with ShuttingDown, unacked messages go back uncounted. May be called twice."""
         if not self._open:
             return
         self._open = False
-        await self._watchdog.close(grace_seconds=grace_seconds)
-        await self._watcher.close(grace_seconds=grace_seconds)
+        for service in (self._watchdog, self._alarm_watch, self._watcher):
+            if service is not None:
+                await service.close(grace_seconds=grace_seconds)
         if self._surveyor is not None:
             await self._surveyor.close()
         await self.topics.close(ShuttingDown("Server shutdown in progress"), grace_seconds=grace_seconds)
@@ -403,6 +407,7 @@ class Engine:
         return [
             self._watcher,
             self.topics.retention,
+            *([] if self._alarm_watch is None else [self._alarm_watch]),
             *self._scans.values(),
             *(part for part in of_queues if not isinstance(part, MessageManager)),
         ]

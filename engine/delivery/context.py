@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from engine.clock import Clock, Jitter
+from engine.clock import Clock, DatabaseTime, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.claim_pause import ClaimPause
-from engine.delivery.database_time import DatabaseTime
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.in_flight import InFlight
+from engine.delivery.lease_alarms import LeaseAlarms
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.model.queue import Message, MessageId
@@ -38,6 +38,7 @@ class QueueContext:
     in_flight: InFlight[Subscription]
     pause: ClaimPause
     time: DatabaseTime
+    alarms: LeaseAlarms
     shares: FilterShares
     """What conditions may take in vain."""
     wake: Callable[[], None]

@@ -26,25 +26,20 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
+from engine.clock import DatabaseTime
 from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.context import QueueContext, WorkContext
-from engine.delivery.database_time import DatabaseTime
 from engine.delivery.filter_limits import FilterLimits
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.give_back import GiveBacks
 from engine.delivery.in_flight import InFlight
+from engine.delivery.lease_alarms import LeaseAlarms
 from engine.delivery.outage import Outage
 from engine.delivery.receiver_modes import Mode
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
-from engine.model.errors import (
-    BackendError,
-    BackendUnavailable,
-    EngineError,
-    LockWaitTimeout,
-    ShuttingDown,
-)
+from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
 from engine.model.identity import IdKind, id_kind, normalise
 from engine.model.options import NS_PER_SECOND
 from engine.model.queue import (
@@ -88,6 +83,7 @@ class MessageManager(Service):
         self._in_flight: InFlight[Subscription] = InFlight()
         self._rechecker = Rechecker(context, self._in_flight)
         time = DatabaseTime(clock)
+        self.alarms = LeaseAlarms(time)
         self._give_backs = GiveBacks(context, time, released)
         self._subscriptions: dict[Subscription, ReceiverSet] = {}
         self._wakeup = asyncio.Event()
@@ -96,6 +92,7 @@ class MessageManager(Service):
             in_flight=self._in_flight,
             pause=ClaimPause(clock),
             time=time,
+            alarms=self.alarms,
             shares=shares or FilterShares(clock),
             wake=self._wake,
             orphaned=self._orphaned,
@@ -142,7 +139,7 @@ class MessageManager(Service):
         counts = (len(self._subscriptions), cached, len(self._in_flight))
         delays = self.metrics.delays
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
-        return QueueStatus(self.queue.name, *counts, self.metrics.snapshot(), *waited)
+        return QueueStatus(self.queue.name, *counts, self.metrics.snapshot(), *waited, alarms=len(self.alarms))
 
     @property
     def mode(self) -> Mode:
@@ -239,6 +236,7 @@ class MessageManager(Service):
         hits = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets()) + self._in_flight.settle(
             known
         )
+        self.alarms.ended(known)
         self.metrics.settled_seen += hits
         if hits < len(known):
             # 'A' may be the same message as 'a' by the column's collation: only the table knows.

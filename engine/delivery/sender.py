@@ -114,7 +114,7 @@ class Sender:
         self._store, self._work, self._clock = context.store, context.work, context.clock
         self._jitter, self._metrics = context.jitter, context.metrics
         self._cache, self._conflicts, self._condition = cache, conflicts, condition
-        self._in_flight, self._pause, self._time = queue.in_flight, queue.pause, queue.time
+        self._in_flight, self._alarms, self._pause, self._time = queue.in_flight, queue.alarms, queue.pause, queue.time
         self._note_due, self._told_leased = queue.note_due, queue.leased
         self._unheard, self._told_rejected = queue.unheard, queue.rejected
         self._claiming: _Claiming | None = None
@@ -303,6 +303,8 @@ class Sender:
         for message, deadline in batch:
             self._in_flight.add(subscription, message, deadline)
         self._note_due(min(deadline for _, deadline in batch))
+        if subscription.queue.options.alarm_after_ns:
+            self._alarms.leased(messages, subscription.request, self._clock.monotonic())
         self._metrics.sent += len(messages)
         self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
         subscription.give(messages)

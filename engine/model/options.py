@@ -74,6 +74,7 @@ class QueueOptions:
     paused: bool = False
     archive: bool = False
     group_key: str | None = None
+    alarm_after_ns: int = 0
     dead_letter_of: str | None = None
     topic: str | None = None
     consumer_group: str | None = None
@@ -302,6 +303,7 @@ OPTIONS: Mapping[str, _Option] = {
     "paused": _Option("paused", "paused", _flag, _digit),
     "archive": _Option("archive", "archive", _flag, _digit),
     "group_key": _Option("group_key", "group_key", _name, _escaped),
+    "alarm_after": _Option("alarm_after_ns", "alarm_after", parse_duration, seconds_text),
     "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, _escaped),
     "topic": _Option("topic", "topic", _name, _escaped),
     "consumer_group": _Option("consumer_group", "consumer_group", _name, _escaped),
@@ -311,7 +313,7 @@ OPTIONS: Mapping[str, _Option] = {
 
 _ONLY_IF_SET = (
     "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive",
-    "dead_letter_of", "topic", "consumer_group", "retain", "filter",
+    "alarm_after", "dead_letter_of", "topic", "consumer_group", "retain", "filter",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
@@ -333,6 +335,7 @@ OF_ONE_QUEUE = (
     "paused",
     "archive",
     "group_key",
+    "alarm_after",
     "dead_letter",
     "dead_letter_of",
     *OF_GROUPS,
@@ -483,14 +486,10 @@ def option_items(options: QueueOptions) -> dict[str, OptionValue]:
             items[name] = AS_ACK_WAIT if value is None else f"{option.write(value)}s"
         elif isinstance(value, int):
             items[name] = int(value)
+        elif isinstance(value, tuple):
+            items[name] = "|".join(value)
         else:
-            items[name] = (
-                "|".join(value)
-                if isinstance(value, tuple)
-                else value
-                if isinstance(value, str)
-                else option.write(value)
-            )
+            items[name] = value if isinstance(value, str) else option.write(value)
     return items
 
 

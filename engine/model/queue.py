@@ -397,3 +397,5 @@ class QueueStatus:
     delays: tuple[int, ...] = ()
     """First deliveries by how long they had waited (engine.delivery.metrics), and those seconds together."""
     delay_seconds: float = 0.0
+    alarms: int = 0
+    """Messages handed out here that have been leased for longer than alarm_after."""

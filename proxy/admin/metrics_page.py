@@ -210,6 +210,9 @@ def _queue_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:
     gauges = {
         "subscribers": GaugeMetricFamily("queuegate_queue_subscribers", "Open streams on the queue.", labels=labels),
         "cached": GaugeMetricFamily("queuegate_queue_cached", "Waiting messages known in memory.", labels=labels),
+        "alarms": GaugeMetricFamily(
+            "queuegate_queue_alarms", "Messages leased for longer than alarm_after.", labels=labels
+        ),
     }
     for report in reports:
         for status in report.queues:

@@ -68,13 +68,15 @@ def status_item(status: QueueStatus) -> Item:
         dict(status.counters),
         list(status.delays),
         status.delay_seconds,
+        status.alarms,
     ]
 
 
 def status_of(item: Item) -> QueueStatus:
     """The inverse of `status_item`."""
-    database, table, subscribers, cached, in_flight, counters, delays, seconds = item
-    return QueueStatus(QueueName(database, table), subscribers, cached, in_flight, counters, tuple(delays), seconds)
+    database, table, subscribers, cached, in_flight, counters, delays, seconds, alarms = item
+    counts = (subscribers, cached, in_flight)
+    return QueueStatus(QueueName(database, table), *counts, counters, tuple(delays), seconds, alarms)
 
 
 def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
@@ -89,4 +91,5 @@ def summed(one: QueueStatus, other: QueueStatus) -> QueueStatus:
         {name: one.counters.get(name, 0) + other.counters.get(name, 0) for name in names},
         tuple(map(sum, zip(one.delays, other.delays, strict=True))) if alike else one.delays,
         one.delay_seconds + other.delay_seconds * alike,
+        one.alarms + other.alarms,
     )

@@ -77,6 +77,7 @@ QUEUES = (
     *_numbers("unmatched", "acked", "dead"),
     Field("oldest_ready_age", Kind.DECIMAL),
     *_texts("counted", length=32),
+    *_numbers("alarms"),
     *_numbers(*(f"{name}_total" for name in _TOTALS)),
     *_texts("problem", length=512),
 )
@@ -116,7 +117,7 @@ GROUPS = (
     *_texts("topic", "db", "group_name", "queue", length=64),
     *_numbers("paused", "members", "read_offset", "unread"),
     Field("oldest_unread_age", Kind.DECIMAL),
-    *_numbers("holes", "lost", "ready", "waiting", "in_flight", "dead"),
+    *_numbers("holes", "lost", "ready", "waiting", "in_flight", "dead", "alarms"),
     *_texts("counted", length=32),
     *_texts("problem"),
 )
@@ -197,13 +198,14 @@ def _queue_row(
     first = (queue.name.table, queue.name.database, int(queue.options.paused), status.subscribers)
     census = survey.census
     if census is None:
-        return (*first, *(None,) * 10, *totals, survey.problem)
+        return (*first, *(None,) * 10, status.alarms, *totals, survey.problem)
     target = dead_letter_queue(queue, catalog)
     dead = Survey(None) if target is None else surveys.get(target.name, Survey(None))
     states = (census.ready, census.scheduled, census.retrying, census.in_flight, census.parked)
     buried = 0 if target is None else dead.census.unacked if dead.census else None
     counted = "at least" if census.bounded else "exact"
-    return (*first, *states, unmatched, census.acked, buried, census.oldest_ready_age, counted, *totals, None)
+    rest = (unmatched, census.acked, buried, census.oldest_ready_age, counted, status.alarms)
+    return (*first, *states, *rest, *totals, None)
 
 
 def subscription_values(statuses: Iterable[SubscriptionStatus]) -> list[Values]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from engine.duties.surveyor import Survey
 from engine.engine import Engine
 from engine.model.errors import EngineError
-from engine.model.queue import QueueName, QueueSpec, SubscriptionStatus, TopicSpec
+from engine.model.queue import QueueName, QueueSpec, QueueStatus, SubscriptionStatus, TopicSpec
 from engine.model.topics import GroupLag
 from proxy.cluster.peers import Peers
 from proxy.show.columns import like_pattern
@@ -71,14 +71,14 @@ class TopicViews:
         ]
         dead = [target for group in groups if (target := dead_letter_queue(group, catalog)) is not None]
         surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*groups, *dead)}.values())
-        streams = await self._peers.subscriptions()
-        return [await self._group(group, surveys, streams) for group in groups]
+        statuses = {status.name: status for status in await self._peers.queue_statuses()}
+        return [await self._group(group, surveys, statuses.get(group.name)) for group in groups]
 
     async def _group(
         self,
         group: QueueSpec,
         surveys: dict[QueueName, Survey],
-        streams: Sequence[SubscriptionStatus],
+        status: QueueStatus | None,
     ) -> Values:
         survey = surveys.get(group.name, Survey(None, "not counted"))
         problem, lag, census = survey.problem, None, survey.census
@@ -88,7 +88,7 @@ class TopicViews:
             problem = problem or _problem(self._engine.catalog.topics[topic], group, lag)
         except EngineError as error:
             problem = error.message
-        members = sum(stream.queue == group.name for stream in streams)
+        members, alarms = (0, 0) if status is None else (status.subscribers, status.alarms)
         name = group.options.consumer_group
         first = (topic.table, topic.database, name, group.name.table, int(group.options.paused), members)
         counts: Values = (None, None, None)
@@ -96,7 +96,7 @@ class TopicViews:
             counts = (census.ready, census.scheduled + census.retrying, census.in_flight)
         buried = self._buried(group, surveys)
         exact = census is not None and not census.bounded and lag is not None and lag.exact
-        return (*first, *_lag(lag), *counts, buried, "exact" if exact else "at least", problem)
+        return (*first, *_lag(lag), *counts, buried, alarms, "exact" if exact else "at least", problem)
 
     def _buried(self, group: QueueSpec, surveys: dict[QueueName, Survey]) -> int | None:
         target = dead_letter_queue(group, self._engine.catalog)

@@ -127,6 +127,20 @@ def test_metrics_tell_of_topics_and_groups(admin_gate):
     sql.close()
 
 
+def test_metrics_tell_of_alarms(admin_gate):
+    gate = admin_gate()
+    sql = Sql(gate.connect())
+    sql("CREATE QUEUE jobs (n INT) WITH (ack_wait = '1h', max_backoff = '2h', alarm_after = '1s')")
+    sql("INSERT INTO jobs (n) VALUES (1)")
+    with Stream(gate, "SELECT id FROM STREAM jobs") as stream:
+        stream.wait(1)
+        wait_until(
+            lambda: value(metrics(gate), "queuegate_queue_alarms", database=gate.database, queue="jobs") == 1,
+            what="the alarm",
+        )
+    sql.close()
+
+
 def test_health_readiness_and_what_is_not_there(admin_gate):
     gate = admin_gate()
     assert get(gate, "/healthz") == (200, "ok\n")
