@@ -258,6 +258,17 @@ class ExplainDelivery:
     ids: tuple[MessageId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """TRACE MESSAGE: what is known of a message of a topic. `sql` reads when it was enqueued; `groups`: by their names,
+    the questions for it in their queues."""
+
+    topic: QueueName
+    id: int
+    sql: str
+    groups: tuple[tuple[str, ExplainDelivery], ...]
+
+
 class SystemTable(Enum):
     """The tables that the proxy itself makes up (rewriter.grammar.system_tables)."""
 
@@ -359,6 +370,7 @@ Plan = (
     | ShowGroups
     | ShowConsumers
     | ExplainDelivery
+    | Trace
     | ReadSystem
     | ShowSystem
     | ShowCreateQueue

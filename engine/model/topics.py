@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import NamedTuple
 
 from engine.model.options import NS_PER_SECOND
@@ -62,6 +63,14 @@ class Entry(NamedTuple):
     seen_ns: int
 
 
+class Place(Enum):
+    """Where a message stands to the position of a group: beyond it, in one of its holes, or read."""
+
+    UNREAD = "unread"
+    AWAITED = "awaited"
+    READ = "read"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
     """How far a group has read: all up to `offset` but for the `holes`.
@@ -85,6 +94,12 @@ class GroupPosition:
                 holes.append(Hole(before + 1, entry.id - 1, entry.seen_ns))
             before = entry.id
         return GroupPosition(before, max(before, self.highest), tuple(holes))
+
+    def place_of(self, id_: int) -> Place:
+        """Where a message stands to this position."""
+        if id_ > self.offset:
+            return Place.UNREAD
+        return Place.AWAITED if any(hole.first <= id_ <= hole.last for hole in self.holes) else Place.READ
 
     def room(self, fresh: Sequence[Entry]) -> int:
         """How many of these messages may be fed, so that the holes stay as few as they may be."""

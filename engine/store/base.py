@@ -194,6 +194,10 @@ class TopicStore(Protocol):
         """How far a group is behind. Not `counted`: at a cost that does not grow with that."""
         ...
 
+    async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
+        """How far a group has read."""
+        ...
+
     async def extent(self, topic: QueueName) -> TopicExtent:
         """What a topic has."""
         ...

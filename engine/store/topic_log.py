@@ -239,6 +239,15 @@ class TopicLog:
             lambda connection: retain(connection, positions, statements, log, topic, groups, limit)
         )
 
+    async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
+        """How far a group has read."""
+        statements = (await self._statements_of(group, topic)).position
+
+        async def work() -> GroupPosition:
+            return await self._pool.read(lambda connection: feed.read_position(connection, statements, group.name))
+
+        return await self._with_position(group, work)
+
     async def extent(self, topic: QueueName) -> TopicExtent:
         """What a topic has."""
         statements = TopicStatements(self._dialect, topic)

@@ -20,7 +20,7 @@ from engine.model.queue import (
     SubscriptionStatus,
     TopicSpec,
 )
-from engine.model.topics import GroupLag, Sought, TopicExtent
+from engine.model.topics import GroupLag, GroupPosition, Sought, TopicExtent
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
 from engine.topics.gauges import Gauges, TopicGauges
@@ -142,6 +142,10 @@ class Topics:
     async def seek(self, group: QueueSpec, start: StartAt) -> Sought:
         """Drop what a group has outstanding, and have it read on from there. Raises InvalidOption, BackendError."""
         return await self._work.run(self._store.topics.seek(group, self._topic_of(group), start))
+
+    async def position(self, group: QueueSpec) -> GroupPosition:
+        """How far a group has read. Raises QueueNotFound where its topic is gone, BackendError."""
+        return await self._work.run(self._store.topics.position(group, self._topic_of(group)))
 
     async def extent(self, topic: QueueName) -> TopicExtent:
         """What a topic has. Raises BackendError."""

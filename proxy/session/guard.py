@@ -61,6 +61,7 @@ from rewriter.plan import (
     ShowSystem,
     ShowTopics,
     Subscribe,
+    Trace,
     UseDatabase,
 )
 from rewriter.rights.kinds import (
@@ -132,6 +133,8 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             raise denied(session, "Statement", _MAY)
         case ReadSystem() | ShowSystem():
             raise denied(session, "SELECT", _MAY)
+        case Trace(topic):
+            check_sees(session, topic)
         case ExplainDelivery(queue):
             check_sees(session, queue)
         case EndInGroup(_, _, group):

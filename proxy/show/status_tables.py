@@ -143,6 +143,19 @@ CONSUMERS = (
 )
 """One row for each member of a consumer group, and for each reader of a broadcast, whose group_name is NULL."""
 
+TRACE = (
+    *_texts("group_name", length=64),
+    *_texts("state", length=32),
+    *_texts("enqueued", length=23),
+    *_numbers("attempts"),
+    *_texts("leased_until", length=23),
+    *_numbers("connection_id"),
+    *_texts("consumer", length=64),
+    *_texts("last_error", length=1000),
+    *_texts("explanation", length=2048),
+)
+"""What TRACE MESSAGE answers: one row for each group of the topic."""
+
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""
 

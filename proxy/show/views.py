@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.engine import Engine
-from engine.model.errors import QueueNotFound
-from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, unknown
+from engine.model.errors import EngineError, QueueNotFound
+from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, moment, unknown
 from engine.model.identity import IdKind, id_kind
 from engine.model.queue import (
     QUEUE_MARK,
@@ -35,6 +35,7 @@ from proxy.show.status_tables import (
     QUEUES,
     SUBSCRIPTIONS,
     TOPICS,
+    TRACE,
     InFlight,
     Values,
     columns,
@@ -49,6 +50,7 @@ from proxy.show.system_information import columns_of, with_system_tables
 from proxy.show.system_shows import system_show
 from proxy.show.system_tables import derived_table
 from proxy.show.topic_views import TopicViews
+from proxy.show.trace_rows import in_queue, not_in_queue, not_told
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Collected, number
 from rewriter.grammar.system_tables import DATABASE
@@ -64,6 +66,7 @@ from rewriter.plan import (
     ShowTopics,
     SystemShow,
     SystemTable,
+    Trace,
 )
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
 
@@ -104,6 +107,7 @@ class QueueViews:
         | ShowGroups
         | ShowConsumers
         | ExplainDelivery
+        | Trace
         | ShowSystem,
     ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
         """Columns and rows of a statement that only looks."""
@@ -118,6 +122,8 @@ class QueueViews:
                 return columns(GROUPS), shown(await (await self.topics()).groups(plan))
             case ShowConsumers():
                 return columns(CONSUMERS), shown(await self.consumers(plan))
+            case Trace():
+                return columns(TRACE), shown(await self.trace(plan))
             case ExplainDelivery():
                 return columns(EXPLANATIONS), shown(await self.explanations(plan))
             case ShowSystem():
@@ -185,6 +191,38 @@ class QueueViews:
         """Topics and consumer groups, as far as the session may know of them."""
         return TopicViews(self._engine, self._peers, await self.sees())
 
+    async def trace(self, plan: Trace) -> list[Values]:
+        """The rows of TRACE MESSAGE: of the groups that the account may know of."""
+        sees = await self.sees()
+        found = (await self._collect(plan.sql)).each(1)
+        enqueued = None if not found else moment(number(found[0][0]))
+        asked = [(group, question) for group, question in plan.groups if sees(question.queue)]
+        return [await self._traced(group, question, plan.id, enqueued) for group, question in asked]
+
+    async def _traced(self, group: str, question: ExplainDelivery, id_: int, enqueued: str | None) -> Values:
+        try:
+            queue = self._engine.catalog.get(question.queue)
+            if queue is None:
+                raise QueueNotFound(f"Table '{question.queue}' doesn't exist or is not a queue")
+            # Before its queue is looked into: what is fed in between is found there.
+            place = (await self._engine.topics.position(queue)).place_of(id_)
+            rows, facts = await self._asked(question, queue)
+            if rows:
+                holder = facts.holders.get(rows[0].id)
+                visible = await self._visible_streams([] if holder is None else [holder])
+                return in_queue(group, enqueued, rows[0], explain(rows[0], facts), visible[0] if visible else None)
+            dead = await self._dead(queue, [id_])
+        except EngineError as error:
+            return not_told(group, enqueued, error.message)
+        return not_in_queue(group, enqueued, place, None if dead is None else id_text(id_) in dead)
+
+    async def _asked(self, plan: ExplainDelivery, queue: QueueSpec) -> tuple[list[MessageRow], QueueFacts]:
+        """The rows that a question is about, and what is known of their queue."""
+        found = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
+        ids = [self._id(queue, row[1]) for row in found]
+        rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
+        return rows, await self._facts(queue, ids)
+
     async def explanations(self, plan: ExplainDelivery) -> list[Values]:
         """The rows of EXPLAIN DELIVERY."""
         if self._session.rights is not None and not plan.ids:
@@ -194,10 +232,7 @@ class QueueViews:
         queue = self._engine.catalog.get(plan.queue)
         if queue is None:
             raise QueueNotFound(f"Table '{plan.queue}' doesn't exist or is not a queue")
-        found = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
-        ids = [self._id(queue, row[1]) for row in found]
-        rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
-        facts = await self._facts(queue, ids)
+        rows, facts = await self._asked(plan, queue)
         told = [explain(row, facts) for row in rows]
         missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
         dead = await self._dead(queue, missing)

@@ -67,6 +67,7 @@ from rewriter.plan import (
     ShowSystem,
     ShowTopics,
     Subscribe,
+    Trace,
     TransactionVerb,
     UseDatabase,
 )
@@ -168,6 +169,7 @@ class Executor:
                 | ShowGroups()
                 | ShowConsumers()
                 | ExplainDelivery()
+                | Trace()
                 | ShowCreateQueue()
                 | ShowProcessList()
             ):
@@ -337,6 +339,7 @@ class Executor:
                 | ShowGroups()
                 | ShowConsumers()
                 | ExplainDelivery()
+                | Trace()
                 | ShowSystem()
             ):
                 return await self._views.answer(plan)

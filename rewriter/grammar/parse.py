@@ -39,6 +39,7 @@ from rewriter.grammar.topics import (
     parse_create_topic,
     parse_drop_group,
     parse_drop_topic,
+    parse_trace,
 )
 from rewriter.plan import (
     Kill,
@@ -287,6 +288,7 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "REJECT": _of_group(parse_verb),
     "RENEW": _of_group(parse_verb),
     "RELEASE": _of_group(parse_release),
+    "TRACE": parse_trace,
     "RETRY": _of_group(parse_retry),
     "REDRIVE": _of_group(parse_redrive),
 }

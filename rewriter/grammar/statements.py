@@ -355,6 +355,14 @@ class ExplainMessages:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceMessage:
+    """TRACE MESSAGE id ON topic."""
+
+    topic: Name
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeQueue:
     name: Name
 
@@ -391,6 +399,7 @@ Statement = (
     | ReadSystem
     | ShowSystem
     | ExplainMessages
+    | TraceMessage
     | DescribeQueue
     | ShowProcessList
     | Kill

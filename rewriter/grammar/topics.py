@@ -26,11 +26,26 @@ from rewriter.grammar.statements import (
     DropTopic,
     SeekGroup,
     Statement,
+    TraceMessage,
 )
 from rewriter.grammar.stream import take_new_options, take_options
 from rewriter.text.tokens import Kind, Name, TokenCursor
 
+_OFFSET_DIGITS_MAX = 18  # below 2^63
 _AFTER_CONDITION = ("DELAY", "REASON", "FOR", "LIMIT")
+
+
+def parse_trace(cursor: TokenCursor) -> TraceMessage:
+    """TRACE MESSAGE id ON topic."""
+    cursor.take_words("TRACE", "MESSAGE")
+    number = cursor.accept_kind(Kind.NUMBER)
+    if number is None or not number.text.isdecimal() or len(number.text) > _OFFSET_DIGITS_MAX:
+        cursor.position -= number is not None
+        raise cursor.error("TRACE MESSAGE takes the offset of one message")
+    cursor.take_words("ON")
+    name = cursor.take_name()
+    cursor.take_end("TRACE MESSAGE 101 ON topic")
+    return TraceMessage(name, int(number.text))
 
 
 def parse_create_topic(cursor: TokenCursor) -> CreateTopic:

@@ -1,4 +1,4 @@
-"""EXPLAIN DELIVERY FOR q: the SELECT that reads the rows it asks about.
+"""EXPLAIN DELIVERY FOR q, and TRACE MESSAGE: the SELECTs that read the rows they ask about.
 
 The rows are read on the client's own connection, with its rights and its condition as written. DELIVERY_COLUMNS says
 what the SELECT brings, in order; engine.model.explanation makes words of it.
@@ -6,13 +6,16 @@ what the SELECT brings, in order; engine.model.explanation makes words of it.
 
 from __future__ import annotations
 
-from engine.model.queue import Layout, MessageId, QueueSpec, quoted
+from collections.abc import Mapping
+
+from engine.model.queue import Layout, MessageId, QueueName, QueueSpec, quoted
 from engine.model.states import in_flight
 from rewriter.grammar.explain_delivery import LIMIT_DEFAULT
 from rewriter.grammar.statements import ExplainMessages
-from rewriter.plan import ExplainDelivery
+from rewriter.plan import ExplainDelivery, Trace
 from rewriter.scan.named_ids import key_kind, settled_ids
 from rewriter.text.literals import hex_literal
+from rewriter.text.tokens import Name
 
 DELIVERY_COLUMNS = ("now", "id", "epoch", "time_next", "time_acked", "last_error", "earlier", "held")
 """`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, and another one of
@@ -28,6 +31,15 @@ def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> E
     condition = statement.condition.encode("utf-8", "surrogatepass")
     ids = settled_ids(condition, key_kind(spec)) if statement.condition else None
     return ExplainDelivery(spec.name, f"{sql} {statement.limit or LIMIT_DEFAULT}", ids or ())
+
+
+def trace_plan(id_: int, topic: QueueName, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:
+    """TRACE MESSAGE on a known topic."""
+    asked = [
+        (group, explain_plan(ExplainMessages(Name(None, spec.name.table), f"id = {id_}", None), spec, now_sql))
+        for group, spec in sorted(groups.items())
+    ]
+    return Trace(topic, id_, f"SELECT time_created FROM {topic.sql} WHERE id = {id_}", tuple(asked))
 
 
 def ids_sql(queue: QueueSpec, ids: tuple[MessageId, ...]) -> str:

@@ -33,6 +33,7 @@ from rewriter.grammar.statements import (
     SelectStream,
     Settle,
     Statement,
+    TraceMessage,
     TruncateQueue,
     Unbound,
     UpdateQueue,
@@ -64,7 +65,7 @@ from rewriter.plan import (
 from rewriter.plans.ack import ack_as_update, ends_messages, spelled_out, update_plan
 from rewriter.plans.alter_queue import alter_plan
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
-from rewriter.plans.explain_delivery import explain_plan
+from rewriter.plans.explain_delivery import explain_plan, trace_plan
 from rewriter.plans.insert import insert_plan
 from rewriter.plans.lease_verbs import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
@@ -155,6 +156,9 @@ class Passes:
                 return statement
             case ExplainMessages(name):
                 return explain_plan(statement, self._receiver(name, context), context.now_sql)
+            case TraceMessage(name, id_):
+                topic = self._topic(name, context).name
+                return trace_plan(id_, topic, self._catalog.groups_of(topic), context.now_sql)
             case DescribeQueue(name):
                 return ShowCreateQueue(self._spec(name, context).name)
         assert_never(statement)

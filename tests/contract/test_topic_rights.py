@@ -60,6 +60,7 @@ def test_all_that_is_granted(limited):
     read = shop.rows("SELECT n FROM STREAM orders WITH (mode = 'broadcast', start = 'earliest') NOWAIT")
     assert read == [(1,), (2,), (3,)]
     assert [row[2] for row in shop.rows("SHOW GROUPS")] == ["billing"]
+    assert [row[:2] for row in shop.rows("TRACE MESSAGE 1 ON orders")] == [("billing", "done")]
     of_root = Stream(limited, "SELECT n FROM STREAM orders WITH (group = 'billing', consumer = 'theirs')")
     own = Stream(
         limited,
@@ -113,6 +114,7 @@ def test_what_is_not_granted_is_denied(limited, statement, number):
         "SELECT * FROM STREAM orders WITH (mode = 'broadcast') NOWAIT",
         "ACK orders 1 GROUP billing",
         "DROP TOPIC orders",
+        "TRACE MESSAGE 1 ON orders",
     ],
 )
 def test_a_stranger_learns_nothing(limited, statement):
@@ -145,9 +147,11 @@ def test_accounts_of_the_database(mariadb, tmp_path):
     assert publisher.error("SELECT * FROM STREAM orders WITH (mode = 'broadcast') NOWAIT")[0] in (1142, 1143)
     assert publisher.error("SELECT * FROM STREAM orders WITH (group = 'billing') NOWAIT")[0] == 1142
     assert publisher.error("ACK orders 1 GROUP billing")[0] == 1142
+    assert publisher.error("TRACE MESSAGE 1 ON orders")[0] in (1142, 1143)
     assert member.rows("SELECT * FROM STREAM orders WITH (group = 'billing') NOWAIT") == [(1, 1), (2, 2)]
     assert member("ACK orders 1 GROUP billing") == 1
     assert member.error("INSERT INTO orders (n) VALUES (9)")[0] == 1142
+    assert looker.rows("TRACE MESSAGE 1 ON orders") == []  # no group that it may know of
     assert looker.rows("SELECT n FROM STREAM orders SINCE EARLIEST") == [(1,), (2,)]
     assert looker.rows("SELECT n FROM STREAM orders WITH (mode = 'broadcast', start = 1) NOWAIT") == [(1,), (2,)]
     assert looker.error("ALTER GROUP billing ON orders SEEK TO EARLIEST")[0] == 1142

@@ -47,7 +47,8 @@ _VISIBLE = (  # which queues the database shows to the client's account
     rb" OR TABLE_COMMENT LIKE 'queuegate_topic%'\)"
 )
 _EXPLAINS = rb"(?:explain|desc|analyze).*delivery"
-_OF_A_QUEUE = rb"queue|topic|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
+_TRACES = rb"trace.*message"
+_OF_A_QUEUE = rb"queue|topic|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
 
 _ALWAYS = (
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
@@ -62,6 +63,11 @@ _ALWAYS = (
 )
 """What needs no word of a client's."""
 
+_EXPLAINED = (
+    rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS qg_epoch,"
+    rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
+    rb" (?:NULL|" + _OTHER + rb") AS qg_earlier, (?:NULL|" + _OTHER + rb") AS qg_held FROM " + _TABLE
+)  # fmt: skip
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\) COMMENT='vitess_message,.*'"),
     (rb"drop\b.*\b(?:queue|topic|group)", rb"DROP TABLE " + _TABLE),
@@ -123,10 +129,10 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"show.*variables", rb"SHOW (?:GLOBAL|SESSION|LOCAL) VARIABLES WHERE Variable_name IN \((?:'\w+'(?:, )?)+\)"
      rb"(?: AND \((?:Variable_name LIKE )?(?P<condition>.*)\n\))?"),  # a limited account sees those it may ask for
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
-    (_EXPLAINS, rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS qg_epoch,"
-     rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
-     rb" (?:NULL|" + _OTHER + rb") AS qg_earlier, (?:NULL|" + _OTHER + rb") AS qg_held FROM " + _TABLE
-     + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
+    (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id = (?P<ids>\d+)"),
+    (_TRACES, _EXPLAINED + rb" WHERE \(id = (?P<ids>\d+)\) ORDER BY id LIMIT 20"),
+    (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>\d+)\)"),
+    (_EXPLAINS, _EXPLAINED + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
     (_EXPLAINS, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
     # before an error of a statement on a queue: whether the account may know of it, or what the database says to it
     (_OF_A_QUEUE, rb"UPDATE " + _TABLE + rb" SET time_next = 0 WHERE 1 = 0"),

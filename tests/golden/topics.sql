@@ -650,6 +650,37 @@ SELECT * FROM STREAM q WITH (consumer = 'worker 7')
 SELECT * FROM STREAM q WITH (consumer = '')
 --> error 1231 (42000): consumer: '' is not a name of 1 to 64 characters
 
+-- TRACE MESSAGE
+TRACE MESSAGE 101 ON orders
+--> trace message 101 of shop.orders: SELECT time_created FROM `shop`.`orders` WHERE id = 101
+--> in the queue of audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 = 1)) AS qg_held FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20
+--> in the queue of billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
+
+-- TRACE MESSAGE of a topic in another database
+trace message 1 on `other`.feed;
+--> trace message 1 of other.Feed: SELECT time_created FROM `other`.`Feed` WHERE id = 1
+--> in the queue of Readers: SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20
+
+-- TRACE MESSAGE of a queue
+TRACE MESSAGE 1 ON q
+--> error 1235 (42000): 'q' is a queue, not a topic
+
+-- TRACE MESSAGE of a topic that does not exist
+TRACE MESSAGE 1 ON nope
+--> error 1146 (42S02): Topic 'shop.nope' doesn't exist
+
+-- TRACE MESSAGE of several
+TRACE MESSAGE 1, 2 ON orders
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near ', 2 ON orders' at line 1
+
+-- TRACE MESSAGE with a parameter
+TRACE MESSAGE ? ON orders
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '? ON orders' at line 1 (TRACE MESSAGE takes the offset of one message)
+
+-- TRACE of nothing
+TRACE orders
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'orders' at line 1
+
 -- SHOW GROUPS of nothing
 SHOW GROUPS ON
 --> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '' at line 1

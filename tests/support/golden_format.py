@@ -40,6 +40,7 @@ from rewriter.plan import (
     ShowSystem,
     ShowTopics,
     Subscribe,
+    Trace,
     UseDatabase,
 )
 from rewriter.planner import Planner
@@ -131,6 +132,9 @@ def rendered(plan: Plan) -> list[str]:
             return [f"show {what} of {of}" + (f" like {like!r}" if like else "")]
         case ExplainDelivery(queue, sql, ids):
             return [f"explain delivery of {queue}: {sql}"] + ([f"ids {ids}"] if ids else [])
+        case Trace(topic, id_, sql, groups):
+            asked = [f"in the queue of {group}: {question.sql}" for group, question in groups]
+            return [f"trace message {id_} of {topic}: {sql}", *asked]
         case ReadSystem(pieces):
             text = "".join(piece if isinstance(piece, str) else f"<{piece.value}>" for piece in pieces)
             return [f"read: {text}".replace("\n", "\\n")]

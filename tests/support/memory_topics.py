@@ -127,6 +127,9 @@ class MemoryTopics:
 
         return await self._call("seek", work)
 
+    async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
+        return await self._call("position", lambda: self.positions.get(group.name, GroupPosition(0, 0)))
+
     async def extent(self, topic: QueueName) -> TopicExtent:
         def work() -> TopicExtent:
             ids, since = self._visible(topic), self.clock.now_ns() - 60 * NS_PER_SECOND

@@ -19,6 +19,7 @@ from engine.model.topics import (
     GroupPosition,
     Hole,
     OpenTransactions,
+    Place,
     entries,
     group_table,
     is_group_name,
@@ -349,3 +350,10 @@ def test_every_message_is_read_exactly_once(bound: int, monkeypatch: pytest.Monk
         assert reader.position.offset == max(log.rows, default=0), f"seed {seed}"
         late += reader.read != sorted(reader.read)
     assert late > 500, "hardly any id came late"
+
+
+def test_where_a_message_stands() -> None:
+    position = GroupPosition(9, 9, (Hole(3, 4, 0), Hole(7, 7, 0)))
+    places = {id_: position.place_of(id_) for id_ in range(2, 11)}
+    assert [id_ for id_, place in places.items() if place is Place.AWAITED] == [3, 4, 7]
+    assert [id_ for id_, place in places.items() if place is Place.UNREAD] == [10]
