@@ -269,9 +269,8 @@ def _broadcast(
     beginning = read_beginning("start", options.pop("start", "latest"))
     consumer = consumer_name(options.pop("consumer", None))
     if options:
-        raise InvalidOption(f"a broadcast has no option '{min(options)}'; allowed: mode, start")
-    chosen = None
         raise InvalidOption(f"a broadcast has no option '{min(options)}'; allowed: mode, start, consumer")
+    chosen = None
     if clauses.condition:
         chosen = stream_filter(clauses.condition, clauses.condition_text, topic, modes)
     start, moment = start_at(beginning)
