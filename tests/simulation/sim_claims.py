@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sim_database import Row, Rows
 
 from engine.model.options import NS_PER_SECOND, QueueOptions
-from engine.model.queue import Message
+from engine.model.queue import Message, QueueName
 from engine.model.states import REJECTED_NS, is_lease_end
 
 HISTORY_EVENTS = 400
@@ -74,6 +74,14 @@ class Claims:
     _seen: dict[str, dict[int, float]] = field(default_factory=dict)
     _traffic: dict[str, Traffic] = field(default_factory=dict)
 
+    def of(self, queue: QueueName) -> Claims:
+        """The claims on one queue."""
+        return self
+
+    def calm_down(self) -> None:
+        """Nothing goes wrong from now on."""
+        self.quiet = True
+
     def note(self, actor: str, text: str) -> None:
         """For the history that is printed when a claim fails."""
         self.history.append((self.now(), actor, text))
@@ -122,7 +130,7 @@ class Claims:
 
     @staticmethod
     def _is_new_lease(old: Row | None, new: Row) -> bool:
-        return old is not None and new.epoch == old.epoch + 1
+        return new.epoch == (0 if old is None else old.epoch) + 1
 
     def _engine_changed(self, actor: str, old: Row | None, new: Row | None) -> None:
         if old is None:

@@ -48,9 +48,10 @@ class Connection:
     def proxy(self) -> SimProxy:
         return self._proxy
 
-    async def execute(self, sql: str, targets: str | None = None) -> None:
+    async def execute(self, sql: str, targets: str | None = None) -> int:
         """Raises Gone, after which it is not known whether it was done, or Refused."""
-        await self._ask(lambda: self._session.execute(sql, targets))
+        answer: int = await self._ask(lambda: self._session.execute(sql, targets))
+        return answer
 
     def stream(self, receive: Callable[[Batch], None], below: int | None) -> Line:
         """A line for a stream to come; `below` is what its filter says of n."""
@@ -87,39 +88,42 @@ class Connection:
             if not future.done():
                 future.set_exception(Gone())
 
-    async def _ask(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _ask(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         if self.gone:
             raise Gone
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending.add(answer)
         self._world.timeline.after(self._delay(), lambda: self._arrive(work, answer))
         try:
-            await answer
+            return await answer
         finally:
             self._pending.discard(answer)
 
-    def _arrive(self, work: Callable[[], Coroutine[Any, Any, None]], answer: asyncio.Future[None]) -> None:
+    def _arrive(self, work: Callable[[], Coroutine[Any, Any, Any]], answer: asyncio.Future[Any]) -> None:
         if not self._proxy.loop.dead:
             self._proxy.spawn(self._serve(work, answer))
 
-    async def _serve(self, work: Callable[[], Coroutine[Any, Any, None]], answer: asyncio.Future[None]) -> None:
+    async def _serve(self, work: Callable[[], Coroutine[Any, Any, Any]], answer: asyncio.Future[Any]) -> None:
         """On the proxy's loop."""
-        error: Exception | None = None
+        result, error = None, None
         try:
-            await work()
+            result = await work()
         except EngineError as refused:
             error = Refused(refused.message)
-        self._world.timeline.after(self._delay(), lambda: _settle(answer, error))
+        except Exception as defect:
+            if not self._proxy.loop.dead:
+                self._world.claims.fail("no defect is met", repr(defect))
+        self._world.timeline.after(self._delay(), lambda: _settle(answer, result, error))
 
     def _delay(self) -> float:
         return self._random.random() * self._world.scenario.latency
 
 
-def _settle(answer: asyncio.Future[None], error: Exception | None) -> None:
+def _settle(answer: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
     if answer.done():
         return
     if error is None:
-        answer.set_result(None)
+        answer.set_result(result)
     else:
         answer.set_exception(error)
 
@@ -260,6 +264,9 @@ class _Inbox:
 class Receiver(Client):
     """Receives by one kind of stream, and settles what it gets over connections of its own."""
 
+    verbs = "q"
+    """What its verbs name."""
+
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.temper = Temper.draw(self.random)
@@ -280,7 +287,11 @@ class Receiver(Client):
         if random.random() < 0.2:
             options.append(f"ack_wait = {random.randint(1, 6)}")
         where = "" if self.below is None else f" WHERE n < {self.below}"
-        return f"SELECT * FROM STREAM q{where}{bounds}" + (f" WITH ({', '.join(options)})" if options else "")
+        return self.stream_of(f"{where}{bounds}", options)
+
+    def stream_of(self, clauses: str, options: Sequence[str]) -> str:
+        """The statement of its stream."""
+        return f"SELECT * FROM STREAM q{clauses}" + (f" WITH ({', '.join(options)})" if options else "")
 
     async def live(self) -> None:
         await self.pause(self.world.scenario.chaos_seconds / 3)
@@ -355,15 +366,15 @@ class Receiver(Client):
     async def _settle(self, connection: Connection, ids: str) -> None:
         temper, targets = self.temper, f"id IN ({ids})"
         if self.chance(temper.renews):
-            await connection.execute(f"RENEW q {ids} FOR {self.random.randint(1, 5)}", targets)
+            await connection.execute(f"RENEW {self.verbs} {ids} FOR {self.random.randint(1, 5)}", targets)
             await self.pause(4.0)
         if self.chance(temper.nacks):
             delay = self.random.choice(("", " DELAY 1", " DELAY 6 REASON 'later'"))
-            await connection.execute(f"NACK q {ids}{delay}", targets)
+            await connection.execute(f"NACK {self.verbs} {ids}{delay}", targets)
         elif self.chance(temper.releases):
-            await connection.execute(f"RELEASE q {ids}", targets)
+            await connection.execute(f"RELEASE {self.verbs} {ids}", targets)
         elif self.chance(temper.rejects):
-            await connection.execute(f"REJECT q {ids} REASON 'bad'", targets)
+            await connection.execute(f"REJECT {self.verbs} {ids} REASON 'bad'", targets)
         else:
             await self._ack(connection, ids)
 
@@ -378,10 +389,10 @@ class Receiver(Client):
 
     async def _ack(self, connection: Connection, ids: str) -> None:
         targets = f"id IN ({ids})"
-        sql = f"ACK q {ids}"
+        sql = f"ACK {self.verbs} {ids}"
         if self.chance(self.temper.by_condition):
             targets = f"({targets} OR id = 0)"  # what the planner cannot read off the text
-            sql = f"ACK q WHERE {targets}"
+            sql = f"ACK {self.verbs} WHERE {targets}"
         if not self.chance(self.temper.in_transactions):
             await connection.execute(sql, targets)
             return
@@ -398,6 +409,10 @@ def _ids(messages: Sequence[Message]) -> str:
 class Locker(Client):
     """Keeps rows locked for a while, as a careless transaction does."""
 
+    def __init__(self, world: World, name: str, table: str = "q") -> None:
+        super().__init__(world, name)
+        self._table = table
+
     async def live(self) -> None:
         while True:
             await self.pause(self.world.scenario.chaos_seconds / 3)
@@ -406,7 +421,7 @@ class Locker(Client):
                 await connection.execute("BEGIN")
                 low = self.random.randint(1, max(1, self.world.database.next_id))
                 target = f"id BETWEEN {low} AND {low + self.random.randint(0, 4)}"
-                await connection.execute(f"UPDATE q SET priority = priority WHERE {target}", target)
+                await connection.execute(f"UPDATE {self._table} SET priority = priority WHERE {target}", target)
                 await self.pause(8.0)
                 await connection.execute("COMMIT")
             except (Gone, Refused):
@@ -424,8 +439,7 @@ class Drain(Receiver):
     def __init__(self, world: World, name: str, below: int | None = None) -> None:
         super().__init__(world, name)
         self.temper, self.below = Temper(), below
-        where = "" if below is None else f" WHERE n < {below}"
-        self.statement = f"SELECT * FROM STREAM q{where} WITH (prefetch = 1000)"
+        self.statement = self.stream_of("" if below is None else f" WHERE n < {below}", ["prefetch = 1000"])
 
     async def live(self) -> None:
         while True:
@@ -440,7 +454,7 @@ class Drain(Receiver):
     async def _work(self, messages: Sequence[Message]) -> None:
         connection = await self.connect()
         try:
-            await connection.execute(f"ACK q {_ids(messages)}", f"id IN ({_ids(messages)})")
+            await connection.execute(f"ACK {self.verbs} {_ids(messages)}", f"id IN ({_ids(messages)})")
         except (Gone, Refused, BackendError):
             pass
         finally:

@@ -25,8 +25,8 @@ from sim_template import Definition
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.sqlite.connection import SqliteConnection
 from engine.backend.sqlite.store_pool import SqliteStoreConnection
-from engine.model.errors import BackendUnavailable, CommitUnknown
-from engine.model.queue import ColumnMeta, TextValue
+from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
+from engine.model.queue import ColumnMeta, StartAt, TextValue, default_dead_letter
 from engine.model.states import REJECTED_NS
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.sqlite import SQLITE
@@ -37,6 +37,7 @@ EPOCH_NS = 1_770_000_000 * 1_000_000_000
 _LOCK_MARK = "/* skip locked */"
 _TEXT = re.compile(r"_utf8mb4 (X'[0-9a-f]*')")
 _TABLE = re.compile(r"FROM `main`\.`(\w+)`")
+_CHANGED = re.compile(r"(?:UPDATE|DELETE FROM) (?:`main`\.)?`?(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,6 @@ Rows = Mapping[int, Row]
 def is_alive(row: Row) -> bool:
     """Neither acked nor rejected."""
     return row.time_acked is None and row.time_next != REJECTED_NS
-
-
-_ROWS = "SELECT id, COALESCE(epoch, 0), time_next, time_acked, priority, k, n FROM main.q"
 
 
 class StoreView:
@@ -104,6 +102,12 @@ def _in_sqlite(sql: str) -> str:
     return _TEXT.sub(r"CAST(\1 AS TEXT)", sql)
 
 
+def _target(sql: str) -> str:
+    """The table that a client's statement changes."""
+    found = _CHANGED.match(sql)
+    return "" if found is None else found[1]
+
+
 @dataclass(eq=False, slots=True)
 class _InLine:
     attempt: Callable[[], bool]
@@ -114,15 +118,20 @@ class _InLine:
 class SimDatabase:
     """See the module."""
 
-    def __init__(self, timeline: Timeline, template: bytes, comment: str, *, row_locks: bool, tick_ns: int) -> None:
+    view_type = StoreView
+
+    def __init__(
+        self, timeline: Timeline, template: bytes, comments: Mapping[str, str], *, row_locks: bool, tick_ns: int
+    ) -> None:
         self._timeline, self._tick_ns = timeline, tick_ns
         self.row_locks = row_locks
         self.locks: dict[tuple[str, int], ClientTransaction] = {}
         self.gate: ClientTransaction | None = None
-        self.observer: Callable[[str, Rows, Rows], None] = lambda actor, before, after: None
+        self.observer: Callable[[str, str, Rows, Rows], None] = lambda table, actor, before, after: None
         self._line: list[_InLine] = []
         self._statement_ns: int | None = None
         self._trouble = Trouble.NONE
+        self.committed = False
         self.next_id = 1
         raw = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
         raw.deserialize(template)
@@ -130,15 +139,27 @@ class SimDatabase:
         raw.create_function("LEAST", 2, min, deterministic=True)
         raw.create_function("sim_locked", 2, lambda table, id_: (table, id_) in self.locks)
         self._raw = raw
-        self.set_comment(comment)
+        for table, comment in comments.items():
+            self.set_comment(comment, table)
         self.connection = SqliteConnection(":memory:", raw)
-        self._view = StoreView(self)
+        self._view = self.view_type(self)
         self._changes = raw.total_changes
-        self.rows: Rows = {}
+        self.tables: dict[str, Rows] = {table: {} for table in comments}
 
     @property
     def dialect(self) -> Dialect:
-        return replace(SQLITE, now_ns="sim_now()", skip_locked=_LOCK_MARK if self.row_locks else "")
+        if not self.row_locks:
+            return replace(SQLITE, now_ns="sim_now()")
+        return replace(SQLITE, now_ns="sim_now()", skip_locked=_LOCK_MARK, lock="/* waits */")
+
+    @property
+    def rows(self) -> Rows:
+        """Of the queue, where there is only one."""
+        return self.tables["q"]
+
+    def transaction(self, name: str) -> ClientTransaction:
+        """Of a new connection of a client's."""
+        return ClientTransaction(self, name)
 
     def now_ns(self) -> int:
         elapsed = int((self._timeline.now - START) * 1_000_000) * 1000
@@ -147,20 +168,24 @@ class SimDatabase:
     def _now_in_sql(self) -> int:
         return self.now_ns() if self._statement_ns is None else self._statement_ns
 
+    def moves(self, table: str, start: StartAt) -> None:
+        """The transaction that is under way moves a consumer group."""
+
     def close(self) -> None:
         self._raw.close()
 
-    def set_comment(self, comment: str, table: str = "q") -> None:
-        """The queue's options change."""
+    def set_comment(self, comment: str, table: str) -> None:
+        """A queue's options change."""
         self._raw.execute("UPDATE queuegate_meta_tables SET comment = ? WHERE name = ?", (comment, table))
 
     def has(self, table: str) -> bool:
         """Whether there is such a table."""
         return bool(self._raw.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchall())
 
-    def dead(self) -> set[int]:
-        """The ids of all dead letters."""
-        return {row[0] for row in self._raw.execute("SELECT id FROM main.q_dead")} if self.has("q_dead") else set()
+    def dead(self, table: str) -> set[int]:
+        """The ids of all dead letters of a queue."""
+        dead = default_dead_letter(table)
+        return {row[0] for row in self._raw.execute(f"SELECT id FROM main.{dead}")} if self.has(dead) else set()
 
     def define(self, made: Definition) -> None:
         """A table is made, unless it is there."""
@@ -179,11 +204,12 @@ class SimDatabase:
         """Run as one transaction. With trouble the connection is lost with the commit, which is done or not; where the
         commit travels with the last statements, these fail."""
         self._raw.execute("BEGIN")
-        self._trouble = trouble
+        self._trouble, self.committed = trouble, False
         try:
             result = work(self._view)
             if trouble is Trouble.NONE:
                 self._raw.execute("COMMIT")
+                self.committed = True
             else:
                 self._lose_commit(result)
         except BaseException:
@@ -204,16 +230,25 @@ class SimDatabase:
     def end_early(self) -> None:
         """The transaction's commit, if that is where its connection is lost."""
         if self._trouble is not Trouble.NONE:
-            self._raw.execute("COMMIT" if self._trouble is Trouble.FORGOTTEN else "ROLLBACK")
+            self.committed = self._trouble is Trouble.FORGOTTEN
+            self._raw.execute("COMMIT" if self.committed else "ROLLBACK")
             raise BackendUnavailable(f"the simulated connection is {self._trouble.value}")
 
     def observe(self, actor: str) -> None:
         """Tell the observer what has changed, if anything."""
         if self._raw.total_changes != self._changes:
             self._changes = self._raw.total_changes
-            before, self.rows = self.rows, {row[0]: Row(*row) for row in self._raw.execute(_ROWS)}
-            if before != self.rows:
-                self.observer(actor, before, self.rows)
+            for table, before in self.tables.items():
+                self._see(table, actor, before)
+
+    def _see(self, table: str, actor: str, before: Rows) -> None:
+        after = self.tables[table] = self._rows_of(table)
+        if before != after:
+            self.observer(table, actor, before, after)
+
+    def _rows_of(self, table: str) -> Rows:
+        sql = f"SELECT id, COALESCE(epoch, 0), time_next, time_acked, priority, k, n FROM main.{table}"
+        return {row[0]: Row(*row) for row in self._raw.execute(sql)}
 
     # --- waiting in line
 
@@ -254,7 +289,7 @@ class SimDatabase:
             self._statement_ns = None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class ClientTransaction:
     """What one client's connection has open. `targets` of a statement: the condition on the rows that it changes."""
 
@@ -265,25 +300,33 @@ class ClientTransaction:
     _locked: set[tuple[str, int]] = field(default_factory=set)
     _done: list[tuple[str, int]] = field(default_factory=list)
 
-    def try_statement(self, sql: str, targets: str | None) -> bool:
-        """Do it, in the open transaction or as one of its own; False where it has to wait for somebody else's."""
+    def try_statement(self, sql: str, targets: str | None, done: Callable[[BackendError | None], None]) -> bool:
+        """Do it, in the open transaction or as one of its own, and say when it is `done`; False where it has to wait
+        for somebody else's."""
+        if not self._can(sql, targets):
+            return False
+        table = _target(sql)
+        if targets is not None and self.database.row_locks:
+            ids = ", ".join(str(id_) for name, id_ in sorted(self._locked) if name == table)
+            sql = f"{sql} AND id IN ({ids or 'NULL'})"
+        self._done.append((sql, self.database.now_ns()))
+        if not self.open:
+            self.commit()
+        done(None)
+        return True
+
+    def _can(self, sql: str, targets: str | None) -> bool:
+        """Whether nobody is in the way, and if so from now on everybody else's way is barred."""
         database = self.database
         if not database.row_locks:
             if database.gate not in (None, self):
                 return False
             database.gate = self
-        elif targets is not None and not self._lock(targets):
-            return False
-        if targets is not None:
-            ids = ", ".join(str(id_) for _, id_ in sorted(self._locked)) if database.row_locks else None
-            sql = sql if ids is None else f"{sql} AND id IN ({ids or 'NULL'})"
-        self._done.append((sql, database.now_ns()))
-        if not self.open:
-            self.commit()
-        return True
+            return True
+        return targets is None or self._lock(_target(sql), targets)
 
-    def _lock(self, targets: str) -> bool:
-        rows = {("q", row[0]) for row in self.database.select(f"SELECT id FROM main.q WHERE {targets}")}
+    def _lock(self, table: str, targets: str) -> bool:
+        rows = {(table, row[0]) for row in self.database.select(f"SELECT id FROM main.{table} WHERE {targets}")}
         if any(self.database.locks.get(row, self) is not self for row in rows):
             return False
         self.database.locks.update(dict.fromkeys(rows, self))

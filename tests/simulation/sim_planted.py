@@ -6,14 +6,18 @@ Each is a mistake that somebody could make. None is in a part that only the simu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from sim_proxy import PLANS
 from sim_scenario import Scenario
+from sim_topic_scenario import TopicScenario
 
+from engine.backend.base import Statement
 from engine.delivery import conflicts, sender
 from engine.delivery.cache import MessageCache
 from engine.delivery.in_flight import InFlight
@@ -21,11 +25,17 @@ from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
 from engine.delivery.sender import Sender
 from engine.engine import Engine
+from engine.model import topics
+from engine.model.queue import QueueName, QueueSpec
+from engine.model.topics import GroupPosition, Hole, group_table
 from engine.store.base import Claim
+from engine.store.operations import feed, limits, order
 from engine.store.operations import lease as sql_lease
-from engine.store.operations import limits, order
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.queue import QueueStatements
+from engine.store.statements.topics import FeedStatements
+from engine.store.topic_log import TopicLog
+from rewriter.plans import plan_statement
 
 Plant = Callable[[], Any]
 
@@ -191,13 +201,172 @@ def order_is_not_asked_for() -> Any:
     return patch.object(order.KeyOrder, "_free", lambda self, ids: [one for one in self._standings(ids) if one.due])
 
 
+# --- topics
+
+
+def holes_are_not_kept() -> Any:
+    """The offset passes what is missing, which is forgotten."""
+    real = GroupPosition.fed
+
+    def forgetful(self: GroupPosition, fresh: Any, late: Any, *, in_order: bool = False) -> GroupPosition:
+        return real(self, fresh, late, in_order=True)
+
+    return patch.object(GroupPosition, "fed", forgetful)
+
+
+def holes_are_given_up_by_age() -> Any:
+    """A hole is given up after some seconds, whoever has a transaction open."""
+
+    def hasty(holes: Iterable[Hole], now_ns: int, transactions: Any) -> tuple[Hole, ...]:
+        return tuple(hole for hole in holes if hole.seen_ns > now_ns - topics.SETTLE_NS)
+
+    return patch.object(feed, "still_awaited", hasty)
+
+
+def holes_are_compared_at_once() -> Any:
+    """A hole is compared with the open transactions before the one that took the id has its number."""
+    return patch.object(topics, "SETTLE_NS", 0)
+
+
+def an_old_list_counts() -> Any:
+    """The list of open transactions counts if our connection is in it, as it was at some time."""
+    changed = feed.OPEN_TRANSACTIONS.replace("INSTR(trx_query, ?) > 0", "? > 0")
+    assert changed != feed.OPEN_TRANSACTIONS, "nothing was planted"
+    return patch.multiple(feed, OPEN_TRANSACTIONS=changed)
+
+
+def the_end_is_the_last_id() -> Any:
+    """A group that begins at the end does not know of transactions that are open."""
+    real = feed.position_at
+
+    def hasty(*args: Any) -> GroupPosition:
+        return replace(real(*args), holes=())
+
+    return patch.object(feed, "position_at", hasty)
+
+
+def a_broadcast_forgets_holes() -> Any:
+    """A broadcast reads on, and nothing that comes late."""
+    read = TopicLog.read
+
+    async def forgetful(self: TopicLog, *args: Any) -> Any:
+        page = await read(self, *args)
+        return replace(page, position=replace(page.position, holes=()))
+
+    return patch.object(TopicLog, "read", forgetful)
+
+
+def acks_of_another_group() -> Any:
+    """The ack of a member goes to the first group of the topic."""
+    real = plan_statement.ack_as_update
+
+    def confused(statement: Any, spec: QueueSpec, now_sql: str) -> Any:
+        first = group_table(QueueName("main", "t"), "g0")
+        return real(statement, replace(spec, name=first), now_sql)
+
+    return patch.object(plan_statement, "ack_as_update", confused)
+
+
+def nothing_is_marked_as_sought() -> Any:
+    """What a seek brings back can be acked before it was delivered."""
+    real = FeedStatements.copy
+
+    def careless(self: FeedStatements, *args: Any, **options: Any) -> str:
+        return real(self, *args, **options).replace("THEN 1 ELSE 0 END", "THEN 0 ELSE 0 END")
+
+    return patch.object(FeedStatements, "copy", careless)
+
+
+def a_seek_drops_nothing() -> Any:
+    """What the group has in its queue stays there."""
+    made = FeedStatements.__init__
+
+    def init(self: FeedStatements, *args: Any) -> None:
+        made(self, *args)
+        self.empty += " WHERE 1 = 0"
+
+    return patch.object(FeedStatements, "__init__", init)
+
+
+def commit_wakes_no_reader() -> Any:
+    """A commit in a topic is heard of, and nothing is done."""
+    return patch.object(Engine, "_touched_topic", lambda self, topics, name: None)
+
+
+def feeds_in_two_transactions(later: str) -> Plant:
+    """The position and the rows are written in two transactions; those statements are in the later one that begin
+    so."""
+
+    def plant() -> Any:
+        real = TopicLog.feed
+
+        async def split(self: TopicLog, *args: Any, **options: Any) -> Any:
+            other = copy(self)
+            other._pool = _SplitPool(self._pool, later)  # type: ignore[assignment]
+            return await real(other, *args, **options)
+
+        return patch.object(TopicLog, "feed", split)
+
+    return plant
+
+
+@dataclass
+class _SplitPool:
+    """A pool that postpones some statements of each transaction to another one."""
+
+    pool: Any
+    later: str
+
+    async def read(self, work: Any) -> Any:
+        return await self.pool.read(work)
+
+    async def write(self, work: Any) -> Any:
+        loop, pool = asyncio.get_running_loop(), self.pool
+
+        def first(connection: Any) -> Any:
+            some = _Postponing(connection, self.later)
+            result = work(some)
+            if some.postponed:
+                loop.call_soon(lambda: loop.create_task(pool.write(lambda other: other.run(some.postponed))))
+            return result
+
+        return await pool.write(first)
+
+
+class _Postponing:
+    """A connection that keeps some statements for later."""
+
+    def __init__(self, connection: Any, later: str) -> None:
+        self._connection, self._later = connection, later
+        self.postponed: list[Statement] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def run(self, statements: Sequence[Statement], *, last: bool = False) -> Any:
+        self.postponed += [one for one in statements if one.sql.startswith(self._later)]
+        return self._connection.run([one for one in statements if not one.sql.startswith(self._later)], last=last)
+
+
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A bug: its patch, the claim that it violates, and which scenarios can show it."""
+    """A bug: its patch, the claim that it violates, which scenarios can show it, and of which kind they are."""
 
     plant: Plant
     claim: str
     able: Callable[[Scenario], bool] = lambda told: True
+    kind: str = "queues"
+
+
+def _of_topics(plant: Plant, claim: str, able: Callable[[TopicScenario], bool] = lambda told: True) -> Bug:
+    return Bug(plant, claim, lambda told: isinstance(told, TopicScenario) and able(told), "topics")
+
+
+_FED = "what is committed is fed to every group"
+
+
+def _shown(told: TopicScenario) -> bool:
+    return told.row_locks and told.shown
 
 
 PLANTED: Mapping[str, Bug] = {
@@ -226,11 +395,31 @@ PLANTED: Mapping[str, Bug] = {
     "order not kept": Bug(
         order_is_not_asked_for, "one at a time of a key", lambda told: told.options.order_key is not None
     ),
+    "a hole is not kept": _of_topics(holes_are_not_kept, _FED, lambda told: told.row_locks),
+    "a hole given up by its age": _of_topics(holes_are_given_up_by_age, _FED, _shown),
+    "a hole compared at once": _of_topics(
+        holes_are_compared_at_once, _FED, lambda told: _shown(told) and told.slow_inserts
+    ),
+    "an old list of transactions": _of_topics(
+        an_old_list_counts, _FED, lambda told: _shown(told) and "monitor" in told.events
+    ),
+    "an end without open transactions": _of_topics(the_end_is_the_last_id, _FED, lambda told: told.row_locks),
+    "a broadcast without holes": _of_topics(a_broadcast_forgets_holes, "a broadcast is of every message"),
+    "ack of another group": _of_topics(
+        acks_of_another_group, "nobody changes what is another group's", lambda told: len(told.groups) > 1
+    ),
+    "an ack of before a seek": _of_topics(nothing_is_marked_as_sought, "an ack ends only what was delivered"),
+    "a seek that drops nothing": _of_topics(a_seek_drops_nothing, "a seek drops what the group has"),
+    "no wake-up of a topic's readers": _of_topics(commit_wakes_no_reader, "what is committed wakes its receivers"),
+    "a feeding whose rows come later": _of_topics(feeds_in_two_transactions("INSERT INTO `main`.`t_group"), _FED),
+    "a feeding whose position comes later": _of_topics(
+        feeds_in_two_transactions("UPDATE `main`.queuegate_positions"), "a message is fed once"
+    ),
 }
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """With this bug in the code."""
-    with PLANTED[name].plant():
+    """With this bug in the code, and in the plans that are made meanwhile."""
+    with PLANTED[name].plant(), patch.object(PLANS, "plans", {}):
         yield

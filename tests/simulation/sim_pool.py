@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sim_database import SimDatabase
 from sim_faults import REFUSE_SECONDS, Fate, Faults, Trouble
 from sim_loop import ProcessLoop, Timeline
 
-from engine.backend.base import StoreConnection
+from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.queue import QueueName, QueueSpec, StartAt, TopicSpec
+from engine.model.topics import Sought
+from engine.store.topic_log import TopicLog
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -124,3 +128,40 @@ class _Call:
             self.answer.set_result(result)
         else:
             self.answer.set_exception(error)
+
+
+class SimTopicLog(TopicLog):
+    """The real one; the database is told which transactions move a group."""
+
+    def __init__(self, database: SimDatabase, pool: StorePool, *args: Any) -> None:
+        super().__init__(pool, *args)
+        self._database = database
+
+    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+        await self._moving(group, start).begin(group, topic, start)
+
+    async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
+        return await self._moving(group.name, start).seek(group, topic, start)
+
+    def _moving(self, group: QueueName, start: StartAt) -> TopicLog:
+        return TopicLog(_MovingPool(self._pool, self._database, group, start), self._dialect, self._define)
+
+
+@dataclass(frozen=True)
+class _MovingPool:
+    """A pool whose transactions move a group."""
+
+    pool: StorePool
+    database: SimDatabase
+    group: QueueName
+    start: StartAt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.pool, name)
+
+    async def write(self, work: Callable[[StoreConnection], T]) -> T:
+        def marked(connection: StoreConnection) -> T:
+            self.database.moves(self.group.table, self.start)
+            return work(connection)
+
+        return await self.pool.write(marked)

@@ -11,22 +11,32 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from sim_database import EPOCH_NS, ClientTransaction, is_alive
+from sim_database import EPOCH_NS, is_alive
 from sim_faults import Faults, Trouble
 from sim_loop import START, ProcessLoop, passing
-from sim_pool import GATE_SECONDS, SimPool
+from sim_pool import GATE_SECONDS, SimPool, SimTopicLog
 
-from engine.engine import Engine, EngineOptions, Subscription
+from engine.engine import Engine, EngineOptions, OpenStream, Subscription
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
-from engine.model.queue import Batch, CommitReport, Condition, Message, QueueName, QueueSpec
+from engine.model.queue import Batch, CommitReport, Condition, Message, QueueName, QueueSpec, StartAt
 from engine.store.base import Claim, Look, LookAndClaim, Scanned
 from engine.store.sql_store import SqlMessageStore
 from proxy.session.transaction_scope import TransactionScope
 from proxy.statements.stream_condition import filter_sql
-from rewriter.plan import Effects, Execute, Passthrough, Plan, PlanContext, Subscribe
+from rewriter.plan import (
+    CreateConsumerGroup,
+    Effects,
+    Execute,
+    Passthrough,
+    Plan,
+    PlanContext,
+    SeekConsumerGroup,
+    Subscribe,
+)
 from rewriter.planner import Planner
 
 if TYPE_CHECKING:
@@ -59,24 +69,29 @@ class SimStore(SqlMessageStore):
     def __init__(self, proxy: SimProxy, pool: SimPool, *args: Any) -> None:
         super().__init__(pool, *args)
         self._proxy = proxy
+        self.topics = SimTopicLog(proxy.world.database, pool, *args[:2])
 
     async def look(self, *args: Any, **options: Any) -> Look:
         look = await super().look(*args, **options)
-        self._proxy.world.claims.looked(self._proxy.actor, [key.id for key in look.keys])  # type: ignore[misc]
+        self._looked(args[0], look)
         return look
+
+    def _looked(self, queue: QueueSpec, look: Look) -> None:
+        ids = [key.id for key in look.keys]
+        self._proxy.world.claims.of(queue.name).looked(self._proxy.actor, ids)  # type: ignore[arg-type]
 
     async def scan(self, *args: Any, **options: Any) -> Scanned:
         scanned = await super().scan(*args, **options)
-        self._proxy.world.claims.looked(self._proxy.actor, [key.id for key in scanned.look.keys])  # type: ignore[misc]
+        self._looked(args[0], scanned.look)
         return scanned
 
     async def claim(self, queue: QueueSpec, ids: Sequence[Any], *args: Any, **options: Any) -> Claim:
-        self._proxy.world.claims.claims(self._proxy.actor, ids)
+        self._proxy.world.claims.of(queue.name).claims(self._proxy.actor, ids)
         return await super().claim(queue, ids, *args, **options)
 
     async def look_and_claim(self, *args: Any, **options: Any) -> LookAndClaim:
         found = await super().look_and_claim(*args, **options)
-        self._proxy.world.claims.looked(self._proxy.actor, [key.id for key in found.look.keys])  # type: ignore[misc]
+        self._looked(args[0], found.look)
         return found
 
 
@@ -191,23 +206,32 @@ class SimProxy:
         self.engine.committed(report)
 
     def _note_told(self, report: CommitReport) -> None:
-        rows = self.world.database.rows
-        for ids in report.settled.values():
+        for queue, ids in report.settled.items():
+            rows = self.world.database.tables[queue.table]
             # A NACK that rejects may have come too late to change anything, and is told of all the same.
-            ids = [id_ for id_ in ids if id_ not in rows or not is_alive(rows[id_])]  # type: ignore[index]
-            self.world.claims.told(self.actor, ids)  # type: ignore[arg-type]
+            ids = [id_ for id_ in ids if id_ not in rows or not is_alive(rows[id_])]  # type: ignore[index,assignment]
+            self.world.claims.of(queue).told(self.actor, ids)  # type: ignore[arg-type]
+
+
+def moment_ns(text: str) -> int:
+    """A time that a client wrote, as a session in UTC reads it."""
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1_000_000_000
+
+
+def _start_of(plan: SeekConsumerGroup | CreateConsumerGroup) -> StartAt:
+    return replace(plan.start, value=moment_ns(plan.moment)) if plan.moment else plan.start
 
 
 class PlanBook:
     """Plans by text, for a table's shape: what differs between simulations is not in them."""
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[str, str], Plan] = {}
+        self.plans: dict[tuple[str, str], Plan] = {}
 
     def plan(self, shape: str, engine: Engine, sql: str) -> Plan:
-        plan = self._plans.get((shape, sql))
+        plan = self.plans.get((shape, sql))
         if plan is None:
-            plan = self._plans[shape, sql] = Planner(engine.catalog).plan(sql, _CONTEXT)
+            plan = self.plans[shape, sql] = Planner(engine.catalog).plan(sql, _CONTEXT)
         return plan
 
 
@@ -224,18 +248,22 @@ class Session:
 
     def __post_init__(self) -> None:
         self.scope = TransactionScope()
-        self.transaction = ClientTransaction(self.proxy.world.database, self.name)
+        self.transaction = self.proxy.world.database.transaction(self.name)
         self.proxy.sessions[self] = None
 
     def plan(self, sql: str) -> Plan:
-        told = self.proxy.world.scenario
-        return PLANS.plan(f"{told.shape} {told.options.on_failure}", self.proxy.engine, sql)
+        return PLANS.plan(self.proxy.world.scenario.plans, self.proxy.engine, sql)
 
-    async def execute(self, sql: str, targets: str | None) -> None:
-        """One statement. Raises BackendError; after BackendUnavailable the session is of no more use."""
+    async def execute(self, sql: str, targets: str | None) -> int:
+        """One statement; of a seek, how many messages it dropped. Raises BackendError; after BackendUnavailable the
+        session is of no more use."""
         if self.broken:
             raise BackendUnavailable("the session's line to the database is gone")
+        if sql.startswith("CREATE GROUP"):
+            return await self._begin(sql)
         plan = self.plan(sql)
+        if isinstance(plan, SeekConsumerGroup):
+            return await self._seek(plan)
         assert isinstance(plan, Execute | Passthrough), plan
         text = plan.sql if isinstance(plan, Execute) else sql
         try:
@@ -246,6 +274,25 @@ class Session:
             self._tell(plan.effects, ok=False, in_transaction=self.transaction.open)
             raise
         self._tell(plan.effects, ok=True, in_transaction=in_transaction)
+        return 0
+
+    async def _seek(self, plan: SeekConsumerGroup) -> int:
+        """As proxy/statements/topics.py."""
+        engine = self.proxy.engine
+        sought = await engine.topics.seek(engine.catalog.queues[plan.group], _start_of(plan))
+        concerned = frozenset((plan.group,))
+        engine.committed(CommitReport(touched=concerned, uncertain=concerned))
+        return sought.dropped
+
+    async def _begin(self, sql: str) -> int:
+        """The same; the group's queue is there, and paused."""
+        engine = self.proxy.engine
+        plan = Planner(replace(engine.catalog, queues={})).plan(sql, _CONTEXT)
+        assert isinstance(plan, CreateConsumerGroup), plan
+        topics, start = engine.topics, _start_of(plan)
+        await topics.check_start(plan.topic, start)
+        await topics.begin(plan.group, plan.topic, start)
+        return 0
 
     def _tell(self, effects: Effects, *, ok: bool, in_transaction: bool) -> None:
         report = self.scope.record(effects, effects.transaction, ok=ok, in_transaction=in_transaction)
@@ -306,10 +353,7 @@ class Session:
             if self.transaction.closed:  # while it waited
                 reply(BackendUnavailable("the simulated connection is lost"))
                 return True
-            done = self.transaction.try_statement(sql, targets)
-            if done:
-                reply(None)
-            return done
+            return self.transaction.try_statement(sql, targets, reply)
 
         self.proxy.world.database.when_free(attempt, lambda: reply(LockWaitTimeout()), GATE_SECONDS / 2)
 
@@ -328,6 +372,8 @@ class Session:
         plan = self.plan(sql)
         assert isinstance(plan, Subscribe), plan
         request = replace(plan.request, connection_id=1, user=self.name)
+        if request.start is not None and plan.moment:
+            request = replace(request, start=replace(request.start, value=moment_ns(plan.moment)))
         if plan.filter is not None:
             request = replace(request, condition=Condition(filter_sql(plan.filter.parts, ()), (), plan.filter.text))
         subscription = await self.proxy.engine.subscribe(request)
@@ -341,28 +387,33 @@ class Session:
         finally:
             await subscription.close(give_back=give_back)
 
-    def _handed(self, line: Line, messages: Sequence[Message]) -> None:
+    def _handed(self, queue: QueueName, line: Line, messages: Sequence[Message]) -> None:
         proxy = self.proxy
-        spec = proxy.engine.catalog.queues[QueueName("main", "q")]
-        proxy.world.claims.handed(proxy.actor, line.name, messages, paused=spec.options.paused, below=line.below)
+        paused, claims = proxy.engine.catalog.queues[queue].options.paused, proxy.world.claims.of(queue)
+        claims.handed(proxy.actor, line.name, messages, paused=paused, below=line.below)
 
-    def _watch(self, subscription: Subscription, line: Line) -> None:
+    def _watch(self, subscription: OpenStream, line: Line) -> None:
         """Tell the claims of each hand-out, in the moment in which it is decided."""
-        give = subscription.give
-
-        def told(messages: Sequence[Message]) -> None:
-            self._handed(line, messages)
-            give(messages)
-
-        subscription.give = told  # type: ignore[method-assign]
+        if isinstance(subscription, Subscription):
+            self._watch_leases(subscription, line)
+        line.opened()
         line.on_gone = lambda: subscription.end(ClientGone("client gone"))
         if line.gone:
             line.on_gone()
 
+    def _watch_leases(self, subscription: Subscription, line: Line) -> None:
+        give, queue = subscription.give, subscription.request.queue
+
+        def told(messages: Sequence[Message]) -> None:
+            self._handed(queue, line, messages)
+            give(messages)
+
+        subscription.give = told  # type: ignore[method-assign]
+
 
 class Line:
     """What lies between a stream and its client. `receive` is called with each batch, at the client; `below` is what
-    the stream's filter says of n."""
+    the stream's filter says of n. `opened` and `sent` are called at the proxy."""
 
     def __init__(
         self,
@@ -378,9 +429,12 @@ class Line:
         self.reading.set()
         self.gone = False
         self.on_gone: Callable[[], None] = lambda: None
+        self.opened: Callable[[], None] = lambda: None
+        self.sent: Callable[[Batch], None] = lambda batch: None
 
     def send(self, batch: Batch) -> None:
         """In order, as on a socket."""
+        self.sent(batch)
         timeline = self._proxy.world.timeline
         self._arrival = max(self._arrival + 1e-6, timeline.now + self._delay())
         timeline.at(self._arrival, lambda: self._receive(batch))

@@ -1,8 +1,9 @@
 """Runs simulations: many seeds on some processes, or one again, made small where it fails.
 
     python tests/simulation/sim_run.py --seeds 10000           # what `make simulate` does
-    python tests/simulation/sim_run.py --replay 4711           # one seed, with its history if it fails
-    python tests/simulation/sim_run.py --replay 4711 --drop kill,receiver1
+    python tests/simulation/sim_run.py --kind topics           # only worlds with a topic
+    python tests/simulation/sim_run.py --kind topics --replay 4711           # one seed, with its history
+    python tests/simulation/sim_run.py --kind queues --replay 4711 --drop kill,receiver1
 
 A run prints its first seed; every failure prints its own seed, and what could be dropped without losing it.
 """
@@ -16,14 +17,21 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import SystemRandom
 
 import sim_paths  # noqa: F401
 from sim_claims import Violation
 from sim_scenario import Scenario, scenario
+from sim_topic_scenario import TopicScenario, topic_scenario
+from sim_topic_world import TopicWorld
 from sim_world import World
+
+KINDS: Mapping[str, Callable[[int], Scenario]] = {"queues": scenario, "topics": topic_scenario}
+"""What can be simulated: the scenario of a seed."""
+
 
 CHUNK = 50  # seeds that a process does between two words about its progress
 SHRINK_RUNS_MAX = 120
@@ -45,7 +53,7 @@ class Outcome:
 
 def simulate(told: Scenario) -> Outcome:
     """Run one scenario."""
-    world = World(told)
+    world = TopicWorld(told) if isinstance(told, TopicScenario) else World(told)
     return Outcome(told, world.run(), world)
 
 
@@ -69,7 +77,10 @@ def report(failed: Outcome) -> str:
     """A failure for people: seed, scenario, what happened last, and how to see it again."""
     assert failed.violation is not None
     small, dropped = smallest(failed)
-    again = f"--replay {failed.scenario.seed}" + (f" --drop {','.join(sorted(dropped))}" if dropped else "")
+    kind = "topics" if isinstance(failed.scenario, TopicScenario) else "queues"
+    again = f"--kind {kind} --replay {failed.scenario.seed}" + (
+        f" --drop {','.join(sorted(dropped))}" if dropped else ""
+    )
     return (
         f"{small.scenario.describe()}\n{small.history}\n"
         f"seed {failed.scenario.seed}: {failed.violation}\n  again: python tests/simulation/sim_run.py {again}\n"
@@ -98,61 +109,64 @@ class Tally:
         return self
 
 
-def run_chunk(seeds: range) -> Tally:
+def run_chunk(kind: str, seeds: range) -> Tally:
     """Some seeds, one after the other."""
     tally = Tally()
     gc.freeze()
     gc.disable()  # a world is garbage as a whole
     for seed in seeds:
-        tally.add(simulate(scenario(seed)))
+        tally.add(simulate(KINDS[kind](seed)))
         if seed % 10 == 0:
             gc.collect()
     gc.enable()
     return tally
 
 
-def run_many(first: int, count: int, jobs: int) -> Iterator[Tally]:
+def run_many(kind: str, first: int, count: int, jobs: int) -> Iterator[Tally]:
     """All seeds from `first` on; yields what is known so far."""
     chunks = [range(at, min(at + CHUNK, first + count)) for at in range(first, first + count, CHUNK)]
     total = Tally()
     if jobs == 1:
         for chunk in chunks:
-            total += run_chunk(chunk)
+            total += run_chunk(kind, chunk)
             yield total
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for tally in pool.imap_unordered(run_chunk, chunks):
+        for tally in pool.imap_unordered(partial(run_chunk, kind), chunks):
             total += tally
             yield total
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=list(KINDS), help="what is simulated; both where not given")
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, help="the first seed; a random one where not given")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--replay", type=int, help="run this seed alone and tell its history")
     parser.add_argument("--drop", default="", help="parts of the scenario to leave out, separated by commas")
     arguments = parser.parse_args()
+    kinds = list(KINDS) if arguments.kind is None else [arguments.kind]
     if arguments.replay is not None:
-        return replay(arguments.replay, frozenset(filter(None, arguments.drop.split(","))))
+        dropped = frozenset(filter(None, arguments.drop.split(",")))
+        return max(replay(kind, arguments.replay, dropped) for kind in kinds)
     first = SystemRandom().randrange(1, 1_000_000_000) if arguments.first is None else arguments.first
-    return run(first, arguments.seeds, arguments.jobs)
+    return max(run(kind, first, arguments.seeds, arguments.jobs) for kind in kinds)
 
 
-def replay(seed: int, dropped: frozenset[str]) -> int:
-    outcome = simulate(scenario(seed).without(dropped))
+def replay(kind: str, seed: int, dropped: frozenset[str]) -> int:
+    outcome = simulate(KINDS[kind](seed).without(dropped))
     print(outcome.scenario.describe())
     print(outcome.history)
     print(f"seed {seed}: {outcome.violation or 'all claims hold'}; {dict(outcome.world.claims.counts)}")
     return 1 if outcome.violation else 0
 
 
-def run(first: int, count: int, jobs: int) -> int:
-    print(f"seeds {first} to {first + count - 1}, {jobs} processes", flush=True)
+def run(kind: str, first: int, count: int, jobs: int) -> int:
+    print(f"{kind}: seeds {first} to {first + count - 1}, {jobs} processes", flush=True)
     began = told = time.monotonic()
     total = Tally()
-    for total in run_many(first, count, jobs):
+    for total in run_many(kind, first, count, jobs):
         if time.monotonic() - told > 5 or total.seeds == count:
             told = time.monotonic()
             rate = total.seeds / (told - began)
@@ -160,7 +174,7 @@ def run(first: int, count: int, jobs: int) -> int:
             print(f"{total.seeds} of {count} seeds, {rate:.0f} a second, {failed}", flush=True)
     print(", ".join(f"{number} {name}" for name, number in sorted(total.counts.items())))
     for seed in sorted(total.failed)[:3]:
-        print(report(simulate(scenario(seed))))
+        print(report(simulate(KINDS[kind](seed))))
     if len(total.failed) > 3:
         print(f"failed too: {sorted(total.failed)[3:]}")
     return 1 if total.failed else 0

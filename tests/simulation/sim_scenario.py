@@ -37,6 +37,11 @@ class Scenario:
     filters: bool
 
     @property
+    def plans(self) -> str:
+        """What statements' plans depend on."""
+        return f"{self.shape} {self.options.on_failure}"
+
+    @property
     def parts(self) -> list[str]:
         """What can be dropped."""
         return [*self.rates, *self.events, *self.producers, *self.receivers, *self.lockers]
@@ -55,7 +60,7 @@ class Scenario:
         words = [
             f"{self.proxies} proxies, {'row locks' if self.row_locks else 'one writer'}",
             f"chaos {self.chaos_seconds:.0f} s, latency {self.latency * 1000:.1f} ms",
-            f"options {_named(self.options)}",
+            f"options {named(self.options)}",
             f"rates { {name: round(rate, 4) for name, rate in self.rates.items()} }",
             f"events {dict(self.events)}, producers {dict(self.producers)}, receivers {', '.join(self.receivers)}",
             f"lockers {', '.join(self.lockers) or 'none'}",
@@ -63,7 +68,7 @@ class Scenario:
         return "\n".join(words)
 
 
-_RATES = {
+RATES_MOST = {
     "slow": 0.15,
     "stuck": 0.01,
     "lost": 0.1,
@@ -81,7 +86,7 @@ _RATES = {
 def scenario(seed: int) -> Scenario:
     """The scenario of a seed."""
     random = Random(seed)
-    options = _options(random)
+    options = some_options(random, ordered=0.25)
     row_locks = random.random() < 0.75
     return Scenario(
         seed=seed,
@@ -92,7 +97,7 @@ def scenario(seed: int) -> Scenario:
         proxies=random.choice((1, 2, 2, 3)) if row_locks else 1,
         latency=random.choice((0.0005, 0.002, 0.002, 0.02)),
         chaos_seconds=random.choice((20.0, 40.0, 60.0)),
-        rates={name: random.random() * most for name, most in _RATES.items() if random.random() < 0.25},
+        rates={name: random.random() * most for name, most in RATES_MOST.items() if random.random() < 0.25},
         events={name: random.randint(1, 3) for name in EVENTS if random.random() < 0.3},
         producers={f"producer{n}": random.randint(2, 7) for n in range(random.randint(1, 2))},
         receivers=tuple(f"receiver{n}" for n in range(random.randint(1, 4))),
@@ -101,7 +106,8 @@ def scenario(seed: int) -> Scenario:
     )
 
 
-def _options(random: Random) -> QueueOptions:
+def some_options(random: Random, *, ordered: float) -> QueueOptions:
+    """The options of a queue; with an order by this probability."""
     options = _plain_options(random)
     if random.random() < 0.2:
         options = replace(options, max_concurrency=random.randint(2, 4))
@@ -109,7 +115,7 @@ def _options(random: Random) -> QueueOptions:
         options = replace(options, max_rate=Decimal(random.choice((2, 5, 20))))
     if random.random() < 0.25:
         options = replace(options, max_attempts=random.choice((2, 3, 5)))
-    if random.random() < 0.25:
+    if random.random() < ordered:
         failing = random.choice(("block", "skip", "dead_letter"))
         options = replace(options, order_key=random.choice(("k", "k", "*")), on_failure=failing)
     return options
@@ -129,7 +135,7 @@ def _plain_options(random: Random) -> QueueOptions:
     )
 
 
-def _named(options: QueueOptions) -> str:
+def named(options: QueueOptions) -> str:
     """What is not the default."""
     values = ((f.name, getattr(options, f.name)) for f in fields(options) if getattr(options, f.name) != f.default)
     return ", ".join(f"{name}={value}" for name, value in values)

@@ -53,18 +53,18 @@ def definition(shape: str, sql: str) -> Definition:
 
 
 @cache
-def table_definition(shape: str) -> str:
-    """What SHOW CREATE TABLE says of the queue in a database of that shape."""
-    return _run_in_thread(lambda: asyncio.run(_shown(template(shape))))
+def table_definition(shape: str, table: str) -> str:
+    """What SHOW CREATE TABLE says of a table in a database of that shape."""
+    return _run_in_thread(lambda: asyncio.run(_shown(template(shape), table)))
 
 
-async def _shown(data: bytes) -> str:
+async def _shown(data: bytes, table: str) -> str:
     with tempfile.TemporaryDirectory(prefix="queuegate-simulation-") as folder:
         path = Path(folder) / "shown.db"
         path.write_bytes(data)
         database = await SqliteDatabase.open(str(path))
         session = _session(database)
-        result = await session.execute("SHOW CREATE TABLE q", None)
+        result = await session.execute(f"SHOW CREATE TABLE {table}", None)
         assert isinstance(result, RowsResult)
         ((_, text),) = [row async for batch in result.batches for row in batch]
         await session.close()

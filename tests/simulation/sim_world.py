@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from random import Random
+from typing import TypeVar
 
 from sim_claims import Claims, Violation
 from sim_clients import Client, Connection, Drain, Locker, Producer, Quitter, Receiver
@@ -28,6 +30,8 @@ from engine.model.queue import QUEUE_MARK, CommitReport, QueueName, QueueSpec
 from engine.model.states import REJECTED_NS
 from rewriter.plans.dead_letter_table import dead_letter_table
 
+C = TypeVar("C", bound=Claims)
+
 RESTART_SECONDS = 1.5  # at most, until a dead proxy is back
 PROMPT_SECONDS = 1.5  # from a commit to its receiver, where nothing goes wrong
 _TRUE_IN_TROUBLE = ("deliveries stand still", "rejected messages wait", "stays set aside")  # logged as errors
@@ -37,20 +41,22 @@ _WORD_SECONDS = 0.003
 class World:
     """See the module. `run` once."""
 
+    staying: Container[str] = ()
+    """Clients that stay when the chaos is over."""
+
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.random = Random(f"{scenario.seed}/world")
         self.timeline = Timeline(Random(f"{scenario.seed}/timeline"))
         self.rates = dict(scenario.rates)
-        self.options = scenario.options
+        self.options_of = self.first_options()
         self.database_up = True
         self.calm = self.quiet = self._pausing = False
-        comment = to_comment(scenario.options)
-        self.database = SimDatabase(
-            self.timeline, template(scenario.shape), comment, row_locks=scenario.row_locks, tick_ns=scenario.tick_ns
+        self.database = self.make_database({name: to_comment(options) for name, options in self.options_of.items()})
+        self.claims = self.make_claims()
+        self.database.observer = lambda table, actor, before, after: self.claims.of(QueueName("main", table)).changed(
+            actor, before, after
         )
-        self.claims = Claims(lambda: self.timeline.now, self.database.now_ns, lambda: self.options, self.database.dead)
-        self.database.observer = self.claims.changed
         self.connections: dict[Connection, None] = {}
         self._clients = ProcessLoop(
             self.timeline, lambda text: self.claims.fail("the simulation itself is sound", text)
@@ -60,6 +66,41 @@ class World:
         self._graveyard: list[SimProxy] = []
         self._tasks: list[asyncio.Task[None]] = []
 
+    # --- what is simulated
+
+    def first_options(self) -> dict[str, QueueOptions]:
+        """The queues, by their tables."""
+        return {"q": self.scenario.options}
+
+    def make_database(self, comments: Mapping[str, str]) -> SimDatabase:
+        told = self.scenario
+        return SimDatabase(
+            self.timeline, template(told.shape), comments, row_locks=told.row_locks, tick_ns=told.tick_ns
+        )
+
+    def claims_on(self, kind: type[C], table: str) -> C:
+        """Claims on one queue."""
+        return kind(
+            lambda: self.timeline.now,
+            self.database.now_ns,
+            lambda: self.options_of[table],
+            lambda: self.database.dead(table),
+        )
+
+    def make_claims(self) -> Claims:
+        return self.claims_on(Claims, "q")
+
+    @property
+    def options(self) -> QueueOptions:
+        """Of the queue, where there is only one."""
+        return self.options_of["q"]
+
+    def first_clients(self) -> list[Client]:
+        """Who is there from the beginning on."""
+        clients: list[Client] = [Producer(self, name, count) for name, count in self.scenario.producers.items()]
+        clients += [Receiver(self, name) for name in self.scenario.receivers]
+        return clients + [Locker(self, name) for name in self.scenario.lockers]
+
     # --- the course of things
 
     def run(self) -> Violation | None:
@@ -67,10 +108,7 @@ class World:
         try:
             self._chaos()
             self._end_chaos()
-            self._drain()
-            self._bury()
-            self._prompt()
-            self._hand_over()
+            self.last_claims()
         except Violation:
             pass  # the claims have it
         except BusyLoop as busy:
@@ -78,6 +116,13 @@ class World:
         finally:
             self._dispose()
         return self.claims.violation
+
+    def last_claims(self) -> None:
+        """What has to hold once nothing goes wrong any more."""
+        self._drain()
+        self._bury()
+        self._prompt()
+        self._hand_over()
 
     def _pass(self, seconds: float) -> None:
         self.timeline.run(self.timeline.now + seconds, lambda: self.claims.violation is not None)
@@ -87,10 +132,7 @@ class World:
     def _chaos(self) -> None:
         for number in range(self.scenario.proxies):
             self.start_proxy(f"proxy{number}")
-        clients: list[Client] = [Producer(self, name, count) for name, count in self.scenario.producers.items()]
-        clients += [Receiver(self, name) for name in self.scenario.receivers]
-        clients += [Locker(self, name) for name in self.scenario.lockers]
-        for client in clients:
+        for client in self.first_clients():
             self._start_client(client)
         for event, count in self.scenario.events.items():
             for _ in range(count):
@@ -113,7 +155,8 @@ class World:
         self._stop_clients()
         self._pass(1.0)
         for connection in list(self.connections):
-            connection.hang_up(noticed_after=0.0)
+            if connection.name not in self.staying:
+                connection.hang_up(noticed_after=0.0)
         # Calls that are stuck come back, half-open connections are noticed, proxies are up again.
         self._pass(STUCK_SECONDS_MAX * 2 if "stuck" in self.scenario.rates else 12.0)
         self.database_up = True
@@ -121,7 +164,8 @@ class World:
             session.transaction.close()
         for proxy in self.proxies:
             proxy.spawn(_refresh(proxy))
-        self.quiet = self.claims.quiet = True
+        self.quiet = True
+        self.claims.calm_down()
 
     def _drain(self) -> None:
         self._start_client(Drain(self, "drain"))
@@ -162,7 +206,7 @@ class World:
         self.timeline.run(deadline, lambda: self.claims.violation is not None or not rejected())
         if self.claims.violation is None and rejected():
             self.claims.fail("what is rejected is moved", f"still here: {rejected()}")
-        if self.claims.buried - self.database.dead():
+        if self.claims.buried - self.database.dead("q"):
             self.claims.fail("dead letters stay until somebody ends them", f"gone: {self.claims.buried}")
 
     # --- the last claims, about time: nothing goes wrong any more
@@ -272,7 +316,12 @@ class World:
         self.claims.note("database", "is up again")
 
     def _event_retune(self) -> None:
-        self._alter(retuned(self.options, self.random))
+        table = self._some_queue()
+        self._alter(table, retuned(self.options_of[table], self.random))
+
+    def _some_queue(self) -> str:
+        tables = list(self.options_of)
+        return tables[0] if len(tables) == 1 else self.random.choice(tables)
 
     def _event_pause(self) -> None:
         """Now, or in the middle of what an engine does next."""
@@ -291,15 +340,19 @@ class World:
     def _pause(self) -> None:
         if self.calm:
             return
-        self._alter(replace(self.options, paused=True))
+        table = self._some_queue()
+        self._alter(table, replace(self.options_of[table], paused=True))
         seconds = self.random.choice((0.3, 2.0, 10.0))
-        self.timeline.after(self.random.random() * seconds, lambda: self._alter(replace(self.options, paused=False)))
+        self.timeline.after(self.random.random() * seconds, lambda: self._resume(table))
 
-    def _alter(self, options: QueueOptions) -> None:
+    def _resume(self, table: str) -> None:
+        self._alter(table, replace(self.options_of[table], paused=False))
+
+    def _alter(self, table: str, options: QueueOptions) -> None:
         """ALTER QUEUE by somebody, through a proxy, or around all of them."""
-        self.options = options
-        self.database.set_comment(to_comment(options))
-        self.claims.note("world", f"options {options}")
+        self.options_of[table] = options
+        self.database.set_comment(to_comment(options), table)
+        self.claims.note("world", f"{table}: options {options}")
         usable = [proxy for proxy in self.proxies if proxy.usable]
         if usable and self.random.random() < 0.7:
             proxy = self.random.choice(usable)
@@ -330,7 +383,7 @@ class World:
             raise BackendUnavailable("the simulated database is down")
         if self.database.has(name.table):
             raise BackendError(f"Table '{name.table}' already exists", 1050, "42S01")
-        sql = dead_letter_table(table_definition(self.scenario.shape), queue, name)
+        sql = dead_letter_table(table_definition(self.scenario.shape, queue.name.table), queue, name)
         head, comment = sql.removesuffix("'").split(" COMMENT='")
         self.database.define(definition(self.scenario.shape, f"{head} COMMENT='{QUEUE_MARK}'"))
         self.database.set_comment(comment, name.table)

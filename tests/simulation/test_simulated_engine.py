@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 from sim_planted import PLANTED, planted
-from sim_run import Outcome, report, run_chunk, simulate, smallest
+from sim_run import KINDS, Outcome, report, run_chunk, simulate, smallest
 from sim_scenario import scenario
+from sim_topic_scenario import topic_scenario
 
 FIXED = 25  # seeds of each part: the same in every run
 MORE = 10  # and so many that were never run before
 PLANTED_SEEDS_MAX = 400
 FOUND = (504621,)  # seeds that once failed and are none of the fixed ones
+FOUND_WITH_TOPICS = (50, 75, 1045, 1054, 160949290)
 
 # What a killed process was about to do is never done: its coroutines are thrown away as they are.
 pytestmark = [
@@ -27,10 +29,10 @@ pytestmark = [
 ]
 
 
-def hold(seeds: range) -> None:
-    tally = run_chunk(seeds)
+def hold(seeds: range, kind: str = "queues") -> None:
+    tally = run_chunk(kind, seeds)
     assert tally.counts["handed"] > len(seeds), "hardly anything happened"
-    assert not tally.failed, report(simulate(scenario(tally.failed[0])))
+    assert not tally.failed, report(simulate(KINDS[kind](tally.failed[0])))
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -38,9 +40,16 @@ def test_all_claims_hold(part):
     hold(range(1 + part * FIXED, 1 + (part + 1) * FIXED))
 
 
-@pytest.mark.parametrize("seed", FOUND)
-def test_what_once_failed_holds(seed):
-    outcome = simulate(scenario(seed))
+@pytest.mark.parametrize("part", range(6))
+def test_all_claims_on_topics_hold(part):
+    hold(range(1 + part * FIXED, 1 + (part + 1) * FIXED), "topics")
+
+
+@pytest.mark.parametrize(
+    "told", [*map(scenario, FOUND), *map(topic_scenario, FOUND_WITH_TOPICS)], ids=lambda told: f"{told.seed}"
+)
+def test_what_once_failed_holds(told):
+    outcome = simulate(told)
     assert outcome.violation is None, report(outcome)
 
 
@@ -49,15 +58,16 @@ def test_all_claims_hold_with_more_seeds(part):
     """SIMULATION_SEED=n takes others; `make simulate` does by the thousand. A failure tells the seed that failed."""
     first = int(os.environ.get("SIMULATION_SEED", str(10**6))) + part * MORE
     hold(range(first, first + MORE))
+    hold(range(first, first + MORE), "topics")
 
 
 def test_a_seed_gives_the_same_history_in_any_process():
     """Whatever the hashes of the process are, and whatever it has simulated before."""
     script = "; ".join(
         (
-            "from sim_run import simulate",
-            "from sim_scenario import scenario",
-            "[print(simulate(scenario(seed)).history) for seed in range(int(__import__('sys').argv[1]), 30)]",
+            "from sim_run import KINDS, simulate",
+            "seeds = range(int(__import__('sys').argv[1]), 30)",
+            "[print(simulate(of(seed)).history) for seed in seeds for of in KINDS.values()]",
         )
     )
     histories = []
@@ -79,7 +89,7 @@ def test_a_seed_gives_the_same_history_in_any_process():
 def found(name: str) -> Outcome:
     """The first simulation that finds the bug."""
     bug = PLANTED[name]
-    for told in islice(filter(bug.able, map(scenario, range(1, 10**6))), PLANTED_SEEDS_MAX):
+    for told in islice(filter(bug.able, map(KINDS[bug.kind], range(1, 10**6))), PLANTED_SEEDS_MAX):
         outcome = simulate(told)
         if outcome.violation is not None and outcome.violation.claim == bug.claim:
             return outcome
