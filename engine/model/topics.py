@@ -172,7 +172,8 @@ def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransact
     """The holes that somebody may fill yet.
 
     A hole that is old enough is marked with the number of the newest transaction then open. Its ids were taken by that
-    one or by older ones; when none of those is open any more, nobody will fill it.
+    one or by older ones; when none of those is open any more, nobody will fill it. A mark beyond the newest number that
+    is open now is another server's, in whose place this one came: the hole is marked anew.
 
     Args:
         holes: what is missing.
@@ -187,7 +188,7 @@ def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransact
         if hole.newest == 0 and hole.seen_ns > now_ns - SETTLE_NS:
             left.append(hole)
         elif first is not None and last is not None and (hole.newest == 0 or first <= hole.newest):
-            left.append(replace(hole, newest=hole.newest or last))
+            left.append(replace(hole, newest=hole.newest if 0 < hole.newest <= last else last))
     return tuple(left)
 
 

@@ -180,6 +180,14 @@ def test_an_old_hole_waits_for_those_who_wrote_then() -> None:
     assert still_awaited([marked], NOW, NOBODY) == ()
 
 
+def test_a_mark_of_another_server_is_made_anew() -> None:
+    """After a failover: the numbers of the server that came in its place are smaller."""
+    marked = Hole(1, 1, NOW - SETTLE_NS, 1_000_000)
+    (anew,) = still_awaited([marked], NOW, OpenTransactions(5, 9))
+    assert anew == replace(marked, newest=9)
+    assert still_awaited([anew], NOW, OpenTransactions(10, 20)) == ()
+
+
 def test_where_transactions_are_not_shown_age_decides() -> None:
     old, young = Hole(1, 1, NOW - GAP_WAIT_NS), Hole(3, 3, NOW - GAP_WAIT_NS + 1)
     assert still_awaited([old, young], NOW, None) == (young,)
