@@ -256,18 +256,17 @@ def offset_of(connection: StoreConnection, statements: TopicStatements, start: S
 def position_at(
     connection: StoreConnection, statements: TopicStatements, start: StartAt, highest: int = 0
 ) -> GroupPosition:
-    """The position of a group that begins there. At the end, messages of transactions that are open count as new: the
-    ids that are missing shortly before it are holes."""
+    """The position of a group that begins there. At the end and at a time, messages of transactions that are open
+    count as new: the ids that are missing shortly before it are holes."""
     offset = offset_of(connection, statements, start)
     position = GroupPosition(offset, max(offset, highest))
-    if start.start is not Start.LATEST:
+    if start.start not in (Start.LATEST, Start.TIMESTAMP):
         return position
     ids = sorted(_ids(connection.query(statements.newest, (_NEWEST,))))
-    if not ids:
-        return position
     now_ns = int(connection.query(statements.now)[0][0])
-    before = GroupPosition(ids[0] - 1 if len(ids) == _NEWEST else 0, max(offset, highest))
-    return before.fed([Entry(id_, now_ns) for id_ in ids], (), in_order=statements.in_order)
+    before = GroupPosition(ids[0] - 1 if len(ids) == _NEWEST else 0, 0)
+    passed = [Entry(id_, now_ns) for id_ in ids if id_ <= offset + 1]  # the first that is to come bounds a hole, too
+    return replace(position, holes=before.fed(passed, (), in_order=statements.in_order).holes)
 
 
 def begin(
