@@ -29,7 +29,7 @@ from engine.model.queue import (
     TopicSpec,
     WaitMode,
 )
-from engine.model.topics import GroupPosition
+from engine.model.topics import GroupPosition, unsettled
 from engine.store.base import TopicStore
 
 PAGE = 1000
@@ -72,6 +72,7 @@ class BroadcastReader:
         self._draining = request.wait_mode is WaitMode.NOWAIT
         self._until = context.clock.monotonic() + request.wait_seconds
         self._check_at = 0.0  # when the holes are compared with the open transactions again
+        self._read_ns = 0  # the database's time as of the last page
         self._news = asyncio.Event()
         self._waiting = False
         self._over = False
@@ -141,7 +142,7 @@ class BroadcastReader:
     async def _read(self) -> list[tuple[TextValue, ...]]:
         """The next rows, up to the limit."""
         context = self._context
-        if self._position.holes and context.clock.monotonic() >= self._check_at:
+        if self._checks():
             self._check_at = context.clock.monotonic() + LOOK_SECONDS
             holes = await context.work.run(context.log.awaited(self.topic, self._position.holes))
             self._position = replace(self._position, holes=holes)
@@ -152,12 +153,22 @@ class BroadcastReader:
         condition = self.request.condition
         examined = room if condition is None else PAGE  # few of them may fit
         while not self._over:
+            if self._draining:  # it ends with what is visible now, and need not wait for what is missing
+                self._position = replace(self._position, holes=())
             page = await context.work.run(context.log.read(self.topic, self._position, examined, condition))
             at_the_end, self._position = page.position == self._position, page.position
+            self._read_ns = page.now_ns
             due = [row for row in page.rows if not self._postpone(row, page.now_ns)]
             if due or at_the_end:
                 return due[:room]  # beyond the limit nothing is wanted of what was read
         return []
+
+    def _checks(self) -> bool:
+        """Whether the holes are to be compared with the open transactions: now and then, and at once where they are of
+        an old part of the topic."""
+        holes = self._position.holes
+        late = self._context.clock.monotonic() >= self._check_at
+        return bool(holes) and (late or unsettled(holes, self._read_ns))
 
     async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
         """Messages that were kept for later, and are due."""

@@ -14,6 +14,7 @@ from memory_topics import TOPIC, LogRow, make_topic
 from virtual_time import in_virtual_time, pass_time, settle
 from world import Receiver, World, world
 
+from engine.model import topics
 from engine.model.errors import (
     BackendError,
     BackendUnavailable,
@@ -255,6 +256,16 @@ async def test_a_scheduled_message_comes_at_its_time() -> None:
         await pass_time(0.11)
         assert reader.ids == [2, 3, 1]
         assert [time - 1000.0 for time in reader.times] == pytest.approx([0.0, 2.0, 7.5], abs=0.01)
+
+
+@in_virtual_time
+@pytest.mark.parametrize("wait", [None, 10.0])
+async def test_what_ends_by_itself_is_not_held_by_gaps(wait: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "HOLES_MAX", 3)
+    async with topic_world() as w:
+        w.store.topics.transactions = None  # so that no gap is known to stay
+        w.store.topics.add(*map(LogRow, range(2, 42, 2)))
+        assert (await result(w, wait=wait)).ids == list(range(2, 42, 2))
 
 
 @in_virtual_time
