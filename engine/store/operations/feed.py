@@ -85,8 +85,8 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     topic = statements.topic
     position, due, page = _before(connection, statements, group, wanted)
     wanted_more = max(0, wanted.limit - due)
-    fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more else 0]
-    fresh = fresh[: position.room(fresh)]
+    wished = page.fresh[: _examined(statements, wanted_more) if wanted_more else 0]
+    fresh = wished[: position.room(wished)]
     ids = _fitting(connection, statements, [*page.late, *(entry.id for entry in fresh)])
     fed = position.fed(fresh, page.late, in_order=topic.in_order)
     changes = [Statement(statements.copy(len(ids)), (position.highest, *ids))] if ids else []
@@ -94,7 +94,8 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
         changes.append(Statement(statements.position.write, position_values(group.name, fed)))
     if changes:
         connection.run(changes, last=True)
-    more = len(page.fresh) > len(fresh) or len(page.late) >= LATE_MAX
+    held = bool(wished) and not fresh and not page.late  # by too many holes: to look again at once would be in vain
+    more = not held and (len(page.fresh) > len(fresh) or len(page.late) >= LATE_MAX)
     return Fed(len(ids), more, to_check(fed.holes, wanted.checked_ns, page.now_ns))
 
 

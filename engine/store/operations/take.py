@@ -89,11 +89,12 @@ class Taking:
         late = visible(self._connection, statements.topic, position.holes)[: wish.count]
         end = int(not_null(last)) if wish.shown else 0
         fresh = entries([(int(not_null(id_)), int(not_null(created))) for id_, created in beyond], end, now_ns)
-        fresh = fresh[: wish.count - len(late)]
-        fresh = fresh[: position.room(fresh)]
+        wished = fresh[: wish.count - len(late)]
+        fresh = wished[: position.room(wished)]
+        held = bool(wished) and not late and not fresh  # by too many holes: to look again at once would be in vain
         reached = position.fed(fresh, late, in_order=statements.topic.in_order)
         check = to_check(reached.holes, wish.checked_ns, now_ns)
-        taken = Taken(now_ns, (), len(beyond) > len(fresh), first_due, check)
+        taken = Taken(now_ns, (), len(beyond) > len(fresh) and not held, first_due, check)
         following = _Next([*late, *(entry.id for entry in fresh)], position, reached)
         return self._feed(following, taken, wish.delay_ns) if following.ids else taken
 
