@@ -29,7 +29,7 @@ from engine.model.queue import (
     TopicSpec,
     WaitMode,
 )
-from engine.model.topics import GroupPosition, unsettled
+from engine.model.topics import GroupPosition, to_check
 from engine.store.base import TopicStore
 
 PAGE = 1000
@@ -168,7 +168,7 @@ class BroadcastReader:
         an old part of the topic."""
         holes = self._position.holes
         late = self._context.clock.monotonic() >= self._check_at
-        return bool(holes) and (late or unsettled(holes, self._read_ns))
+        return bool(holes) and (late or to_check(holes, self._read_ns, self._read_ns))
 
     async def _read_due(self, room: int) -> list[tuple[TextValue, ...]]:
         """Messages that were kept for later, and are due."""
