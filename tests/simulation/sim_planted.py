@@ -230,7 +230,7 @@ def holes_are_compared_at_once() -> Any:
 
 def an_old_list_counts() -> Any:
     """The list of open transactions counts if our connection is in it, as it was at some time."""
-    changed = feed.OPEN_TRANSACTIONS.replace("INSTR(trx_query, ?) > 0", "? > 0")
+    changed = feed.OPEN_TRANSACTIONS.replace("LOCATE(?, trx_query) > 0", "? > 0")
     assert changed != feed.OPEN_TRANSACTIONS, "nothing was planted"
     return patch.multiple(feed, OPEN_TRANSACTIONS=changed)
 
@@ -269,12 +269,13 @@ def acks_of_another_group() -> Any:
 
 def nothing_is_marked_as_sought() -> Any:
     """What a seek brings back can be acked before it was delivered."""
-    real = FeedStatements.copy
 
-    def careless(self: FeedStatements, *args: Any, **options: Any) -> str:
-        return real(self, *args, **options).replace("THEN 1 ELSE 0 END", "THEN 0 ELSE 0 END")
+    def careless(real: Callable[..., str]) -> Callable[..., str]:
+        return lambda *args: real(*args).replace("t.id <= ? THEN 1", "t.id <= ? THEN 0")
 
-    return patch.object(FeedStatements, "copy", careless)
+    return patch.multiple(
+        FeedStatements, copy=careless(FeedStatements.copy), copy_leased=careless(FeedStatements.copy_leased)
+    )
 
 
 def a_seek_drops_nothing() -> Any:
@@ -298,14 +299,15 @@ def feeds_in_two_transactions(later: str) -> Plant:
     so."""
 
     def plant() -> Any:
-        real = TopicLog.feed
+        def split(real: Any) -> Any:
+            async def feed(self: TopicLog, *args: Any, **options: Any) -> Any:
+                other = copy(self)
+                other._pool = _SplitPool(self._pool, later)  # type: ignore[assignment]
+                return await real(other, *args, **options)
 
-        async def split(self: TopicLog, *args: Any, **options: Any) -> Any:
-            other = copy(self)
-            other._pool = _SplitPool(self._pool, later)  # type: ignore[assignment]
-            return await real(other, *args, **options)
+            return feed
 
-        return patch.object(TopicLog, "feed", split)
+        return patch.multiple(TopicLog, feed=split(TopicLog.feed), take=split(TopicLog.take))
 
     return plant
 

@@ -100,13 +100,16 @@ class TopicDatabase(SimDatabase):
         self._raw.execute("ATTACH ':memory:' AS information_schema")
         self._raw.execute("CREATE TABLE information_schema.INNODB_TRX (trx_id, trx_mysql_thread_id, trx_query)")
         self._raw.create_function("CONNECTION_ID", 0, lambda: self._own_thread)
+        self._raw.create_function("LOCATE", 2, lambda part, text: str(text).find(str(part)) + 1)
         self._changes = self._raw.total_changes
 
     # --- groups
 
     def begin_group(self, table: str) -> None:
         """A group that was made before everything else begins with the first message."""
-        self._raw.execute("INSERT INTO queuegate_positions VALUES (?, 0, 0, '[]')", (table,))
+        self._raw.execute(
+            "INSERT INTO queuegate_positions (group_table, position, highest, holes) VALUES (?, 0, 0, '[]')", (table,)
+        )
 
     def holes(self, table: str) -> str:
         """What a group still waits for."""
