@@ -81,8 +81,8 @@ differential: $(STAMP) mariadb ## generated SQL on the embedded backend and on M
 	$(BIN)/python tests/differential/dq_run.py --queries $(QUERIES) $(if $(SEED),--seed $(SEED))
 
 SEEDS ?= 10000
-simulate: $(STAMP) ## the engine under virtual time, faults and kills, with its claims checked (SEEDS=1000 FIRST=7)
-	$(BIN)/python tests/simulation/sim_run.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
+simulate: $(STAMP) ## the engine under virtual time, faults and kills, with its claims checked (SEEDS=1000 FIRST=7 KIND=topics)
+	$(BIN)/python tests/simulation/sim_run.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) $(if $(KIND),--kind $(KIND))
 
 clean: ## remove the virtual environments and caches; data/ stays
 	rm -rf $(VENV) .superset build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
