@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -138,13 +139,15 @@ class SimTopicLog(TopicLog):
         self._database = database
 
     async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
-        await self._moving(group, start).begin(group, topic, start)
+        await TopicLog.begin(self._moving(group, start), group, topic, start)
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
-        return await self._moving(group.name, start).seek(group, topic, start)
+        return await TopicLog.seek(self._moving(group.name, start), group, topic, start)
 
     def _moving(self, group: QueueName, start: StartAt) -> TopicLog:
-        return TopicLog(_MovingPool(self._pool, self._database, group, start), self._dialect, self._define)
+        moving = copy(self)
+        moving._pool = _MovingPool(self._pool, self._database, group, start)
+        return moving
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from engine.model.errors import BackendError, BackendUnavailable, EngineError, L
 from engine.model.queue import Batch, CommitReport, Condition, Message, QueueName, QueueSpec, StartAt
 from engine.store.base import Claim, Look, LookAndClaim, Scanned
 from engine.store.sql_store import SqlMessageStore
+from engine.store.topic_log import no_conditions
 from proxy.session.transaction_scope import TransactionScope
 from proxy.statements.stream_condition import filter_sql
 from rewriter.plan import (
@@ -66,10 +67,10 @@ class SimClock:
 class SimStore(SqlMessageStore):
     """The real store; the claims hear what the engine learns and what it asks for."""
 
-    def __init__(self, proxy: SimProxy, pool: SimPool, *args: Any) -> None:
-        super().__init__(pool, *args)
+    def __init__(self, proxy: SimProxy, pool: SimPool, *args: Any, logger: logging.Logger) -> None:
+        super().__init__(pool, *args, logger=logger)
         self._proxy = proxy
-        self.topics = SimTopicLog(proxy.world.database, pool, *args[:2])
+        self.topics = SimTopicLog(proxy.world.database, pool, *args, no_conditions)
 
     async def look(self, *args: Any, **options: Any) -> Look:
         look = await super().look(*args, **options)
@@ -147,7 +148,7 @@ class SimProxy:
             lambda: world.called(self.actor),
         )
         self.engine = Engine(
-            SimStore(self, pool, world.database.dialect, world.define, logger),
+            SimStore(self, pool, world.database.dialect, world.define, logger=logger),
             clock=SimClock(self.loop),
             jitter=lambda: 2 / 3 + random.random() * 2 / 3,
             logger=logger,
