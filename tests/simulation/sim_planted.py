@@ -228,13 +228,6 @@ def holes_are_compared_at_once() -> Any:
     return patch.object(topics, "SETTLE_NS", 0)
 
 
-def an_old_list_counts() -> Any:
-    """The list of open transactions counts if our connection is in it, as it was at some time."""
-    changed = feed.OPEN_TRANSACTIONS.replace("LOCATE(?, trx_query) > 0", "? > 0")
-    assert changed != feed.OPEN_TRANSACTIONS, "nothing was planted"
-    return patch.multiple(feed, OPEN_TRANSACTIONS=changed)
-
-
 def the_end_is_the_last_id() -> Any:
     """A group that begins at the end does not know of transactions that are open."""
     real = feed.position_at
@@ -405,9 +398,6 @@ PLANTED: Mapping[str, Bug] = {
     "a hole given up by its age": _of_topics(holes_are_given_up_by_age, _FED, _shown),
     "a hole compared at once": _of_topics(
         holes_are_compared_at_once, _FED, lambda told: _shown(told) and told.slow_inserts
-    ),
-    "an old list of transactions": _of_topics(
-        an_old_list_counts, _FED, lambda told: _shown(told) and "monitor" in told.events
     ),
     "an end without open transactions": _of_topics(the_end_is_the_last_id, _FED, lambda told: told.row_locks),
     "a broadcast without holes": _of_topics(a_broadcast_forgets_holes, "a broadcast is of every message"),
