@@ -70,13 +70,15 @@ class QueuegateDataSource(DataSource):
         return _StreamReader(source(stream_read(self._given), _fields(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from spark_connector.options import Use, write
+        from spark_connector.option_names import Use
+        from spark_connector.options import write
         from spark_connector.writing.batch_write import BatchWrite
 
         return _Writer(BatchWrite(write(self._given, Use.BATCH_WRITE), _fields(schema), overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        from spark_connector.options import Use, write
+        from spark_connector.option_names import Use
+        from spark_connector.options import write
         from spark_connector.writing.stream_write import StreamWrite
 
         return _StreamWriter(StreamWrite(write(self._given, Use.STREAM_WRITE), _fields(schema), overwrite))

@@ -1,21 +1,31 @@
 """Options as Spark hands them over, strings under lower-case names, checked together and made values.
 
-Names are those of Spark's other sources where the meaning is the same (Kafka's, JDBC's, Delta's). An unknown one is
-refused: a typo would otherwise cost messages.
+An unknown one is refused: a typo would otherwise cost messages.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from spark_connector.errors import OptionError
+from spark_connector.option_names import (
+    ALIASES,
+    BEGINNING,
+    ENDING,
+    QUEUE_ONLY,
+    SEVERAL,
+    SPARKS_OWN,
+    TAIL_ONLY,
+    Use,
+    allowed,
+    unknown,
+)
 
 DEFAULT_PORT = 3307  # where `queuegate serve` listens
 LEASE_SECONDS = 300.0  # a batch of Spark takes longer than a receiver's 30 s
@@ -24,16 +34,11 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _EARLIEST_MS = 10**11  # in 1973: who gives a smaller time means seconds
 _PREFIX_MAX = 100  # the column that keeps it has room for the rest, too
 _SECONDS_MAX = 7 * 86400.0
+_MESSAGES_MAX = 10_000_000
+_GROUP_MAX = 64
+_IDS_END = 2**63
+_DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 N = TypeVar("N", int, float)
-
-
-class Use(StrEnum):
-    """What the options are for."""
-
-    BATCH_READ = "spark.read"
-    STREAM_READ = "spark.readStream"
-    BATCH_WRITE = "df.write"
-    STREAM_WRITE = "df.writeStream"
 
 
 @dataclass(frozen=True)
@@ -56,10 +61,11 @@ class Address:
 
 @dataclass(frozen=True)
 class QueueAddress:
-    """A queue, and how to get to it."""
+    """A queue or a topic, and how to get to it."""
 
     address: Address
     queue: str
+    group: str | None = None  # of consumers of the topic `queue`
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,17 @@ class BatchReadOptions:
     fetch_size: int  # rows
     include_acked: bool
     push_down: bool
+    span: Span | None = None  # of a topic's messages; None: nothing is said
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which of a topic's messages a batch reads: from the first of these up to the last of those, which is left out."""
+
+    starting: Literal["earliest"] | int = "earliest"
+    starting_time: int | None = None  # ns; in its place
+    ending: Literal["latest"] | int = "latest"
+    ending_time: int | None = None  # ns; in its place
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,7 @@ class StreamReadOptions:
 
     address: Address
     queue: str
+    group: str | None  # of consumers of the topic `queue`; mode=queue
     mode: Literal["queue", "tail"]
     num_partitions: int
     fetch_size: int  # rows
@@ -89,9 +107,11 @@ class StreamReadOptions:
     lease: float  # seconds; mode=queue
     on_lease_lost: Literal["redeliver", "fail"]  # mode=queue
     group_prefix: str  # mode=queue: what the names of this query's claims begin with
-    starting: Literal["earliest", "latest"] | int  # mode=tail: the first id, or one of the ends
+    starting: Literal["earliest", "latest"] | int  # mode=tail: one of the ends, or an id
     starting_time: int | None  # mode=tail: ns; in its place
     fail_on_data_loss: bool  # mode=tail
+    min_messages: int  # mode=tail: a micro-batch waits for so many, 0: for none
+    max_delay: float  # mode=tail: seconds that it waits for them
 
 
 @dataclass(frozen=True)
@@ -106,15 +126,10 @@ class WriteOptions:
     transaction: tuple[str, int] | None  # txnAppId and txnVersion: a write that was published is not published again
 
 
-def allowed(use: Use) -> tuple[str, ...]:
-    """The names of the options there are for a use, without the other names that some have."""
-    return _ALLOWED[use]
-
-
 def place(options: Mapping[str, str]) -> QueueAddress:
     """Where the queue is that a read names, be it of a batch or of a stream; its reader checks the rest."""
     given = _Given(options, Use.BATCH_READ, Use.STREAM_READ)
-    return QueueAddress(_address(given), _queue(given))
+    return QueueAddress(_address(given), _queue(given), _group(given))
 
 
 def batch_read(options: Mapping[str, str]) -> BatchReadOptions:
@@ -127,6 +142,7 @@ def batch_read(options: Mapping[str, str]) -> BatchReadOptions:
         fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
         include_acked=given.flag("includeAcked", False),
         push_down=given.flag("pushDownPredicate", False),
+        span=_span(given),
     )
 
 
@@ -134,16 +150,18 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
     """Checks the options of spark.readStream. Raises OptionError."""
     given = _Given(options, Use.STREAM_READ)
     mode = given.choice("mode", "queue", ("queue", "tail"))
-    for name in _TAIL_ONLY if mode == "queue" else _QUEUE_ONLY:
+    for name in TAIL_ONLY if mode == "queue" else QUEUE_ONLY:
         if given.has(name):
             raise OptionError(f"option {name} has no meaning with mode={mode}: leave it out")
+    max_messages = given.whole("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, _MESSAGES_MAX)
     return StreamReadOptions(
         address=_address(given),
         queue=_queue(given),
+        group=_group(given),
         mode="tail" if mode == "tail" else "queue",
         num_partitions=given.whole("numPartitions", 4, 1, 10_000),
         fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
-        max_messages=given.whole("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, 10_000_000),
+        max_messages=max_messages,
         max_bytes=given.size("maxBytesPerTrigger"),
         poll_timeout=given.whole("pollTimeoutMs", 500, 0, 60_000) / 1000,
         lease=given.seconds("leaseSeconds", LEASE_SECONDS, 1.0),
@@ -152,8 +170,10 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
         else "redeliver",
         group_prefix=_prefix(given),
         starting=_starting(given),
-        starting_time=_starting_time(given),
+        starting_time=_time(given, "startingTimestamp", "startingOffsets", "where to begin"),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
+        min_messages=_least(given, max_messages),
+        max_delay=_delay(given),
     )
 
 
@@ -171,26 +191,6 @@ def write(options: Mapping[str, str], use: Use) -> WriteOptions:
     )
 
 
-_CONNECTION = (
-    "url", "host", "port", "user", "password", "passwordFile", "passwordEnv", "database", "ssl", "sslCa",
-    "connectTimeout", "queryTimeout", "queue",
-)  # fmt: skip
-_READING = ("numPartitions", "fetchsize")
-_QUEUE_ONLY = ("leaseSeconds", "onLeaseLost", "groupPrefix")
-_TAIL_ONLY = ("startingOffsets", "startingTimestamp", "failOnDataLoss")
-_ALLOWED: Mapping[Use, tuple[str, ...]] = {
-    Use.BATCH_READ: (*_CONNECTION, *_READING, "includeAcked", "pushDownPredicate"),
-    Use.STREAM_READ: (
-        *_CONNECTION, *_READING, "mode", "maxMessagesPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs",
-        *_QUEUE_ONLY, *_TAIL_ONLY,
-    ),
-    Use.BATCH_WRITE: (*_CONNECTION, "writeMode", "keyColumn", "batchsize", "txnAppId", "txnVersion"),
-    Use.STREAM_WRITE: (*_CONNECTION, "writeMode", "keyColumn", "batchsize"),
-}  # fmt: skip
-_ALIASES = {"path": "queue", "subscribe": "queue", "topic": "queue", "maxoffsetspertrigger": "maxmessagespertrigger"}
-_SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # what Spark passes on to the sink of a stream
-
-
 class _Given:
     """The options that were given, each under its lower-case name, known to be allowed."""
 
@@ -199,11 +199,13 @@ class _Given:
         self._values: dict[str, str] = {}
         for name, value in options.items():
             lower = name.lower()
-            if lower in _SPARKS_OWN and Use.STREAM_WRITE in uses:
+            if lower in SPARKS_OWN and Use.STREAM_WRITE in uses:
                 continue
-            key = _ALIASES.get(lower, lower)
+            key = ALIASES.get(lower, lower)
+            if lower == "subscribe" and "," in value:
+                raise OptionError(f"option subscribe names several, {value[:80]!r}: {SEVERAL}")
             if key not in names:
-                raise OptionError(_unknown(name, names, uses))
+                raise OptionError(unknown(name, names, uses))
             if self._values.setdefault(key, value) != value:
                 raise OptionError(f"option {names[key]} is given twice, with different values")
 
@@ -259,20 +261,10 @@ def _plain(bound: float) -> str:
     return f"{bound:d}" if isinstance(bound, int) else f"{bound:g}"
 
 
-def _unknown(name: str, names: Mapping[str, str], uses: Sequence[Use]) -> str:
-    near = difflib.get_close_matches(name.lower(), names, 1)
-    elsewhere = [use for use in Use if name.lower() in (other.lower() for other in allowed(use))]
-    if elsewhere:
-        hint = f"it belongs to {' and '.join(elsewhere)}"
-    else:
-        hint = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(sorted(names.values()))}"
-    return f"unknown option {name!r} of {' or '.join(uses)}: {hint}"
-
-
 def _queue(given: _Given) -> str:
     name = given.text("queue", "").strip()
     if not name:
-        raise OptionError("option queue is missing: the queue's name, as in .option('queue', 'orders')")
+        raise OptionError("option queue is missing: the name of the queue or topic, as in .option('queue', 'orders')")
     if len(name) > 64 or "\0" in name:
         raise OptionError(f"option queue is the name of a queue, at most 64 characters, not {name[:80]!r}")
     return name
@@ -285,23 +277,70 @@ def _prefix(given: _Given) -> str:
     return prefix
 
 
-def _starting(given: _Given) -> Literal["earliest", "latest"] | int:
-    text = given.text("startingOffsets", "latest").strip().lower()
-    if text in ("earliest", "latest"):
-        return "earliest" if text == "earliest" else "latest"
-    if text.isdecimal():
-        return int(text)
-    raise OptionError(f"option startingOffsets is earliest, latest, or the id to begin after, not {text!r}")
-
-
-def _starting_time(given: _Given) -> int | None:
-    if not given.has("startingTimestamp"):
+def _group(given: _Given) -> str | None:
+    if not given.has("group"):
         return None
-    if given.has("startingOffsets"):
-        raise OptionError("options startingOffsets and startingTimestamp both say where to begin: give one of them")
-    text = given.text("startingTimestamp", "")
+    group = given.text("group", "").strip()
+    if not group or len(group) > _GROUP_MAX:
+        raise OptionError(f"option group is the name of a consumer group, 1 to {_GROUP_MAX} characters, not {group!r}")
+    return group
+
+
+def _starting(given: _Given) -> Literal["earliest", "latest"] | int:
+    found = _end_or_id(given, "startingOffsets", "latest", ("earliest", "latest"))
+    return found if isinstance(found, int) else "earliest" if found == "earliest" else "latest"
+
+
+def _end_or_id(given: _Given, name: str, default: str, ends: Sequence[str]) -> str | int:
+    text = given.text(name, default).strip().lower()
+    if text in ends:
+        return text
+    if text.isdecimal() and int(text) < _IDS_END:
+        return int(text)
+    raise OptionError(f"option {name} is {' or '.join(ends)}, or an id, not {text[:80]!r}")
+
+
+def _time(given: _Given, name: str, other: str, what: str) -> int | None:
+    """A time in ns, where it is given in the place of the `other` option."""
+    if not given.has(name):
+        return None
+    if given.has(other):
+        raise OptionError(f"options {other} and {name} both say {what}: give one of them")
     bounds = (_EARLIEST_MS, 9_000_000_000_000)
-    return 1_000_000 * _bounded("startingTimestamp", text, int, bounds, "a unix time in milliseconds, a whole number")
+    return 1_000_000 * _bounded(name, given.text(name, ""), int, bounds, "a unix time in milliseconds, a whole number")
+
+
+def _span(given: _Given) -> Span | None:
+    if not any(given.has(name) for name in (*BEGINNING, *ENDING)):
+        return None
+    first = _end_or_id(given, "startingOffsets", "earliest", ("earliest",))
+    end = _end_or_id(given, "endingOffsets", "latest", ("latest",))
+    since = _time(given, "startingTimestamp", "startingOffsets", "where to begin")
+    until = _time(given, "endingTimestamp", "endingOffsets", "where to end")
+    if isinstance(first, int) and isinstance(end, int) and first > end:
+        raise OptionError(f"option endingOffsets is {end}, before startingOffsets, which is {first}")
+    if since is not None and until is not None and since > until:
+        raise OptionError("option endingTimestamp is before startingTimestamp")
+    return Span(
+        first if isinstance(first, int) else "earliest", since, end if isinstance(end, int) else "latest", until
+    )
+
+
+def _least(given: _Given, most: int) -> int:
+    least = given.whole("minOffsetsPerTrigger", 0, 0, _MESSAGES_MAX)
+    if least > most:
+        raise OptionError(f"option minOffsetsPerTrigger is {least}, more than maxMessagesPerTrigger, which is {most}")
+    return least
+
+
+def _delay(given: _Given) -> float:
+    if given.has("maxTriggerDelay") and not given.has("minOffsetsPerTrigger"):
+        raise OptionError("option maxTriggerDelay needs minOffsetsPerTrigger: how many messages it waits for")
+    text = given.text("maxTriggerDelay", "15m").strip().lower()
+    found = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text)
+    if found is None:
+        raise OptionError(f"option maxTriggerDelay is a duration, as in 500ms, 30s, 15m or 1h, not {text[:80]!r}")
+    return int(found[1]) * _DURATIONS[found[2]]
 
 
 def _transaction(given: _Given, mode: str) -> tuple[str, int] | None:

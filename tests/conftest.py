@@ -311,6 +311,31 @@ def queue(gate: Gate, request: pytest.FixtureRequest) -> Iterator[Callable[..., 
 
 
 @pytest.fixture
+def topic(gate: Gate, request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """Makes topics with their groups: `topic("body TEXT", billing="START AT EARLIEST")`; dropped at the end."""
+    made: list[str] = []
+    stem = re.sub(r"[^a-z0-9]+", "_", request.node.originalname.lower())[:30]
+
+    def make(columns: str = "payload VARCHAR(256)", **groups: str) -> str:
+        name = f"{stem}_{next(_numbers)}"
+        client = Sql(gate.connect())
+        client(f"CREATE TOPIC {name} ({columns})")
+        made.append(name)
+        for group, clauses in groups.items():
+            client(f"CREATE GROUP {group} ON {name} {clauses}")
+        client.close()
+        return name
+
+    yield make
+    client = Sql(gate.connect())
+    for name in set(made).intersection(client.column("SHOW TOPICS")):
+        for group in client.rows(f"SHOW GROUPS ON {name}"):
+            client(f"DROP GROUP {group[2]} ON {name}")
+        client(f"DROP TOPIC {name}")
+    client.close()
+
+
+@pytest.fixture
 def stream(gate: Gate) -> Iterator[Callable[..., Stream]]:
     """Opens receivers: `stream(f"SELECT * FROM STREAM {q}")`; all hang up at the end."""
     streams: list[Stream] = []

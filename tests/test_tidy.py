@@ -28,7 +28,7 @@ FLOORS = {
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
     "engine": "engine topics duties delivery database_work service store backend clock model",
-    "spark_connector": "jobs datasource streaming writing batch values client options errors",
+    "spark_connector": "jobs datasource streaming writing batch values client options option_names errors",
 }
 # What a package may import besides: other packages, or rooms of them.
 BETWEEN = {

@@ -1,4 +1,4 @@
-"""A batch read: what is in a queue, in parts that tasks read side by side. It takes nothing: no lease, no ack."""
+"""A batch read: what is in a queue or a topic, in parts that tasks read side by side. It takes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from spark_connector.batch.filters import Condition, split
 from spark_connector.batch.parts import Part
 from spark_connector.client.columns import Field, ddl, fields
 from spark_connector.client.connection import Client, placed, told
-from spark_connector.client.queue import Queue, describe
+from spark_connector.client.queue import Queue, describe, group_queue
+from spark_connector.errors import OptionError
 from spark_connector.options import BatchReadOptions, place
 from spark_connector.values import arrow
 
@@ -35,7 +36,8 @@ class BatchRead:
         with Client(self._options.address) as client:
             queue = self._described(client)
             try:
-                return parts.cut(client, queue, self._options.num_partitions, self._options.include_acked)
+                options = self._options
+                return parts.cut(client, queue, options.num_partitions, options.include_acked, options.span)
             except pymysql.Error as error:
                 raise told(error, self._options.address) from error
 
@@ -67,12 +69,25 @@ class BatchRead:
     def _described(self, client: Client) -> Queue:
         if self._queue is None:
             self._queue = describe(client, self._options.queue)
+            _insist(self._queue, self._options)
             arrow.agree(self._queue, self.fields)
         return self._queue
 
 
+def _insist(queue: Queue, options: BatchReadOptions) -> None:
+    """That the options have a meaning for what is read. Raises OptionError."""
+    if queue.is_topic and options.include_acked:
+        raise OptionError(f"option includeAcked has no meaning for {queue.called}, whose messages are not acked")
+    if not queue.is_topic and options.span is not None:
+        raise OptionError(
+            f"options startingOffsets, startingTimestamp, endingOffsets and endingTimestamp are for topics, and"
+            f" {queue.name} is a queue: choose by .where(...)"
+        )
+
+
 def of_queue(options: Mapping[str, str]) -> str:
-    """The DDL of the queue that the options name. Raises OptionError, QueueError, ConnectionFailed."""
+    """The DDL of the queue or topic that the options name. Raises OptionError, QueueError, ConnectionFailed."""
     at = place(options)
     with Client(at.address) as client:
-        return ddl(fields(describe(client, at.queue).columns))
+        name = at.queue if at.group is None else group_queue(client, at.queue, at.group)
+        return ddl(fields(describe(client, name).columns))

@@ -1,21 +1,26 @@
-"""What a queue is, as the proxy tells: its columns, its keys, its options."""
+"""What a queue or a topic is, as the proxy tells: its columns, its keys, its options."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pymysql
 
 from spark_connector.client.columns import Column
-from spark_connector.client.connection import Client, number, quoted, told
+from spark_connector.client.connection import Client, number, placed, quoted, told
 from spark_connector.errors import QueueError, SchemaError
 
-_NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE = 1146, 1064, 1347
+_NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE, _NO_TOPIC = 1146, 1064, 1347, 1235
+_TOPIC_MARK = "queuegate_topic"  # what the comment of a topic's table begins with
+_OF_THE_PROXY = "queuegate_sought"  # a column of a group's queue that says nothing to readers
 _DUE = ("time_acked", "priority", "time_next")
 _MARK = "vitess_message"
 PURGE_AFTER = "86400"
 """Seconds after their ack at which messages are purged, where a queue's options do not say."""
+
+_GROUP_COLUMNS = (2, 3, 7, 9)  # of SHOW GROUPS: Group, Queue, Unread, Ready
 
 _COLUMNS = """
 SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT, COLLATION_NAME FROM information_schema.COLUMNS
@@ -23,12 +28,14 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 _KEYS = """
 SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NON_UNIQUE FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"""
-_COMMENT = "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
+_COMMENT = """
+SELECT TABLE_COMMENT, TABLE_NAME FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"""
 
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue of the database that the client is connected to."""
+    """A queue or a topic of the database that the client is connected to."""
 
     name: str
     columns: tuple[Column, ...]
@@ -39,11 +46,22 @@ class Queue:
     unique_in_part: tuple[str, ...] = ()  # the names of unique keys of parts of columns, or of expressions
     id_key: str = "PRIMARY"  # the name of the key that is `id` alone
     due_key: str | None = None  # the name of the index that finds what is due
+    is_topic: bool = False
 
     @property
     def quoted(self) -> str:
         """The name as SQL writes it."""
         return quoted(self.name)
+
+    @property
+    def called(self) -> str:
+        """What it is, and its name: for errors."""
+        return f"{'topic' if self.is_topic else 'queue'} {self.name}"
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that it is fed from, where it is the queue of a consumer group."""
+        return self.options.get("topic")
 
     def has(self, name: str) -> bool:
         """Whether there is such a column; names of columns are the same in any case."""
@@ -55,12 +73,12 @@ class Queue:
             if column.name.lower() == name.lower():
                 return column
         there = ", ".join(column.name for column in self.columns)
-        raise SchemaError(f"queue {self.name} has no column {name}; it has {there}")
+        raise SchemaError(f"{self.called} has no column {name}; it has {there}")
 
 
 def describe(client: Client, name: str) -> Queue:
-    """The queue of that name. Raises QueueError where there is none, or no proxy."""
-    _insist(client, name)
+    """The queue or topic of that name. Raises QueueError where there is none, or no proxy."""
+    is_topic = _insist(client, name)
     columns = tuple(
         Column(
             column,
@@ -70,7 +88,7 @@ def describe(client: Client, name: str) -> Queue:
             auto="auto_increment" in extra.lower(),
             default=default is not None and str(default).upper() != "NULL",
             collation=collation,
-            invisible="INVISIBLE" in extra.upper(),
+            invisible="INVISIBLE" in extra.upper() or column == _OF_THE_PROXY,
         )
         for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
     )
@@ -78,7 +96,28 @@ def describe(client: Client, name: str) -> Queue:
     unique = tuple(columns for columns, is_unique in keys.values() if is_unique)
     id_key = next((key for key, (columns, _) in keys.items() if _lower(columns) == ("id",)), "PRIMARY")
     due_key = next((key for key, (columns, _) in keys.items() if _lower(columns)[:3] == _DUE), None)
-    return Queue(name, columns, queue_options(client, name), unique, in_part, id_key, due_key)
+    return Queue(name, columns, queue_options(client, name), unique, in_part, id_key, due_key, is_topic)
+
+
+def group_queue(client: Client, topic: str, group: str) -> str:
+    """The name of the queue of a topic's consumer group. Raises QueueError where there is no such topic or group."""
+    try:
+        found = _groups(client, topic, group) or _groups(client, topic, "")
+    except pymysql.Error as error:
+        if number(error) not in (_SYNTAX, _NO_SUCH_TABLE, _NO_TOPIC):
+            raise told(error, client.address) from error
+        queue = describe(client, topic)  # which says what it is that has no groups
+        raise QueueError(f"{queue.called} has no consumer groups, only topics have: leave option group out") from error
+    if group in found:
+        return found[group].queue
+    there = f"it has {', '.join(sorted(found))}" if found else "it has none"
+    raise QueueError(f"topic {topic} has no consumer group {group!r}; {there}. CREATE GROUP makes one")
+
+
+def group_backlog(client: Client, topic: str, group: str) -> int:
+    """How many messages a consumer group could have at once: those that are due, and those that it has not read."""
+    found = _groups(client, topic, group).get(group)
+    return 0 if found is None else found.backlog
 
 
 def queue_options(client: Client, name: str) -> dict[str, str]:
@@ -87,16 +126,42 @@ def queue_options(client: Client, name: str) -> dict[str, str]:
     return _options(str(comment[0])) if comment else {}
 
 
-def _insist(client: Client, name: str) -> None:
-    """Only the proxy knows the statement, and it knows only queues."""
+@dataclass(frozen=True)
+class _Group:
+    """A consumer group, as SHOW GROUPS tells."""
+
+    queue: str
+    backlog: int
+
+
+def _groups(client: Client, topic: str, like: str) -> dict[str, _Group]:
+    """A topic's group of that name; all of its groups if no name is given. The proxy counts each."""
+    pattern = re.sub(r"([\\%_])", r"\\\1", like) or "%"
+    found = {}
+    for row in client.rows(f"SHOW GROUPS ON {placed(topic)} LIKE %s", (pattern,)):
+        name, queue, unread, ready = (row[place] for place in _GROUP_COLUMNS)
+        found[str(name)] = _Group(str(queue), int(unread or 0) + int(ready or 0))
+    return found
+
+
+def _insist(client: Client, name: str) -> bool:
+    """Only the proxy knows the statement, and it knows only queues. Whether it is a topic."""
     try:
         own = str(client.rows(f"SHOW CREATE QUEUE {quoted(name)}")[0][0])
     except pymysql.Error as error:
+        if number(error) == _NO_QUEUE and _is_topic(client, name):
+            return True
         if number(error) in (_SYNTAX, _NO_QUEUE, _NO_SUCH_TABLE):
             raise QueueError(_refusal(client, name, error)) from error
         raise told(error, client.address) from error
     if own != name:  # the proxy knows its queues in any case, the database perhaps its tables not
         raise QueueError(f"there is no queue {name!r} in database {client.address.database!r}: it is called {own!r}")
+    return False
+
+
+def _is_topic(client: Client, name: str) -> bool:
+    row = client.row(_COMMENT, (name,))
+    return row is not None and row[1] == name and str(row[0]).startswith(_TOPIC_MARK)
 
 
 def _refusal(client: Client, name: str, error: pymysql.Error) -> str:

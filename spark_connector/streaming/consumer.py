@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_connector.client.connection import Client
-from spark_connector.client.queue import Queue, queue_options
+from spark_connector.client.queue import Queue, group_backlog, queue_options
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.errors import ConnectorError, LeaseLostError
 from spark_connector.options import StreamReadOptions
@@ -146,11 +146,12 @@ class Consumer:
     def advance(self, after: int, most: int | None, until: int | None = None) -> int:
         """`settle(after)` and `claim(after, most, until)`, both at a time: they are the longest steps between batches.
 
-        Only while what is to be acked is certainly leased: else it might be due again, and be claimed once more.
-        Where the one lets the other go (order_key, max_concurrency) the claim is repeated when the ack is done.
+        Only while what is to be acked is certainly leased: else it might be due again, and be claimed once more. And
+        not for a group: after a seek back it would claim once more what is to be acked. Where the one lets the other go
+        (order_key, max_concurrency) the claim is repeated when the ack is done.
         """
         leased = self._clock() - self._leased_at < self._options.lease / 2
-        if after == self._settled or not leased or self._options.on_lease_lost == "fail":
+        if after == self._settled or not leased or self._options.on_lease_lost == "fail" or self._queue.topic:
             self.settle(after)
             return self.claim(after, most, until)
         with ThreadPoolExecutor(1, "queuegate-ack") as beside:
@@ -207,6 +208,8 @@ class Consumer:
             self._newest = self.claims.last(client, after) or after
             if self._newest > after:
                 return self._newest
+        if self._queue.topic is not None:
+            return self._claim_of_group(client, after, most, until)
         began, sight, looked = self._clock(), self._due.look(client, until), self._clock()
         self._nothing_due = not sight.stretches and until is None
         if not sight.stretches:
@@ -215,11 +218,25 @@ class Consumer:
         if options.get("paused") == "1":
             return after
         limited = any(name in options for name in _BY_THE_PROXY)
-        claim = self._claim_by_stream if limited else self._claim_directly
         seen = _Seen(sight, began, looked)
+
+        def claim(seq: int, room: _Room) -> _Taken:
+            if limited:
+                return self._claim_by_stream(client, seq, room, until, seen)
+            return self._claim_directly(client, seq, room, seen, options)
+
         self._newest = None
-        last, more = self._claims_of(client, after, most, lambda seq, room: claim(client, seq, room, seen, options))
+        last, more = self._claims_of(client, after, most, claim)
         self._newest, self._nothing_due = last, until is None and not more and not limited
+        return last
+
+    def _claim_of_group(self, client: Client, after: int, most: int | None, until: int | None) -> int:
+        """The same of a queue that is fed when somebody receives from it: nobody can look at what is due before."""
+        self._newest, self._nothing_due = None, False
+        last, _ = self._claims_of(
+            client, after, most, lambda seq, room: self._claim_by_stream(client, seq, room, until, None)
+        )
+        self._newest = last
         return last
 
     def _claims_of(
@@ -263,14 +280,15 @@ class Consumer:
         count, size = self._sizes_of.fitting(client, [id_ for id_, *_ in found], room.bytes)
         return (1, room.bytes) if room.first and not count else (count, size)
 
-    def _claim_by_stream(self, client: Client, seq: int, room: _Room, seen: _Seen, options: dict[str, str]) -> _Taken:
-        """The same through the proxy's own delivery, which alone keeps order and limits. Leases outlast its result.
+    def _claim_by_stream(self, client: Client, seq: int, room: _Room, until: int | None, seen: _Seen | None) -> _Taken:
+        """The same through the proxy's own delivery, which alone keeps order and limits, and feeds a group. Leases
+        outlast its result. `seen`: a look before it; None: there was none.
 
         Killed between the two, the messages come back when their lease ends: later, not lost.
         """
         condition = ""
-        if seen.sight.until is not None and (column := self._made()):
-            condition = f" WHERE {column} <= {seen.sight.until}"
+        if until is not None and (column := self._made()):
+            condition = f" WHERE {column} <= {until}"
         found = client.rows(
             f"SELECT {self._due.found} FROM STREAM {self._queue.quoted}{condition}"
             f" WITH (ack_wait = '{int(self._options.lease * 1000)}ms', prefetch = {room.messages})"
@@ -280,8 +298,14 @@ class Consumer:
         count, size = self._fitting(client, leased, room)
         if count < len(leased):
             self.claims.give_back(client, [id_ for id_, *_ in leased[count:]])
-        client.transaction(lambda: self._write_down(client, seq, leased[:count], seen, leasing=False))
-        return _Taken(count, size, False)
+        if seen is None and count:
+            began, now, ended = self._clock(), client.now_ns(), self._clock()
+            seen = _Seen(Sight(now, until, ()), began, ended)
+        if seen is not None:
+            known = seen
+            client.transaction(lambda: self._write_down(client, seq, leased[:count], known, leasing=False))
+        more = self._queue.topic is not None and count == room.messages
+        return _Taken(count, size, more)
 
     def _write_down(self, client: Client, seq: int, found: list[Found], seen: _Seen, *, leasing: bool) -> None:
         if not found:
@@ -324,9 +348,16 @@ class Consumer:
 
     def _count(self) -> None:
         began = self._clock()
-        self._backlog = self._line.run(lambda client: self._due.count(client, _COUNT_MAX))
+        self._backlog = self._line.run(self._waiting)
         ended = self._clock()
         self._count_again = ended + max(_COUNT_PAUSE, _COUNT_REST * (ended - began))
+
+    def _waiting(self, client: Client) -> int:
+        """How many messages are due; of a group also those that it has not read yet."""
+        topic, group = self._queue.topic, self._queue.options.get("consumer_group")
+        if topic is None or group is None:
+            return self._due.count(client, _COUNT_MAX)
+        return group_backlog(client, topic, group)
 
 
 def _lost(queue: str, standing: ClaimStanding) -> str:

@@ -9,6 +9,9 @@ due, or claimed, or acked, whatever is killed:
 - done but not acked: the next `latest_offset` acks it. Spark calls `commit` too, but later, and never for the last one;
 - claimed by a query that never comes back: the lease runs out.
 Every transaction can be done again where nobody knows whether it was done: it begins by looking.
+
+A member of a topic's consumer group does the same with the group's queue. That one is fed from the topic by the proxy,
+when somebody receives from it; so its claims are made by the proxy's own delivery.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_connector.client.connection import Client
-from spark_connector.client.queue import Queue, describe
+from spark_connector.client.queue import Queue, describe, group_queue
 from spark_connector.client.reconnecting import ReconnectingClient
+from spark_connector.errors import QueueError
 from spark_connector.streaming.claims import Claims, Run, cut
 from spark_connector.streaming.consumer import Consumer
 from spark_connector.streaming.offsets import QueueOffset, queue_offset
@@ -96,12 +100,24 @@ class QueueSource(PickledSource):
 
     @property
     def _place(self) -> str:
-        return f"{self._options.address.database}.{self._options.queue}"
+        return f"{self._options.address.database}.{self._described().name}"
 
     def _described(self) -> Queue:
         if self._queue is None:
-            self._queue = self._line.run(lambda client: describe(client, self._options.queue))
+            self._queue = self._line.run(self._look_up)
         return self._queue
+
+    def _look_up(self, client: Client) -> Queue:
+        options = self._options
+        if options.group is not None:
+            return describe(client, group_queue(client, options.queue, options.group))
+        queue = describe(client, options.queue)
+        if queue.is_topic:
+            raise QueueError(
+                f"{queue.name} is a topic: read all of it with mode=tail, or what a consumer group has not done yet"
+                " with option group"
+            )
+        return queue
 
     def _consumer_of(self, group: str) -> Consumer:
         if self._consumer is None or self._consumer.claims.group != group:

@@ -6,7 +6,14 @@ what is there at all. What the second has and the first had not is on its way, a
 look locks anything, so no producer, receiver or ack ever waits for a tail.
 
 An id that is given and not written yet is seen by neither look, for the moments that the database needs from one to the
-other. It leaves a gap; so after a gap nothing is read that is younger than GRACE_NS.
+other. It leaves a gap. Ids are given in order, so the ids of a gap were given before any larger one was seen: a gap is
+passed once a larger id was seen GRACE_NS ago (`Horizon`). What a message says of its time does not count near the end,
+for it is the time of its INSERT, or what the application made up; its commit may be of this moment.
+
+Consumer groups have another rule (they pass a missing id, keep it as a hole, and ask InnoDB which transactions are
+open). It is not used here: a micro-batch must be the same when it is repeated, and with this rule it is what lies
+between two ids; messages come in the order of ids; and to look needs no privilege but SELECT. The price is that a
+transaction which stays open holds the tail up, as one holds up a consumer of Kafka that reads what is committed.
 """
 
 from __future__ import annotations
@@ -17,6 +24,9 @@ from itertools import pairwise
 
 GRACE_NS = 500_000_000
 """From giving an id to writing its row is one step of one INSERT: microseconds, unless the machine stands still."""
+
+SETTLED_IDS = 1000
+"""A message so many ids below the end is as old as it says: it cannot have been written just now."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,47 @@ class Readable:
     blocked_by: int | None = None
 
 
-def readable(since: int, committed: Sequence[Row], there: Sequence[int], now: int) -> Readable:
+class Horizon:
+    """The largest ids that were seen, and when: by one process, on its own clock (ns)."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[int, int]] = []  # when, and the largest id then; both only grow
+
+    def see(self, largest: int, now: int) -> None:
+        """Note that `largest` is the largest id now."""
+        if not self._seen or largest > self._seen[-1][1]:
+            self._seen.append((now, largest))
+        old = [at for at, _ in self._seen if at <= now - GRACE_NS]
+        del self._seen[: max(0, len(old) - 1)]  # of those that are old enough the last one tells most
+
+    def settled(self, now: int) -> int:
+        """An id that was there GRACE_NS ago; 0 where none is known. Ids up to it are written, or never will be."""
+        return max((largest for at, largest in self._seen if at <= now - GRACE_NS), default=0)
+
+    @property
+    def largest(self) -> int:
+        """The largest id that was seen; 0 at first."""
+        return self._seen[-1][1] if self._seen else 0
+
+
+@dataclass(frozen=True)
+class Ripe:
+    """Which gaps nobody will fill: those before ids up to `settled`; and far below the `largest` id those before
+    messages that are older than GRACE_NS at `now`, by their own word (ns, the database's clock)."""
+
+    settled: int
+    largest: int
+    now: int
+
+    def gap_before(self, row: Row) -> bool:
+        """Whether ids that are missing before that row may be passed."""
+        if row.id <= self.settled:
+            return True
+        old = row.created is None or not self.now - GRACE_NS < row.created <= self.now
+        return old and row.id < self.largest - SETTLED_IDS
+
+
+def readable(since: int, committed: Sequence[Row], there: Sequence[int], ripe: Ripe) -> Readable:
     """Of the rows beyond id `since`, those that no id still on its way precedes. `there`: the second look's ids."""
     ids = {row.id for row in committed}
     blocker = min((id_ for id_ in there if id_ not in ids), default=None)
@@ -43,7 +93,7 @@ def readable(since: int, committed: Sequence[Row], there: Sequence[int], now: in
     for place, row in enumerate(committed):
         if blocker is not None and blocker < row.id:
             return Readable(place, blocker)
-        if row.id != before + 1 and row.created is not None and now - GRACE_NS < row.created <= now:
+        if row.id != before + 1 and not ripe.gap_before(row):
             return Readable(place)
         before = row.id
     return Readable(len(committed))

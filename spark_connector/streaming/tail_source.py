@@ -1,4 +1,5 @@
-"""mode=tail: reads what is enqueued, in the order of its ids, and takes nothing: no lease, no ack, as many as like.
+"""mode=tail: reads a topic, or what is enqueued in a queue, in the order of the ids, and takes nothing: no lease, no
+ack, as many as like.
 
 The offset is an id, so the ids must be AUTO_INCREMENT. How far may be read is decided in
 spark_connector.streaming.tail. Messages that are scheduled for later, in flight or acked are read like all others;
@@ -8,6 +9,8 @@ those that were deleted before are not.
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 from spark_connector.client.connection import NOW_US, Client, placed
 from spark_connector.client.queue import PURGE_AFTER, Queue, describe, queue_options
 from spark_connector.client.reconnecting import ReconnectingClient
+from spark_connector.client.topic_log import deleted_before, first_since, insist_on_order
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.streaming.offsets import TailOffset, tail_offset
 from spark_connector.streaming.pace import Pace
 from spark_connector.streaming.pickled import PickledSource
 from spark_connector.streaming.resumed import Statement, read
 from spark_connector.streaming.sizes import Sizes
-from spark_connector.streaming.tail import Readable, Row, bounds, gaps, readable
+from spark_connector.streaming.tail import SETTLED_IDS, Horizon, Readable, Ripe, Row, bounds, gaps, readable
 from spark_connector.values.arrow import agree, select_list
 
 if TYPE_CHECKING:
@@ -70,6 +74,8 @@ class TailSource(PickledSource):
         self._at: int | None = None
         self._missing = 0
         self._pace = Pace()
+        self._horizon = Horizon()
+        self._given = -math.inf  # when the newest micro-batch was (seconds, the own clock)
 
     @property
     def max_messages(self) -> int:
@@ -87,6 +93,7 @@ class TailSource(PickledSource):
         for _ in self._pace.looks(patience):
             end = self._line.run(partial(self._next, offset, most))
             if end is not None:
+                self._given = time.monotonic()
                 self._at = end.id
                 self._pace.found()
                 return end.json()
@@ -141,41 +148,52 @@ class TailSource(PickledSource):
         queue, starting = self._described(), self._options.starting
         largest = self._largest(client)
         if self._options.starting_time is not None:
-            id_ = self._made_since(client, queue, self._options.starting_time, largest)
+            id_ = first_since(client, queue, self._options.starting_time, "startingTimestamp") - 1
         elif starting == "latest":
-            id_ = largest
+            id_ = self._end_of_order(client, largest) if queue.is_topic else largest
+        elif starting == "earliest" and queue.is_topic:
+            id_ = 0  # not the first that is visible: a smaller one may be on its way
         elif starting == "earliest":
             smallest = client.value(f"SELECT MIN(id) FROM {queue.quoted}")
             id_ = largest if smallest is None else int(smallest) - 1
-        else:
+        elif not queue.is_topic:
             id_ = starting
+        elif starting > largest + 1:
+            raise QueueError(
+                f"option startingOffsets is {starting}, and the last message of {queue.called} is {largest}"
+            )
+        else:
+            id_ = max(0, starting - 1)
         return TailOffset(self._place, id_, since=id_, count=_NOT_LOGGED, seen=client.now_ns(), history=largest)
 
-    def _made_since(self, client: Client, queue: Queue, time: int, largest: int) -> int:
-        """The id before the first message that was made then or later; there is no index, so it may take a while."""
-        if not queue.has("time_created"):
-            raise QueueError(f"queue {queue.name} does not keep when messages are made: startingTimestamp needs that")
-        first = client.value(f"SELECT MIN(id) FROM {queue.quoted} WHERE time_created >= {time}")
-        return largest if first is None else int(first) - 1
+    def _end_of_order(self, client: Client, largest: int) -> int:
+        """The id after which a reader begins that is to read whatever is committed from now on: before the first of the
+        last ids that is on its way, although some after it are committed already."""
+        since = max(0, largest - SETTLED_IDS)
+        sql = f"SELECT id FROM {self._described().quoted} WHERE id > {since}"
+        committed = {int(row[0]) for row in client.rows(sql)}
+        return min((id_ - 1 for id_ in self._there(client, since, largest) if id_ not in committed), default=largest)
 
     def _end(self, client: Client) -> tuple[int, int]:
         now = client.now_ns()
         return self._largest(client), now
 
     def _largest(self, client: Client) -> int:
-        largest = client.value(f"SELECT MAX(id) FROM {self._described().quoted}")
-        return 0 if largest is None else int(largest)
+        largest = int(client.value(f"SELECT COALESCE(MAX(id), 0) FROM {self._described().quoted}"))
+        self._horizon.see(largest, time.monotonic_ns())
+        return largest
 
     def _next(self, offset: TailOffset, most: int | None, client: Client) -> TailOffset | None:
         """Where the micro-batch after `offset` ends; None where there is nothing for one. Raises DataLossError."""
         seen = max(offset.seen, self._caught_up[1]) if self._caught_up[0] == offset.id else offset.seen
+        settled = self._horizon.settled(time.monotonic_ns())  # before the look: what is seen later is not old enough
         if self._is_at_the_end(client, offset):
             return replace(offset, count=0) if offset.count == _NOT_LOGGED else None
         rows: list[Row] = []
         while most is None or len(rows) < most:
             room = _LOOK_MAX if most is None else min(_LOOK_MAX, most - len(rows))
             at = rows[-1].id if rows else offset.id
-            look = self._look(client, at, room)
+            look = self._look(client, at, room, settled)
             rows.extend(look.rows[: look.readable.count])
             self._readable, self._waits = look.readable, look.readable.count < len(look.rows)
             if look.complete and not self._waits:
@@ -187,6 +205,8 @@ class TailSource(PickledSource):
             # Spark logs no offset as long as nothing comes, and a restart would begin at the then latest message: so
             # a query begins with an empty micro-batch, which has it logged.
             return replace(offset, count=0) if offset.count == _NOT_LOGGED else None
+        if most is not None and self._may_wait() and len(rows) < self._options.min_messages:
+            return None
         if most is not None and self._options.max_bytes is not None:
             rows = rows[: self._fitting(client, rows, self._options.max_bytes)]
         self._check(client, offset, seen, rows, look.now)
@@ -204,13 +224,23 @@ class TailSource(PickledSource):
         """Whether no id beyond the offset is committed: one cheap statement, which is all that an idle query sends."""
         table = self._described().quoted
         now, largest = client.rows(f"SELECT {NOW_US}, (SELECT MAX(id) FROM {table})")[0]
+        self._horizon.see(int(largest or 0), time.monotonic_ns())
         if largest is not None and int(largest) > offset.id:
             return False
+        if largest is not None and int(largest) < offset.id and self._described().is_topic:
+            raise QueueError(
+                f"the query has read {self._called} up to id {offset.id}, and it ends with {largest}: it is another"
+                " topic of that name, or its end was deleted. Give the query a checkpointLocation of its own"
+            )
         self._caught_up = (offset.id, int(now) * 1000 if self._until is None else self._until[1])
         self._readable, self._waits = Readable(0), False
         return True
 
-    def _look(self, client: Client, since: int, most: int) -> _Look:
+    def _may_wait(self) -> bool:
+        """Whether a micro-batch may wait for more messages."""
+        return self._until is None and time.monotonic() - self._given < self._options.max_delay
+
+    def _look(self, client: Client, since: int, most: int, settled: int) -> _Look:
         queue = self._described()
         created = "time_created" if queue.has("time_created") else "NULL"
         until = "" if self._until is None else f" AND id <= {self._until[0]}"
@@ -220,7 +250,8 @@ class TailSource(PickledSource):
         )
         rows = [Row(int(id_), None if made is None else int(made)) for id_, made in found]
         there = self._there(client, since, rows[-1].id) if rows else []
-        return _Look(now, rows, readable(since, rows, there, now), len(rows) < most)
+        ripe = Ripe(settled, self._horizon.largest, now)
+        return _Look(now, rows, readable(since, rows, there, ripe), len(rows) < most)
 
     def _there(self, client: Client, since: int, until: int) -> list[int]:
         """The ids that exist, committed or not."""
@@ -234,6 +265,14 @@ class TailSource(PickledSource):
     # --- what is missing
 
     def _check(self, client: Client, offset: TailOffset, seen: int, rows: Sequence[Row], now: int) -> None:
+        if self._described().is_topic:
+            if count := deleted_before(client, self._described(), offset.id, seen, now) if rows else 0:
+                self._lost(
+                    count,
+                    f"the messages from id {offset.id + 1} to {offset.id + count} are not there any more ({count}, if"
+                    " none of these ids was rolled back): they were deleted before this query read them",
+                )
+            return
         options = queue_options(client, self._options.queue)
         purged = now - int(float(options.get("vt_purge_after", PURGE_AFTER)) * _NS)
         found = [gap for gap in gaps(offset.id, seen, rows, purged) if gap.last > offset.history]
@@ -260,8 +299,8 @@ class TailSource(PickledSource):
     def _lost(self, count: int, what: str) -> None:
         self._missing += count
         if self._options.fail_on_data_loss:
-            raise DataLossError(f"queue {self._options.queue}: {what}. To go on without them: failOnDataLoss=false")
-        _log.warning("queue %s: %s; going on, as failOnDataLoss=false says", self._options.queue, what)
+            raise DataLossError(f"{self._called}: {what}. To go on without them: failOnDataLoss=false")
+        _log.warning("%s: %s; going on, as failOnDataLoss=false says", self._called, what)
 
     # --- the rest
 
@@ -273,10 +312,16 @@ class TailSource(PickledSource):
     def _place(self) -> str:
         return f"{self._options.address.database}.{self._options.queue}"
 
+    @property
+    def _called(self) -> str:
+        return self._described().called
+
     def _described(self) -> Queue:
         if self._queue is None:
             queue = self._line.run(lambda client: describe(client, self._options.queue))
             _insist(queue)
+            if queue.is_topic:
+                self._line.run(insist_on_order)
             agree(queue, self._fields)
             self._queue = queue
         return self._queue
@@ -284,6 +329,11 @@ class TailSource(PickledSource):
 
 def _insist(queue: Queue) -> None:
     """That ids tell an order of time."""
+    if queue.topic is not None:
+        raise QueueError(
+            f"queue {queue.name} is that of a consumer group, which has what the group has not done yet: read topic"
+            f" {queue.topic} with mode=tail"
+        )
     id_ = queue.column("id")
     if id_.type.split("(")[0].split()[0].lower() not in _INTEGERS or not id_.auto:
         raise QueueError(

@@ -54,11 +54,11 @@ def agree(queue: Queue, fields: Sequence[Field]) -> None:
         arrow_type(field.type)
         if not lossless(column.type, own, field.type):
             raise SchemaError(
-                f"column {column.name} of queue {queue.name} is {column.type}, which is read as {own}: "
+                f"column {column.name} of {queue.called} is {column.type}, which is read as {own}: "
                 f"as {field.type} it could lose something"
             )
         if column.nullable and not field.nullable:
-            raise SchemaError(f"column {column.name} of queue {queue.name} may be NULL: declare it nullable")
+            raise SchemaError(f"column {column.name} of {queue.called} may be NULL: declare it nullable")
 
 
 def select_list(queue: Queue, fields: Sequence[Field], table: str = "") -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from spark_connector import options
 from spark_connector.errors import OptionError
-from spark_connector.options import Use
+from spark_connector.option_names import Use, allowed
 
 LEAST = {"user": "root", "database": "main", "queue": "q"}
 
@@ -146,11 +146,11 @@ USES = {
 
 def test_the_document_has_all_options_and_no_others():
     documented = {name: USES[use.partition(",")[0].strip()] for name, _, use in ROWS}
-    allowed: dict[str, set[Use]] = {}
+    there: dict[str, set[Use]] = {}
     for use in Use:
-        for name in options.allowed(use):
-            allowed.setdefault(name, set()).add(use)
-    assert documented == allowed
+        for name in allowed(use):
+            there.setdefault(name, set()).add(use)
+    assert documented == there
 
 
 @pytest.mark.parametrize(("name", "default", "use"), [row for row in ROWS if row[1] and row[0] != "sslCa"])

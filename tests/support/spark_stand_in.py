@@ -11,7 +11,7 @@ from servers import Gate
 
 from spark_connector.client.columns import Field, fields
 from spark_connector.client.connection import Client
-from spark_connector.client.queue import describe
+from spark_connector.client.queue import describe, group_queue
 from spark_connector.options import stream_read
 from spark_connector.streaming.source import StreamSource, source
 
@@ -26,7 +26,8 @@ def make_source(gate: Gate, queue: str, columns: str = "id, payload", **options:
     """A source that reads these columns."""
     read = stream_read(options_of(gate, queue, **{"pollTimeoutMs": 0, **options}))
     with Client(read.address) as client:
-        known = {found.name: found for found in fields(describe(client, queue).columns)}
+        name = queue if read.group is None else group_queue(client, queue, read.group)
+        known = {found.name: found for found in fields(describe(client, name).columns)}
     return source(read, tuple(known.get(name.strip(), Field(name.strip(), "string")) for name in columns.split(",")))
 
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from servers import Gate
 
 from spark_connector.client.columns import Field
-from spark_connector.options import Use, WriteOptions, write
+from spark_connector.option_names import Use
+from spark_connector.options import WriteOptions, write
 from spark_connector.writing.batch_write import BatchWrite
 from spark_connector.writing.stage import Staged
 from spark_connector.writing.stream_write import StreamWrite

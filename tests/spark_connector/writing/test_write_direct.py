@@ -12,7 +12,7 @@ from servers import Sql
 from write_calls import append, batch, fields, messages, micro_batch, options, task
 
 from spark_connector.errors import ConnectionFailed, OptionError, QueueError, SchemaError, WriteError
-from spark_connector.options import Use
+from spark_connector.option_names import Use
 from spark_connector.writing.batch_write import BatchWrite
 from spark_connector.writing.stream_write import StreamWrite
 
