@@ -1,0 +1,55 @@
+"""Topics with Spark: as a log, by ranges, and as a member of a consumer group."""
+
+from __future__ import annotations
+
+import pytest
+from servers import wait_until
+from streams import END_SECONDS, Files, insert, numbers, reading, reported
+
+
+@pytest.fixture
+def files(spark, tmp_path):
+    return Files(spark, tmp_path)
+
+
+def at(gate, **options):
+    place = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
+    return {**place, **options}
+
+
+def test_every_query_has_everything(spark, gate, sql, topic, files):
+    name = topic()
+    insert(sql, name, *range(250))
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 100, "minPartitions": 3}
+    frame = reading(spark, gate)(name, mode="tail", **options)
+    query = files.take_all(frame)
+    assert [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]] == [100, 100, 50]
+    insert(sql, name, *range(250, 260))
+    with files.running(frame) as query:
+        wait_until(lambda: len(files.payloads()) == 260, END_SECONDS, "what came meanwhile")
+        wait_until(lambda: reported(query)["id"] == 260, END_SECONDS, "the place in the progress")
+    assert files.payloads() == numbers(range(260))
+
+
+def test_a_batch_of_a_range_of_ids(spark, gate, sql, topic):
+    name = topic()
+    insert(sql, name, *range(20))
+    reading(spark, gate)
+    reader = spark.read.format("queuegate").options(**at(gate, topic=name, startingOffsets=5, endingOffsets=8))
+    assert sorted(row.id for row in reader.load().collect()) == [5, 6, 7]
+
+
+def test_a_member_of_a_group_acks_what_is_in_the_sink(spark, gate, sql, topic, files):
+    name = topic(billing="START AT EARLIEST")
+    insert(sql, name, *range(250))
+    frame = reading(spark, gate)(name, group="billing", maxOffsetsPerTrigger=100)
+    query = files.take_all(frame)
+    assert [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]] == [100, 100, 50]
+    queue = f"{name}_group_billing"
+    assert sql.value(f"SELECT COUNT(*) FROM {queue}") == 0
+    with files.running(frame) as query:
+        insert(sql, name, *range(250, 260))
+        wait_until(lambda: len(files.payloads()) == 260, END_SECONDS, "what comes")
+        wait_until(lambda: reported(query)["acked"] == 10, END_SECONDS, "the acks of the last micro-batch")
+    assert files.payloads() == numbers(range(260))
+    assert sql.value(f"SELECT COUNT(*) FROM {name}") == 260
