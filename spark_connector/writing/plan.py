@@ -9,13 +9,15 @@ from typing import Literal
 from spark_connector.client.columns import Column, Field
 from spark_connector.client.connection import quoted
 from spark_connector.client.queue import Queue
-from spark_connector.errors import OptionError, SchemaError
+from spark_connector.errors import OptionError, QueueError, SchemaError
 from spark_connector.values.fitting import Target, fitted
 
 # A queue's own columns that a queue of Vitess's first layout has no defaults for, and what a new message has in them.
 _BEGINNINGS: Mapping[str, Literal["now", "zero"]] = {
     "time_scheduled": "now", "time_next": "now", "time_created": "now", "epoch": "zero",
 }  # fmt: skip
+
+_ID = "id"
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,11 @@ class Filled:
 class WritePlan:
     """Pickled into each task."""
 
-    queue: str
+    queue: str  # its name, or that of the topic
     targets: tuple[Target, ...]  # for each column of the DataFrame, in its order
     filled: tuple[Filled, ...]
     key: tuple[str, ...]  # columns that tell one message from another; none: every row is a message
+    called: str  # what it is, and its name: for errors
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -56,27 +59,31 @@ class WritePlan:
 
 
 def plan(queue: Queue, fields: Sequence[Field], key: str | None) -> WritePlan:
-    """How rows of these fields become messages. Raises SchemaError and OptionError."""
-    targets = tuple(fitted(field, _column(queue, field.name), queue.name) for field in fields)
+    """How rows of these fields become messages. Raises SchemaError, OptionError and QueueError."""
+    if queue.topic is not None:
+        raise QueueError(f"queue {queue.name} is fed from its topic: write into topic {queue.topic}")
+    targets = tuple(fitted(field, _column(queue, field.name), queue.called) for field in fields)
     given = [target.column.name for target in targets]
     if not given:
         raise SchemaError("the DataFrame has no columns: give it those of the queue's that are to be written")
     for name in given:
+        if queue.is_topic and name.lower() == _ID:
+            raise SchemaError(f"{queue.called} gives its messages their ids, in order: leave column {name} out")
         if given.count(name) > 1:
             raise SchemaError(f"the DataFrame has column {name} twice; names of columns are the same in any case")
     filled = _filled(queue, given)
     _insist_on_all(queue, [*given, *(one.column.name for one in filled)])
     columns = _key(queue, key, given) if key else ()
     targets = tuple(replace(target, key=target.column.name in columns) for target in targets)
-    return WritePlan(queue.name, targets, filled, columns)
+    return WritePlan(queue.name, targets, filled, columns, queue.called)
 
 
 def _column(queue: Queue, name: str) -> Column:
     if not queue.has(name):
         there = ", ".join(column.name for column in queue.columns if not column.generated)
         raise SchemaError(
-            f"queue {queue.name} has no column {name}: drop it, or rename it to the one it is meant for "
-            f"(withColumnRenamed); the queue has {there}"
+            f"{queue.called} has no column {name}: drop it, or rename it to the one it is meant for "
+            f"(withColumnRenamed); it has {there}"
         )
     return queue.column(name)
 
@@ -97,7 +104,7 @@ def _insist_on_all(queue: Queue, written: Sequence[str]) -> None:
         has_value = column.nullable or column.default or column.auto or column.generated
         if not has_value and column.name not in written:
             raise SchemaError(
-                f"column {column.name} ({column.type}) of queue {queue.name} has no default and may not be NULL, "
+                f"column {column.name} ({column.type}) of {queue.called} has no default and may not be NULL, "
                 "and the DataFrame has no such column"
             )
 
@@ -110,12 +117,12 @@ def _key(queue: Queue, names: str, given: Sequence[str]) -> tuple[str, ...]:
     if not any(set(unique) == set(columns) for unique in queue.unique):
         keys = "; ".join(", ".join(unique) for unique in queue.unique)
         raise OptionError(
-            f"option keyColumn names {', '.join(columns)}, on which queue {queue.name} has no unique key; it has "
+            f"option keyColumn names {', '.join(columns)}, on which {queue.called} has no unique key; it has "
             f"unique keys on {keys}. Make one, as by CREATE UNIQUE INDEX ... ON {queue.name} ({', '.join(columns)})"
         )
     if queue.unique_in_part:
         raise OptionError(
-            f"option keyColumn cannot be used: {', '.join(queue.unique_in_part)} of queue {queue.name} is a unique key "
+            f"option keyColumn cannot be used: {', '.join(queue.unique_in_part)} of {queue.called} is a unique key "
             "of a part of a column or of an expression, and a row that is refused for it would be passed over"
         )
     for unique in queue.unique:

@@ -52,10 +52,10 @@ def sink(options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> Sin
     """What the options ask for, its tables made. Raises OptionError, SchemaError, QueueError, ConnectionFailed."""
     if overwrite:
         raise OptionError(
-            f"queue {options.queue} cannot be overwritten: write with mode('append') or outputMode('append'); "
+            f"{options.queue} cannot be overwritten: write with mode('append') or outputMode('append'); "
             "TRUNCATE QUEUE empties a queue"
         )
-    with _connected(options.address, options.queue) as client:
+    with _connected(options.address, f"queue {options.queue}") as client:
         what = plan(describe(client, options.queue), fields, options.key)
         if options.mode == "direct":
             return _Direct(options.address, what, options.batch_size)
@@ -83,7 +83,7 @@ class _Direct:
             return _NONE
         head = f"INSERT INTO {quoted(self._plan.queue)} ({self._plan.names})"
         count = 0
-        with _connected(self._address, self._plan.queue, "rows of earlier statements are in the queue") as client:
+        with _connected(self._address, self._plan.called, "rows of earlier statements are in the queue") as client:
             for batch in some:
                 texts = rows(batch, self._plan, client.now_ns)
                 for text in statements(head, texts, self._plan.on_duplicate, self._batch_size):
@@ -108,7 +108,7 @@ class _Through:
         if (some := begun(batches)) is None:
             return _NONE
         attempt = stage.Attempt(self._plan, self._batch_size)
-        with _in_words(self._address, self._plan.queue), pool.kept(self._address, _SETTINGS) as line:
+        with _in_words(self._address, self._plan.called), pool.kept(self._address, _SETTINGS) as line:
             try:
                 for batch in some:
                     attempt.put(line, batch)
@@ -140,7 +140,7 @@ class _Through:
                 f"{what.writer}) with version {what.version} if they were"
             ) from error
         except ConnectorError as error:
-            raise _refusal(error, self._plan.queue, _NOTHING) from error.__cause__
+            raise _refusal(error, self._plan.called, _NOTHING) from error.__cause__
         finally:
             line.close()
 
@@ -154,7 +154,7 @@ class _Through:
             publish_log.record(client, self._plan.queue, what, count, now)
 
     def _clean(self, staged: Sequence[Staged]) -> None:
-        with _connected(self._address, self._plan.queue) as client:
+        with _connected(self._address, self._plan.called) as client:
             stage.forget(client, self._plan, [one.attempt for one in staged])
             now = client.now_ns()
             stage.sweep(client, self._plan, now)
@@ -165,27 +165,27 @@ _NOTHING = "nothing of this write is published"
 
 
 @contextmanager
-def _connected(address: Address, queue: str, so: str = _NOTHING) -> Iterator[Client]:
-    """A connection for writing. `so`: what it means if the queue refuses a row."""
-    with _in_words(address, queue, so), Client(address) as client:
+def _connected(address: Address, called: str, so: str = _NOTHING) -> Iterator[Client]:
+    """A connection for writing. `so`: what it means if the database refuses a row."""
+    with _in_words(address, called, so), Client(address) as client:
         for setting in _SETTINGS:
             client.execute(setting)
         yield client
 
 
 @contextmanager
-def _in_words(address: Address, queue: str, so: str = _NOTHING) -> Iterator[None]:
+def _in_words(address: Address, called: str, so: str = _NOTHING) -> Iterator[None]:
     try:
         yield
     except pymysql.Error as error:
-        raise _refusal(told(error, address), queue, so) from error
+        raise _refusal(told(error, address), called, so) from error
     except ConnectorError as error:
-        raise _refusal(error, queue, so) from error.__cause__
+        raise _refusal(error, called, so) from error.__cause__
 
 
-def _refusal(error: Exception, queue: str, so: str) -> Exception:
+def _refusal(error: Exception, called: str, so: str) -> Exception:
     """What the database says of a row, as an error of the write."""
-    return WriteError(f"queue {queue}: {error}; {so}") if type(error) in (ConnectorError, WriteError) else error
+    return WriteError(f"{called}: {error}; {so}") if type(error) in (ConnectorError, WriteError) else error
 
 
 def _if_possible(work: Callable[[], None]) -> None:
