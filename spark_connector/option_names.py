@@ -24,7 +24,7 @@ def allowed(use: Use) -> tuple[str, ...]:
     return _ALLOWED[use]
 
 
-_CONNECTION = (
+CONNECTION = (
     "url", "host", "port", "user", "password", "passwordFile", "passwordEnv", "database", "ssl", "sslCa",
     "connectTimeout", "queryTimeout", "queue",
 )  # fmt: skip
@@ -34,13 +34,13 @@ BEGINNING = ("startingOffsets", "startingTimestamp")
 ENDING = ("endingOffsets", "endingTimestamp")
 TAIL_ONLY = (*BEGINNING, "failOnDataLoss", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ALLOWED: Mapping[Use, tuple[str, ...]] = {
-    Use.BATCH_READ: (*_CONNECTION, *_READING, "includeAcked", "pushDownPredicate", *BEGINNING, *ENDING),
+    Use.BATCH_READ: (*CONNECTION, *_READING, "includeAcked", "pushDownPredicate", *BEGINNING, *ENDING),
     Use.STREAM_READ: (
-        *_CONNECTION, *_READING, "mode", "maxMessagesPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs",
+        *CONNECTION, *_READING, "mode", "maxMessagesPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs",
         *QUEUE_ONLY, *TAIL_ONLY,
     ),
-    Use.BATCH_WRITE: (*_CONNECTION, "writeMode", "keyColumn", "batchsize", "txnAppId", "txnVersion"),
-    Use.STREAM_WRITE: (*_CONNECTION, "writeMode", "keyColumn", "batchsize"),
+    Use.BATCH_WRITE: (*CONNECTION, "writeMode", "keyColumn", "batchsize", "txnAppId", "txnVersion"),
+    Use.STREAM_WRITE: (*CONNECTION, "writeMode", "keyColumn", "batchsize"),
 }  # fmt: skip
 ALIASES = {
     "path": "queue", "subscribe": "queue", "topic": "queue", "maxoffsetspertrigger": "maxmessagespertrigger",

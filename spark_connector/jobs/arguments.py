@@ -119,9 +119,9 @@ def _archive(jobs: _Jobs[argparse.ArgumentParser]) -> None:
 def _report(jobs: _Jobs[argparse.ArgumentParser]) -> None:
     made = _job(
         jobs, "report", "Counts, latencies, attempts, rates and failures; queues by backlog.",
-        "Without --queue: the queues of the database. With it, that queue in detail, from its table, and from its\n"
-        "archive as well where --archive names it (nothing counts twice).",
-        "the queue to look at closely (optional)",
+        "Without --queue: the queues and consumer groups of the database. With it, that queue in detail,\n"
+        "from its table, and from its archive as well where --archive names it (nothing counts twice).",
+        "the queue or topic to look at closely (optional)",
     )  # fmt: skip
     made.add_argument("--archive", metavar="FOLDER", help="the queue's archive")
     made.add_argument("--only-archive", action="store_true", help="leave the queue's table out")
@@ -146,15 +146,16 @@ def _dead_letters(jobs: _Jobs[argparse.ArgumentParser]) -> None:
 
 def _replay(jobs: _Jobs[argparse.ArgumentParser]) -> None:
     made = _job(
-        jobs, "replay", "Archived messages again, as new messages of a queue.",
+        jobs, "replay", "Messages of an archive or a topic again, as new messages of a queue or a topic.",
         "Their content, with new ids and times, due now; all of them or none. A second run of the same --run adds\n"
         "nothing, whatever it chooses. Begin with --dry-run.",
-        "the queue that gets them",
+        "the queue or topic that gets them",
     )  # fmt: skip
-    made.add_argument("--archive", required=True, metavar="FOLDER", help="an archive, or Parquet with such columns")
+    made.add_argument("--archive", metavar="FOLDER", help="an archive, or Parquet with such columns; or")
+    made.add_argument("--from-topic", metavar="NAME", help="a topic of the same database")
     made.add_argument("--run", required=True, metavar="NAME", help="of this replay: the same name never adds twice")
-    made.add_argument("--from-day", metavar="YYYY-MM-DD", help="first day of acks, UTC")
-    made.add_argument("--to-day", metavar="YYYY-MM-DD", help="last day of acks, UTC")
+    made.add_argument("--from-day", metavar="YYYY-MM-DD", help="first day of acks, UTC; of a topic, of writing")
+    made.add_argument("--to-day", metavar="YYYY-MM-DD", help="last day of them")
     made.add_argument("--where", metavar="SQL", help="Spark's SQL on the archive's columns: \"customer = 'ann'\"")
     made.add_argument("--drop-missing", action="store_true", help="leave out columns that the queue has not")
     made.add_argument("--dry-run", action="store_true", help="count, by day; write nothing")
@@ -166,7 +167,7 @@ def _enqueue(jobs: _Jobs[argparse.ArgumentParser]) -> None:
         jobs, "enqueue", "Rows of files as messages of a queue.",
         "Columns go by name. All rows or none: nothing is visible before all is. A malformed line of CSV or JSON ends\n"
         "the job (--option mode=DROPMALFORMED passes over it).",
-        "the queue that gets them",
+        "the queue or topic that gets them",
     )  # fmt: skip
     made.add_argument("--input", required=True, metavar="PATH", help="file or folder, as Spark reads it")
     made.add_argument("--format", choices=("parquet", "csv", "json", "orc"), default="parquet")
@@ -187,6 +188,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line. Exits with 2 where it is wrong."""
     made = parser()
     given = made.parse_args(arguments)
+    if given.job == "replay" and (given.archive is None) == (given.from_topic is None):
+        made.error("replay takes its messages from one of --archive FOLDER and --from-topic NAME")
     if given.job == "report":
         if given.format == "parquet" and not given.output:
             made.error("--format parquet needs --output FILE")

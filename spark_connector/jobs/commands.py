@@ -26,7 +26,7 @@ from spark_connector.jobs.dead_letters.job import dead_letters
 from spark_connector.jobs.enqueue import enqueue, read
 from spark_connector.jobs.failures import JobError, one_line
 from spark_connector.jobs.publishing import Enqueued
-from spark_connector.jobs.replay import Chosen, Preview, preview, replay
+from spark_connector.jobs.replay import Chosen, OfTopic, Preview, preview, replay
 from spark_connector.jobs.report import values
 from spark_connector.jobs.report.job import report
 from spark_connector.jobs.report.page import page
@@ -157,10 +157,11 @@ def _dead_letters(spark: SparkSession, to: Mapping[str, str], given: Namespace, 
 
 def _replay(spark: SparkSession, to: Mapping[str, str], given: Namespace, console: Console) -> str:
     chosen = Chosen(given.from_day, given.to_day, given.where)
+    source = given.archive if given.from_topic is None else OfTopic(given.from_topic)
     if given.dry_run:
-        return _previewed(preview(spark, to, given.archive, chosen, given.drop_missing))
+        return _previewed(preview(spark, to, source, chosen, given.drop_missing))
     done = replay(
-        spark, to, given.archive, given.run, chosen=chosen, select=given.select, key_column=given.key_column,
+        spark, to, source, given.run, chosen=chosen, select=given.select, key_column=given.key_column,
         drop_missing=given.drop_missing, console=console,
     )  # fmt: skip
     return _enqueued(done)

@@ -1,4 +1,4 @@
-"""replay: archived messages again, as new messages of a queue."""
+"""replay: messages of an archive or of a topic again, as new messages of a queue or a topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from spark_connector.client.columns import spark_type
 from spark_connector.client.connection import Client, quoted
 from spark_connector.client.queue import Queue, describe
 from spark_connector.jobs.archive.folder import DAY, ArchiveFolder
-from spark_connector.jobs.archive.own_columns import content
+from spark_connector.jobs.archive.intervals import DAY_NS
+from spark_connector.jobs.archive.own_columns import content, declared
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.publishing import Enqueued, publish
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_FIRST_MS = 10**11  # the least time that the connector takes: in 1973
+
+
 @dataclass(frozen=True)
 class Chosen:
-    """Which messages of an archive; days are UTC, as YYYY-MM-DD, both included."""
+    """Which messages of an archive or a topic. Days are UTC, as YYYY-MM-DD, both included: of the ack; in a topic, of
+    writing."""
 
     from_day: str | None = None
     to_day: str | None = None
@@ -43,8 +48,18 @@ class Preview:
     messages: int
 
 
-def rows_of(spark: SparkSession, archive: str, chosen: Chosen) -> DataFrame:
-    """The chosen messages of an archive, or of Parquet files of the same columns."""
+@dataclass(frozen=True)
+class OfTopic:
+    """A topic as what is replayed: its name, in the database that the messages go to."""
+
+    name: str
+
+
+def rows_of(spark: SparkSession, options: Mapping[str, str], source: str | OfTopic, chosen: Chosen) -> DataFrame:
+    """The chosen messages of a topic, of an archive, or of Parquet files of the same columns."""
+    if isinstance(source, OfTopic):
+        return _rows_of_topic(spark, options, source.name, chosen)
+    archive = source
     folder = ArchiveFolder(spark, archive)
     rows = folder.read() if folder.is_archive() else spark.read.parquet(archive)
     if (chosen.from_day or chosen.to_day) and DAY not in rows.columns:
@@ -55,6 +70,26 @@ def rows_of(spark: SparkSession, archive: str, chosen: Chosen) -> DataFrame:
     return rows.where(chosen.where) if chosen.where else rows
 
 
+def _rows_of_topic(spark: SparkSession, options: Mapping[str, str], topic: str, chosen: Chosen) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    others = {name: value for name, value in options.items() if name.lower() not in ("queue", "path", "topic")}
+    if chosen.from_day is not None:  # by the topic's index; what is younger and not of these days is left out below
+        others["startingTimestamp"] = str(max(_FIRST_MS, _days(chosen.from_day) * DAY_NS // 10**6))
+    rows = spark.read.format("queuegate").options(**others, topic=topic).load()
+    created = F.expr(f"date_add(date'1970-01-01', cast(time_created div {DAY_NS} as int))")
+    if chosen.from_day is not None:
+        rows = rows.where(created >= F.lit(_day(chosen.from_day)).cast("date"))
+    if chosen.to_day is not None:
+        rows = rows.where(created <= F.lit(_day(chosen.to_day)).cast("date"))
+    return rows.where(chosen.where) if chosen.where else rows
+
+
+def _days(text: str) -> int:
+    """A day as a number of days since 1970."""
+    return (date.fromisoformat(_day(text)) - date(1970, 1, 1)).days
+
+
 def _day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
@@ -63,13 +98,17 @@ def _day(text: str) -> str:
 
 
 def preview(
-    spark: SparkSession, options: Mapping[str, str], archive: str, chosen: Chosen = ALL, drop_missing: bool = False
+    spark: SparkSession,
+    options: Mapping[str, str],
+    source: str | OfTopic,
+    chosen: Chosen = ALL,
+    drop_missing: bool = False,
 ) -> Preview:
     """What `replay` would do, counted; nothing is written."""
     at = place(options)
     with Client(at.address) as client:
-        queue = describe(client, at.queue)
-    rows = rows_of(spark, archive, chosen)
+        queue = _target(client, at.queue, source)
+    rows = rows_of(spark, options, source, chosen)
     columns = _columns(rows, queue, drop_missing)
     if DAY not in rows.columns:
         return Preview(at.queue, tuple(columns), (), rows.count())
@@ -80,7 +119,7 @@ def preview(
 def replay(
     spark: SparkSession,
     options: Mapping[str, str],
-    archive: str,
+    source: str | OfTopic,
     run: str,
     *,
     chosen: Chosen = ALL,
@@ -89,7 +128,7 @@ def replay(
     drop_missing: bool = False,
     console: Console = SILENT,
 ) -> Enqueued:
-    """Enqueues the chosen messages of an archive again: their content, with ids, times and epoch of new messages.
+    """Enqueues the chosen messages of an archive (its folder) or a topic again: their content, with new ids and times.
 
     `run` names this replay: a second one of that name adds nothing, whatever it chooses. Where the queue has a unique
     key of its users', or `key_column` names one, the new messages get `replay-<run>-<old id>` there. `select`: what
@@ -97,8 +136,8 @@ def replay(
     """
     at = place(options)
     with Client(at.address) as client:
-        queue = describe(client, at.queue)
-    rows = rows_of(spark, archive, chosen)
+        queue = _target(client, at.queue, source)
+    rows = rows_of(spark, options, source, chosen)
     key = key_column or (None if select else _key(queue))
     if select:
         made = rows.selectExpr(*select)
@@ -108,13 +147,20 @@ def replay(
     return publish(spark, made, options, job="replay", run=run, key=key, console=console)
 
 
+def _target(client: Client, name: str, source: str | OfTopic) -> Queue:
+    """The queue or topic that gets the messages; what is replayed from is looked at, too. Raises QueueError."""
+    if isinstance(source, OfTopic) and not describe(client, source.name).is_topic:
+        raise JobError(f"{source.name} is a queue, and only topics keep what was done: replay its archive")
+    return describe(client, name)
+
+
 def _columns(rows: DataFrame, queue: Queue, drop_missing: bool) -> list[str]:
     """The archive's columns that a new message of the queue gets. Raises JobError for those that it has not."""
-    names = content(rows.columns)
+    names = declared(rows.columns) if queue.is_topic else content(rows.columns)
     missing = [name for name in names if not queue.has(name)]
     if missing and not drop_missing:
         raise JobError(
-            f"the archive has columns that queue {queue.name} has not: {', '.join(missing)}; leave them out "
+            f"what is replayed has columns that {queue.called} has not: {', '.join(missing)}; leave them out "
             "(--drop-missing), or say what becomes of them (--select)"
         )
     return [name for name in names if name not in missing and not queue.column(name).generated]
@@ -129,7 +175,7 @@ def _key(queue: Queue) -> str | None:
         return keys[0][0]
     told = "; ".join(", ".join(key) for key in keys)
     raise JobError(
-        f"queue {queue.name} has unique keys that are not one column of text ({told}): say by --select what new "
+        f"{queue.called} has unique keys that are not one column of text ({told}): say by --select what new "
         "messages have there, and name one of them by --key-column"
     )
 
@@ -140,6 +186,6 @@ def _keyed(rows: DataFrame, run: str, key: str | None) -> DataFrame:
     if key is None:
         return rows
     if "id" not in rows.columns:
-        raise JobError(f"the archive has no column id, from which the new values of {key} are made: give --select")
+        raise JobError(f"what is replayed has no column id, from which the new values of {key} are made: give --select")
     old = F.hex("id") if dict(rows.dtypes)["id"] == "binary" else F.col("id").cast("string")
     return rows.withColumn(key, F.concat(F.lit(f"replay-{run}-"), old))

@@ -44,6 +44,11 @@ class ArchivedQueue:
             raise JobError(f"another job archives queue {name} at this moment: wait until it has ended")
 
     def _insist(self) -> None:
+        if self.queue.is_topic or self.queue.topic is not None:
+            raise JobError(
+                f"{self.queue.name} has no acked messages to archive: what is in a topic stays until it is deleted;"
+                " copy a range of it by spark.read with startingOffsets and endingOffsets"
+            )
         if self.queue.options.get("archive") != "1":
             raise JobError(
                 f"queue {self.queue.name} is purged without waiting for its archive; first: "

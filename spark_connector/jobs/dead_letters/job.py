@@ -55,6 +55,11 @@ def dead_letters(
 
 def _dead_letter_queue(client: Client, name: str) -> Queue:
     queue = describe(client, name)
+    if queue.is_topic:
+        raise JobError(
+            f"topic {name} has no dead letters, its consumer groups have: name the queue of one, as SHOW GROUPS ON"
+            f" {queue.quoted} tells it"
+        )
     if queue.has("time_dead"):
         return queue
     dead = dead_letter_name(name, queue.options)

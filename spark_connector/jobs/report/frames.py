@@ -1,4 +1,4 @@
-"""What a report is reckoned from: the queue's rows and the archive's, as one DataFrame of the columns it needs."""
+"""What a report is reckoned from: the rows of a queue and of its archive, as one DataFrame, or those of a topic."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from spark_connector.jobs.report.values import (
     Known,
     Latency,
     QueueReport,
+    TopicReport,
     bucket_for,
     histogram,
     rates,
@@ -113,6 +114,26 @@ def reckon(queue: str, sources: Sequence[Source], dead: int, now_ns: int, known:
             rates(_by_time(once, "time_created", bucket), _by_time(once, "time_acked", bucket), bucket, known),
             known,
         )
+    finally:
+        rows.unpersist()
+
+
+def reckon_topic(spark: SparkSession, options: Mapping[str, str], name: str, now_ns: int, wish: str) -> TopicReport:
+    """All of a topic's numbers. What was deleted of it is not known."""
+    from pyspark.sql import functions as F
+
+    reader = spark.read.format("queuegate").schema("id bigint, time_created bigint").options(**options)
+    rows = reader.load().persist()
+    try:
+        id_, created = F.col("id"), F.col("time_created")
+        found = rows.agg(F.count(F.lit(1)), F.min(id_), F.max(id_), F.min(created), F.max(created)).first()
+        assert found is not None
+        count, first_id, last_id, first, last = found
+        bucket = bucket_for(first or 0, last or 0, wish)
+        known = Known(first or 0, now_ns)
+        by_time = rates(_by_time(rows, "time_created", bucket), {}, bucket, known)
+        oldest = None if first is None else max(0.0, (now_ns - first) / NS)
+        return TopicReport(name, int(count), first_id, last_id, oldest, bucket, by_time, known)
     finally:
         rows.unpersist()
 

@@ -1,4 +1,5 @@
-"""report: how a database's queues are, and one of them in detail, from its table, from its archive, or from both."""
+"""report: how a database's queues and groups are, and a queue in detail, from its table, its archive, or from both; or
+a topic."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from spark_connector.jobs.archive.folder import ArchiveFolder
 from spark_connector.jobs.archive.intervals import Interval
 from spark_connector.jobs.console import SILENT, Console
 from spark_connector.jobs.failures import JobError
-from spark_connector.jobs.report.frames import archived, live, reckon
-from spark_connector.jobs.report.values import NS, TOP, Known, QueueLine, QueueReport, Report
+from spark_connector.jobs.report.frames import archived, live, reckon, reckon_topic
+from spark_connector.jobs.report.values import NS, TOP, GroupLine, Known, QueueLine, QueueReport, Report
 from spark_connector.jobs.sessions import watched
 from spark_connector.options import place
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _QUEUES = """
 SELECT queue, ready, in_flight, retrying, scheduled, acked, dead, oldest_ready_age, counted FROM queuegate.queues
 WHERE db = DATABASE() ORDER BY ready + in_flight + retrying + scheduled DESC, queue"""
+_GROUPS = "SHOW GROUPS"
 _ANY = "-"  # where no queue is asked for: the options want one
 
 
@@ -35,24 +37,33 @@ def report(
     per: str = "auto",
     console: Console = SILENT,
 ) -> Report:
-    """The report on the database's queues, and in detail on the one that `options` name, if they do.
+    """The report on the database's queues and groups, and in detail on the queue or topic that `options` name, if any.
 
     `archive`: the folder of that queue's archive; `only_archive`: leave its table out. `per`: minute, hour, day or
     auto, what the rates are per. Raises ConnectorError.
     """
-    named = any(name.lower() in ("queue", "path") for name in options)
+    named = any(name.lower() in ("queue", "path", "topic", "subscribe") for name in options)
     at = place(options if named else {**options, "queue": _ANY})
     with Client(at.address) as client:
         now = client.now_ns()
         queues = tuple(map(_line, client.rows(_QUEUES)))
+        groups = tuple(_group(row) for row in client.rows(_GROUPS) if row[1] == at.address.database)
         queue = describe(client, at.queue) if named else None
     if queue is None and archive is not None:
         raise JobError("an archive is one queue's: name the queue too")
     if queue is None:
-        return Report(now, at.address.database, queues[:TOP], None)
+        return Report(now, at.address.database, queues[:TOP], None, groups)
+    if queue.is_topic:
+        if archive is not None:
+            raise JobError(f"topic {queue.name} has no archive: what is in a topic stays until it is deleted")
+        with console.phase("reckoning") as phase, watched(spark, phase):
+            topic = reckon_topic(spark, options, queue.name, now, per)
+            phase.count = topic.messages
+        of_topic = tuple(group for group in groups if group.topic == queue.name)
+        return Report(now, at.address.database, queues[:TOP], None, of_topic, topic)
     dead = next((line.dead for line in queues if line.queue == queue.name), 0)
     detail = _detail(spark, options, queue, archive, only_archive, dead, now, per, console)
-    return Report(now, at.address.database, tuple(_agreeing(line, detail) for line in queues[:TOP]), detail)
+    return Report(now, at.address.database, tuple(_agreeing(line, detail) for line in queues[:TOP]), detail, groups)
 
 
 def _line(row: Row) -> QueueLine:
@@ -60,6 +71,15 @@ def _line(row: Row) -> QueueLine:
     ready, in_flight, retrying, scheduled, acked, dead = map(int, counts)
     oldest = None if age is None else float(age)
     return QueueLine(str(queue), ready, in_flight, retrying, scheduled, acked, dead, oldest, counted == "exact")
+
+
+def _group(row: Row) -> GroupLine:
+    topic, _, group, queue, _, _, offset, unread, _, ready, waiting, in_flight, dead, counted, _ = row
+    offset, unread, ready, waiting, in_flight, dead = (
+        int(count or 0) for count in (offset, unread, ready, waiting, in_flight, dead)
+    )
+    exact = counted == "exact"
+    return GroupLine(str(topic), str(group), str(queue), offset, unread, ready, waiting, in_flight, dead, exact)
 
 
 def _agreeing(line: QueueLine, detail: QueueReport) -> QueueLine:

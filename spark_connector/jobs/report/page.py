@@ -11,15 +11,18 @@ from typing import Any
 
 from spark_connector.jobs.failures import JobError
 from spark_connector.jobs.report.text import (
+    GROUP_COLUMNS,
     QUEUE_COLUMNS,
     attempts_name,
     duration,
+    group_cells,
     known_note,
     moment,
     queue_cells,
     queues_note,
+    topic_numbers,
 )
-from spark_connector.jobs.report.values import TOP, QueueReport, Rate, Report
+from spark_connector.jobs.report.values import TOP, QueueReport, Rate, Report, TopicReport
 
 _BLUE, _GREEN, _ORANGE, _INK = "#2563eb", "#059669", "#d97706", "#1f2937"
 _LABELS_MAX = 8  # of an axis of time
@@ -50,7 +53,8 @@ p.note { color: #6b7280; font-size: 13px; margin: 8px 0 0; }
 
 def page(report: Report) -> str:
     """The page. Raises JobError where the library of the plots is not installed."""
-    body = "".join((_head(report), *(_queue(report.queue) if report.queue else ()), _queues(report)))
+    of_topic = _topic(report.topic) if report.topic else ()
+    body = "".join((_head(report), *(_queue(report.queue) if report.queue else ()), *of_topic, _queues(report)))
     title = escape(_title(report))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
@@ -60,6 +64,8 @@ def page(report: Report) -> str:
 
 
 def _title(report: Report) -> str:
+    if report.topic is not None:
+        return f"Topic {report.topic.topic}"
     return f"Queue {report.queue.queue}" if report.queue else f"Queues of {report.database}"
 
 
@@ -71,12 +77,22 @@ def _head(report: Report) -> str:
     )
 
 
+def _tiles(tiles: Sequence[tuple[str, str]]) -> str:
+    made = (f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in tiles)
+    return f'<div class="tiles">{"".join(made)}</div>'
+
+
+def _topic(of: TopicReport) -> Iterator[str]:
+    yield _tiles([(value, name) for name, value in topic_numbers(of)])
+    if of.rates:
+        plot = _card(f"Messages per {of.bucket} (UTC)", _rates(of), "wide")
+        yield f'<h2>Over time</h2><div class="grid">{plot}</div>'
+
+
 def _queue(of: QueueReport) -> Iterator[str]:
     tiles = [(f"{count:,}", state.replace("_", " ")) for state, count in of.states.items()]
-    tiles += [(f"{of.dead:,}", "dead letters"), (duration(of.oldest_due), "oldest ready")]
-    yield '<div class="tiles">'
-    yield from (f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in tiles)
-    yield '</div><h2>Over time, latency, attempts</h2><div class="grid">'
+    yield _tiles([*tiles, (f"{of.dead:,}", "dead letters"), (duration(of.oldest_due), "oldest ready")])
+    yield '<h2>Over time, latency, attempts</h2><div class="grid">'
     if of.rates:
         yield _card(f"Messages per {of.bucket} (UTC)", _rates(of), "wide")
     yield _card("From due and from enqueueing to ack", _latency_table(of) + _latency_plot(of))
@@ -91,6 +107,8 @@ def _queues(report: Report) -> str:
     note = "".join(f'<p class="note">{escape(line)}</p>' for line in queues_note(report))
     title = f"Queues, at most {TOP}: those with most messages that wait"
     cards = [_card(title, _table(QUEUE_COLUMNS, list(map(queue_cells, report.queues))) + note, "wide")]
+    if report.groups:
+        cards.append(_card("Consumer groups", _table(GROUP_COLUMNS, list(map(group_cells, report.groups))), "wide"))
     if any(line.waiting for line in report.queues):
         cards.insert(0, _card("Messages that wait, by queue", _backlog_plot(report), "wide"))
     return f'<h2>Queues of {escape(report.database)}</h2><div class="grid">{"".join(cards)}</div>'
@@ -135,7 +153,7 @@ def _power(seconds: float) -> float:
     return math.log10(max(seconds, 0.001))
 
 
-def _rates(of: QueueReport) -> str:
+def _rates(of: QueueReport | TopicReport) -> str:
     """The plot, without what is incomplete if enough is left: it would look like a collapse."""
     shown = [rate for rate in of.rates if rate.complete]
     others = [rate for rate in of.rates if not rate.complete]
@@ -144,13 +162,15 @@ def _rates(of: QueueReport) -> str:
         shown = list(of.rates)
     else:
         enqueued, acked = sum(rate.enqueued for rate in others), sum(rate.acked for rate in others)
+        counted = f"{enqueued:,} enqueued, {acked:,} acked" if isinstance(of, QueueReport) else f"{enqueued:,} written"
         which = f"an incomplete {of.bucket} is" if len(others) == 1 else f"{len(others)} incomplete {of.bucket}s are"
-        which = f"{which} left out ({enqueued:,} enqueued, {acked:,} acked): {known_note(of)}."
+        which = f"{which} left out ({counted}): {known_note(of)}."
         note = which[0].upper() + which[1:] if others else ""
-    return _rates_plot(shown, of.bucket) + (f'<p class="note">{escape(note)}</p>' if note else "")
+    plot = _rates_plot(shown, of.bucket, with_acks=isinstance(of, QueueReport))
+    return plot + (f'<p class="note">{escape(note)}</p>' if note else "")
 
 
-def _rates_plot(rates: Sequence[Rate], bucket: str) -> str:
+def _rates_plot(rates: Sequence[Rate], bucket: str, *, with_acks: bool) -> str:
     """Few as bars: a line between two minutes would say what nobody knows."""
     frame: dict[str, Any] = {"include_x_axis": True, "margin_right": 50}
     if len(rates) <= _RATES_AS_BARS:
@@ -161,7 +181,8 @@ def _rates_plot(rates: Sequence[Rate], bucket: str) -> str:
     chart.x_labels, chart.x_labels_major_every = labels, -(-len(labels) // _LABELS_MAX)
     chart.show_minor_x_labels = False
     chart.add("enqueued", [rate.enqueued for rate in rates])
-    chart.add("acked", [rate.acked for rate in rates])
+    if with_acks:
+        chart.add("acked", [rate.acked for rate in rates])
     return _svg(chart)
 
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from spark_connector.jobs.report.values import ATTEMPTS_SHOWN, NS, Counted, QueueLine, QueueReport, Report, lines
+from spark_connector.jobs.report.values import (
+    ATTEMPTS_SHOWN,
+    NS,
+    Counted,
+    GroupLine,
+    QueueLine,
+    QueueReport,
+    Report,
+    TopicReport,
+    lines,
+)
 
 _RATES_SHOWN = 24
 QUEUE_COLUMNS = ("queue", "ready", "in flight", "retrying", "scheduled", "acked", "dead letters", "oldest ready")
+GROUP_COLUMNS = ("topic", "group", "offset", "unread", "ready", "waiting", "in flight", "dead letters")
 
 
 def duration(seconds: float | None) -> str:
@@ -52,9 +63,15 @@ def _all(report: Report) -> Iterator[str]:
     yield ""
     yield from lines([QUEUE_COLUMNS, *map(queue_cells, report.queues)], [False] + [True] * 7)
     yield from queues_note(report)
+    if report.groups:
+        yield ""
+        yield from lines([GROUP_COLUMNS, *map(group_cells, report.groups)], [False, False] + [True] * 6)
     if report.queue is not None:
         yield ""
         yield from _queue(report.queue)
+    if report.topic is not None:
+        yield ""
+        yield from _topic(report.topic)
 
 
 def queue_cells(line: QueueLine) -> list[str]:
@@ -63,13 +80,25 @@ def queue_cells(line: QueueLine) -> list[str]:
     return [line.queue if line.exact else f"{line.queue} *", *(f"{n:,}" for n in counts), duration(line.oldest_ready)]
 
 
+def group_cells(line: GroupLine) -> list[str]:
+    """A consumer group's row in the table of all of them."""
+    counts = (line.offset, line.unread, line.ready, line.waiting, line.in_flight, line.dead)
+    return [line.topic, line.group if line.exact else f"{line.group} *", *(f"{n:,}" for n in counts)]
+
+
+def topic_numbers(of: TopicReport) -> list[tuple[str, str]]:
+    """What a topic keeps, by name."""
+    ids = "-" if of.first_id is None else f"{of.first_id:,} to {of.last_id or 0:,}"
+    return [("messages", f"{of.messages:,}"), ("ids", ids), ("oldest", duration(of.oldest))]
+
+
 def queues_note(report: Report) -> Iterator[str]:
-    """What the star in that table means, where there is one."""
-    if not all(line.exact for line in report.queues):
+    """What the star in these tables means, where there is one."""
+    if not all([*(line.exact for line in report.queues), *(line.exact for line in report.groups)]):
         yield "* at least: of each state a million messages are counted, no more"
 
 
-def known_note(of: QueueReport) -> str:
+def known_note(of: QueueReport | TopicReport) -> str:
     """What is said of rates over a stretch of time that is not wholly known."""
     return f"all messages are known from {exactly(of.known.since)} to {exactly(of.known.until)} UTC only"
 
@@ -99,6 +128,18 @@ def _queue(of: QueueReport) -> Iterator[str]:
         [moment(r.start, of.bucket) + ("" if r.complete else " *"), f"{r.enqueued:,}", f"{r.acked:,}"] for r in shown
     )
     yield from lines([[f"per {of.bucket} (UTC)", "enqueued", "acked"], *of_rates], [False, True, True])
+    if not all(rate.complete for rate in shown):
+        yield f"* incomplete: {known_note(of)}"
+
+
+def _topic(of: TopicReport) -> Iterator[str]:
+    yield f"Topic {of.topic}"
+    yield ""
+    yield from (f"{name}: {value}" for name, value in topic_numbers(of))
+    yield ""
+    shown = of.rates[-_RATES_SHOWN:]
+    rates = ([moment(r.start, of.bucket) + ("" if r.complete else " *"), f"{r.enqueued:,}"] for r in shown)
+    yield from lines([[f"per {of.bucket} (UTC)", "written"], *rates], [False, True])
     if not all(rate.complete for rate in shown):
         yield f"* incomplete: {known_note(of)}"
 

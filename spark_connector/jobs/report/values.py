@@ -39,6 +39,22 @@ class QueueLine:
 
 
 @dataclass(frozen=True)
+class GroupLine:
+    """A consumer group among the others of its database, as SHOW GROUPS counts it."""
+
+    topic: str
+    group: str
+    queue: str
+    offset: int
+    unread: int  # messages of the topic beyond the offset
+    ready: int
+    waiting: int
+    in_flight: int
+    dead: int
+    exact: bool = True  # False: of some there may be more
+
+
+@dataclass(frozen=True)
 class Latency:
     """How long messages took to their ack, from a moment that `since` names."""
 
@@ -98,6 +114,20 @@ class QueueReport:
 
 
 @dataclass(frozen=True)
+class TopicReport:
+    """One topic: what it keeps, and what was written when."""
+
+    topic: str
+    messages: int
+    first_id: int | None
+    last_id: int | None
+    oldest: float | None  # seconds since the oldest message was written
+    bucket: str
+    rates: tuple[Rate, ...]  # nothing is acked
+    known: Known
+
+
+@dataclass(frozen=True)
 class Report:
     """All of it."""
 
@@ -105,6 +135,8 @@ class Report:
     database: str
     queues: tuple[QueueLine, ...]
     queue: QueueReport | None
+    groups: tuple[GroupLine, ...] = ()
+    topic: TopicReport | None = None
 
 
 def bucket_for(first: int, last: int, wish: str = "auto") -> str:
@@ -160,8 +192,13 @@ def measures(report: Report) -> Iterator[Measure]:
         for name in ("ready", "in_flight", "retrying", "scheduled", "acked", "dead", "oldest_ready"):
             value = getattr(line, name)
             yield Measure("queues", line.queue, name, report.at, None if value is None else float(value))
+    for group in report.groups:
+        for name in ("offset", "unread", "ready", "waiting", "in_flight", "dead"):
+            yield Measure("groups", group.queue, name, report.at, float(getattr(group, name)))
     if report.queue is not None:
         yield from _of_queue(report.queue, report.at)
+    if report.topic is not None:
+        yield from _of_topic(report.topic, report.at)
 
 
 def _of_queue(of: QueueReport, at: int) -> Iterator[Measure]:
@@ -180,6 +217,15 @@ def _of_queue(of: QueueReport, at: int) -> Iterator[Measure]:
         name = of.bucket if rate.complete else f"{of.bucket}_incomplete"
         yield Measure("enqueued", of.queue, name, rate.start, float(rate.enqueued))
         yield Measure("acked", of.queue, name, rate.start, float(rate.acked))
+
+
+def _of_topic(of: TopicReport, at: int) -> Iterator[Measure]:
+    for name in ("messages", "first_id", "last_id", "oldest"):
+        value = getattr(of, name)
+        yield Measure("topic", of.topic, name, at, None if value is None else float(value))
+    for rate in of.rates:
+        name = of.bucket if rate.complete else f"{of.bucket}_incomplete"
+        yield Measure("enqueued", of.topic, name, rate.start, float(rate.enqueued))
 
 
 def top(counts: Mapping[str, int], most: int) -> tuple[Counted, ...]:

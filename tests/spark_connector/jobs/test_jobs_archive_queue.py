@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from reading import own_fields
+import pytest
+from reading import options, own_fields
 from servers import Gate, Sql
 
 from spark_connector.client.connection import Client
 from spark_connector.jobs.archive.intervals import Interval
 from spark_connector.jobs.archive.queue import ArchivedQueue
 from spark_connector.jobs.archive.slices import reader
+from spark_connector.jobs.failures import JobError
 from spark_connector.options import place
 
 NAME = "100%s of `it"
@@ -45,3 +47,11 @@ def test_a_queue_with_a_percent_sign_in_its_name_is_counted_and_read(gate: Gate,
             assert counter.value == 2
     finally:
         sql(f"DROP QUEUE {QUOTED}")
+
+
+def test_topics_and_their_groups_are_not_archived(gate, topic):
+    name = topic(billing="")
+    with Client(place(options(gate, name)).address) as client:
+        for each in (name, f"{name}_group_billing"):
+            with pytest.raises(JobError, match=f"{each} has no acked messages to archive"):
+                ArchivedQueue(client, each)

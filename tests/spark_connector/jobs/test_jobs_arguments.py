@@ -36,6 +36,8 @@ def test_durations():
         ["report", "--url", URL, "--format", "parquet"],
         ["enqueue", "--url", URL, "--queue", "q", "--input", "/x", "--option", "header"],
         ["replay", "--url", URL, "--queue", "q", "--archive", "/x"],
+        ["replay", "--url", URL, "--queue", "q", "--run", "r"],
+        ["replay", "--url", URL, "--queue", "q", "--run", "r", "--archive", "/x", "--from-topic", "t"],
     ],
     ids=" ".join,
 )
@@ -69,10 +71,10 @@ def test_the_connection_is_given_as_the_connector_wants_it(tmp_path):
 
 
 def test_every_option_of_a_connection_can_be_given():
-    from spark_connector import options
+    from spark_connector import option_names
 
     taken = {"password"}  # the command line is seen by others
-    assert set(CONNECTION.values()) == set(options._CONNECTION) - taken
+    assert set(CONNECTION.values()) == set(option_names.CONNECTION) - taken
 
 
 def test_there_is_no_way_to_give_a_password_that_others_see():

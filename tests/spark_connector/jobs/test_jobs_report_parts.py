@@ -13,12 +13,14 @@ from spark_connector.jobs.report.text import duration, text
 from spark_connector.jobs.report.values import (
     NS,
     Counted,
+    GroupLine,
     Known,
     Latency,
     QueueLine,
     QueueReport,
     Rate,
     Report,
+    TopicReport,
     as_data,
     bucket_for,
     histogram,
@@ -198,3 +200,50 @@ def test_few_rates_are_bars_and_many_a_line(count):
 
 def test_the_page_of_a_database_without_messages():
     assert "mails" in page(Report(0, "shop", (QueueLine("mails", 0, 0, 0, 0, 0, 0, None),), None))
+
+
+# --- topics and groups
+
+GROUPS = (
+    GroupLine("orders", "billing", "orders_group_billing", 900, 12345, 3, 2, 1, 4),
+    GroupLine("orders", "<b>", "orders_group_b", 0, 1_000_000, 0, 0, 0, 0, exact=False),
+)
+LOG = TopicReport(
+    "orders", 1000, 901, 1900, 3600.0, "minute",
+    tuple(Rate(minute * MINUTE, minute + 1, 0, complete=minute > 0) for minute in range(5)), Known(30 * NS, 5 * MINUTE),
+)  # fmt: skip
+TOPICS = Report(1767225600 * NS, "shop", QUEUES, None, GROUPS, LOG)
+
+
+def test_a_topic_and_its_groups_as_text():
+    said = text(TOPICS)
+    assert "Topic orders" in said and "messages: 1,000" in said and "ids: 901 to 1,900" in said
+    assert "oldest: 1 h 0 m" in said
+    assert [line.split() for line in said.splitlines() if line.startswith("orders ") and "billing" in line] == [
+        ["orders", "billing", "900", "12,345", "3", "2", "1", "4"]
+    ]
+    assert "<b> *" in said and "* at least" in said
+    assert "written" in said and "1970-01-01 00:00 *" in said and "acked" not in said.split("Topic orders")[1]
+
+
+def test_a_topic_without_messages_as_text():
+    empty = TopicReport("orders", 0, None, None, None, "minute", (), Known(0, 0))
+    assert "ids: -" in text(replace(TOPICS, topic=empty))
+
+
+def test_a_topic_and_its_groups_as_rows_and_data():
+    rows = {(row.section, row.queue, row.name): row.value for row in measures(TOPICS) if row.section != "enqueued"}
+    assert rows["groups", "orders_group_billing", "unread"] == 12345.0
+    assert rows["topic", "orders", "messages"] == 1000.0
+    assert rows["topic", "orders", "last_id"] == 1900.0
+    written = [row for row in measures(TOPICS) if row.section == "enqueued"]
+    assert [(row.name, row.value) for row in written][:2] == [("minute_incomplete", 1.0), ("minute", 2.0)]
+    data = json.loads(json.dumps(as_data(TOPICS)))
+    assert data["topic"]["messages"] == 1000 and data["groups"][0]["group"] == "billing"
+
+
+def test_a_topic_and_its_groups_on_a_page():
+    made = page(TOPICS)
+    assert "<title>Topic orders</title>" in made and "Consumer groups" in made and "12,345" in made
+    assert "&lt;b&gt; *" in made and "<b> *" not in made
+    assert "an incomplete minute is left out" in made.lower() and "1 written" in made
