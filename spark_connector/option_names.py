@@ -29,6 +29,7 @@ CONNECTION = (
     "connectTimeout", "queryTimeout", "queue",
 )  # fmt: skip
 _READING = ("numPartitions", "fetchsize")
+_WRITING = ("writeMode", "keyColumn", "batchsize", "routeColumn")
 QUEUE_ONLY = ("leaseSeconds", "onLeaseLost", "groupPrefix", "group")
 BEGINNING = ("startingOffsets", "startingTimestamp")
 ENDING = ("endingOffsets", "endingTimestamp")
@@ -39,8 +40,8 @@ _ALLOWED: Mapping[Use, tuple[str, ...]] = {
         *CONNECTION, *_READING, "mode", "maxMessagesPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs",
         *QUEUE_ONLY, *TAIL_ONLY,
     ),
-    Use.BATCH_WRITE: (*CONNECTION, "writeMode", "keyColumn", "batchsize", "txnAppId", "txnVersion"),
-    Use.STREAM_WRITE: (*CONNECTION, "writeMode", "keyColumn", "batchsize"),
+    Use.BATCH_WRITE: (*CONNECTION, *_WRITING, "txnAppId", "txnVersion"),
+    Use.STREAM_WRITE: (*CONNECTION, *_WRITING),
 }  # fmt: skip
 ALIASES = {
     "path": "queue", "subscribe": "queue", "topic": "queue", "maxoffsetspertrigger": "maxmessagespertrigger",

@@ -124,6 +124,7 @@ class WriteOptions:
     key: str | None  # the column that tells one message from another; it must be unique in the queue
     batch_size: int  # rows of an INSERT
     transaction: tuple[str, int] | None  # txnAppId and txnVersion: a write that was published is not published again
+    route: str | None  # the column that names the queue or topic of each row; `queue` is empty then
 
 
 def place(options: Mapping[str, str]) -> QueueAddress:
@@ -181,13 +182,15 @@ def write(options: Mapping[str, str], use: Use) -> WriteOptions:
     """Checks the options of df.write or df.writeStream. Raises OptionError."""
     given = _Given(options, use)
     mode = given.choice("writeMode", "staged", ("staged", "direct"))
+    route = _route(given, mode)
     return WriteOptions(
         address=_address(given),
-        queue=_queue(given),
+        queue=_queue(given) if route is None else "",
         mode="direct" if mode == "direct" else "staged",
         key=given.text("keyColumn", "") or None,
         batch_size=given.whole("batchsize", 5000, 1, 100_000),
         transaction=_transaction(given, mode),
+        route=route,
     )
 
 
@@ -268,6 +271,19 @@ def _queue(given: _Given) -> str:
     if len(name) > 64 or "\0" in name:
         raise OptionError(f"option queue is the name of a queue, at most 64 characters, not {name[:80]!r}")
     return name
+
+
+def _route(given: _Given, mode: str) -> str | None:
+    if not given.has("routeColumn"):
+        return None
+    if given.has("queue"):
+        raise OptionError("options queue and routeColumn both say where rows go: give one of them")
+    if mode != "staged" or given.has("keyColumn"):
+        raise OptionError("option routeColumn goes with writeMode=staged, and without keyColumn")
+    route = given.text("routeColumn", "").strip()
+    if not route:
+        raise OptionError("option routeColumn is the name of a column, as in .option('routeColumn', 'target')")
+    return route
 
 
 def _prefix(given: _Given) -> str:

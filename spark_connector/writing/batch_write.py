@@ -11,7 +11,7 @@ from spark_connector.client.columns import Field
 from spark_connector.options import WriteOptions
 from spark_connector.writing import publish_log
 from spark_connector.writing.publish_log import Publication
-from spark_connector.writing.sinks import sink
+from spark_connector.writing.routed import sink_of
 from spark_connector.writing.stage import Staged
 
 
@@ -19,7 +19,7 @@ class BatchWrite:
     """df.write: made when Spark plans the write, then pickled to its tasks and to whoever commits."""
 
     def __init__(self, options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> None:
-        self._sink = sink(options, fields, overwrite)
+        self._sink = sink_of(options, fields, overwrite)
         self._what = _publication(options)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Staged:

@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 60.0  # so long a publication is tried again where the connec
 _MODES = "STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 _LOCK_WAIT_SECONDS = 50  # MySQL's own; the embedded backend's 5 are few beside a large publication
 # A session that is strict, in UTC, and locks no more than it writes.
-_SETTINGS = (
+SETTINGS = (
     f"SET SESSION sql_mode = '{_MODES}', time_zone = '+00:00', innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
     READ_COMMITTED,
 )
@@ -55,16 +55,16 @@ def sink(options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> Sin
             f"{options.queue} cannot be overwritten: write with mode('append') or outputMode('append'); "
             "TRUNCATE QUEUE empties a queue"
         )
-    with _connected(options.address, f"queue {options.queue}") as client:
+    with connected(options.address, f"queue {options.queue}") as client:
         what = plan(describe(client, options.queue), fields, options.key)
         if options.mode == "direct":
             return _Direct(options.address, what, options.batch_size)
-        _define(client, what)
+        define(client, what)
     return _Through(options.address, what, options.batch_size)
 
 
-def _define(client: Client, what: WritePlan) -> None:
-    """Where the tables are, an account needs no right to make any."""
+def define(client: Client, what: WritePlan) -> None:
+    """Make the tables of a staged write. Where they are, an account needs no right to make any."""
     there = {table for (table,) in client.rows(_TABLES, (LOG, stage.name(what)))}
     if stage.name(what) not in there:
         stage.define(client, what)
@@ -83,7 +83,7 @@ class _Direct:
             return _NONE
         head = f"INSERT INTO {quoted(self._plan.queue)} ({self._plan.names})"
         count = 0
-        with _connected(self._address, self._plan.called, "rows of earlier statements are in the queue") as client:
+        with connected(self._address, self._plan.called, "rows of earlier statements are in the queue") as client:
             for batch in some:
                 texts = rows(batch, self._plan, client.now_ns)
                 for text in statements(head, texts, self._plan.on_duplicate, self._batch_size):
@@ -108,73 +108,80 @@ class _Through:
         if (some := begun(batches)) is None:
             return _NONE
         attempt = stage.Attempt(self._plan, self._batch_size)
-        with _in_words(self._address, self._plan.called), pool.kept(self._address, _SETTINGS) as line:
+        with in_words(self._address, self._plan.called), pool.kept(self._address, SETTINGS) as line:
             try:
                 for batch in some:
                     attempt.put(line, batch)
             except ConnectionFailed:
                 raise  # whoever cannot put rows cannot delete any: they go by their age
             except BaseException:
-                _if_possible(lambda: attempt.forget(line))
+                if_possible(lambda: attempt.forget(line))
                 raise
             return attempt.staged
 
     def publish(self, staged: Sequence[Staged], what: Publication) -> None:
         with_rows = [one for one in staged if one.count]
         if with_rows or what.named:
-            self._insist(with_rows, what)
+            publish(
+                self._address, self._plan.called, self._plan.queue, what,
+                lambda client: stage.copy(client, self._plan, with_rows),
+            )  # fmt: skip
         if with_rows:
             self.abandon(with_rows)
 
     def abandon(self, staged: Sequence[Staged]) -> None:
-        _if_possible(lambda: self._clean(staged))
-
-    def _insist(self, staged: Sequence[Staged], what: Publication) -> None:
-        """Again after a lost connection: the log tells whether it was done."""
-        line = ReconnectingClient(self._address, settings=_SETTINGS, patience=PATIENCE_SECONDS)
-        try:
-            line.run(lambda client: self._publish(client, staged, what))
-        except ConnectionFailed as error:
-            raise ConnectionFailed(
-                f"{error}; whether the rows were published, {LOG} tells: it has the row ({self._plan.queue}, "
-                f"{what.writer}) with version {what.version} if they were"
-            ) from error
-        except ConnectorError as error:
-            raise _refusal(error, self._plan.called, _NOTHING) from error.__cause__
-        finally:
-            line.close()
-
-    def _publish(self, client: Client, staged: Sequence[Staged], what: Publication) -> None:
-        client.transaction(lambda: self._publish_once(client, staged, what))
-
-    def _publish_once(self, client: Client, staged: Sequence[Staged], what: Publication) -> None:
-        now = client.now_ns()
-        if publish_log.begin(client, self._plan.queue, what, now):
-            count = stage.copy(client, self._plan, staged)
-            publish_log.record(client, self._plan.queue, what, count, now)
+        if_possible(lambda: self._clean(staged))
 
     def _clean(self, staged: Sequence[Staged]) -> None:
-        with _connected(self._address, self._plan.called) as client:
-            stage.forget(client, self._plan, [one.attempt for one in staged])
-            now = client.now_ns()
-            stage.sweep(client, self._plan, now)
-            publish_log.sweep(client, now)
+        with connected(self._address, self._plan.called) as client:
+            clean(client, self._plan, staged)
+
+
+def publish(address: Address, called: str, log: str, what: Publication, copy: Callable[[Client], int]) -> None:
+    """Have `copy` make messages, in one transaction with a row in the log; again after a lost connection, where the log
+    tells whether it was done. `log`: where it is noted. Raises WriteError, ConnectionFailed."""
+
+    def once(client: Client) -> None:
+        now = client.now_ns()
+        if publish_log.begin(client, log, what, now):
+            publish_log.record(client, log, what, copy(client), now)
+
+    line = ReconnectingClient(address, settings=SETTINGS, patience=PATIENCE_SECONDS)
+    try:
+        line.run(lambda client: client.transaction(lambda: once(client)))
+    except ConnectionFailed as error:
+        raise ConnectionFailed(
+            f"{error}; whether the rows were published, {LOG} tells: it has the row ({log}, "
+            f"{what.writer}) with version {what.version} if they were"
+        ) from error
+    except ConnectorError as error:
+        raise _refusal(error, called, _NOTHING) from error.__cause__
+    finally:
+        line.close()
+
+
+def clean(client: Client, what: WritePlan, staged: Sequence[Staged]) -> None:
+    """Delete what was staged, and a little of what others have left."""
+    stage.forget(client, what, [one.attempt for one in staged])
+    now = client.now_ns()
+    stage.sweep(client, what, now)
+    publish_log.sweep(client, now)
 
 
 _NOTHING = "nothing of this write is published"
 
 
 @contextmanager
-def _connected(address: Address, called: str, so: str = _NOTHING) -> Iterator[Client]:
+def connected(address: Address, called: str, so: str = _NOTHING) -> Iterator[Client]:
     """A connection for writing. `so`: what it means if the database refuses a row."""
-    with _in_words(address, called, so), Client(address) as client:
-        for setting in _SETTINGS:
+    with in_words(address, called, so), Client(address) as client:
+        for setting in SETTINGS:
             client.execute(setting)
         yield client
 
 
 @contextmanager
-def _in_words(address: Address, called: str, so: str = _NOTHING) -> Iterator[None]:
+def in_words(address: Address, called: str, so: str = _NOTHING) -> Iterator[None]:
     try:
         yield
     except pymysql.Error as error:
@@ -188,7 +195,7 @@ def _refusal(error: Exception, called: str, so: str) -> Exception:
     return WriteError(f"{called}: {error}; {so}") if type(error) in (ConnectorError, WriteError) else error
 
 
-def _if_possible(work: Callable[[], None]) -> None:
+def if_possible(work: Callable[[], None]) -> None:
     """What is not cleaned now is cleaned by age."""
     try:
         work()

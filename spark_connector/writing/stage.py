@@ -44,6 +44,7 @@ class Staged:
     attempt: int
     count: int  # rows
     query: str | None = None  # a streaming query's id
+    parts: tuple[tuple[str, Staged], ...] = ()  # where rows go to several queues and topics: by their names
 
 
 def name(plan: WritePlan) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_connector.client.columns import Field
 from spark_connector.options import WriteOptions
 from spark_connector.writing import publish_log
-from spark_connector.writing.sinks import sink
+from spark_connector.writing.routed import sink_of
 from spark_connector.writing.stage import Staged
 
 
@@ -18,7 +18,7 @@ class StreamWrite:
     """df.writeStream: made by whoever plans a micro-batch, and again by whoever commits it."""
 
     def __init__(self, options: WriteOptions, fields: Sequence[Field], overwrite: bool) -> None:
-        self._sink = sink(options, fields, overwrite)
+        self._sink = sink_of(options, fields, overwrite)
 
     def write(self, batches: Iterable[pa.RecordBatch], query: str) -> Staged:
         """A task's rows. `query`: the id that a query keeps through its restarts. Raises as a batch write."""

@@ -53,3 +53,18 @@ def test_a_member_of_a_group_acks_what_is_in_the_sink(spark, gate, sql, topic, f
         wait_until(lambda: reported(query)["acked"] == 10, END_SECONDS, "the acks of the last micro-batch")
     assert files.payloads() == numbers(range(260))
     assert sql.value(f"SELECT COUNT(*) FROM {name}") == 260
+
+
+def test_a_stream_of_one_topic_into_others_by_a_column(spark, gate, sql, topic, tmp_path):
+    """Both logs, from checkpoint to checkpoint: two runs have everything once, and each row where it says."""
+    source, even, odd = topic("payload BIGINT"), topic("payload BIGINT"), topic("payload BIGINT")
+    target = f"CASE WHEN payload % 2 = 0 THEN '{even}' ELSE '{odd}' END AS target"
+    read = reading(spark, gate)
+    for first in (0, 50):
+        insert(sql, source, *range(first, first + 50))
+        frame = read(source, mode="tail", startingOffsets="earliest").selectExpr("payload", target)
+        writer = frame.writeStream.format("queuegate").options(**at(gate, routeColumn="target"))
+        query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+        assert query.awaitTermination(END_SECONDS)
+    assert sorted(sql.column(f"SELECT payload FROM {even}")) == list(range(0, 100, 2))
+    assert sorted(sql.column(f"SELECT payload FROM {odd}")) == list(range(1, 100, 2))
