@@ -67,6 +67,13 @@ class Client:
             cursor.execute(sql, args or None)
             return list(cursor.fetchall())
 
+    def named(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """All rows of a result, each by the names of its columns in lower case. Raises pymysql's errors."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, args or None)
+            names = [str(column[0]).lower() for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
     def row(self, sql: str, args: Sequence[Any] = ()) -> Row | None:
         """The first row, or None."""
         return next(iter(self.rows(sql, args)), None)

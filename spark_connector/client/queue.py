@@ -20,8 +20,6 @@ _MARK = "vitess_message"
 PURGE_AFTER = "86400"
 """Seconds after their ack at which messages are purged, where a queue's options do not say."""
 
-_GROUP_COLUMNS = (2, 3, 7, 9)  # of SHOW GROUPS: Group, Queue, Unread, Ready
-
 _COLUMNS = """
 SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, COLUMN_DEFAULT, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
@@ -137,11 +135,10 @@ class _Group:
 def _groups(client: Client, topic: str, like: str) -> dict[str, _Group]:
     """A topic's group of that name; all of its groups if no name is given. The proxy counts each."""
     pattern = re.sub(r"([\\%_])", r"\\\1", like) or "%"
-    found = {}
-    for row in client.rows(f"SHOW GROUPS ON {placed(topic)} LIKE %s", (pattern,)):
-        name, queue, unread, ready = (row[place] for place in _GROUP_COLUMNS)
-        found[str(name)] = _Group(str(queue), int(unread or 0) + int(ready or 0))
-    return found
+    rows = client.named(f"SHOW GROUPS ON {placed(topic)} LIKE %s", (pattern,))
+    return {
+        str(row["group"]): _Group(str(row["queue"]), int(row["unread"] or 0) + int(row["ready"] or 0)) for row in rows
+    }
 
 
 def _insist(client: Client, name: str) -> bool:

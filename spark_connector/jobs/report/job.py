@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_connector.client.connection import Client, Row
 from spark_connector.client.queue import PURGE_AFTER, Queue, describe
@@ -47,7 +47,7 @@ def report(
     with Client(at.address) as client:
         now = client.now_ns()
         queues = tuple(map(_line, client.rows(_QUEUES)))
-        groups = tuple(_group(row) for row in client.rows(_GROUPS) if row[1] == at.address.database)
+        groups = tuple(_group(row) for row in client.named(_GROUPS) if row["database"] == at.address.database)
         queue = describe(client, at.queue) if named else None
     if queue is None and archive is not None:
         raise JobError("an archive is one queue's: name the queue too")
@@ -73,13 +73,11 @@ def _line(row: Row) -> QueueLine:
     return QueueLine(str(queue), ready, in_flight, retrying, scheduled, acked, dead, oldest, counted == "exact")
 
 
-def _group(row: Row) -> GroupLine:
-    topic, _, group, queue, _, _, offset, unread, _, ready, waiting, in_flight, dead, counted, _ = row
-    offset, unread, ready, waiting, in_flight, dead = (
-        int(count or 0) for count in (offset, unread, ready, waiting, in_flight, dead)
-    )
-    exact = counted == "exact"
-    return GroupLine(str(topic), str(group), str(queue), offset, unread, ready, waiting, in_flight, dead, exact)
+def _group(row: Mapping[str, Any]) -> GroupLine:
+    numbers = ("offset", "unread", "lost", "ready", "waiting", "in_flight", "dead")
+    offset, unread, lost, ready, waiting, in_flight, dead = (int(row[name] or 0) for name in numbers)
+    names = (str(row["topic"]), str(row["group"]), str(row["queue"]))
+    return GroupLine(*names, offset, unread, lost, ready, waiting, in_flight, dead, row["counted"] == "exact")
 
 
 def _agreeing(line: QueueLine, detail: QueueReport) -> QueueLine:

@@ -19,7 +19,7 @@ from spark_connector.jobs.report.values import (
 
 _RATES_SHOWN = 24
 QUEUE_COLUMNS = ("queue", "ready", "in flight", "retrying", "scheduled", "acked", "dead letters", "oldest ready")
-GROUP_COLUMNS = ("topic", "group", "offset", "unread", "ready", "waiting", "in flight", "dead letters")
+GROUP_COLUMNS = ("topic", "group", "offset", "unread", "lost", "ready", "waiting", "in flight", "dead letters")
 
 
 def duration(seconds: float | None) -> str:
@@ -65,7 +65,7 @@ def _all(report: Report) -> Iterator[str]:
     yield from queues_note(report)
     if report.groups:
         yield ""
-        yield from lines([GROUP_COLUMNS, *map(group_cells, report.groups)], [False, False] + [True] * 6)
+        yield from lines([GROUP_COLUMNS, *map(group_cells, report.groups)], [False, False] + [True] * 7)
     if report.queue is not None:
         yield ""
         yield from _queue(report.queue)
@@ -82,7 +82,7 @@ def queue_cells(line: QueueLine) -> list[str]:
 
 def group_cells(line: GroupLine) -> list[str]:
     """A consumer group's row in the table of all of them."""
-    counts = (line.offset, line.unread, line.ready, line.waiting, line.in_flight, line.dead)
+    counts = (line.offset, line.unread, line.lost, line.ready, line.waiting, line.in_flight, line.dead)
     return [line.topic, line.group if line.exact else f"{line.group} *", *(f"{n:,}" for n in counts)]
 
 

@@ -47,6 +47,7 @@ class GroupLine:
     queue: str
     offset: int
     unread: int  # messages of the topic beyond the offset
+    lost: int  # messages that the topic's retention deleted before the group had read them
     ready: int
     waiting: int
     in_flight: int
@@ -193,7 +194,7 @@ def measures(report: Report) -> Iterator[Measure]:
             value = getattr(line, name)
             yield Measure("queues", line.queue, name, report.at, None if value is None else float(value))
     for group in report.groups:
-        for name in ("offset", "unread", "ready", "waiting", "in_flight", "dead"):
+        for name in ("offset", "unread", "lost", "ready", "waiting", "in_flight", "dead"):
             yield Measure("groups", group.queue, name, report.at, float(getattr(group, name)))
     if report.queue is not None:
         yield from _of_queue(report.queue, report.at)

@@ -205,8 +205,8 @@ def test_the_page_of_a_database_without_messages():
 # --- topics and groups
 
 GROUPS = (
-    GroupLine("orders", "billing", "orders_group_billing", 900, 12345, 3, 2, 1, 4),
-    GroupLine("orders", "<b>", "orders_group_b", 0, 1_000_000, 0, 0, 0, 0, exact=False),
+    GroupLine("orders", "billing", "orders_group_billing", 900, 12345, 0, 3, 2, 1, 4),
+    GroupLine("orders", "<b>", "orders_group_b", 0, 1_000_000, 7, 0, 0, 0, 0, exact=False),
 )
 LOG = TopicReport(
     "orders", 1000, 901, 1900, 3600.0, "minute",
@@ -220,7 +220,7 @@ def test_a_topic_and_its_groups_as_text():
     assert "Topic orders" in said and "messages: 1,000" in said and "ids: 901 to 1,900" in said
     assert "oldest: 1 h 0 m" in said
     assert [line.split() for line in said.splitlines() if line.startswith("orders ") and "billing" in line] == [
-        ["orders", "billing", "900", "12,345", "3", "2", "1", "4"]
+        ["orders", "billing", "900", "12,345", "0", "3", "2", "1", "4"]
     ]
     assert "<b> *" in said and "* at least" in said
     assert "written" in said and "1970-01-01 00:00 *" in said and "acked" not in said.split("Topic orders")[1]
@@ -234,6 +234,7 @@ def test_a_topic_without_messages_as_text():
 def test_a_topic_and_its_groups_as_rows_and_data():
     rows = {(row.section, row.queue, row.name): row.value for row in measures(TOPICS) if row.section != "enqueued"}
     assert rows["groups", "orders_group_billing", "unread"] == 12345.0
+    assert rows["groups", "orders_group_b", "lost"] == 7.0
     assert rows["topic", "orders", "messages"] == 1000.0
     assert rows["topic", "orders", "last_id"] == 1900.0
     written = [row for row in measures(TOPICS) if row.section == "enqueued"]
