@@ -187,7 +187,7 @@ class TailSource(PickledSource):
         """Where the micro-batch after `offset` ends; None where there is nothing for one. Raises DataLossError."""
         seen = max(offset.seen, self._caught_up[1]) if self._caught_up[0] == offset.id else offset.seen
         settled = self._horizon.settled(time.monotonic_ns())  # before the look: what is seen later is not old enough
-        if self._is_at_the_end(client, offset):
+        if self._is_at_the_end(client, offset, seen):
             return replace(offset, count=0) if offset.count == _NOT_LOGGED else None
         rows: list[Row] = []
         while most is None or len(rows) < most:
@@ -220,7 +220,7 @@ class TailSource(PickledSource):
         """How many of the messages have no more bytes than that; one at least."""
         return max(1, Sizes(self._described(), self._fields).fitting(client, [row.id for row in rows], room)[0])
 
-    def _is_at_the_end(self, client: Client, offset: TailOffset) -> bool:
+    def _is_at_the_end(self, client: Client, offset: TailOffset, seen: int) -> bool:
         """Whether no id beyond the offset is committed: one cheap statement, which is all that an idle query sends."""
         table = self._described().quoted
         now, largest = client.rows(f"SELECT {NOW_US}, (SELECT MAX(id) FROM {table})")[0]
@@ -228,13 +228,21 @@ class TailSource(PickledSource):
         if largest is not None and int(largest) > offset.id:
             return False
         if largest is not None and int(largest) < offset.id and self._described().is_topic:
-            raise QueueError(
-                f"the query has read {self._called} up to id {offset.id}, and it ends with {largest}: it is another"
-                " topic of that name, or its end was deleted. Give the query a checkpointLocation of its own"
-            )
-        self._caught_up = (offset.id, int(now) * 1000 if self._until is None else self._until[1])
+            self._insist_on_the_same(client, offset, int(largest), seen)
+        else:
+            self._caught_up = (offset.id, int(now) * 1000 if self._until is None else self._until[1])
         self._readable, self._waits = Readable(0), False
         return True
+
+    def _insist_on_the_same(self, client: Client, offset: TailOffset, largest: int, seen: int) -> None:
+        """That a topic which ends before the offset is not another one of its name: its last message is then younger
+        than what was read. Else its end was deleted, and it goes on beyond the offset. Raises QueueError."""
+        made = client.row(f"SELECT time_created FROM {self._described().quoted} WHERE id = {largest}")
+        if made is not None and int(made[0]) > seen + _NS:
+            raise QueueError(
+                f"the query has read {self._called} up to id {offset.id}, and now it ends with {largest}, a message"
+                " that is younger: it is another topic of that name. Give the query a checkpointLocation of its own"
+            )
 
     def _may_wait(self) -> bool:
         """Whether a micro-batch may wait for more messages."""
