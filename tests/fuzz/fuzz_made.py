@@ -50,6 +50,9 @@ _EXPLAINS = rb"(?:explain|desc|analyze).*delivery"
 _TRACES = rb"trace.*message"
 _OF_A_QUEUE = rb"queue|topic|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
 
+_KEEPS = rb"(?:,retain=[\d.]+s)?(?:,retain_rows=\d+)?(?:,retain_bytes=\d+)?"
+_OWN = rb"(?:,retain=until_consumed)?(?:,filter=[\w$%]+)?"
+
 _ALWAYS = (
     rb"SELECT @@character_set_results|SELECT @@sql_mode|SET SESSION sql_mode = '[\w,]*'|SET autocommit = [01]",
     rb"SELECT @@character_set_client, @@sql_mode, DATABASE\(\)",
@@ -80,11 +83,14 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\btopic", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(id BIGINT NOT NULL AUTO_INCREMENT"
      rb" PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT " + NOW + rb", time_created BIGINT NOT NULL DEFAULT " + NOW
      + rb", (?:(?P<items>.*), )?KEY queuegate_time \(time_created\), CONSTRAINT " + _NAME + rb" CHECK"
-     rb" \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\) COMMENT='queuegate_topic'"),
+     rb" \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\) COMMENT='queuegate_topic" + _KEEPS + rb"'"),
+    (rb"alter\b.*\btopic", rb"ALTER TABLE " + _TABLE + rb" COMMENT='queuegate_topic" + _KEEPS + rb"'"),
     (rb"create\b.*\bgroup", rb"CREATE TABLE " + _TABLE + rb" \(.*\) COMMENT='vitess_message,[^']*paused=1,[^']*topic="
-     rb"[^']*,consumer_group=\w+'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
+     rb"[^']*,consumer_group=\w+" + _OWN + rb"'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
     (rb"create\b.*\bgroup", rb"ALTER TABLE " + _TABLE + rb" COMMENT='vitess_message,[^']*topic=[^']*,consumer_group="
-     rb"\w+'"),
+     rb"\w+" + _OWN + rb"'"),
+    (rb"(?:create|alter)\b.*\bgroup.*filter|alter\b.*\bqueue.*filter", rb"SELECT 1 FROM " + _TABLE
+     + rb" WHERE \(.*\) LIMIT 0"),  # in words of the gate's own
     (rb"create\b.*\bgroup", rb"SELECT @@auto_increment_increment|DROP TABLE " + _TABLE),  # where it cannot begin there
     (rb"create\b.*\bgroup|seek|stream.*start", rb"SELECT CAST\(UNIX_TIMESTAMP\('(?P<moment>[^']+)'\) \* 1000000000 AS"
      rb" SIGNED\)"),
