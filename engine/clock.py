@@ -10,7 +10,7 @@ import random
 import time
 from typing import Protocol
 
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 
 
 class Clock(Protocol):

@@ -28,7 +28,7 @@ from engine.duties.surveyor import Surveyor
 from engine.duties.watchdog import Watchdog
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.groups import group_key
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     CommitReport,
     MessageId,

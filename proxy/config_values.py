@@ -14,7 +14,8 @@ from pydantic import BeforeValidator
 
 from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.model.errors import EngineError
-from engine.model.options import NS_PER_SECOND, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_duration, parse_options
+from engine.model.option_values import NS_PER_SECOND, parse_duration
+from engine.model.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_options
 from proxy.login.client_tls import TlsMode
 from proxy.login.rights import InvalidPattern, Right, queue_rights
 from proxy.transport.addresses import Address

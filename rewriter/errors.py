@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.model.errors import ClientError
-from engine.model.options import NAME_CHARACTERS
+from engine.model.option_values import NAME_CHARACTERS
 from engine.model.queue import QueueName
 
 

@@ -1,12 +1,13 @@
 """How long to wait: the retry delay of a lease and the doubling pauses after trouble.
 
 Current layout: ack_wait + clamp(min_backoff * 2^epoch * jitter, min_backoff, max_backoff). Legacy layout:
-ack_wait * 2^epoch. All in whole nanoseconds; nothing here overflows a BIGINT column, whatever the epoch. Pure.
+ack_wait * 2^epoch. With the option backoff: ack_wait + its step of that epoch, the last for all above. All in whole
+nanoseconds; nothing here overflows a BIGINT column, whatever the epoch. Pure.
 """
 
 from __future__ import annotations
 
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Layout, QueueSpec
 
 DELAY_MAX_NS = 100 * 365 * 86400 * NS_PER_SECOND
@@ -22,6 +23,8 @@ def lease_delay_ns(queue: QueueSpec, epoch: int, jitter: float, ack_wait_ns: int
     """
     options = queue.options
     wait_ns = options.ack_wait_ns if ack_wait_ns is None else ack_wait_ns
+    if options.backoff:
+        return min(wait_ns + options.backoff[min(max(epoch, 0), len(options.backoff) - 1)], DELAY_MAX_NS)
     doublings = min(max(epoch, 0), _EPOCH_MAX)
     if queue.layout is Layout.LEGACY:
         return min(wait_ns << doublings, DELAY_MAX_NS)
@@ -33,6 +36,8 @@ def lease_delay_ns(queue: QueueSpec, epoch: int, jitter: float, ack_wait_ns: int
 
 def lease_delays_ns(queue: QueueSpec, jitter: float, ack_wait_ns: int | None = None) -> dict[int, int]:
     """Every distinct delay by epoch; the largest epoch stands for all above it."""
+    if steps := len(queue.options.backoff):
+        return {epoch: lease_delay_ns(queue, epoch, jitter, ack_wait_ns) for epoch in range(steps)}
     delays = {0: lease_delay_ns(queue, 0, jitter, ack_wait_ns)}
     last_ns = lease_delay_ns(queue, _EPOCH_MAX, jitter, ack_wait_ns)
     for epoch in range(1, _EPOCH_MAX + 1):

@@ -8,7 +8,7 @@ for settlements that nobody reported. The table decides; a pause that ends too e
 from __future__ import annotations
 
 from engine.clock import Clock
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.store.base import Hold
 
 PLACES_SECONDS = 1.0

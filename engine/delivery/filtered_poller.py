@@ -20,7 +20,7 @@ from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import WorkContext
 from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.poller import LOOK_LIMIT_MAX, Looked
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, MessageId, QueueSpec
 from engine.store.base import Page, Position, Scanned
 

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Message, MessageId
 from engine.model.states import is_lease_end
 from engine.store.base import LeaseStanding, Release

@@ -41,7 +41,7 @@ from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
 from engine.model.identity import IdKind, id_kind, normalise
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Condition,
     Message,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import WorkContext
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueSpec
 from engine.store.base import Look
 

@@ -23,7 +23,7 @@ from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.delivery.subscription import Subscription
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
 from engine.store.base import Claim, LeaseUnknown, Look, release_of
 

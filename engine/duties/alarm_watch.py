@@ -15,7 +15,7 @@ from engine.database_work import DatabaseWork
 from engine.delivery.lease_alarms import Delivery
 from engine.delivery.message_manager import MessageManager
 from engine.model.errors import BackendError
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.service import Service
 from engine.store.base import MessageStore
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from engine.delivery.backoff import DoublingDelay
 from engine.delivery.context import WorkContext
 from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.service import Service
 

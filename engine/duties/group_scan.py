@@ -15,7 +15,7 @@ from engine.clock import Jitter
 from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import CommitReport, QueueSpec
 from engine.service import Service
 from engine.store.base import MessageStore

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from engine.delivery.context import WorkContext
 from engine.duties.pace import DeletingPace
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec
 from engine.service import Service
 from engine.store.base import PartitionPurge

@@ -7,49 +7,45 @@ option, so the table alone is the whole truth about a queue. Reading is the exac
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from engine.model.errors import InvalidOption, InvalidQueueTable
-
-NS_PER_SECOND = 1_000_000_000
-
-_UNIT_NS = {
-    "ms": 1_000_000,
-    "s": NS_PER_SECOND,
-    "m": 60 * NS_PER_SECOND,
-    "h": 3600 * NS_PER_SECOND,
-    "d": 86400 * NS_PER_SECOND,
-}
-_NUMBER = r"\+?((?>\d+)(?:\.(?>\d*))?(?:e[+-]?\d{1,4})?|\.(?>\d+)(?:e[+-]?\d{1,4})?)"
-"""A number as MySQL reads it: 30, 30.5, .5, 5., 30.0e0. Drivers write floats with an exponent."""
-_DURATION = re.compile(rf"\s*{_NUMBER}\s*(ms|s|m|h|d)?\s*", re.ASCII | re.IGNORECASE)
-_COUNT = re.compile(rf"\s*{_NUMBER}\s*", re.ASCII | re.IGNORECASE)
-_NAME = re.compile(r"[\x01-\ud7ff\ue000-\uffff]+(?<! )")
-_RATE = re.compile(rf"\s*{_NUMBER}\s*(?:/\s*s)?\s*", re.ASCII | re.IGNORECASE)
-_MAX_DURATION_NS = 3650 * _UNIT_NS["d"]  # ten years: beyond it a typing error is likelier than a wish
-_MIN_WAIT_NS = 10_000_000  # 10 ms: a lease shorter than a round trip only makes duplicates
-
-_FILTER_MAX = 1200  # bytes as the comment holds it, which has room for 2048 characters
+from engine.model.option_values import (
+    AS_ACK_WAIT,
+    NS_PER_SECOND,
+    OptionValue,
+    choice,
+    column_names,
+    digit_text,
+    escaped,
+    escaped_text,
+    joined,
+    number_text,
+    order_key_text,
+    own_name,
+    parse_duration,
+    parse_wait,
+    read_filter,
+    read_flag,
+    read_min_backoff,
+    read_name,
+    read_names,
+    read_order_key,
+    read_rate,
+    read_steps,
+    seconds_text,
+    steps_text,
+    whole_number,
+)
 
 GROUP_INDEX = "queuegate_group"
 """Finds whether a group has unacked messages."""
 
-_RATE_STEP, _RATE_LIMIT = Decimal("0.000001"), Decimal(1_000_000_000)
-
-NAME_CHARACTERS = 64
-"""Of a table's or column's name, as MySQL counts."""
-
 UNTIL_CONSUMED = "until_consumed"
 """The value of a group's `retain` with which its topic keeps what the group has not done."""
-
-AS_ACK_WAIT = "ack_wait"
-"""The value of min_backoff that stands for: as long as ack_wait."""
-
-OptionValue = str | int | float | Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +55,7 @@ class QueueOptions:
     ack_wait_ns: int = 30 * NS_PER_SECOND
     min_backoff_ns: int | None = None
     max_backoff_ns: int = 3600 * NS_PER_SECOND
+    backoff: tuple[int, ...] = ()
     purge_after_ns: int = 86400 * NS_PER_SECOND
     batch_size: int = 100
     prefetch: int = 1000
@@ -137,183 +134,38 @@ class _Option:
     write: Callable[[object], str]
 
 
-def parse_duration(name: str, value: OptionValue) -> int:
-    """Nanoseconds of a duration: a number of seconds in any notation, or text such as '500ms', '30s', '5m', '2h', '1d'.
-
-    Raises:
-        InvalidOption: `value` is no duration, or longer than ten years. The message begins with `name`.
-    """
-    match = _DURATION.fullmatch(str(value))
-    if match is None:
-        raise InvalidOption(f"{name}: '{value}' is not a duration; give seconds, or '500ms', '30s', '5m', '2h', '1d'")
-    nanoseconds = Decimal(match[1]) * _UNIT_NS[(match[2] or "s").lower()]
-    if nanoseconds > _MAX_DURATION_NS:  # before it becomes an int, which may have thousands of digits
-        raise InvalidOption(f"{name}: '{value}' is longer than ten years")
-    return int(nanoseconds)
-
-
-def parse_wait(name: str, value: OptionValue) -> int:
-    """As `parse_duration`, for how long a lease lasts: too short a one is refused."""
-    nanoseconds = parse_duration(name, value)
-    if nanoseconds < _MIN_WAIT_NS:
-        raise InvalidOption(f"{name}: '{value}' is too short; at least 10ms")
-    return nanoseconds
-
-
-def _min_backoff(name: str, value: OptionValue) -> int | None:
-    return None if str(value).strip().lower() == AS_ACK_WAIT else parse_duration(name, value)
-
-
-def whole_number(minimum: int, maximum: int) -> Callable[[str, OptionValue], int]:
-    """A reader of whole numbers within these bounds; it raises InvalidOption."""
-
-    def read(name: str, value: OptionValue) -> int:
-        match = _COUNT.fullmatch(str(value))
-        number = Decimal(match[1]) if match else None
-        if number is None or not minimum <= number <= maximum or number != int(number):
-            raise InvalidOption(f"{name}: '{value}' is not a whole number from {minimum} to {maximum}")
-        return int(number)
-
-    return read
-
-
-def _names(name: str, value: OptionValue) -> tuple[str, ...]:
-    return _columns(name, tuple(part.strip() for part in re.split(r"[|,]", str(value))))
-
-
-def _columns(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    value = "|".join(names)
-    if not all(map(is_name, names)):
-        raise InvalidOption(f"{name}: '{value}' is not a list of column names separated by '|'")
-    if names[0].lower() != "id":
-        raise InvalidOption(f"{name} must begin with id: '{value}'")
-    if len({part.lower() for part in names}) != len(names):
-        raise InvalidOption(f"{name}: '{value}' names a column twice")
-    return names
-
-
-def _name(name: str, value: OptionValue) -> str:
-    return _own_name(name, str(value).strip())
-
-
-def _own_name(name: str, text: str) -> str:
-    if not is_name(text):
-        raise InvalidOption(f"{name}: '{text}' is not a name of 1 to {NAME_CHARACTERS} characters")
-    return text
-
-
-def is_name(text: str) -> bool:
-    """Whether a database takes it as a name between back-quotes.
-
-    Databases take no characters beyond U+FFFF; a surrogate is a byte that is no character in the client's charset.
-    """
-    return 1 <= len(text) <= NAME_CHARACTERS and _NAME.fullmatch(text) is not None
-
-
-def _order_key(name: str, value: OptionValue) -> str:
-    return "*" if str(value).strip() == "*" else _name(name, value)
-
-
-def _flag(name: str, value: OptionValue) -> bool:
-    text = str(value).strip().lower()
-    if text not in ("0", "1", "true", "false"):
-        raise InvalidOption(f"{name}: '{value}' is neither 1 nor 0")
-    return text in ("1", "true")
-
-
-def _digit(value: object) -> str:
-    return "1" if value else "0"
-
-
-def _rate(name: str, value: OptionValue) -> Decimal:
-    match = _RATE.fullmatch(str(value))
-    rate = Decimal(match[1]) if match else Decimal(0)
-    rate = rate.quantize(_RATE_STEP) if rate < _RATE_LIMIT else rate
-    if not _RATE_STEP <= rate < _RATE_LIMIT:
-        raise InvalidOption(f"{name}: '{value}' is not a number of deliveries per second above 0, up to 999999999")
-    return Decimal(format(rate.normalize(), "f"))
-
-
-def _choice(*allowed: str) -> Callable[[str, OptionValue], str]:
-    def read(name: str, value: OptionValue) -> str:
-        text = str(value).strip().lower()
-        if text not in allowed:
-            raise InvalidOption(f"{name}: '{value}' is none of {', '.join(allowed)}")
-        return text
-
-    return read
-
-
-def _plain(value: object) -> str:
-    assert isinstance(value, Decimal)
-    return format(value.normalize(), "f")
-
-
-def seconds_text(value: object) -> str:
-    """Nanoseconds as seconds, exactly."""
-    assert isinstance(value, int)
-    return format((Decimal(value) / NS_PER_SECOND).normalize(), "f")
-
-
-def _joined(value: object) -> str:
-    assert isinstance(value, tuple)
-    return "|".join(map(_escaped, value))
-
-
-def _escaped(value: object) -> str:
-    """A name as a comment holds it: ASCII letters, digits, `_` and `$` as they are, every other byte of it as `%27`.
-
-    So it ends neither the option nor the literal that the comment is written as, in any sql_mode and character set.
-    """
-    return quote(str(value), safe="$").replace("-", "%2D").replace(".", "%2E").replace("~", "%7E")
-
-
-def _escaped_text(value: object) -> str:
-    return _escaped(value)
-
-
-def _filter(name: str, value: OptionValue) -> str:
-    text = str(value).strip()
-    if not text or len(_escaped(text)) > _FILTER_MAX:
-        raise InvalidOption(f"{name}: '{text[:50]}' is not a condition of up to some hundred characters")
-    return text
-
-
-def _wanted_key(value: object) -> str:
-    return "*" if value == "*" else _escaped(value)
-
-
 # cache_size: one key is about 200 bytes, so ten million would be 2 GB; batch_size: a batch is one transaction.
 OPTIONS: Mapping[str, _Option] = {
     "ack_wait": _Option("ack_wait_ns", "vt_ack_wait", parse_wait, seconds_text),
-    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", _min_backoff, seconds_text),
+    "min_backoff": _Option("min_backoff_ns", "vt_min_backoff", read_min_backoff, seconds_text),
     "max_backoff": _Option("max_backoff_ns", "vt_max_backoff", parse_wait, seconds_text),
+    "backoff": _Option("backoff", "backoff", read_steps, steps_text),
     "purge_after": _Option("purge_after_ns", "vt_purge_after", parse_duration, seconds_text),
     "batch_size": _Option("batch_size", "vt_batch_size", whole_number(1, 10_000), str),
     "prefetch": _Option("prefetch", "prefetch", whole_number(1, 1_000_000), str),
     "cache_size": _Option("cache_size", "vt_cache_size", whole_number(1, 10_000_000), str),
     "poll_interval": _Option("poll_interval_ns", "vt_poller_interval", parse_wait, seconds_text),
-    "message_cols": _Option("message_cols", "vt_message_cols", _names, _joined),
+    "message_cols": _Option("message_cols", "vt_message_cols", read_names, joined),
     "max_attempts": _Option("max_attempts", "max_attempts", whole_number(0, 1_000_000), str),
-    "dead_letter": _Option("dead_letter", "dead_letter", _name, _escaped),
-    "max_rate": _Option("max_rate", "max_rate", _rate, _plain),
+    "dead_letter": _Option("dead_letter", "dead_letter", read_name, escaped),
+    "max_rate": _Option("max_rate", "max_rate", read_rate, number_text),
     "max_concurrency": _Option("max_concurrency", "max_concurrency", whole_number(1, 10_000_000), str),
-    "order_key": _Option("order_key", "order_key", _order_key, _wanted_key),
-    "on_failure": _Option("on_failure", "on_failure", _choice("block", "skip", "dead_letter"), str),
-    "paused": _Option("paused", "paused", _flag, _digit),
-    "archive": _Option("archive", "archive", _flag, _digit),
-    "group_key": _Option("group_key", "group_key", _name, _escaped),
+    "order_key": _Option("order_key", "order_key", read_order_key, order_key_text),
+    "on_failure": _Option("on_failure", "on_failure", choice("block", "skip", "dead_letter"), str),
+    "paused": _Option("paused", "paused", read_flag, digit_text),
+    "archive": _Option("archive", "archive", read_flag, digit_text),
+    "group_key": _Option("group_key", "group_key", read_name, escaped),
     "alarm_after": _Option("alarm_after_ns", "alarm_after", parse_duration, seconds_text),
-    "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", _name, _escaped),
-    "topic": _Option("topic", "topic", _name, _escaped),
-    "consumer_group": _Option("consumer_group", "consumer_group", _name, _escaped),
-    "retain": _Option("retain", "retain", _choice("topic", UNTIL_CONSUMED), str),
-    "filter": _Option("filter", "filter", _filter, _escaped_text),
+    "dead_letter_of": _Option("dead_letter_of", "dead_letter_of", read_name, escaped),
+    "topic": _Option("topic", "topic", read_name, escaped),
+    "consumer_group": _Option("consumer_group", "consumer_group", read_name, escaped),
+    "retain": _Option("retain", "retain", choice("topic", UNTIL_CONSUMED), str),
+    "filter": _Option("filter", "filter", read_filter, escaped_text),
 }
 
 _ONLY_IF_SET = (
-    "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused", "archive",
-    "alarm_after", "dead_letter_of", "topic", "consumer_group", "retain", "filter",
+    "backoff", "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused",
+    "archive", "alarm_after", "dead_letter_of", "topic", "consumer_group", "retain", "filter",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 
@@ -327,6 +179,7 @@ GROUPS_ONLY = ("retain", "filter")
 """Options that WITH gives a consumer group, and no queue."""
 
 OF_ONE_QUEUE = (
+    "backoff",
     "message_cols",
     "max_rate",
     "max_concurrency",
@@ -459,16 +312,16 @@ def from_comment(comment: str, table: str) -> QueueOptions:
 
 def _from_comment(option: _Option, text: str) -> object:
     """What `write` wrote, or Vitess."""
-    if option.write is _joined:
-        return _columns(option.key, tuple(unquote(part.strip()) for part in text.split("|")))
-    if option.write is _escaped:
-        return _own_name(option.key, unquote(text))
-    return option.read(option.key, unquote(text) if option.write in (_wanted_key, _escaped_text) else text)
+    if option.write is joined:
+        return column_names(option.key, tuple(unquote(part.strip()) for part in text.split("|")))
+    if option.write is escaped:
+        return own_name(option.key, unquote(text))
+    return option.read(option.key, unquote(text) if option.write in (order_key_text, escaped_text) else text)
 
 
 def from_comment_text(name: str, text: str) -> str:
     """The value of an option as WITH takes it, from how a comment holds it."""
-    return unquote(text) if OPTIONS[name].write in (_escaped, _joined, _wanted_key) else text
+    return unquote(text) if OPTIONS[name].write in (escaped, joined, order_key_text) else text
 
 
 def option_items(options: QueueOptions) -> dict[str, OptionValue]:
@@ -486,7 +339,7 @@ def option_items(options: QueueOptions) -> dict[str, OptionValue]:
             items[name] = AS_ACK_WAIT if value is None else f"{option.write(value)}s"
         elif isinstance(value, int):
             items[name] = int(value)
-        elif isinstance(value, tuple):
+        elif option.write is joined:
             items[name] = "|".join(value)
         else:
             items[name] = value if isinstance(value, str) else option.write(value)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from engine.model.options import NAME_CHARACTERS, QueueOptions
+from engine.model.option_values import NAME_CHARACTERS
+from engine.model.options import QueueOptions
 from engine.model.topic_options import TopicOptions
 
 MessageId = int | str | bytes

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 
 from engine.model.errors import InvalidOption, InvalidQueueTable
-from engine.model.options import NS_PER_SECOND, OptionValue, parse_duration, seconds_text, whole_number
+from engine.model.option_values import NS_PER_SECOND, OptionValue, parse_duration, seconds_text, whole_number
 
 TOPIC_MARK = "queuegate_topic"
 """A table whose COMMENT begins with this is a topic."""

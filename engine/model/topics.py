@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueName, derived_name
 
 POSITIONS_TABLE = "queuegate_positions"

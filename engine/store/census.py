@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.backend.base import StoreConnection
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements.census import COUNTED_MAX, LOOKED_UP_MAX, CensusStatements
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 
 _BURST_SECONDS = Decimal("0.1")  # what may go out at once: a tenth of a second's deliveries, at least one
 _SLACK_NS = 20_000_000  # how far a slow rate may run ahead, so that a timer that fires late costs it no delivery

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements import proxies
 
 BEAT_SECONDS = 10.0

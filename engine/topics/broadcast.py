@@ -20,7 +20,7 @@ from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.delivery.subscription import check_request, project
 from engine.model.errors import BackendUnavailable, EngineError
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Batch,
     SubscribeRequest,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from engine.backend.url import BackendUrl
 from engine.clock import Clock
-from engine.model.options import NAME_CHARACTERS
+from engine.model.option_values import NAME_CHARACTERS
 from proxy.commands.connection import ClientConnection
 from proxy.login.backend_tls import backend_tls
 from proxy.login.carried import Admit, LoginResult, carry_authentication

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 
 from engine.model.errors import InvalidOption
-from engine.model.options import OptionValue
+from engine.model.option_values import OptionValue
 from engine.model.queue import Start
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Beginning

@@ -6,7 +6,8 @@ Items are cut out of the text, not understood: only names, and the words that sa
 from __future__ import annotations
 
 from engine.model.errors import InvalidOption
-from engine.model.options import GROUPS_ONLY, OF_GROUPS, OPTIONS, OptionValue, from_comment_text
+from engine.model.option_values import OptionValue
+from engine.model.options import GROUPS_ONLY, OF_GROUPS, OPTIONS, from_comment_text
 from engine.model.queue import QUEUE_MARK
 from rewriter.grammar.ack import skip_group
 from rewriter.grammar.statements import AlterQueue, ColumnItem, CreateQueue, Item, KeyItem

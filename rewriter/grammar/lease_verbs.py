@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 
 from engine.model.errors import InvalidOption
-from engine.model.options import parse_duration, parse_wait
+from engine.model.option_values import parse_duration, parse_wait
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.ack import skip_group, take_batch, take_condition, take_id
 from rewriter.grammar.statements import Ack, QueueFunction, RedriveQueue, Retry, Settle, Statement, Unbound, Verb

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.model.errors import EngineError
-from engine.model.options import OptionValue
+from engine.model.option_values import OptionValue
 from engine.model.queue import Start, WaitMode
 from rewriter.errors import RewriteError
 from rewriter.plan import (

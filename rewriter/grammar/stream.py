@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from engine.model.errors import EngineError, InvalidOption
-from engine.model.options import NS_PER_SECOND, OptionValue, parse_duration
+from engine.model.option_values import NS_PER_SECOND, OptionValue, parse_duration
 from engine.model.queue import WaitMode
 from rewriter.errors import RewriteError, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.ack import skip_group

@@ -12,7 +12,7 @@ A beginning is EARLIEST, LATEST, OFFSET n or TIMESTAMP 'yyyy-mm-dd hh:mm:ss' in 
 
 from __future__ import annotations
 
-from engine.model.options import OptionValue
+from engine.model.option_values import OptionValue
 from engine.model.queue import Start
 from rewriter.grammar.beginning import take_beginning
 from rewriter.grammar.create_queue import take_items

@@ -9,15 +9,8 @@ from collections.abc import Mapping
 
 from engine.model.errors import InvalidOption
 from engine.model.groups import unfit_group_key
-from engine.model.options import (
-    INDEX_NAMES,
-    OptionValue,
-    QueueOptions,
-    changed_comment,
-    check_dead_letter,
-    parse_options,
-    reset,
-)
+from engine.model.option_values import OptionValue
+from engine.model.options import INDEX_NAMES, QueueOptions, changed_comment, check_dead_letter, parse_options, reset
 from engine.model.queue import QueueSpec, has_index, quoted, unfit_order_key
 from rewriter.plan import Effects, Execute
 from rewriter.plans.queue_table import comment_literal, index_columns, quoted_name

@@ -26,6 +26,12 @@ ADDED_COLUMNS = {
 }
 """What a dead letter has besides, unless the queue has columns of these names itself."""
 
+_KEPT = (
+    "ack_wait_ns", "min_backoff_ns", "max_backoff_ns", "backoff", "purge_after_ns", "poll_interval_ns", "batch_size",
+    "prefetch", "cache_size",
+)  # fmt: skip
+"""Options that a dead-letter queue has from its queue."""
+
 TABLE_CHARSET = re.compile(r"\n\) [^'\n]*?(DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)")
 
 
@@ -62,9 +68,5 @@ def _options(queue: QueueSpec) -> QueueOptions:
         default,
         dead_letter_of=queue.name.table,
         message_cols=queue.options.message_cols,
-        **{
-            name: getattr(queue.options, name)
-            for name in ("ack_wait_ns", "min_backoff_ns", "max_backoff_ns", "purge_after_ns", "poll_interval_ns")
-        },
-        **{name: getattr(queue.options, name) for name in ("batch_size", "prefetch", "cache_size")},
+        **{name: getattr(queue.options, name) for name in _KEPT},
     )

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from engine.model.groups import group_key
-from engine.model.options import OptionValue, QueueOptions, check_dead_letter, is_name, parse_options
+from engine.model.option_values import OptionValue, is_name
+from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.statements import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from engine.model.errors import InvalidOption, UnknownColumn
-from engine.model.options import NAME_CHARACTERS, OPTIONS, OptionValue, is_name
+from engine.model.option_values import NAME_CHARACTERS, OptionValue, is_name
+from engine.model.options import OPTIONS
 from engine.model.queue import QueueSpec, SubscribeRequest, TopicSpec
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Bound, SelectStream, StreamClauses, StreamColumn

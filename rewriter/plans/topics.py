@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from engine.model.errors import InvalidOption
-from engine.model.options import GROUPS_ONLY, OF_GROUPS, OptionValue, QueueOptions, parse_options
+from engine.model.option_values import OptionValue
+from engine.model.options import GROUPS_ONLY, OF_GROUPS, QueueOptions, parse_options
 from engine.model.queue import (
     SOUGHT_COLUMN,
     SYSTEM_COLUMNS,

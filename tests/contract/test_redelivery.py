@@ -53,6 +53,24 @@ def test_the_delay_doubles_within_its_bounds(sql, queue):
     assert seen[-1] > 3 * seen[0]
 
 
+def test_a_ladder_of_delays(sql, queue):
+    q = queue(ack_wait="'10s'", backoff="'1h, 10m,20m'")
+    assert "backoff = '3600|600|1200'" in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    for epoch, step in enumerate((3600, 600, 1200, 1200)):
+        before = time.time_ns()
+        assert sql.row(f"SELECT epoch FROM STREAM {q} LIMIT 1 WAIT 10") == (epoch + 1,)
+        after = time.time_ns()
+        time_next = sql.value(f"SELECT time_next FROM {q}")
+        assert before + (10 + step) * NS - 2 * MS <= time_next <= after + (10 + step) * NS + 2 * MS, epoch
+        sql(f"RELEASE {q} 1")
+        sql(f"UPDATE {q} SET epoch = {epoch + 1}")  # RELEASE does not count the delivery
+    sql(f"ALTER QUEUE {q} SET (backoff = DEFAULT)")
+    assert ", backoff = " not in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    for wrong in ("''", "'10s,'", "'soon'", "'1s,-1s'", "'" + ",".join(["1s"] * 33) + "'"):
+        assert sql.error(f"ALTER QUEUE {q} SET (backoff = {wrong})")[0] == 1231, wrong
+
+
 def test_jitter_spreads_retries(sql, queue):
     q = queue("n INT", ack_wait="'10s'", min_backoff="'100s'", max_backoff="'10000s'", batch_size=1)
     sql(f"INSERT INTO {q} (n, epoch) VALUES " + ", ".join(f"({n}, 2)" for n in range(40)))

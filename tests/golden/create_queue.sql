@@ -137,7 +137,7 @@ CREATE QUEUE n (a INT)
 
 -- an unknown option
 CREATE QUEUE n (a INT) WITH (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- an option that is only kept
 CREATE QUEUE n (a INT) WITH (max_attempts = 5)
@@ -170,11 +170,11 @@ CREATE QUEUE n (a INT) WITH (message_cols = 'id|nope')
 
 -- prose in the comment
 CREATE QUEUE n (a INT) COMMENT 'my queue'
---> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: alarm_after, archive, dead_letter, dead_letter_of, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+--> error 1231 (42000): COMMENT of a queue: 'my queue' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
 
 -- an unknown key in the comment
 CREATE QUEUE n (a INT) COMMENT 'vt_colour=red'
---> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: alarm_after, archive, dead_letter, dead_letter_of, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
+--> error 1231 (42000): COMMENT of a queue: 'vt_colour=red' is not an option; allowed: alarm_after, archive, backoff, dead_letter, dead_letter_of, group_key, max_attempts, max_concurrency, max_rate, on_failure, order_key, paused, prefetch, vt_ack_wait, vt_batch_size, vt_cache_size, vt_max_backoff, vt_message_cols, vt_min_backoff, vt_poller_interval, vt_purge_after
 
 -- an option in both
 CREATE QUEUE n (a INT) COMMENT 'vt_ack_wait=1' WITH (ack_wait = 2)

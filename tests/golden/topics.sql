@@ -401,7 +401,7 @@ CREATE GROUP fraud ON orders WITH (dead_letter_of = 'q')
 
 -- an option that does not exist
 CREATE GROUP fraud ON orders WITH (retention = '7d')
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- an option with an absurd value
 CREATE GROUP fraud ON orders WITH (prefetch = 0)
@@ -454,7 +454,7 @@ ALTER GROUP billing ON orders SET (topic = DEFAULT)
 
 -- ALTER GROUP, an option that does not exist
 ALTER GROUP billing ON orders SET (retention = 1)
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- ALTER GROUP that does not exist
 ALTER GROUP fraud ON orders PAUSE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from proxy.config import Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
 from proxy.login.rights import Right
 from proxy.transport.addresses import Address

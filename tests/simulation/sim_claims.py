@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from sim_database import Row, Rows
 
-from engine.model.options import NS_PER_SECOND, QueueOptions
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.options import QueueOptions
 from engine.model.queue import Message, QueueName
 from engine.model.states import REJECTED_NS, is_lease_end
 

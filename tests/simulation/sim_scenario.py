@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from random import Random
 
-from engine.model.options import NS_PER_SECOND, QueueOptions
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.options import QueueOptions
 
 SHAPE = "CREATE QUEUE q (k VARCHAR(20), n INT)"
 EVENTS = ("kill", "shutdown", "outage", "retune", "pause")

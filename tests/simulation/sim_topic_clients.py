@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sim_clients import Client, Connection, Drain, Gone, Quitter, Receiver, Refused
 from sim_topic_database import TOPIC
 
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Batch, Start, StartAt
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from sim_scenario import EVENTS, RATES_MOST, Scenario, named, some_options
 from sim_template import table_definition
 from sim_topic_database import TOPIC
 
-from engine.model.options import NS_PER_SECOND, QueueOptions
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.options import QueueOptions
 from engine.model.queue import QueueName
 from engine.model.topics import group_table
 from engine.store.statements.topics import create_positions

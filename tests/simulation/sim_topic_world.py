@@ -24,7 +24,8 @@ from sim_topic_scenario import GAP_WAIT_SECONDS, TopicScenario
 from sim_world import World
 
 from engine.model import topics
-from engine.model.options import NS_PER_SECOND, QueueOptions
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.options import QueueOptions
 from engine.model.queue import Start, StartAt
 from engine.store.operations import feed
 from engine.store.statements import topics as topic_statements

@@ -25,7 +25,8 @@ from sim_scenario import Scenario, retuned
 from sim_template import definition, table_definition, template
 
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.options import NS_PER_SECOND, QueueOptions, to_comment
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QUEUE_MARK, CommitReport, QueueName, QueueSpec
 from engine.model.states import REJECTED_NS
 from rewriter.plans.dead_letter_table import dead_letter_table

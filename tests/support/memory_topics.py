@@ -15,7 +15,8 @@ from virtual_time import pass_time
 
 from engine.clock import Clock
 from engine.model.errors import BackendError, InvalidOption
-from engine.model.options import NS_PER_SECOND, QueueOptions
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.options import QueueOptions
 from engine.model.queue import (
     SOUGHT_COLUMN,
     ColumnMeta,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from engine.backend.base import Statement, StoreConnection
 from engine.model.identity import from_text, id_kind
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, Layout, MessageKey, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS
 from engine.store.base import Held, Look

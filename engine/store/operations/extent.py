@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.backend.base import StoreConnection
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueName
 from engine.model.topics import TopicExtent
 from engine.store.statements.topics import MESSAGES_COUNTED_MAX, TopicStatements

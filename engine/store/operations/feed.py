@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
     Entry,

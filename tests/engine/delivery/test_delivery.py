@@ -9,7 +9,7 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, QueueName
 from engine.model.states import lease_end
 

@@ -10,7 +10,7 @@ from world import World, world
 
 from engine.delivery.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
 from engine.delivery.receivers import PassResult, ReceiverSet
-from engine.model.options import NS_PER_SECOND
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition
 
 LOOK_SECONDS = 0.001

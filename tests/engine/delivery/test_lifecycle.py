@@ -21,7 +21,7 @@ from engine.model.errors import (
     ShuttingDown,
     UnknownColumn,
 )
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, QueueName, SubscribeRequest
 from engine.model.states import lease_end
 

@@ -8,7 +8,7 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import world
 
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 
 GONE = BackendUnavailable("gone")
 READ_ONLY = BackendError("The server is running with --read-only", 1290)

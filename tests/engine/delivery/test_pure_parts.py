@@ -18,7 +18,7 @@ from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
 from engine.delivery.in_flight import InFlight
 from engine.delivery.sender import fair_shares
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
 from engine.store.base import LeaseStanding
 
@@ -65,6 +65,12 @@ def test_the_documented_spacing():
     """ack_wait = min_backoff = 30 s: 60, 90, 150, 270 ... seconds without jitter."""
     delays = lease_delays_ns(make_spec(max_backoff_ns=3600 * SECOND), 1.0)
     assert [delay // SECOND for delay in delays.values()] == [60, 90, 150, 270, 510, 990, 1950, 3630]
+
+
+def test_a_ladder_of_delays_is_taken_step_by_step():
+    spec = make_spec(backoff=(10 * SECOND, 60 * SECOND, 5 * SECOND))
+    assert lease_delays_ns(spec, 1.3) == {0: 40 * SECOND, 1: 90 * SECOND, 2: 35 * SECOND}
+    assert lease_delay_ns(spec, 1000, 0.7, 1 * SECOND) == 6 * SECOND
 
 
 def test_a_subscriptions_own_wait_leaves_the_backoff_alone():

@@ -22,7 +22,7 @@ from engine.delivery.filter_shares import FilterShares, ReceiverSetShare
 from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, FilteredPoller
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, Condition, WaitMode
 from engine.store.base import Page
 

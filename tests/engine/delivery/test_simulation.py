@@ -15,7 +15,7 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
 from engine.model.errors import BackendError, BackendUnavailable, EngineError
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, SubscribeRequest, WaitMode
 
 MESSAGES = 300

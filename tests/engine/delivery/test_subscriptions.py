@@ -17,7 +17,7 @@ from engine.model.errors import (
     StreamKilled,
     UnknownColumn,
 )
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueCatalog, QueueName, SubscribeRequest, WaitMode
 
 # --- how a result ends by itself

@@ -10,7 +10,7 @@ from world import world
 
 from engine.duties.alarm_watch import LOOK_SECONDS
 from engine.model.errors import BackendUnavailable
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 
 AFTER = 60.0
 SOON = AFTER + 3 * LOOK_SECONDS

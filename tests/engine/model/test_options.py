@@ -9,13 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.model.errors import InvalidOption, InvalidQueueTable
+from engine.model.option_values import parse_duration
 from engine.model.options import (
     OF_ONE_QUEUE,
     QueueOptions,
     check_dead_letter,
     from_comment,
     option_items,
-    parse_duration,
     parse_options,
     to_comment,
 )

@@ -6,7 +6,7 @@ import pytest
 from memory_store import Row
 
 from engine.model import states
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.states import PARKED_NS, REJECTED_NS, is_lease_end, lease_end
 from engine.store.statements.mysql import MYSQL
 from engine.store.statements.sqlite import SQLITE

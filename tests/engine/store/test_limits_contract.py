@@ -11,7 +11,7 @@ from memory_store import Row
 from store_benches import MemoryBench, MySQLBench
 
 from engine.backend.mysql import MySQLPool
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.states import PARKED_NS
 from engine.store.base import Release
 from engine.store.sql_store import SqlMessageStore

@@ -11,7 +11,7 @@ from store_benches import COMMENT, INDEX, SYSTEM, MySQLBench
 
 from engine.backend.mysql import MySQLStoreConnection
 from engine.backend.url import BackendUrl
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec
 
 PARTITIONS = "SELECT PARTITION_NAME FROM information_schema.PARTITIONS WHERE TABLE_NAME = 'p' AND TABLE_SCHEMA = ?"

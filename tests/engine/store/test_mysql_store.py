@@ -17,7 +17,7 @@ from engine.backend.mysql import MySQLPool, MySQLStoreConnection, _translated
 from engine.backend.pool import ThreadPool
 from engine.backend.url import BackendUrl
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from engine.store.base import release_of
 from engine.store.sql_store import SqlMessageStore

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from store_benches import INDEX, SYSTEM, MySQLBench, SqliteBench
 
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QueueCatalog, QueueName
 from engine.store.operations.due_messages import LevelGuess

@@ -9,7 +9,7 @@ from memory_store import Row
 from store_benches import MemoryBench, SqliteBench
 
 from engine.model.errors import BackendError
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import MessageKey, QueueCatalog
 from engine.model.states import PARKED_NS, REJECTED_NS, lease_end
 from engine.store.base import Release

@@ -24,7 +24,7 @@ from engine.model.errors import (
     StreamKilled,
     UnknownColumn,
 )
-from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, QueueName, Start, StartAt, SubscribeRequest, WaitMode
 from engine.model.topics import SETTLE_NS, OpenTransactions
 from engine.topics.broadcast import LOOK_SECONDS, PAGE
