@@ -26,6 +26,9 @@ POSITIONS_TABLE = "queuegate_positions"
 HOLES_MAX = 1000
 """Ranges of missing ids that a group keeps; one more, and it reads no further until one is closed."""
 
+HELD_NS = NS_PER_SECOND
+"""After which a group is looked at again that reads no further for its holes. Nobody tells when one can be closed."""
+
 FED_PRIORITY = 50
 """The priority of what is fed into a group's queue: a log has no priorities."""
 
@@ -35,6 +38,12 @@ _GROUP_NAME_MAX = 20
 def group_table(topic: QueueName, group: str) -> QueueName:
     """The queue of a consumer group."""
     return QueueName(topic.database, derived_name(topic.table, f"_group_{group}"))
+
+
+def may_be_group_of(topic: QueueName, table: QueueName) -> bool:
+    """Whether a table is called as the queue of one of the topic's consumer groups would be."""
+    pieces = table.table.split("_group_")
+    return any(group_table(topic, "_group_".join(pieces[first:])) == table for first in range(1, len(pieces)))
 
 
 def is_group_name(name: str) -> bool:
@@ -210,12 +219,14 @@ def _without(holes: Iterable[Hole], ids: set[int]) -> list[Hole]:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a feeding came to. `more`: the topic has messages beyond it, which the group has not read. `check`: the
-    group's holes are to be compared with the open transactions."""
+    """What a feeding came to. `more`: the topic has messages beyond it, which the group has not read and may read now.
+    `check`: the group's holes are to be compared with the open transactions. `held`: it has as many as it may keep, and
+    none of them has been filled."""
 
     messages: int
     more: bool
     check: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +254,8 @@ class GroupLag:
     are not counted, the ids beyond it; `exact` whether that is all of them, and no more. `holes`: ranges of ids that it
     waits for. `beyond_end`: the topic's last message has a smaller offset: it is another topic of that name, or its end
     was deleted. `lost`: messages that the topic's retention deleted before the group had read them.
-    `oldest_unread_age`: seconds since the first message beyond the offset was written; None where there is none."""
+    `oldest_unread_age`: seconds since the first message beyond the offset was written; None where there is none.
+    `unfiltered`: why the group's filter cannot be told of what it reads next, so that it reads no further."""
 
     offset: int
     unread: int
@@ -252,6 +264,7 @@ class GroupLag:
     beyond_end: bool = False
     lost: int = 0
     oldest_unread_age: float | None = None
+    unfiltered: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

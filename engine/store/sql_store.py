@@ -22,7 +22,7 @@ from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Condition, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.states import REJECTED_NS
-from engine.model.topics import FED_PRIORITY
+from engine.model.topics import FED_PRIORITY, HELD_NS, Fed
 from engine.store.base import (
     Claim,
     Held,
@@ -140,31 +140,30 @@ class SqlMessageStore:
         assert limit >= 1
         if queue.options.topic is None:
             return await self._pool.read(self._looking(queue, limit))
-        more = await self._feed(queue, limit)
-        look = await self._pool.read(self._looking(queue, limit))
-        return replace(look, more=look.more or more)
+        fed = await self._feed(queue, limit)
+        return _after(fed, await self._pool.read(self._looking(queue, limit)))
 
-    async def _feed(self, group: QueueSpec, limit: int, *, whatever_waits: bool = False) -> bool:
+    async def _feed(self, group: QueueSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
         """Before a look at a consumer group: let what it may read of its topic be in its queue, until `limit` messages
-        are due there, or `whatever_waits` there that nobody takes. Whether there is more.
+        are due there, or `whatever_waits` there that nobody takes.
 
         Nothing is fed to a group whose topic is gone.
         """
         assert group.options.topic is not None
         topic = self._topic_of(group)
         if topic is None:
-            return False
+            return Fed(0, False)
         if group.options.order_key is not None:
             # What is due may be held back by its key, and must not keep the messages of other keys out.
             found = await self._pool.read(self._looking(group, limit))
             limit, whatever_waits = limit - len(found.keys), True
         if limit <= 0:
-            return False
-        return (await self.topics.feed(group, topic, limit, whatever_waits=whatever_waits)).more
+            return Fed(0, False)
+        return await self.topics.feed(group, topic, limit, whatever_waits=whatever_waits)
 
     async def scan(self, queue: QueueSpec, condition: Condition, page: Page) -> Scanned:
         assert page.limit >= 1 and page.span >= 1
-        more = queue.options.topic is not None and await self._feed(queue, page.span, whatever_waits=True)
+        fed = None if queue.options.topic is None else await self._feed(queue, page.span, whatever_waits=True)
         statements = ScanStatements(self._dialect, queue, condition)
         limited = self._texts_of(queue).limited
 
@@ -176,7 +175,10 @@ class SqlMessageStore:
             return replace(scanned, look=sql_order.in_order(connection, limited.order, queue, scanned.look))
 
         scanned = await self._pool.read(work)
-        if more and scanned.position is None:  # what is fed next falls due after all that was examined
+        if fed is None:
+            return scanned
+        scanned = replace(scanned, look=_again(fed, scanned.look))
+        if fed.more and scanned.position is None:  # what is fed next falls due after all that was examined
             return replace(scanned, position=Position(FED_PRIORITY, scanned.look.now_ns, 0))
         return scanned
 
@@ -227,11 +229,11 @@ class SqlMessageStore:
 
         if queue.takes_directly and (taken := await self._take(queue, count, delays_ns)) is not None:
             return taken
-        more = queue.options.topic is not None and await self._feed(queue, limit)
+        fed = None if queue.options.topic is None else await self._feed(queue, limit)
         looking = self._looking(queue, limit)
         look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
         asked = first_free(look, count, blocked)
-        return LookAndClaim(replace(look, more=look.more or more), asked, claim)
+        return LookAndClaim(look if fed is None else _after(fed, look), asked, claim)
 
     async def _take(self, group: QueueSpec, count: int, delays_ns: Mapping[int, int]) -> LookAndClaim | None:
         """What a look and a claim would come to, of a group that has nothing due and whose topic has messages for it;
@@ -392,6 +394,19 @@ class SqlMessageStore:
             if text is not None and (table.name, text) not in self._warned:
                 self._warned.add((table.name, text))
                 self._logger.warning("queue table %s: %s", table.name, text)
+
+
+def _after(fed: Fed, look: Look) -> Look:
+    """A look at a group's queue, with what it says of the topic's messages that are still to be fed."""
+    return replace(_again(fed, look), more=look.more or fed.more)
+
+
+def _again(fed: Fed, look: Look) -> Look:
+    """A look at a group's queue; where the group's holes hold it, it is to be looked at again before long."""
+    if not fed.held:
+        return look
+    again_ns = look.now_ns + HELD_NS
+    return replace(look, next_due_ns=again_ns if look.next_due_ns is None else min(look.next_due_ns, again_ns))
 
 
 async def _undefined(sql: str) -> Sequence[tuple[Any, ...]]:

@@ -1,7 +1,8 @@
 """Retention: deletes what the topics of a database no longer keep, in small batches, at the purger's pace.
 
 One pass deletes of each topic batch after batch until one is not full, at most for one period. What a group had not
-read is counted for it, and logged: a group that falls behind the end of its topic never does so unseen.
+read is counted for it, and logged: a group that falls behind the end of its topic never does so unseen. Where a group
+cannot be read, nothing is deleted, for it may ask that all be kept.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from engine.database_work import DatabaseWork
 from engine.duties.pace import DeletingPace
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueCatalog, QueueName, TopicSpec
-from engine.model.topics import Retained
+from engine.model.topics import Retained, may_be_group_of
 from engine.service import Service
 from engine.store.base import TopicStore
 
@@ -70,6 +71,7 @@ class Retention(Service):
         return deleted
 
     async def _delete(self, topic: TopicSpec) -> int:
+        self._check_groups(topic.name)
         clock, pace = self._context.clock, self._paces[topic.name]
         deadline, deleted, lost = clock.monotonic() + PERIOD_SECONDS, 0, dict[QueueName, int]()
         while True:
@@ -90,6 +92,11 @@ class Retention(Service):
                 group,
             )
         return deleted
+
+    def _check_groups(self, topic: QueueName) -> None:
+        for name, reason in self._context.catalog().rejected.items():
+            if may_be_group_of(topic, name):
+                raise BackendError(f"the consumer group of {name} cannot be read, and may need the messages: {reason}")
 
     async def _step(self, topic: TopicSpec, limit: int) -> Retained:
         context = self._context

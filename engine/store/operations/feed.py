@@ -85,8 +85,9 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     topic = statements.topic
     position, due, page = _before(connection, statements, group, wanted)
     wanted_more = max(0, wanted.limit - due)
-    wished = page.fresh[: _examined(statements, wanted_more) if wanted_more else 0]
-    fresh = wished[: position.room(wished)]
+    fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more else 0]
+    room = position.room(fresh)
+    held, fresh = room < len(fresh) and not page.late, fresh[:room]
     ids = _fitting(connection, statements, [*page.late, *(entry.id for entry in fresh)])
     fed = position.fed(fresh, page.late, in_order=topic.in_order)
     changes = [Statement(statements.copy(len(ids)), (position.highest, *ids))] if ids else []
@@ -94,9 +95,8 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
         changes.append(Statement(statements.position.write, position_values(group.name, fed)))
     if changes:
         connection.run(changes, last=True)
-    held = bool(wished) and not fresh and not page.late  # by too many holes: to look again at once would be in vain
-    more = not held and (len(page.fresh) > len(fresh) or len(page.late) >= LATE_MAX)
-    return Fed(len(ids), more, to_check(fed.holes, wanted.checked_ns, page.now_ns))
+    more = (len(page.fresh) > len(fresh) and not held) or len(page.late) >= LATE_MAX
+    return Fed(len(ids), more, to_check(fed.holes, wanted.checked_ns, page.now_ns), held)
 
 
 def _examined(statements: FeedStatements, limit: int) -> int:
@@ -310,4 +310,19 @@ def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpe
     exact = counted and unread < UNREAD_COUNTED_MAX
     beyond = 0 < last < position.offset
     lost = int(connection.query(statements.position.lost, (group.name.table,))[0][0])
-    return GroupLag(position.offset, unread, exact, len(position.holes), beyond, lost, age)
+    unfiltered = _unfiltered(connection, statements, position) if counted else None
+    return GroupLag(position.offset, unread, exact, len(position.holes), beyond, lost, age, unfiltered)
+
+
+def _unfiltered(connection: StoreConnection, statements: FeedStatements, position: GroupPosition) -> str | None:
+    """Why the group's filter cannot be told of the messages that the next feeding reads; None where it can."""
+    if statements.condition is None:
+        return None
+    fresh = _ids(connection.query(statements.topic.beyond, (position.offset, _EXAMINED_MIN)))
+    try:
+        _fitting(connection, statements, [*visible(connection, statements.topic, position.holes), *fresh])
+    except BackendUnavailable:
+        raise
+    except BackendError as error:
+        return error.message
+    return None

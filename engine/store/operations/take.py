@@ -14,7 +14,7 @@ from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendUnavailable
 from engine.model.queue import Message, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS, lease_end
-from engine.model.topics import FED_PRIORITY, GroupPosition, entries, to_check
+from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, entries, to_check
 from engine.store.base import LeaseUnknown, Release, release_of
 from engine.store.operations.due_messages import INTEGER, not_null, number
 from engine.store.operations.feed import TEXT, position_of, position_values, visible
@@ -34,8 +34,9 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was fed and leased. `more`: the topic has more. `next_due_ns`: when the next message in the group's queue
-    falls due; never, from REJECTED_NS on. `check`: the holes are to be compared with the open transactions."""
+    """What was fed and leased. `more`: the topic has more that may be read now. `next_due_ns`: when the next message in
+    the group's queue falls due, or the topic is to be asked again; never, from REJECTED_NS on. `check`: the holes are
+    to be compared with the open transactions."""
 
     now_ns: int
     messages: tuple[Message, ...]
@@ -86,15 +87,17 @@ class Taking:
         now_ns, first_due = int(not_null(now)), _first_due(standing, position)
         if first_due is None or first_due <= now_ns:
             return None
-        late = visible(self._connection, statements.topic, position.holes)[: wish.count]
+        appeared = visible(self._connection, statements.topic, position.holes)
+        late = appeared[: wish.count]
         end = int(not_null(last)) if wish.shown else 0
         fresh = entries([(int(not_null(id_)), int(not_null(created))) for id_, created in beyond], end, now_ns)
-        wished = fresh[: wish.count - len(late)]
-        fresh = wished[: position.room(wished)]
-        held = bool(wished) and not late and not fresh  # by too many holes: to look again at once would be in vain
+        fresh = fresh[: wish.count - len(late)]
+        room = position.room(fresh)
+        held, fresh = room < len(fresh) and not late, fresh[:room]
         reached = position.fed(fresh, late, in_order=statements.topic.in_order)
         check = to_check(reached.holes, wish.checked_ns, now_ns)
-        taken = Taken(now_ns, (), len(beyond) > len(fresh) and not held, first_due, check)
+        more = (len(beyond) > len(fresh) and not held) or len(appeared) > len(late)
+        taken = Taken(now_ns, (), more, min(first_due, now_ns + HELD_NS) if held else first_due, check)
         following = _Next([*late, *(entry.id for entry in fresh)], position, reached)
         return self._feed(following, taken, wish.delay_ns) if following.ids else taken
 

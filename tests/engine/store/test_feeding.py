@@ -1,0 +1,74 @@
+"""What a look at a consumer group tells of what is still in its topic: so that it is looked at again when it should."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from store_benches import INDEX, SYSTEM, MySQLBench
+
+from engine.model import topics
+from engine.model.options import NS_PER_SECOND as SECOND
+from engine.model.options import QueueOptions, to_comment
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec
+from engine.model.topics import HELD_NS
+
+DELAYS = {0: 10 * SECOND}
+OPTIONS = {"takes directly": {}, "is fed, then claimed": {"max_concurrency": 1000}}
+
+
+@pytest.fixture
+async def bench(fresh_url) -> AsyncIterator[MySQLBench]:
+    bench = await MySQLBench.open(fresh_url())
+    times = "time_scheduled BIGINT NOT NULL DEFAULT 1, time_created BIGINT NOT NULL DEFAULT 1"
+    await bench.run(f"CREATE TABLE log (id BIGINT AUTO_INCREMENT PRIMARY KEY, {times}) COMMENT='queuegate_topic'")
+    yield bench
+    await bench.close()
+
+
+@pytest.fixture(params=OPTIONS)
+async def group(bench, request) -> QueueSpec:
+    """A group of the topic, by either way."""
+    comment = to_comment(QueueOptions(topic="log", consumer_group="g", **OPTIONS[request.param]))
+    columns = f"id BIGINT PRIMARY KEY, {SYSTEM}, queuegate_sought TINYINT NOT NULL DEFAULT 0, {INDEX}"
+    await bench.run(f"CREATE TABLE log_group_g ({columns}) COMMENT='{comment}'")
+    catalog = await bench.store.load_catalog(QueueCatalog())
+    return catalog.queues[QueueName(bench.url.database, "log_group_g")]
+
+
+async def add(bench, *ids) -> None:
+    await bench.run(f"INSERT INTO log (id) VALUES {', '.join(f'({id_})' for id_ in ids)}")
+
+
+async def claimed(bench, group, count):
+    """The ids that a look and a claim lease, and the look."""
+    found = await bench.store.look_and_claim(group, count, count, (), DELAYS)
+    return [message.id for message in found.claim.messages] if found.claim else [], found.look
+
+
+async def test_more_is_told_of_what_appeared_late_than_was_asked_for(bench, group):
+    await add(bench, 10)
+    assert (await claimed(bench, group, 2))[0] == [10]
+    await add(bench, 1, 2, 3, 4, 5)  # as a transaction that began before and took long
+    got = []
+    for _ in range(3):
+        ids, look = await claimed(bench, group, 2)
+        got += ids
+        if not look.more:
+            break
+    assert sorted(got) == [1, 2, 3, 4, 5]
+    assert not look.more
+
+
+async def test_a_group_that_its_holes_hold_is_looked_at_again_but_not_at_once(bench, group, monkeypatch):
+    monkeypatch.setattr(topics, "HOLES_MAX", 2)
+    await add(bench, 2, 4, 6, 8)
+    assert (await claimed(bench, group, 10))[0] == [2, 4]
+    for _ in range(2):
+        ids, look = await claimed(bench, group, 10)
+        assert (ids, look.more) == ([], False), "more would be asked for again and again"
+        assert look.next_due_ns is not None and look.next_due_ns <= look.now_ns + HELD_NS
+    await add(bench, 1)
+    ids, look = await claimed(bench, group, 10)
+    assert (ids, look.more) == ([1], True), "now there is room for one"
+    assert (await claimed(bench, group, 10))[0] == [6]
