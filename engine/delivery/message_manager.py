@@ -270,6 +270,7 @@ class MessageManager(Service):
             receiver_set.retune(queue)
         for subscription in list(self._subscriptions):
             subscription.retune(queue)
+        self._outage.end_pause()  # perhaps it was the definition that failed
         self._wake()
 
     async def open(self) -> None:

@@ -48,7 +48,10 @@ class Retention(Service):
         self._problems: dict[QueueName, str] = {}
 
     def problem(self, topic: QueueName) -> str | None:
-        """Why messages of a topic could not be deleted the last time; None where they could."""
+        """Why messages of a topic are not deleted; None where they are, or where another engine does that."""
+        known = self._context.catalog().topics.get(topic)
+        if known is not None and known.options.limited and (unreadable := self._unreadable_group(topic)):
+            return unreadable
         return self._problems.get(topic)
 
     async def run_once(self) -> int:
@@ -71,7 +74,8 @@ class Retention(Service):
         return deleted
 
     async def _delete(self, topic: TopicSpec) -> int:
-        self._check_groups(topic.name)
+        if unreadable := self._unreadable_group(topic.name):
+            raise BackendError(unreadable)
         clock, pace = self._context.clock, self._paces[topic.name]
         deadline, deleted, lost = clock.monotonic() + PERIOD_SECONDS, 0, dict[QueueName, int]()
         while True:
@@ -93,10 +97,11 @@ class Retention(Service):
             )
         return deleted
 
-    def _check_groups(self, topic: QueueName) -> None:
+    def _unreadable_group(self, topic: QueueName) -> str | None:
         for name, reason in self._context.catalog().rejected.items():
             if may_be_group_of(topic, name):
-                raise BackendError(f"the consumer group of {name} cannot be read, and may need the messages: {reason}")
+                return f"the consumer group of {name} cannot be read, and may need the messages: {reason}"
+        return None
 
     async def _step(self, topic: TopicSpec, limit: int) -> Retained:
         context = self._context

@@ -18,6 +18,8 @@ from proxy.show.columns import like_pattern
 from proxy.show.status_tables import Values, dead_letter_queue
 from rewriter.plan import ShowGroups, ShowTopics
 
+_NO_DEFAULT = 4096  # the protocol's flag of a column that an INSERT has to name
+
 Sees = Callable[[QueueName], bool]
 
 
@@ -112,6 +114,10 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
         return f"has read up to offset {lag.offset}, which its topic no longer has; if that is new, SEEK TO EARLIEST"
     if lag.unfiltered is not None:
         return f"its filter cannot be told of a message after offset {lag.offset}: {lag.unfiltered}"
+    known = {column.name.lower() for column in topic.columns}
+    needed = [c.name for c in group.columns if c.flags & _NO_DEFAULT and c.name.lower() not in known]
+    if needed:
+        return f"columns without a default that its topic does not have: {', '.join(needed)}; give them one"
     own = {column.name.lower(): column for column in group.columns}
     other = [
         column.name

@@ -131,3 +131,30 @@ def test_a_broadcast_leaves_out_what_its_condition_is_not_true_for(sql, topic, s
     found = f"SELECT n FROM STREAM {t} WHERE n > %s LIMIT 3 WITH (mode = 'broadcast', start = 'earliest') NOWAIT"
     assert sql.rows(found, 3997) == [(3998,), (3999,)]
     assert sql.rows(found, 4000) == []
+
+
+def test_a_message_that_stops_a_filter_is_told_of(sql, topic, place):
+    condition, body = "n + 9223372036854775807 > 0", "x"
+    if place == "embedded":  # which computes on
+        condition, body = "JSON_EXTRACT(body, '$.a') = 1", "no JSON"
+    t = topic(billing=condition)
+    sql(f"INSERT INTO {t} (n, body) VALUES (1, '{body}')")
+
+    def problem():
+        return sql.rows(f"SHOW GROUPS ON {t}")[0][-1]
+
+    assert "cannot be told of a message after offset 0" in problem()
+    assert sql.error(f"SELECT n FROM STREAM {t} NOWAIT")[0] == (3141 if place == "embedded" else 1690)
+    sql(f"ALTER GROUP billing ON {t} SET (filter = 'n = 1')")
+    assert drained(sql, t, "billing") == [1]
+    assert problem() is None
+
+
+def test_a_column_of_a_group_that_its_topic_cannot_fill_is_told_of(sql, topic):
+    t = topic(billing="n > 0")
+    sql(f"ALTER TABLE {t}_group_billing ADD COLUMN seen_by INT NOT NULL")
+    assert "without a default that its topic does not have: seen_by" in sql.rows(f"SHOW GROUPS ON {t}")[0][-1]
+    sql(f"ALTER TABLE {t}_group_billing ALTER COLUMN seen_by SET DEFAULT 0")
+    sql(f"INSERT INTO {t} (n) VALUES (1)")
+    assert drained(sql, t, "billing") == [1]
+    assert sql.rows(f"SHOW GROUPS ON {t}")[0][-1] is None

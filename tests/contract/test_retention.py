@@ -68,6 +68,27 @@ def test_messages_older_than_retain_are_deleted(sql, topic):
     assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 604800s"
 
 
+def test_nothing_is_deleted_as_long_as_a_group_cannot_be_read(sql, topic):
+    t = topic("", safe="START AT EARLIEST WITH (retain = 'until_consumed')")
+    queue = f"{t}_group_safe"
+    comment = sql.value(f"SELECT table_comment FROM information_schema.tables WHERE table_name = '{queue}'")
+
+    def problem():
+        return shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["problem"] or ""
+
+    sql(f"INSERT INTO {t} (body) VALUES (1), (2), (3)")
+    sql(f"ALTER TABLE {queue} COMMENT = %s", comment.replace("ack_wait=30", "ack_wait=abc"))
+    sql(f"ALTER TOPIC {t} SET (retain_rows = 1)")
+    assert f"{queue} cannot be read" in problem()
+    beside = topic("WITH (retain_rows = 1)")
+    for last in (3, 6):  # when that has been done twice, all topics have been looked at
+        sql(f"INSERT INTO {beside} (body) VALUES (1), (2), (3)")
+        wait_until(lambda last=last: ids(sql, beside) == [last], 40)
+    sql(f"ALTER TABLE {queue} COMMENT = %s", comment)
+    wait_until(lambda: not problem(), 40)
+    assert ids(sql, t) == [1, 2, 3]
+
+
 def test_no_more_rows_are_kept_than_retain_rows(sql, topic):
     t = topic("WITH (retain_rows = 100)")
     for _ in range(3):

@@ -324,5 +324,5 @@ def _unfiltered(connection: StoreConnection, statements: FeedStatements, positio
     except BackendUnavailable:
         raise
     except BackendError as error:
-        return error.message
+        return str(error)  # without values: who may see the group may not read the topic
     return None

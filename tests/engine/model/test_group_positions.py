@@ -23,6 +23,7 @@ from engine.model.topics import (
     entries,
     group_table,
     is_group_name,
+    may_be_group_of,
     read_holes,
     still_awaited,
     to_check,
@@ -38,6 +39,17 @@ def of_now(*ids: int) -> list[Entry]:
 
 
 # --- names
+
+
+@pytest.mark.parametrize("topic", ["orders", "o" * 60, "a_group_b"])
+def test_a_groups_queue_is_known_by_its_name(topic: str) -> None:
+    name = QueueName("shop", topic)
+    for group in ("billing", "x_group_y"):
+        queue = group_table(name, group)
+        assert may_be_group_of(name, queue)
+        assert not may_be_group_of(QueueName("other", topic), queue)
+        assert not may_be_group_of(QueueName("shop", f"{topic[:-1]}!"), queue)
+    assert not may_be_group_of(name, name)
 
 
 @pytest.mark.parametrize("name", ["a", "_", "0", "billing", "Billing_2", "a" * 20])
