@@ -39,16 +39,21 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
     effects = replace(effects, tally=(spec.name, "acked"))
     if spec.options.topic is not None:
-        return Execute(_ack_in_consumer_group(condition, spec), effects)
+        return Execute(_ack_in_consumer_group(condition, spec, by_id=bool(statement.ids or effects.settled)), effects)
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {spec.name.sql} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
 
 
-def _ack_in_consumer_group(condition: str, spec: QueueSpec) -> str:
+def _ack_in_consumer_group(condition: str, spec: QueueSpec, *, by_id: bool) -> str:
     """The message stays in its topic, so the group's copy goes at once. What a seek has brought back is acked only once
-    it was delivered again: an ack that was on its way must not end it."""
-    delivered = f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
-    return f"DELETE FROM {spec.name.sql} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"
+    it was delivered again: an ack that was on its way must not end it.
+
+    By ids it is told to find them by these: in a table of few rows a server would rather read all that is unacked, and
+    lock it and the gap after it, so that nothing could be fed to the group until the client's transaction ends.
+    """
+    table, delivered = spec.name.sql, f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
+    head = f"DELETE {table} FROM {table} FORCE INDEX (PRIMARY)" if by_id else f"DELETE FROM {table}"
+    return f"{head} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"
 
 
 def ids_condition(tokens: tuple[Token, ...], spec: QueueSpec) -> str:

@@ -185,9 +185,25 @@ def _delete(reader: StrictReader) -> Limited | None:
     reader.take("DELETE")
     while reader.accept_any("LOW_PRIORITY", "QUICK", "IGNORE"):
         pass
-    reader.take("FROM")
+    if not reader.accept("FROM"):
+        return _delete_by_key(reader)
     name = _take_table(reader)
     return QueueStatement(Act.SETTLE, name, _take_clauses(reader, name))
+
+
+def _delete_by_key(reader: StrictReader) -> Limited | None:
+    """DELETE t FROM t FORCE INDEX (PRIMARY) WHERE condition: what an ACK by ids in a consumer group is made into."""
+    name = _take_table(reader)
+    reader.take("FROM")
+    if _take_table(reader) != name:
+        raise Unreadable
+    for word in ("FORCE", "INDEX"):
+        reader.take(word)
+    used = set[str]()
+    by_key = reader.accept_symbol(b"(") and reader.accept("PRIMARY") and reader.accept_symbol(b")")
+    if not by_key or not reader.accept("WHERE") or not _pass_condition(reader, name, used):
+        raise Unreadable
+    return QueueStatement(Act.SETTLE, name, frozenset(used))
 
 
 def _take_clauses(reader: StrictReader, name: Name) -> frozenset[str]:

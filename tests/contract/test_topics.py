@@ -125,6 +125,22 @@ def test_an_ack_is_part_of_the_applications_transaction(sql, connect, topic):
     assert sql.value(f"SELECT COUNT(*) FROM {groups(sql, t)['g']['queue']}") == 0
 
 
+def test_an_ack_in_an_open_transaction_holds_up_nothing_new(sql, connect, topic, place):
+    t = topic(g="")
+    client = connect(autocommit=False)
+    acked = 0
+    for count in (1, 2, 5):
+        sql(f"INSERT INTO {t} (body) VALUES {', '.join(['(1)'] * count)}")
+        found = [row[0] for row in drained(sql, t, "g")]  # and not an error: it waits for no lock
+        assert len(found) == count
+        acked += client(f"ACK {t} {', '.join(map(str, found))} GROUP g")
+        if place == "embedded":  # where one transaction writes at a time
+            client("COMMIT")
+    client("COMMIT")
+    assert acked == 8
+    assert sql.value(f"SELECT COUNT(*) FROM {t}_group_g") == 0
+
+
 def test_ids_that_become_visible_late_are_not_passed_over(sql, connect, topic, stream, place):
     if place == "embedded":
         pytest.skip("one writer at a time: ids become visible in their order")

@@ -95,8 +95,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bgroup|seek|stream.*start", rb"SELECT CAST\(UNIX_TIMESTAMP\('(?P<moment>[^']+)'\) \* 1000000000 AS"
      rb" SIGNED\)"),
     (rb"seek", rb"DELETE FROM " + _TABLE + rb" WHERE 1 = 0"),
-    (rb"ack", rb"DELETE FROM " + _TABLE + rb" WHERE " + _WHERE + rb" AND " + _FREE
-     + rb" AND \(epoch > 0 OR queuegate_sought = 0\)"),
+    (rb"ack", rb"DELETE (?:" + _TABLE + rb" )?FROM " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? WHERE " + _WHERE
+     + rb" AND " + _FREE + rb" AND \(epoch > 0 OR queuegate_sought = 0\)"),
     (rb"stream.*(?:since|until)", rb"SELECT " + _NAME + rb"(?:, " + _NAME + rb")* FROM " + _TABLE
      + rb" WHERE time_scheduled <= " + NOW + rb"(?: AND (?:" + _BETWEEN + rb")){0,2}(?: AND \((?P<condition>.*)\))?"
      rb" ORDER BY id(?: LIMIT \d+)?"),
