@@ -38,21 +38,29 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     else:
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
     effects = replace(effects, tally=(spec.name, "acked"))
+    by_id = bool(statement.ids or effects.settled)
     if spec.options.topic is not None:
-        return Execute(_ack_in_consumer_group(condition, spec, by_id=bool(statement.ids or effects.settled)), effects)
+        return Execute(_ack_in_consumer_group(condition, spec, by_id=by_id), effects)
+    table = f"{spec.name.sql} {BY_KEY}" if by_id and has_key(spec) else spec.name.sql
     assignments = f"time_acked = {now_sql}, time_next = NULL"
-    return Execute(f"UPDATE {spec.name.sql} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+    return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+
+
+BY_KEY = "FORCE INDEX (PRIMARY)"
+"""What has a server find messages by their ids. In a table of few rows it would rather read all that is unacked, and
+lock it and the gap after it, so that nobody could add a message until the client's transaction ends."""
+
+
+def has_key(spec: QueueSpec) -> bool:
+    """Whether the ids are the table's primary key."""
+    return any(index.name == "PRIMARY" and index.columns == ("id",) for index in spec.indexes)
 
 
 def _ack_in_consumer_group(condition: str, spec: QueueSpec, *, by_id: bool) -> str:
     """The message stays in its topic, so the group's copy goes at once. What a seek has brought back is acked only once
-    it was delivered again: an ack that was on its way must not end it.
-
-    By ids it is told to find them by these: in a table of few rows a server would rather read all that is unacked, and
-    lock it and the gap after it, so that nothing could be fed to the group until the client's transaction ends.
-    """
+    it was delivered again: an ack that was on its way must not end it."""
     table, delivered = spec.name.sql, f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
-    head = f"DELETE {table} FROM {table} FORCE INDEX (PRIMARY)" if by_id else f"DELETE FROM {table}"
+    head = f"DELETE {table} FROM {table} {BY_KEY}" if by_id else f"DELETE FROM {table}"
     return f"{head} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"
 
 

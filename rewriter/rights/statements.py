@@ -176,6 +176,8 @@ def _update(reader: StrictReader) -> Limited | None:
     while reader.accept_any("LOW_PRIORITY", "IGNORE"):
         pass
     name = _take_table(reader)
+    if reader.word == "FORCE":
+        _take_by_key(reader)
     reader.take("SET")
     used = _take_assignments(reader, _CONSTANTS, _SETTLING_COLUMNS)
     return QueueStatement(Act.SETTLE, name, used | _take_clauses(reader, name))
@@ -197,13 +199,19 @@ def _delete_by_key(reader: StrictReader) -> Limited | None:
     reader.take("FROM")
     if _take_table(reader) != name:
         raise Unreadable
-    for word in ("FORCE", "INDEX"):
-        reader.take(word)
+    _take_by_key(reader)
     used = set[str]()
-    by_key = reader.accept_symbol(b"(") and reader.accept("PRIMARY") and reader.accept_symbol(b")")
-    if not by_key or not reader.accept("WHERE") or not _pass_condition(reader, name, used):
+    if not reader.accept("WHERE") or not _pass_condition(reader, name, used):
         raise Unreadable
     return QueueStatement(Act.SETTLE, name, frozenset(used))
+
+
+def _take_by_key(reader: StrictReader) -> None:
+    """FORCE INDEX (PRIMARY), as an ACK by ids has it."""
+    for word in ("FORCE", "INDEX"):
+        reader.take(word)
+    if not (reader.accept_symbol(b"(") and reader.accept("PRIMARY") and reader.accept_symbol(b")")):
+        raise Unreadable
 
 
 def _take_clauses(reader: StrictReader, name: Name) -> frozenset[str]:

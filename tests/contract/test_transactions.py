@@ -226,3 +226,20 @@ def test_of_several_statements_those_before_the_failed_one_are_delivered(connect
         with pytest.raises(pymysql.err.ProgrammingError):
             cursor.nextset()
     assert receiver.wait(1) == [("in",)]
+
+
+def test_an_ack_in_an_open_transaction_holds_up_no_new_message(sql, connect, queue, place):
+    """In a table of few rows a server would rather read all that is unacked, and lock the gap after it."""
+    if place == "embedded":
+        pytest.skip("one transaction writes at a time")
+    q = queue("n INT")
+    other = connect(autocommit=False)
+    for count in (1, 2, 5, 50):
+        sql(f"INSERT INTO {q} (n) VALUES {', '.join(['(1)'] * count)}")
+        found = sql.column(f"SELECT id FROM STREAM {q} LIMIT {count} NOWAIT")
+        assert other(f"ACK {q} {', '.join(map(str, found))}") == count
+        sql("SET SESSION innodb_lock_wait_timeout = 1")
+        sql(f"INSERT INTO {q} (n) VALUES (2)")
+        assert sql.rows(f"SELECT n FROM STREAM {q} NOWAIT") == [(2,)]
+        other("COMMIT")
+        sql(f"ACK {q} WHERE n = 2")

@@ -101,8 +101,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + rb" WHERE time_scheduled <= " + NOW + rb"(?: AND (?:" + _BETWEEN + rb")){0,2}(?: AND \((?P<condition>.*)\))?"
      rb" ORDER BY id(?: LIMIT \d+)?"),
     # acks, however they are spelled
-    (rb"ack", rb"UPDATE " + _TABLE + rb" SET time_acked = " + NOW + rb", time_next = NULL WHERE " + _WHERE
-     + rb" AND " + _FREE),
+    (rb"ack", rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_acked = " + NOW
+     + rb", time_next = NULL WHERE " + _WHERE + rb" AND " + _FREE),
     (rb"update\b", rb"(?P<head>(?i:update\b).*?) SET (?P<assignments>.*?) WHERE " + _AND + _FREE
      + rb"(?: (?P<tail>.*))?"),
     # the verbs

@@ -43,7 +43,7 @@ def stream_statement(
     async def collect(sql: str) -> Collected | Outcome:
         return answer
 
-    identity = SimpleNamespace(connection_id=7, user="u", host="h")
+    identity = SimpleNamespace(connection_id=7, user="u", host="h", program="", pid="")
     session: Any = SimpleNamespace(identity=identity, rights=None, upstream=SimpleNamespace(collect=collect))
     engine: Any = SimpleNamespace(subscribe=subscribe)
     traits: Any = SimpleNamespace(accounts=False, check_stream=None)

@@ -52,6 +52,7 @@ SETTLES = {
     "DELETE FROM q WHERE NOT (a LIKE 'x%' OR b BETWEEN 1 AND 2) AND c <> LOWER(d);": {"a", "b", "c", "d"},
     "DELETE FROM q": set(),
     "DELETE FROM q LIMIT 10": set(),
+    "UPDATE q FORCE INDEX (PRIMARY) SET time_acked = 5, time_next = NULL WHERE id = 1": {"id"},
     "DELETE q FROM q FORCE INDEX (PRIMARY) WHERE (id IN (1, 2)) AND time_acked IS NULL": {"id", "time_acked"},
 }
 
@@ -219,6 +220,8 @@ NOT_READ = [
     "WITH x AS (SELECT 1) UPDATE q SET time_acked = 1",
     "DELETE FROM q WHERE id = 1 RETURNING payload",
     "DELETE q FROM q JOIN t",
+    "UPDATE q FORCE INDEX (a) SET time_acked = 1 WHERE id = 1",
+    "UPDATE q FORCE INDEX (PRIMARY), t SET time_acked = 1",
     "DELETE q FROM t FORCE INDEX (PRIMARY) WHERE id = 1",
     "DELETE q FROM q FORCE INDEX (PRIMARY)",
     "DELETE q FROM q FORCE INDEX (queuegate_due) WHERE id = 1",
