@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -214,6 +215,9 @@ class SimProxy:
             self.world.claims.of(queue).told(self.actor, ids)  # type: ignore[arg-type]
 
 
+_BY_KEY = re.compile(r"^DELETE (\S+) FROM \1 FORCE INDEX \(PRIMARY\)")  # in SQLite's words: without the hint
+
+
 def moment_ns(text: str) -> int:
     """A time that a client wrote, as a session in UTC reads it."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1_000_000_000
@@ -266,7 +270,7 @@ class Session:
         if isinstance(plan, SeekConsumerGroup):
             return await self._seek(plan)
         assert isinstance(plan, Execute | Passthrough), plan
-        text = plan.sql if isinstance(plan, Execute) else sql
+        text = _BY_KEY.sub(r"DELETE FROM \1", plan.sql) if isinstance(plan, Execute) else sql
         try:
             in_transaction = await self._run(text, targets)
         except BackendError as error:
