@@ -228,6 +228,22 @@ def test_of_several_statements_those_before_the_failed_one_are_delivered(connect
     assert receiver.wait(1) == [("in",)]
 
 
+@pytest.mark.parametrize("verb", ["NACK {} DELAY '1h'", "REJECT {}", "RENEW {} FOR '1h'", "RELEASE {}"])
+def test_a_verb_in_an_open_transaction_holds_up_no_new_message(sql, connect, queue, place, verb):
+    if place == "embedded":
+        pytest.skip("one transaction writes at a time")
+    q = queue("n INT")
+    other = connect(autocommit=False)
+    sql("SET SESSION innodb_lock_wait_timeout = 1")
+    for count in (1, 2, 5):
+        sql(f"INSERT INTO {q} (n) VALUES {', '.join(['(1)'] * count)}")
+        found = sql.column(f"SELECT id FROM STREAM {q} LIMIT {count} NOWAIT")
+        assert other(verb.format(f"{q} {', '.join(map(str, found))}")) == count
+        assert sql(f"INSERT INTO {q} (n) VALUES (2)") == 1
+        other("ROLLBACK")
+        sql(f"DELETE FROM {q}")
+
+
 def test_an_ack_in_an_open_transaction_holds_up_no_new_message(sql, connect, queue, place):
     """In a table of few rows a server would rather read all that is unacked, and lock the gap after it."""
     if place == "embedded":

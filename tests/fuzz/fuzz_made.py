@@ -107,7 +107,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + rb"(?: (?P<tail>.*))?"),
     # the verbs
     (rb"nack|release|renew|reject",
-     rb"UPDATE " + _TABLE + rb" SET time_next = (?:" + NOW + rb"(?: \+ \d+)?|" + _REJECTED
+     rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + rb"(?: \+ \d+)?|" + _REJECTED
      + rb"|LEAST\(time_scheduled, " + NOW + rb"\))(?:, first_error = COALESCE\(first_error, " + _TEXT
      + rb"\))?(?:, last_error = " + _TEXT + rb")?(?:, epoch = epoch - 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
