@@ -14,7 +14,7 @@ from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.grammar.quick_ack import tokens_of
 from rewriter.grammar.statements import Ack, Assignment, UpdateQueue
 from rewriter.plan import Effects, Execute, Passthrough, Plan
-from rewriter.scan.named_ids import KeyKind, ending, key_kind, settled_ids
+from rewriter.scan.named_ids import KeyKind, ending, key_kind, names_ids, settled_ids
 from rewriter.text.literals import string_literal
 from rewriter.text.tokens import Kind, Token, string_value
 
@@ -38,29 +38,29 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     else:
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
     effects = replace(effects, tally=(spec.name, "acked"))
-    by_id = bool(statement.ids or effects.settled)
     if spec.options.topic is not None:
-        return Execute(_ack_in_consumer_group(condition, spec, by_id=by_id), effects)
-    table = f"{spec.name.sql} {BY_KEY}" if by_id and has_key(spec) else spec.name.sql
+        return Execute(_ack_in_consumer_group(condition, spec), effects)
+    table = f"{spec.name.sql}{key_hint(condition, spec)}"
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
 
 
-BY_KEY = "FORCE INDEX (PRIMARY)"
-"""What has a server find messages by their ids. In a table of few rows it would rather read all that is unacked, and
-lock it and the gap after it, so that nobody could add a message until the client's transaction ends."""
+def key_hint(condition: str, spec: QueueSpec) -> str:
+    """What goes after the table's name, so that a server finds the messages that a condition names by their ids.
+
+    In a table of few rows it would rather read all that is unacked, and lock it and the gap after it, so that nobody
+    could add a message until the client's transaction ends.
+    """
+    has_key = any(index.name == "PRIMARY" and index.columns == ("id",) for index in spec.indexes)
+    return " FORCE INDEX (PRIMARY)" if has_key and names_ids(condition) else ""
 
 
-def has_key(spec: QueueSpec) -> bool:
-    """Whether the ids are the table's primary key."""
-    return any(index.name == "PRIMARY" and index.columns == ("id",) for index in spec.indexes)
-
-
-def _ack_in_consumer_group(condition: str, spec: QueueSpec, *, by_id: bool) -> str:
+def _ack_in_consumer_group(condition: str, spec: QueueSpec) -> str:
     """The message stays in its topic, so the group's copy goes at once. What a seek has brought back is acked only once
     it was delivered again: an ack that was on its way must not end it."""
     table, delivered = spec.name.sql, f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
-    head = f"DELETE {table} FROM {table} {BY_KEY}" if by_id else f"DELETE FROM {table}"
+    hint = key_hint(condition, spec)
+    head = f"DELETE {table} FROM {table}{hint}" if hint else f"DELETE FROM {table}"
     return f"{head} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"
 
 
@@ -138,7 +138,7 @@ def update_plan(statement: UpdateQueue, spec: QueueSpec, now_sql: str) -> Plan:
     state = by_column.get("state")
     if state is not None and "state" not in (column.lower() for column in spec.message_columns):
         _check_state(state)
-        return Execute(_acking_sql(statement, by_column, now_sql), _update_effects(statement, spec))
+        return Execute(_acking_sql(statement, spec, by_column, now_sql), _update_effects(statement, spec))
     acked = by_column.get("time_acked")
     if acked is not None and _is_time(acked.value):
         return Passthrough(_update_effects(statement, spec))
@@ -155,7 +155,7 @@ def _check_state(assignment: Assignment) -> None:
         )
 
 
-def _acking_sql(statement: UpdateQueue, by_column: dict[str, Assignment], now_sql: str) -> str:
+def _acking_sql(statement: UpdateQueue, spec: QueueSpec, by_column: dict[str, Assignment], now_sql: str) -> str:
     """The UPDATE with `state = 'acked'` replaced; what the statement sets itself (another time_acked) it keeps."""
     ours = {"time_acked": f"time_acked = {now_sql}", "time_next": "time_next = NULL"}
     acking = [text for column, text in ours.items() if column not in by_column]
@@ -164,7 +164,8 @@ def _acking_sql(statement: UpdateQueue, by_column: dict[str, Assignment], now_sq
         assignments.extend(acking if assignment.column.lower() == "state" else [assignment.text])
     condition = f"({statement.condition}) AND time_acked IS NULL" if statement.condition else "time_acked IS NULL"
     tail = f" {statement.tail}" if statement.tail else ""
-    return f"{statement.head} SET {', '.join(assignments)} WHERE {condition}{tail}"
+    hint = key_hint(statement.condition, spec)
+    return f"{statement.head}{hint} SET {', '.join(assignments)} WHERE {condition}{tail}"
 
 
 def _is_time(value: tuple[Token, ...]) -> bool:

@@ -14,7 +14,7 @@ from engine.model.states import PARKED_NS
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.grammar.statements import Ack, DeleteQueue, InsertQueue, UpdateQueue
 from rewriter.plan import EndInGroup, Execute, InsertAfterGroup, Passthrough, Plan
-from rewriter.plans.ack import ack_condition, ends_messages, update_sql
+from rewriter.plans.ack import ack_condition, ends_messages, key_hint, update_sql
 from rewriter.plans.insert import first_layout, insert_effects, with_columns
 from rewriter.scan.named_ids import KeyKind, ending, key_kind, settled_ids
 from rewriter.text.tokens import Kind, Token, string_value
@@ -26,7 +26,8 @@ _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -> Plan:
     """ACK by ids or by condition."""
     assert isinstance(plan, Execute)
-    seen = _seen(group, spec.name.sql, ack_condition(statement, spec), "")
+    condition = ack_condition(statement, spec)
+    seen = _seen(group, f"{spec.name.sql}{key_hint(condition, spec)}", condition, "")
     return EndInGroup(plan.sql, plan.effects, group, seen)
 
 

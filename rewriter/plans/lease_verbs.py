@@ -20,7 +20,7 @@ from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_s
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Retry, Settle, Verb
 from rewriter.plan import Effects, Execute
-from rewriter.plans.ack import BY_KEY, has_key, ids_condition, known_ids
+from rewriter.plans.ack import ids_condition, key_hint, known_ids
 from rewriter.scan.named_ids import key_kind, settled_ids
 from rewriter.text.literals import hex_literal
 
@@ -54,7 +54,7 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
     assignments = [_time_next(outcome, spec, now_sql), *_errors(statement, spec)]
     if statement.verb is Verb.RELEASE:
         assignments.append("epoch = epoch - 1")
-    table = f"{spec.name.sql} {BY_KEY}" if statement.ids and has_key(spec) else spec.name.sql
+    table = f"{spec.name.sql}{key_hint(condition, spec)}"
     sql = f"UPDATE {table} SET {', '.join(assignments)} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
     effects = replace(_effects(outcome, spec), tally=(spec.name, _COUNTERS[statement.verb]))
     return Execute(sql, effects, _warnings(statement, spec))

@@ -41,14 +41,22 @@ def key_kind(spec: QueueSpec) -> KeyKind:
 
 _QUALIFIER = rb"(?>(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb"){0,2})"
 _LITERAL = rb"(?:\d++|'[^'\\]*+')(?![\w'])"
-_PLAIN_CONDITION = re.compile(
-    SPACE + _QUALIFIER + rb"`?id`?" + SPACE
-    + rb"(?:=" + SPACE + rb"(" + _LITERAL + rb")"
-    + rb"|IN" + SPACE + rb"\(\s*+(" + _LITERAL + rb"(?>(?:\s*+,\s*+" + _LITERAL + rb")*))\s*+\))" + SPACE
-    + rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?time_acked`?" + SPACE + rb"IS" + SPACE + rb"NULL" + SPACE + rb")?)"
-    + rb"(?>(?:;" + SPACE + rb")*)",
-    re.IGNORECASE,
-)  # fmt: skip
+
+
+def _condition(value: bytes) -> re.Pattern[bytes]:
+    """`id = value` or `id IN (values)`, perhaps with `AND time_acked IS NULL`; its groups are the values."""
+    return re.compile(
+        SPACE + _QUALIFIER + rb"`?id`?" + SPACE
+        + rb"(?:=" + SPACE + rb"(" + value + rb")"
+        + rb"|IN" + SPACE + rb"\(\s*+(" + value + rb"(?>(?:\s*+,\s*+" + value + rb")*))\s*+\))" + SPACE
+        + rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?time_acked`?" + SPACE + rb"IS" + SPACE + rb"NULL" + SPACE + rb")?)"
+        + rb"(?>(?:;" + SPACE + rb")*)",
+        re.IGNORECASE,
+    )  # fmt: skip
+
+
+_PLAIN_CONDITION = _condition(_LITERAL)
+_BY_IDS = _condition(rb"(?:" + _LITERAL + rb"|\?)")
 _LITERALS = re.compile(rb"\d++|'[^']*+'")
 
 
@@ -60,6 +68,11 @@ def settled_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None
     ids = [message_id(text.decode(), kind) for text in _LITERALS.findall(match[1] or match[2])]
     known = tuple(i for i in ids if i is not None)
     return known if len(known) == len(ids) else None
+
+
+def names_ids(condition: str) -> bool:
+    """Whether a condition limits a statement to certain ids, `?` among them."""
+    return _BY_IDS.fullmatch(condition.encode("utf-8", "surrogatepass")) is not None
 
 
 def message_id(literal: str, kind: KeyKind) -> MessageId | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mysql.connector
 import pymysql
 import pytest
 from pymysql.constants import CLIENT
@@ -228,7 +229,18 @@ def test_of_several_statements_those_before_the_failed_one_are_delivered(connect
     assert receiver.wait(1) == [("in",)]
 
 
-@pytest.mark.parametrize("verb", ["NACK {} DELAY '1h'", "REJECT {}", "RENEW {} FOR '1h'", "RELEASE {}"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "NACK {} {} DELAY '1h'",
+        "REJECT {} {}",
+        "RENEW {} {} FOR '1h'",
+        "RELEASE {} {}",
+        "NACK {} WHERE id IN ({})",
+        "ACK {} WHERE id IN ({}) AND time_acked IS NULL",
+        "UPDATE {} SET state = 'acked' WHERE id IN ({})",
+    ],
+)
 def test_a_verb_in_an_open_transaction_holds_up_no_new_message(sql, connect, queue, place, verb):
     if place == "embedded":
         pytest.skip("one transaction writes at a time")
@@ -238,10 +250,43 @@ def test_a_verb_in_an_open_transaction_holds_up_no_new_message(sql, connect, que
     for count in (1, 2, 5):
         sql(f"INSERT INTO {q} (n) VALUES {', '.join(['(1)'] * count)}")
         found = sql.column(f"SELECT id FROM STREAM {q} LIMIT {count} NOWAIT")
-        assert other(verb.format(f"{q} {', '.join(map(str, found))}")) == count
+        assert other(verb.format(q, ", ".join(map(str, found)))) == count
         assert sql(f"INSERT INTO {q} (n) VALUES (2)") == 1
         other("ROLLBACK")
         sql(f"DELETE FROM {q}")
+
+
+def test_a_prepared_ack_in_an_open_transaction_holds_up_no_new_message(sql, gate, queue, place):
+    if place == "embedded":
+        pytest.skip("one transaction writes at a time")
+    q = queue("n INT")
+    sql("SET SESSION innodb_lock_wait_timeout = 1")
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=False
+    )
+    prepared = link.cursor(prepared=True)
+    for condition in ("id = ?", "id IN (?)"):
+        sql(f"INSERT INTO {q} (n) VALUES (1)")
+        found = sql.value(f"SELECT id FROM STREAM {q} LIMIT 1 NOWAIT")
+        prepared.execute(f"UPDATE {q} SET state = 'acked' WHERE {condition}", (found,))
+        assert prepared.rowcount == 1
+        assert sql(f"INSERT INTO {q} (n) VALUES (2)") == 1
+        link.rollback()
+        sql(f"DELETE FROM {q}")
+    link.close()
+
+
+def test_an_ack_to_a_group_in_an_open_transaction_holds_up_no_other_group(sql, connect, queue, place):
+    if place == "embedded":
+        pytest.skip("one transaction writes at a time")
+    q = queue("n INT", group_key="'n'")
+    other = connect(autocommit=False)
+    sql("SET SESSION innodb_lock_wait_timeout = 1")
+    sql(f"INSERT INTO {q} (n) VALUES (5), (5), (5)")
+    found = sql.column(f"SELECT id FROM STREAM {q} LIMIT 3 NOWAIT")
+    assert other(f"ACK {q} {', '.join(map(str, found))}") == 3
+    assert sql(f"INSERT INTO {q} (n) VALUES (1), (9)") == 2
+    other("ROLLBACK")
 
 
 def test_an_ack_in_an_open_transaction_holds_up_no_new_message(sql, connect, queue, place):

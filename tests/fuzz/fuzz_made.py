@@ -103,8 +103,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # acks, however they are spelled
     (rb"ack", rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_acked = " + NOW
      + rb", time_next = NULL WHERE " + _WHERE + rb" AND " + _FREE),
-    (rb"update\b", rb"(?P<head>(?i:update\b).*?) SET (?P<assignments>.*?) WHERE " + _AND + _FREE
-     + rb"(?: (?P<tail>.*))?"),
+    (rb"update\b", rb"(?P<head>(?i:update\b).*?)(?: FORCE INDEX \(PRIMARY\))? SET (?P<assignments>.*?) WHERE "
+     + _AND + _FREE + rb"(?: (?P<tail>.*))?"),
     # the verbs
     (rb"nack|release|renew|reject",
      rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + rb"(?: \+ \d+)?|" + _REJECTED
@@ -145,8 +145,8 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # groups
     (rb"ack|update|delete|insert", _UNIT + rb"|SHOW WARNINGS"),
     (rb"redrive", _UNIT),
-    (rb"ack|update|delete", rb"SELECT " + _COLUMN + rb" FROM (?:" + _TABLE + rb"|(?P<table>.*?)) WHERE"
-     rb" (?:\(id IN \((?P<ids>[^()]*)\)\) AND " + _FREE + rb"|"
+    (rb"ack|update|delete", rb"SELECT " + _COLUMN + rb" FROM (?:" + _TABLE
+     + rb"(?: FORCE INDEX \(PRIMARY\))?|(?P<table>.*?)) WHERE (?:\(id IN \((?P<ids>[^()]*)\)\) AND " + _FREE + rb"|"
      + _AND + _FREE + rb"(?: (?P<tail>.*?))??|TRUE(?: (?P<second>.*?))??|(?P<third>.*?))"
      rb"(?: FOR UPDATE)?"),
     (rb"ack|update|delete", rb"SELECT HEX\(group_value\), HEX\(follow_database\), HEX\(follow_table\), HEX\(follow_id\)"

@@ -1079,18 +1079,18 @@ SELECT * FROM stream since
 
 -- ACK
 ACK orders 101, 102 GROUP billing
---> execute: DELETE `shop`.`orders_group_billing` FROM `shop`.`orders_group_billing` FORCE INDEX (PRIMARY) WHERE (id IN (101, 102)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101, 102)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.orders_group_billing: 101, 102
 
 -- ACK, the group before the ids
 ACK shop.orders GROUP billing (101, '102', ?);
---> execute: DELETE `shop`.`orders_group_billing` FROM `shop`.`orders_group_billing` FORCE INDEX (PRIMARY) WHERE (id IN (101, 102, ?)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101, 102, ?)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.orders_group_billing: 101, 102
 --> uncertain shop.orders_group_billing
 
 -- ACK, the group in back-quotes and in another case
 ack orders (101) GROUP `Billing`
---> execute: DELETE `shop`.`orders_group_billing` FROM `shop`.`orders_group_billing` FORCE INDEX (PRIMARY) WHERE (id IN (101)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (101)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.orders_group_billing: 101
 
 -- ACK of no message
@@ -1110,17 +1110,17 @@ ACK orders GROUP audit WHERE user_id = 7 AND (body = 'GROUP billing')
 
 -- ACK by ids in a condition
 ACK orders WHERE id IN (1, 2) GROUP audit
---> execute: DELETE `shop`.`orders_group_audit` FROM `shop`.`orders_group_audit` FORCE INDEX (PRIMARY) WHERE (id IN (1, 2)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`orders_group_audit` WHERE (id IN (1, 2)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.orders_group_audit: 1, 2
 
 -- ACK of the only group
 ACK clicks 7
---> execute: DELETE `shop`.`clicks_group_stats` FROM `shop`.`clicks_group_stats` FORCE INDEX (PRIMARY) WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`clicks_group_stats` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.clicks_group_stats: 7
 
 -- ACK of the group's queue
 ACK orders_group_billing 7
---> execute: DELETE `shop`.`orders_group_billing` FROM `shop`.`orders_group_billing` FORCE INDEX (PRIMARY) WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.orders_group_billing: 7
 
 -- ACK of several groups and none named
@@ -1319,13 +1319,13 @@ REDRIVE orders_group_audit_dead GROUP audit
 -- queue_ack of the only group
 SELECT queue_ack('clicks', 7, 8)
 --> tell the count as queue_ack('clicks', 7, 8)
---> execute: DELETE `shop`.`clicks_group_stats` FROM `shop`.`clicks_group_stats` FORCE INDEX (PRIMARY) WHERE (id IN (7, 8)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`clicks_group_stats` WHERE (id IN (7, 8)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.clicks_group_stats: 7, 8
 
 -- queue_ack of a group's queue
 SELECT queue_ack('orders_group_billing', 7) AS done
 --> tell the count as done
---> execute: DELETE `shop`.`orders_group_billing` FROM `shop`.`orders_group_billing` FORCE INDEX (PRIMARY) WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
+--> execute: DELETE FROM `shop`.`orders_group_billing` WHERE (id IN (7)) AND time_acked IS NULL AND (epoch > 0 OR queuegate_sought = 0)
 --> settled shop.orders_group_billing: 7
 
 -- queue_ack of several groups

@@ -30,6 +30,7 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.authenticate.socketTimeout": "120s",  # 15 s by default, too short for a busy machine
 }
 
 
