@@ -85,7 +85,7 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     topic = statements.topic
     position, due, page = _before(connection, statements, group, wanted)
     wanted_more = max(0, wanted.limit - due)
-    fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more else 0]
+    fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more and passes(page.late) else 0]
     room = position.room(fresh)
     held, fresh = room < len(fresh) and not page.late, fresh[:room]
     ids = _fitting(connection, statements, [*page.late, *(entry.id for entry in fresh)])
@@ -95,7 +95,7 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
         changes.append(Statement(statements.position.write, position_values(group.name, fed)))
     if changes:
         connection.run(changes, last=True)
-    more = (len(page.fresh) > len(fresh) and not held) or len(page.late) >= LATE_MAX
+    more = (len(page.fresh) > len(fresh) and not held) or not passes(page.late)
     return Fed(len(ids), more, to_check(fed.holes, wanted.checked_ns, page.now_ns), held)
 
 
@@ -144,12 +144,19 @@ class LogIds:
     now_ns: int
 
 
+def passes(late: Sequence[int]) -> bool:
+    """Whether messages beyond the offset may be read: with as many late ids as are read at once there may be more, and
+    a message must not come before one that was committed when it was written."""
+    return len(late) < LATE_MAX
+
+
 def log_page(
     connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, *, shown: bool
 ) -> LogIds:
     """What a reader that has read up to there has before it. `shown`: see Wanted."""
-    late = visible(connection, statements, position.holes)
     rows = [(int(id_), int(created)) for id_, created in connection.query(statements.beyond, (position.offset, limit))]
+    # After these, each of which may have been written once one in a hole was committed: that comes before it then.
+    late = visible(connection, statements, position.holes)
     now_ns, last = connection.query(statements.now_and_last)[0]
     return LogIds(late, entries(rows, int(last) if shown else 0, int(now_ns)), int(now_ns))
 

@@ -17,7 +17,7 @@ from engine.model.states import REJECTED_NS, lease_end
 from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, entries, to_check
 from engine.store.base import LeaseUnknown, Release, release_of
 from engine.store.operations.due_messages import INTEGER, not_null, number
-from engine.store.operations.feed import TEXT, position_of, position_values, visible
+from engine.store.operations.feed import TEXT, passes, position_of, position_values, visible
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
 
@@ -91,12 +91,12 @@ class Taking:
         late = appeared[: wish.count]
         end = int(not_null(last)) if wish.shown else 0
         fresh = entries([(int(not_null(id_)), int(not_null(created))) for id_, created in beyond], end, now_ns)
-        fresh = fresh[: wish.count - len(late)]
+        fresh = fresh[: wish.count - len(late) if passes(appeared) else 0]
         room = position.room(fresh)
         held, fresh = room < len(fresh) and not late, fresh[:room]
         reached = position.fed(fresh, late, in_order=statements.topic.in_order)
         check = to_check(reached.holes, wish.checked_ns, now_ns)
-        more = (len(beyond) > len(fresh) and not held) or len(appeared) > len(late)
+        more = (len(beyond) > len(fresh) and not held) or len(appeared) > len(late) or not passes(appeared)
         taken = Taken(now_ns, (), more, min(first_due, now_ns + HELD_NS) if held else first_due, check)
         following = _Next([*late, *(entry.id for entry in fresh)], position, reached)
         return self._feed(following, taken, wish.delay_ns) if following.ids else taken

@@ -11,7 +11,9 @@ from engine.model import topics
 from engine.model.options import NS_PER_SECOND as SECOND
 from engine.model.options import QueueOptions, to_comment
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec
-from engine.model.topics import HELD_NS
+from engine.model.topics import HELD_NS, GroupPosition
+from engine.store.operations import feed
+from engine.store.statements import topics as statements
 
 DELAYS = {0: 10 * SECOND}
 OPTIONS = {"takes directly": {}, "is fed, then claimed": {"max_concurrency": 1000}}
@@ -72,3 +74,41 @@ async def test_a_group_that_its_holes_hold_is_looked_at_again_but_not_at_once(be
     ids, look = await claimed(bench, group, 10)
     assert (ids, look.more) == ([1], True), "now there is room for one"
     assert (await claimed(bench, group, 10))[0] == [6]
+
+
+async def test_what_appeared_late_comes_before_what_was_written_then_however_much_it_is(bench, group, monkeypatch):
+    for module in (feed, statements):
+        monkeypatch.setattr(module, "LATE_MAX", 2)
+    await add(bench, 10)
+    got = (await claimed(bench, group, 10))[0]
+    await add(bench, 1, 2, 3, 4, 5)
+    await add(bench, 11)
+    more = True
+    while more:
+        ids, look = await claimed(bench, group, 10)
+        got, more = [*got, *ids], look.more
+    assert got == [10, 1, 2, 3, 4, 5, 11]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before_holes_are_looked_at", "after_it"])
+async def test_a_broadcast_sends_nothing_before_what_was_committed_when_it_was_written(bench, monkeypatch, before):
+    """Two commits while a page is read: the first fills a hole, the second lies beyond the offset."""
+    await add(bench, 10)
+    name = QueueName(bench.url.database, "log")
+    topic = (await bench.store.load_catalog(QueueCatalog())).topics[name]
+    first = await bench.store.topics.read(topic, GroupPosition(0, 0), 100)
+    visible = feed.visible
+
+    def slow(*arguments):
+        if before:
+            bench.connection.cursor().execute("INSERT INTO log (id) VALUES (1), (11)")
+        found = visible(*arguments)
+        if not before:
+            bench.connection.cursor().execute("INSERT INTO log (id) VALUES (1), (11)")
+        return found
+
+    monkeypatch.setattr(feed, "visible", slow)
+    second = await bench.store.topics.read(topic, first.position, 100)
+    monkeypatch.undo()
+    third = await bench.store.topics.read(topic, second.position, 100)
+    assert [row[0] for row in (*second.rows, *third.rows)] == [b"1", b"11"]
