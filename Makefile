@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark example-spark check format bench differential fuzz simulate clean mariadb toolchains mysql galera
+.PHONY: help run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark check format bench differential fuzz simulate clean mariadb toolchains mysql galera
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -47,6 +47,9 @@ example-spark: $(SPARK_STAMP) ## a pipeline from SQL to Spark and back, which ch
 	@$(BIN)/python -m examples.pipeline
 
 KILLS ?= 6
+ledger-topics: $(STAMP) mariadb ## what readers of a topic get under SIGKILLs of proxies and of the database (KILLS=20 SEED=7)
+	QUEUEGATE_LEDGER_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_LEDGER_SEED=$(SEED)) $(BIN)/python -m pytest tests/faults/test_topic_ledger.py
+
 crash-spark: $(SPARK_STAMP) mariadb toolchains ## streaming reads under SIGKILLs of the Spark driver and of the proxy (KILLS=20 SEED=7)
 	QUEUEGATE_CRASH_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_CRASH_SEED=$(SEED)) $(BIN)/python -m pytest tests/spark/test_crash_stream.py
 
