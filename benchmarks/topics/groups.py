@@ -33,7 +33,9 @@ TURNS = 4  # for each repeat: a difference of some per cent is told by many shor
 CAUGHT_UP_SECONDS = 300.0
 MILLION = 1_000_000
 SEEK_SECONDS = 120.0
+HELD = 1000  # messages that a member may hold
 DELIVERY, STATEMENT = "first delivery ms", "ALTER GROUP ms"
+LATEST = "LATEST, and a message then"
 _INSERT = str(sysbench.LUA / "insert.lua")
 
 
@@ -146,11 +148,14 @@ def seeks(arena: Arena, topic: Topic, messages: int, repeats: int, tell: Tell) -
         "TIMESTAMP, the middle": (f"TIMESTAMP '{middle}'", messages // 2),
         "OFFSET, the last": (f"OFFSET {messages}", messages),
     }
-    found = {name: Series(name) for name in targets}
+    found = {name: Series(name) for name in (*targets, LATEST)}
     for repeat in range(repeats):
         tell(f"{title}: {repeat + 1} of {repeats}")
-        for name in turned(list(targets), repeat):
-            found[name].add(_seek(gate, client, long, *targets[name]))
+        for name in turned(list(found), repeat):
+            measured = (
+                _seek_to_latest(gate, client, long) if name == LATEST else _seek(gate, client, long, *targets[name])
+            )
+            found[name].add(measured)
     client.close()
     return Outcome("topic-seek", title, DELIVERY, list(found.values()), ())
 
@@ -163,10 +168,11 @@ def _fill(arena: Arena, topic: Topic, messages: int, tell: Tell) -> str:
         for start in range(0, messages, MILLION):
             tell(f"{topic.table}: {start:,} of {messages:,} messages")
             rows = min(MILLION, messages - start)
+            # With ids: those that the server gives to INSERT ... SELECT have gaps between the statements.
             cursor.execute(
-                f"INSERT INTO {topic.table} (payload, time_scheduled, time_created)"
-                f" SELECT '{PAYLOAD}', at, at FROM (SELECT ({last - messages + start} + seq) * {NS} AS at"
-                f" FROM seq_1_to_{rows}) AS times"
+                f"INSERT INTO {topic.table} (id, payload, time_scheduled, time_created)"
+                f" SELECT id, '{PAYLOAD}', at, at FROM (SELECT {start} + seq AS id,"
+                f" ({last - messages + start} + seq) * {NS} AS at FROM seq_1_to_{rows}) AS rows_of_it"
             )
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(last - messages + messages // 2))
 
@@ -174,14 +180,35 @@ def _fill(arena: Arena, topic: Topic, messages: int, tell: Tell) -> str:
 def _seek(gate: Rival, client: Sql, topic: Topic, to: str, expected: int) -> dict[str, float]:
     """One seek back from the end."""
     client(f"ALTER GROUP g ON {topic.table} SEEK TO LATEST")
-    stream = Stream(gate, f"SELECT id FROM STREAM {topic.table} WITH (group = 'g')")
-    try:
-        wait_until(lambda: group_row(topic, "g")["Members"], SEEK_SECONDS, "the member")
+    with _member(gate, topic) as stream:
         started = time.time()
         client(f"ALTER GROUP g ON {topic.table} SEEK TO {to}")
         done = time.time()
         (first, *_), *_ = stream.wait(1, SEEK_SECONDS)
         assert first == expected, f"SEEK TO {to}: message {first} came first, not {expected}"
         return {DELIVERY: (stream.times[0] - started) * 1000, STATEMENT: (done - started) * 1000}
+
+
+def _seek_to_latest(gate: Rival, client: Sql, topic: Topic) -> dict[str, float]:
+    """One seek from the beginning to the end, with a member that holds as many messages as it may."""
+    client(f"ALTER GROUP g ON {topic.table} SEEK TO EARLIEST")
+    with _member(gate, topic) as stream:
+        held = len(stream.wait(HELD, SEEK_SECONDS))
+        started = time.time()
+        client(f"ALTER GROUP g ON {topic.table} SEEK TO LATEST")
+        done = time.time()
+        written = client.insert_id(f"INSERT INTO {topic.table} (payload) VALUES (%s)", PAYLOAD)
+        (next_, *_) = stream.wait(held + 1, SEEK_SECONDS)[held]
+        assert next_ == written, f"SEEK TO LATEST: message {next_} came next, not {written}"
+        return {DELIVERY: (stream.times[held] - started) * 1000, STATEMENT: (done - started) * 1000}
+
+
+@contextlib.contextmanager
+def _member(gate: Rival, topic: Topic) -> Iterator[Stream]:
+    """A member of the group `g`, as soon as the proxy has it."""
+    stream = Stream(gate, f"SELECT id FROM STREAM {topic.table} WITH (group = 'g', prefetch = {HELD})")
+    try:
+        wait_until(lambda: group_row(topic, "g")["Members"], SEEK_SECONDS, "the member")
+        yield stream
     finally:
         stream.close()
