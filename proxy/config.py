@@ -30,12 +30,13 @@ from proxy.config_values import (
     read_queue_options,
     read_queue_rights,
     read_tls_mode,
+    read_topic_rights,
 )
 from proxy.config_words import mistake
 from proxy.login.accounts import Account, InvalidPasswordHash
 from proxy.login.backend_tls import backend_tls_mistake
 from proxy.login.client_tls import ClientTls, InvalidCertificate, TlsMode, load_certificate
-from proxy.login.rights import InvalidPattern, Right, queue_rights
+from proxy.login.rights import InvalidPattern, Right, TopicWord, name_pattern
 from proxy.transport.addresses import Address
 
 DEFAULT_FILE = Path("config.yaml")
@@ -95,6 +96,7 @@ class User(_Section):
     password_env: str | None = Field(default=None, min_length=1)
     password_hash: SecretStr | None = None
     queues: Annotated[dict[str, frozenset[Right]] | None, BeforeValidator(read_queue_rights)] = None
+    topics: Annotated[dict[str, frozenset[TopicWord]] | None, BeforeValidator(read_topic_rights)] = None
     admin: bool | None = None
 
     @model_validator(mode="after")
@@ -213,6 +215,11 @@ class Config(_Section):
         if self.auth is not None:
             return self.auth
         return Auth.PROXY if self.backend.embedded else Auth.BACKEND
+
+    @property
+    def own_database(self) -> str | None:
+        """The database that is meant where a name has none before it."""
+        return "main" if self.backend.embedded else self.backend.database
 
     @property
     def accounts(self) -> tuple[User, ...]:
@@ -378,10 +385,12 @@ def _of_users(config: Config) -> Iterator[str]:
     if config.auth is Auth.PROXY and not config.backend.embedded and not config.users:
         yield "users: auth: proxy with a mysql backend needs users; none are implied before a server"
     for index, user in enumerate(config.users):
-        try:
-            queue_rights(user.queues or {}, "main" if config.backend.embedded else config.backend.database)
-        except InvalidPattern as error:
-            yield f"users[{index}].queues: {error}"
+        for key, patterns in (("queues", user.queues), ("topics", user.topics)):
+            try:
+                for pattern in patterns or ():
+                    name_pattern(pattern, config.own_database)
+            except InvalidPattern as error:
+                yield f"users[{index}].{key}: {error}"
     if config.auth is Auth.BACKEND and config.backend.embedded:
         yield "auth: backend needs a mysql backend; the embedded one keeps no accounts, say proxy and list users"
     if config.auth_mode is Auth.BACKEND:

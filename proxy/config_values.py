@@ -7,8 +7,8 @@ is.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator
 
@@ -17,9 +17,10 @@ from engine.model.errors import EngineError
 from engine.model.option_values import NS_PER_SECOND, parse_duration
 from engine.model.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_options
 from proxy.login.client_tls import TlsMode
-from proxy.login.rights import InvalidPattern, Right, queue_rights
+from proxy.login.rights import TOPIC_WORDS, InvalidPattern, Right, TopicWord, name_pattern
 from proxy.transport.addresses import Address
 
+_T = TypeVar("_T")
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
@@ -113,18 +114,29 @@ def read_queue_rights(value: object) -> dict[str, frozenset[Right]]:
     if not isinstance(value, Mapping) or not value:
         # An empty value would be the same as none at all, which means everything.
         raise ValueError("is not a mapping of queues to rights, such as {orders: [enqueue, receive, settle]}")
-    rights: dict[str, frozenset[Right]] = {}
+    return _rights(value, "queue", Right, ", ".join(right.value for right in Right))
+
+
+def read_topic_rights(value: object) -> dict[str, frozenset[TopicWord]]:
+    """Which rights an account has to which topics and their consumer groups."""
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError("is not a mapping of topics to rights, such as {orders: [publish, read, consume:billing]}")
+    return _rights(value, "topic", TopicWord.parse, TOPIC_WORDS)
+
+
+def _rights(value: Mapping[object, object], of: str, read: Callable[[str], _T], all_: str) -> dict[str, frozenset[_T]]:
+    rights: dict[str, frozenset[_T]] = {}
     for pattern, given in value.items():
         names = [given] if isinstance(given, str) else given
         try:
-            queue_rights({str(pattern): ()}, "")
-            if not isinstance(names, list | tuple) or not names:
+            name_pattern(str(pattern), "", of)
+            if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
                 raise ValueError
-            rights[str(pattern)] = frozenset(map(Right, names))
+            rights[str(pattern)] = frozenset(map(read, names))
         except InvalidPattern as error:
             raise ValueError(str(error)) from None
         except ValueError:
-            raise ValueError(f"'{pattern}' takes a list of {', '.join(r.value for r in Right)}") from None
+            raise ValueError(f"'{pattern}' takes a list of {all_}") from None
     return rights
 
 

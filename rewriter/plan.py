@@ -11,6 +11,7 @@ from enum import Enum
 from engine.model.groups import GroupKey
 from engine.model.options import QueueOptions
 from engine.model.queue import MessageId, QueueName, StartAt, SubscribeRequest
+from engine.model.topics import GroupName
 
 
 class TransactionVerb(Enum):
@@ -69,13 +70,14 @@ class Execute:
     """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
 
     `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a SELECT
-    that the database has to accept before.
+    that the database has to accept before. `manages`: the consumer group that it alters or drops.
     """
 
     sql: str
     effects: Effects = NO_EFFECTS
     warnings: tuple[str, ...] = ()
     check: str = ""
+    manages: GroupName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +165,18 @@ class SeekConsumerGroup:
 
     group: QueueName
     start: StartAt
-    moment: str = ""
+    moment: str
+    manages: GroupName
 
 
 @dataclass(frozen=True, slots=True)
 class NoOperation:
-    """A statement that is already true (CREATE QUEUE IF NOT EXISTS, DROP QUEUE IF EXISTS): OK with one note."""
+    """A statement that is already true (CREATE QUEUE IF NOT EXISTS, DROP QUEUE IF EXISTS): OK with one note.
+    `manages`: the consumer group that it would make or drop."""
 
     note_errno: int
     note: str
+    manages: GroupName | None = None
 
 
 @dataclass(frozen=True, slots=True)

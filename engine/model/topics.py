@@ -35,6 +35,14 @@ FED_PRIORITY = 50
 _GROUP_NAME_MAX = 20
 
 
+@dataclass(frozen=True, slots=True)
+class GroupName:
+    """A consumer group, by its topic and its own name."""
+
+    topic: QueueName
+    group: str
+
+
 def group_table(topic: QueueName, group: str) -> QueueName:
     """The queue of a consumer group."""
     return QueueName(topic.database, derived_name(topic.table, f"_group_{group}"))

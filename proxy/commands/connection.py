@@ -430,7 +430,7 @@ class ClientConnection:
                     statements.add_setting(number, text)
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
-            case Execute(sql, effects):
+            case Execute(sql, effects, manages=group) if group is None or self.session.rights is None:
                 encoded = self.executor.reader.encode(sql)
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
             case UseDatabase(database):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from proxy.config import Config, User
 from proxy.login.accounts import Account, Accounts
-from proxy.login.rights import AccountRights, queue_rights
+from proxy.login.rights import AccountRights, QueueRights, queue_rights
 
 
 async def configured_accounts(config: Config) -> Accounts:
@@ -23,10 +23,12 @@ def _account(user: User) -> Account:
 
 def configured_rights(config: Config) -> Mapping[str, AccountRights]:
     """What each of them may do."""
-    database = "main" if config.backend.embedded else config.backend.database
     return {
-        user.name: AccountRights(
-            None if user.queues is None else queue_rights(user.queues, database), user.may_kill_others
-        )
-        for user in config.accounts
+        user.name: AccountRights(_limits(user, config.own_database), user.may_kill_others) for user in config.accounts
     }
+
+
+def _limits(user: User, database: str | None) -> QueueRights | None:
+    if user.queues is None and user.topics is None:
+        return None
+    return queue_rights(user.queues or {}, database, user.topics)

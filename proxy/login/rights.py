@@ -1,16 +1,21 @@
-"""What an account of the proxy's own may do: everything, or certain things to certain queues.
+"""What an account of the proxy's own may do: everything, or certain things to certain queues and topics.
 
-Rights are given by patterns of queue names; several that fit add up. Values only; `guard` and the executor ask them.
+Rights are given by patterns of names; several that fit add up. On a topic and on the queue of a consumer group both
+kinds of rights count: those on the table as on a queue (`queues`), and those on the topic (`topics`). Values only, but
+for SessionRights, which knows what is a topic at the moment; `guard` and the executor ask that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
-from engine.model.queue import QueueName
+from engine.model.queue import QueueCatalog, QueueName
+from engine.model.topics import GroupName
 from proxy.login.wildcards import Wildcard, fits
 
 
@@ -22,20 +27,38 @@ class Right(Enum):
     SETTLE = "settle"
 
 
+class TopicRight(Enum):
+    """PUBLISH: INSERT. READ: broadcasts, replays and lookups. CONSUME: to be a member of a group, and to settle there.
+    MANAGE: CREATE, ALTER, SEEK and DROP of a group."""
+
+    PUBLISH = "publish"
+    READ = "read"
+    CONSUME = "consume"
+    MANAGE = "manage"
+
+
+TOPIC_WORDS = "publish, read, consume:GROUP, manage:GROUP"
+"""How rights on topics are written."""
+
+_GROUP_PATTERN = re.compile(r"[\w*]+", re.ASCII)
+_OF_GROUPS = (TopicRight.CONSUME, TopicRight.MANAGE)
+_ON_TOPICS = {Right.ENQUEUE: TopicRight.PUBLISH, Right.RECEIVE: TopicRight.READ}
+_ON_GROUPS = {Right.RECEIVE: TopicRight.CONSUME, Right.SETTLE: TopicRight.CONSUME}
+
+
 class InvalidPattern(ValueError):
     """The pattern names no queue. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """Rights on all queues whose database and name fit. `*` stands for any characters; all else is compared exactly."""
+class NamePattern:
+    """Names of tables, by their database and their own. `*` stands for any characters; all else is compared exactly."""
 
     database: str
     table: str
-    rights: frozenset[Right]
 
-    def fits(self, queue: QueueName) -> bool:
-        return fits(queue.database, _pattern(self.database)) and fits(queue.table, _pattern(self.table))
+    def fits(self, name: QueueName) -> bool:
+        return fits(name.database, _pattern(self.database)) and fits(name.table, _pattern(self.table))
 
 
 @lru_cache(maxsize=1024)
@@ -44,21 +67,141 @@ def _pattern(text: str) -> tuple[str | Wildcard, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """Rights on all queues whose names fit."""
+
+    names: NamePattern
+    rights: frozenset[Right]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWord:
+    """One right on a topic. `groups`: of which consumer groups, a pattern; empty where it is a right on the topic."""
+
+    right: TopicRight
+    groups: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> TopicWord:
+        """As it is written. Raises ValueError."""
+        word, colon, groups = text.partition(":")
+        right = TopicRight(word)
+        if bool(colon) != (right in _OF_GROUPS) or (colon and not _GROUP_PATTERN.fullmatch(groups)):
+            raise ValueError(text)
+        return cls(right, groups)
+
+    def grants(self, right: TopicRight, group: str) -> bool:
+        """Whether it is that right; of a group, on this one."""
+        return self.right is right and (right not in _OF_GROUPS or fits(group, _pattern(self.groups)))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGrant:
+    """Rights on all topics whose names fit."""
+
+    names: NamePattern
+    words: frozenset[TopicWord]
+
+
+@dataclass(frozen=True, slots=True)
 class QueueRights:
     """All grants of an account."""
 
     grants: tuple[Grant, ...]
+    topics: tuple[TopicGrant, ...] = ()
 
     def holds(self, queue: QueueName, right: Right) -> bool:
-        return any(right in grant.rights and grant.fits(queue) for grant in self.grants)
+        return any(right in grant.rights and grant.names.fits(queue) for grant in self.grants)
 
     def sees(self, queue: QueueName) -> bool:
         """Whether it may know of the queue: any right on it will do."""
-        return any(grant.fits(queue) for grant in self.grants)
+        return any(grant.names.fits(queue) for grant in self.grants)
+
+    def holds_on_topic(self, topic: QueueName, right: TopicRight, group: str = "") -> bool:
+        """Whether it has that right on a topic, or on one of its consumer groups."""
+        fitting = (grant for grant in self.topics if grant.names.fits(topic))
+        return any(word.grants(right, group) for grant in fitting for word in grant.words)
+
+    def sees_topic(self, topic: QueueName) -> bool:
+        """Whether it may know of the topic: any right on it or on one of its consumer groups will do."""
+        return any(grant.names.fits(topic) for grant in self.topics)
 
     def enters(self, database: str) -> bool:
         """Whether it may have that database as its current one."""
-        return any(fits(database, _pattern(grant.database)) for grant in self.grants)
+        names = [grant.names for grant in self.grants] + [grant.names for grant in self.topics]
+        return any(fits(database, _pattern(pattern.database)) for pattern in names)
+
+
+class Needed(NamedTuple):
+    """A right as it is written, and on what."""
+
+    word: str
+    on: str
+
+
+class _Target(NamedTuple):
+    """What a name is, as far as topics are concerned. `group` and `dead`: the queue of a consumer group, or that of its
+    dead letters."""
+
+    topic: QueueName
+    group: str = ""
+    dead: bool = False
+
+
+class SessionRights:
+    """The grants of an account, asked of what the catalog of the moment knows: a queue, a topic or a consumer group."""
+
+    def __init__(self, granted: QueueRights, catalog: Callable[[], QueueCatalog]) -> None:
+        self.granted = granted
+        self._catalog = catalog
+
+    def missing(self, name: QueueName, right: Right) -> Needed | None:
+        """The right that the account would need for this; None where it has it."""
+        if self.granted.holds(name, right):
+            return None
+        target = self._target(name)
+        needed = None if target is None else self._needed(target, right)
+        if target is None or needed is None:
+            return Needed(right.value, f"queue '{name}'")
+        if self.granted.holds_on_topic(target.topic, needed, target.group):
+            return None
+        if target.group:
+            return Needed(f"{needed.value}:{target.group}", f"topic '{target.topic}'")
+        known = name in self._catalog().topics
+        return Needed(needed.value, f"topic '{name}'") if known else Needed(right.value, f"queue '{name}'")
+
+    def sees(self, name: QueueName) -> bool:
+        """Whether the account may know whether there is such a table, and what it is."""
+        target = self._target(name)
+        if target is None or self.granted.sees(name):
+            return self.granted.sees(name)
+        if not target.group:
+            return self.granted.sees_topic(target.topic)
+        return any(self.granted.holds_on_topic(target.topic, right, target.group) for right in _OF_GROUPS)
+
+    def missing_to_manage(self, group: GroupName) -> Needed | None:
+        """As `missing`, to make, alter, move or drop a consumer group."""
+        if self.granted.holds_on_topic(group.topic, TopicRight.MANAGE, group.group):
+            return None
+        return Needed(f"{TopicRight.MANAGE.value}:{group.group}", f"topic '{group.topic}'")
+
+    def enters(self, database: str) -> bool:
+        """See QueueRights."""
+        return self.granted.enters(database)
+
+    @staticmethod
+    def _needed(target: _Target, right: Right) -> TopicRight | None:
+        return None if target.dead else (_ON_GROUPS if target.group else _ON_TOPICS).get(right)
+
+    def _target(self, name: QueueName) -> _Target | None:
+        """What a name is; None for a queue. An unknown table may be a topic that somebody has just made."""
+        catalog = self._catalog()
+        spec, dead = catalog.get(name), False
+        if spec is not None and spec.options.dead_letter_of is not None:
+            spec, dead = catalog.get(QueueName(name.database, spec.options.dead_letter_of)), True
+        if spec is not None and spec.options.topic is not None:
+            return _Target(QueueName(name.database, spec.options.topic), spec.options.consumer_group or "", dead)
+        return None if dead or spec is not None or name in catalog.rejected else _Target(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +212,32 @@ class AccountRights:
     admin: bool = False
 
 
-def queue_rights(given: Mapping[str, Iterable[Right]], database: str | None) -> QueueRights:
+def queue_rights(
+    queues: Mapping[str, Iterable[Right]],
+    database: str | None,
+    topics: Mapping[str, Iterable[TopicWord]] | None = None,
+) -> QueueRights:
     """Grants from patterns as the configuration writes them; `database` is meant by those that name none.
 
     Raises:
         InvalidPattern: with the pattern and what is wrong with it.
     """
-    return QueueRights(tuple(_grant(pattern, rights, database) for pattern, rights in given.items()))
+    return QueueRights(
+        tuple(Grant(name_pattern(pattern, database), frozenset(rights)) for pattern, rights in queues.items()),
+        tuple(
+            TopicGrant(name_pattern(pattern, database, "topic"), frozenset(words))
+            for pattern, words in (topics or {}).items()
+        ),
+    )
 
 
-def _grant(pattern: str, rights: Iterable[Right], database: str | None) -> Grant:
+def name_pattern(pattern: str, database: str | None, of: str = "queue") -> NamePattern:
+    """A pattern of names as it is written. Raises InvalidPattern."""
     parts = pattern.split(".")
     if len(parts) > 2 or not all(parts) or any(character.isspace() or character == "`" for character in pattern):
-        raise InvalidPattern(f"'{pattern}' is not the name of a queue, or database.name; '*' stands for anything")
+        raise InvalidPattern(f"'{pattern}' is not the name of a {of}, or database.name; '*' stands for anything")
     if len(parts) == 1:
         if database is None:
             raise InvalidPattern(f"'{pattern}' needs its database before it, for the backend's URL names none")
         parts = [database, *parts]
-    return Grant(parts[0], parts[1], frozenset(rights))
+    return NamePattern(parts[0], parts[1])

@@ -26,8 +26,9 @@ from mysql_mimic.types import Commands
 from engine.engine import Engine
 from engine.model.errors import QueueNotFound, UnknownColumn
 from engine.model.queue import QueueName, QueueSpec, TopicSpec
+from engine.model.topics import GroupName
 from proxy.errors import ProxyError
-from proxy.login.rights import AccountRights, QueueRights, Right
+from proxy.login.rights import AccountRights, Needed, Right, SessionRights
 from proxy.session.session import ClientSession
 from proxy.upstream.base import Upstream, collected, read_plainly
 from proxy.upstream.concealing import concealed_warning
@@ -75,6 +76,7 @@ from rewriter.rights.kinds import (
     TransactionStep,
     Use,
 )
+from rewriter.rights.lookups import read_lookup
 from rewriter.rights.questions import with_asked_variables, with_own_account
 from rewriter.rights.reader import SAFE_CHARSETS
 from rewriter.rights.statements import read
@@ -96,10 +98,11 @@ _HARMLESS_COMMANDS = frozenset(
 )
 _EXECUTIONS = (Commands.COM_STMT_EXECUTE, BULK_EXECUTE)
 _CHARSET_VARIABLES = frozenset(("names", "character set", "character_set_client", "character_set_connection"))
-_RIGHTS = {Act.ENQUEUE: Right.ENQUEUE, Act.SETTLE: Right.SETTLE}
+_RIGHTS = {Act.ENQUEUE: Right.ENQUEUE, Act.SETTLE: Right.SETTLE, Act.READ: Right.RECEIVE}
 _MAY = (
-    "this account is limited to its queues: INSERT of values, SELECT ... FROM STREAM, ACK, NACK and the like, UPDATE"
-    " and DELETE that settle, SHOW QUEUES, transactions, and what drivers ask and set"
+    "this account is limited to its queues and topics: INSERT of values, SELECT ... FROM STREAM, ACK, NACK and the"
+    " like, UPDATE and DELETE that settle, simple SELECTs of a topic, SHOW QUEUES and the like, transactions, and what"
+    " drivers ask and set"
 )
 
 
@@ -111,15 +114,25 @@ def denied(session: ClientSession, what: str, why: str) -> ProxyError:
 
 def check_right(session: ClientSession, queue: QueueName, right: Right) -> None:
     """Raises ProxyError unless the session's account has that right there."""
-    if session.rights is not None and not session.rights.holds(queue, right):
-        why = f"its account has not the right '{right.value}' on queue '{queue}'"
-        raise denied(session, right.value.upper(), why)
+    if session.rights is not None:
+        _check_needed(session, session.rights.missing(queue, right))
+
+
+def _check_needed(session: ClientSession, needed: Needed | None) -> None:
+    if needed is not None:
+        what = needed.word.partition(":")[0].upper()
+        raise denied(session, what, f"its account has not the right '{needed.word}' on {needed.on}")
+
+
+def _check_manages(session: ClientSession, group: GroupName) -> None:
+    if session.rights is not None:
+        _check_needed(session, session.rights.missing_to_manage(group))
 
 
 def check_sees(session: ClientSession, queue: QueueName) -> None:
     """Raises ProxyError where the session's account may not even know whether there is such a queue."""
     if session.rights is not None and not session.rights.sees(queue):
-        raise denied(session, "Access", f"its account has no right on a queue '{queue}'")
+        raise denied(session, "Access", f"its account has no right on a queue or topic '{queue}'")
 
 
 def check_plan(session: ClientSession, plan: Plan) -> None:
@@ -129,7 +142,15 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             check_right(session, request.queue, Right.RECEIVE)
         case ShowCreateQueue(queue):
             check_sees(session, queue)
-        case NoOperation() | Redrive() | CreateConsumerGroup() | SeekConsumerGroup():
+        case CreateConsumerGroup(topic, _, options):
+            _check_manages(session, GroupName(topic, options.consumer_group or ""))
+        case (
+            SeekConsumerGroup(manages=group)
+            | NoOperation(manages=GroupName() as group)
+            | Execute(manages=GroupName() as group)
+        ):
+            _check_manages(session, group)
+        case NoOperation() | Redrive():
             raise denied(session, "Statement", _MAY)
         case ReadSystem() | ShowSystem():
             raise denied(session, "SELECT", _MAY)
@@ -185,10 +206,15 @@ def limit(
             await engine.refresh_on_miss(patient=True)  # another proxy may have made it just now
         return engine.catalog.get(queue) or engine.catalog.topics.get(queue)
 
-    session.rights, session.admin = account.queues, account.admin
+    session.rights, session.admin = None, account.admin
     session.upstream = upstream
     if account.queues is not None:
-        session.upstream = GuardedUpstream(upstream, session, account.queues, find, resets_modes=resets_modes)
+        session.rights = rights = SessionRights(account.queues, lambda: engine.catalog)
+        session.upstream = GuardedUpstream(upstream, session, rights, find, resets_modes=resets_modes)
+
+
+def _read(text: bytes) -> Limited | None:
+    return read(text) or read_lookup(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +231,7 @@ class GuardedUpstream:
     """See the module. An Upstream before another; `find` looks a queue up."""
 
     def __init__(
-        self, behind: Upstream, session: ClientSession, rights: QueueRights, find: FindQueue, *, resets_modes: bool
+        self, behind: Upstream, session: ClientSession, rights: SessionRights, find: FindQueue, *, resets_modes: bool
     ) -> None:
         self._behind = behind
         self._session = session
@@ -316,7 +342,7 @@ class GuardedUpstream:
 
     async def _judge(self, text: bytes) -> _Judged:
         """What the database may have in place of a statement; raises where the account may not run it."""
-        statement = read(text) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(read, text)
+        statement = _read(text) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, text)
         self._check(statement)
         if isinstance(statement, QueueStatement):
             await self._check_queue(statement)
@@ -371,19 +397,22 @@ class GuardedUpstream:
 
     def _check_database(self, database: str) -> None:
         if not self._rights.enters(database):
-            raise denied(self._session, "USE", f"its account has no right on queues of a database '{database}'")
+            raise denied(self._session, "USE", f"its account has no right on anything in a database '{database}'")
 
     async def _check_queue(self, statement: QueueStatement) -> None:
         database = statement.name.database or self._session.database
         if database is None:
             raise ProxyError(1046, "No database selected")
         queue = QueueName(database, statement.name.table)
+        # First what it is, for on that depends which right is needed; who may not know of it learns nothing.
+        spec = await self._find(queue) if self._rights.sees(queue) else None
+        if isinstance(spec, TopicSpec) and statement.act is Act.SETTLE:
+            raise denied(self._session, "Statement", "the messages of a topic are a log: ACK those of a group")
+        if isinstance(spec, QueueSpec) and statement.act is Act.READ:
+            raise denied(self._session, "SELECT", _MAY)
         check_right(self._session, queue, _RIGHTS[statement.act])
-        spec = await self._find(queue)
         if spec is None:
             raise QueueNotFound(f"Table '{queue}' doesn't exist or is not a queue")
-        if isinstance(spec, TopicSpec) and statement.act is not Act.ENQUEUE:
-            raise denied(self._session, "Statement", "the messages of a topic are a log: ACK those of a group")
         for column in statement.columns:
             if spec.column(column) is None:
                 raise UnknownColumn(f"Unknown column '{column}' in queue '{queue.table}'")

@@ -13,7 +13,7 @@ from engine.clock import Clock
 from engine.engine import OpenStream
 from engine.model.queue import CommitReport, QueueName
 from proxy.cluster.registry import ProcessInfo
-from proxy.login.rights import QueueRights
+from proxy.login.rights import SessionRights
 from proxy.login.system_database import STANDS_IN
 from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
@@ -62,8 +62,8 @@ class ClientSession:
         asked for when something depends on them."""
         self.may_use = False  # a prepared text may hold USE
         self.notes: tuple[tuple[str, int, str], ...] = ()
-        self.rights: QueueRights | None = None
-        """What the proxy's own account may do to queues, and nothing else; None: it is not for the proxy to limit."""
+        self.rights: SessionRights | None = None
+        """What the proxy's own account may do to queues and topics, and nothing else; None: it is not limited here."""
         self.admin = False
         """Whether it may end other users' connections, where that is the proxy's decision."""
         self.line_id: Callable[[], int | None] | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engine.engine import Engine
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName
-from proxy.login.rights import QueueRights
+from proxy.login.rights import QueueRights, SessionRights
 from rewriter.planner import Planner
 from rewriter.scan.scanner import StatementScanner
 
@@ -40,14 +40,14 @@ class Planning:
             self._build()
         return self._planner
 
-    def planner_for(self, rights: QueueRights | None) -> Planner:
+    def planner_for(self, rights: SessionRights | None) -> Planner:
         """A planner that knows no queue but those which an account of these rights may know of."""
         planner = self.planner
         if rights is None:
             return planner
-        if rights not in self._limited:
-            self._limited[rights] = self.planner_of(rights.sees)
-        return self._limited[rights]
+        if rights.granted not in self._limited:
+            self._limited[rights.granted] = self.planner_of(rights.sees)
+        return self._limited[rights.granted]
 
     def planner_of(self, sees: Callable[[QueueName], bool]) -> Planner:
         """A planner that knows these queues only, made anew."""

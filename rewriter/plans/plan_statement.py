@@ -10,6 +10,7 @@ from engine.model.groups import group_key
 from engine.model.option_values import OptionValue, is_name
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.topics import GroupName
 from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.statements import (
     Ack,
@@ -145,7 +146,8 @@ class Passes:
             case AlterGroup(name, group, options):
                 return self._alter(self._group(name, group, context), options)
             case SeekGroup(name, group, beginning):
-                return SeekConsumerGroup(self._group(name, group, context).name, *start_at(beginning))
+                spec = self._group(name, group, context)
+                return SeekConsumerGroup(spec.name, *start_at(beginning), _named(spec))
             case DropGroup():
                 return self._drop_group(statement, context)
             case ShowGroups(database, _, topic) | ShowConsumers(database, _, topic) if topic is not None:
@@ -267,7 +269,7 @@ class Passes:
         if statement.group.lower() in known:
             text = f"Consumer group '{statement.group}' already exists"
             if statement.if_not_exists:
-                return NoOperation(1050, text)
+                return NoOperation(1050, text, GroupName(topic.name, statement.group))
             raise GroupExists(text)
         return plan
 
@@ -278,19 +280,21 @@ class Passes:
         check_group_options(options)
         topic = self._catalog.topics.get(QueueName(spec.name.database, spec.options.topic))
         plan = alter_plan(spec, options, self._defaults)
-        return plan if topic is None else replace(plan, check=filter_check(topic, options.get("filter")))
+        check = "" if topic is None else filter_check(topic, options.get("filter"))
+        return replace(plan, check=check, manages=_named(spec))
 
     def _drop_group(self, statement: DropGroup, context: PlanContext) -> Plan:
         known = self._perhaps_topic(statement.topic, context)
         groups = {} if known is None else self._catalog.groups_of(known.name)
         if statement.if_exists and statement.group.lower() not in map(str.lower, groups):
-            return NoOperation(1051, f"Unknown consumer group '{statement.group}'")
+            manages = None if known is None else GroupName(known.name, statement.group)
+            return NoOperation(1051, f"Unknown consumer group '{statement.group}'", manages)
         spec = group_of(self._topic(statement.topic, context).name, statement.group, groups)
         dead = self._catalog.get(spec.dead_letter)
         tables = spec.name.sql
         if dead is not None and dead.options.dead_letter_of == spec.name.table:
             tables += f", {dead.name.sql}"  # a group of the same name that is made later is another one
-        return Execute(f"DROP TABLE {tables}", Effects(catalog=True))
+        return Execute(f"DROP TABLE {tables}", Effects(catalog=True), manages=_named(spec))
 
     def _drop_topic(self, statement: DropTopic, context: PlanContext) -> Plan:
         if statement.if_exists and self._perhaps_topic(statement.name, context) is None:
@@ -376,6 +380,11 @@ class Passes:
         if not statement.certain and (statement.fault or statement.clauses.condition):
             return Passthrough()  # a table `stream` and its alias
         raise _unknown(queue, perhaps_alias=not statement.certain)
+
+
+def _named(group: QueueSpec) -> GroupName:
+    """The consumer group whose queue this is."""
+    return GroupName(QueueName(group.name.database, group.options.topic or ""), group.options.consumer_group or "")
 
 
 def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:

@@ -9,16 +9,17 @@ from rewriter.text.tokens import Name
 
 
 class Act(Enum):
-    """What a statement does to a queue."""
+    """What a statement does to a queue; READ: what a SELECT does to a topic."""
 
     ENQUEUE = "enqueue"
     SETTLE = "settle"
+    READ = "read"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatement:
-    """An INSERT of literal rows, or an UPDATE or DELETE that settles. `columns`: the names that its conditions use, in
-    lower case; they must be the table's, for the reader cannot know."""
+    """An INSERT of literal rows, an UPDATE or DELETE that settles, or a lookup. `columns`: the names that its
+    conditions use, and all that a lookup uses, in lower case; they must be the table's, for the reader cannot know."""
 
     act: Act
     name: Name

@@ -32,8 +32,8 @@ _CLOCKS = word_set(
 _CONSTANTS = word_set("NULL TRUE FALSE DEFAULT INTERVAL DIV MOD") | _UNITS | _CLOCKS
 # The one column that an INSERT of ours uses: of the row that is being inserted, so it tells nothing of others.
 _INSERTED = _CONSTANTS | word_set("TIME_SCHEDULED")
-_OPERATORS = word_set("AND OR XOR NOT IN IS LIKE ESCAPE BETWEEN UNKNOWN") | _CONSTANTS
-_FUNCTIONS = _CLOCKS | word_set(
+OPERATORS = word_set("AND OR XOR NOT IN IS LIKE ESCAPE BETWEEN UNKNOWN") | _CONSTANTS
+FUNCTIONS = _CLOCKS | word_set(
     "NOW SYSDATE CURDATE CURTIME UNIX_TIMESTAMP FROM_UNIXTIME TIMESTAMPDIFF TIMESTAMPADD DATE_ADD DATE_SUB DATE "
     "LOCATE FIND_IN_SET REPLACE "
     "UUID ABS ROUND FLOOR CEIL CEILING MOD GREATEST LEAST COALESCE IFNULL NULLIF IF HEX UNHEX LOWER UPPER CONCAT TRIM "
@@ -77,7 +77,7 @@ def _insert(reader: StrictReader) -> Limited | None:
     while reader.accept_any("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE"):
         pass
     reader.accept("INTO")
-    name = _take_table(reader)
+    name = take_table(reader)
     if reader.accept("SET"):
         _take_assignments(reader, _INSERTED, None)
     else:
@@ -92,21 +92,22 @@ def _insert(reader: StrictReader) -> Limited | None:
     return QueueStatement(Act.ENQUEUE, name)
 
 
-def _take_name(reader: StrictReader) -> str:
+def take_name(reader: StrictReader) -> str:
     """An identifier; without quotes it must not be a word of the language's own."""
     if reader.word in _RESERVED:
         raise Unreadable
     return reader.take_name()
 
 
-def _take_table(reader: StrictReader) -> Name:
-    first = _take_name(reader)
-    return Name(first, _take_name(reader)) if reader.accept_symbol(b".") else Name(None, first)
+def take_table(reader: StrictReader) -> Name:
+    """The name of a table, perhaps with its database before it."""
+    first = take_name(reader)
+    return Name(first, take_name(reader)) if reader.accept_symbol(b".") else Name(None, first)
 
 
 def _take_names(reader: StrictReader) -> None:
     while True:
-        _take_name(reader)
+        take_name(reader)
         if not reader.accept_symbol(b","):
             return
 
@@ -114,7 +115,7 @@ def _take_names(reader: StrictReader) -> None:
 def _take_rows(reader: StrictReader) -> None:
     """Rows of literals, `?` and harmless functions."""
     some = False
-    while reader.pass_values() or reader.accept_function(_FUNCTIONS) or reader.accept_one(_INSERTED):
+    while reader.pass_values() or reader.accept_function(FUNCTIONS) or reader.accept_one(_INSERTED):
         some = True
     if not some:
         raise Unreadable
@@ -124,7 +125,7 @@ def _take_assignments(reader: StrictReader, words: frozenset[str], only: frozens
     """`column = value, ...`; the columns that the values use. `only` these may be assigned, if given."""
     used: set[str] = set()
     while True:
-        column = _take_name(reader).lower()
+        column = take_name(reader).lower()
         if only is not None and column not in only:
             raise Unreadable
         reader.take_symbol(b"=")
@@ -142,7 +143,7 @@ def _take_value(reader: StrictReader, words: frozenset[str], *, columns: bool) -
             depth += 1
         elif depth and reader.accept_symbol(b")"):
             depth -= 1
-        elif reader.accept_function(_FUNCTIONS):
+        elif reader.accept_function(FUNCTIONS):
             depth += 1
         elif not (
             (depth and reader.accept_symbol(b","))
@@ -159,23 +160,23 @@ def _take_value(reader: StrictReader, words: frozenset[str], *, columns: bool) -
 
 def _accept_column(reader: StrictReader, used: set[str]) -> bool:
     word = reader.word
-    if word in _CLAUSES or reader.called:
+    if word in CLAUSES or reader.called:
         return False
     try:
-        used.add(_take_name(reader).lower())
+        used.add(take_name(reader).lower())
     except Unreadable:
         return False
     return True
 
 
-_CLAUSES = word_set("WHERE ORDER LIMIT BY ASC DESC")
+CLAUSES = word_set("WHERE ORDER LIMIT BY ASC DESC")
 
 
 def _update(reader: StrictReader) -> Limited | None:
     reader.take("UPDATE")
     while reader.accept_any("LOW_PRIORITY", "IGNORE"):
         pass
-    name = _take_table(reader)
+    name = take_table(reader)
     if reader.word == "FORCE":
         _take_by_key(reader)
     reader.take("SET")
@@ -189,15 +190,15 @@ def _delete(reader: StrictReader) -> Limited | None:
         pass
     if not reader.accept("FROM"):
         return _delete_by_key(reader)
-    name = _take_table(reader)
+    name = take_table(reader)
     return QueueStatement(Act.SETTLE, name, _take_clauses(reader, name))
 
 
 def _delete_by_key(reader: StrictReader) -> Limited | None:
     """DELETE t FROM t FORCE INDEX (PRIMARY) WHERE condition: what an ACK by ids in a consumer group is made into."""
-    name = _take_table(reader)
+    name = take_table(reader)
     reader.take("FROM")
-    if _take_table(reader) != name:
+    if take_table(reader) != name:
         raise Unreadable
     _take_by_key(reader)
     used = set[str]()
@@ -219,38 +220,43 @@ def _take_clauses(reader: StrictReader, name: Name) -> frozenset[str]:
     used: set[str] = set()
     if reader.accept("WHERE") and not _pass_condition(reader, name, used):
         raise Unreadable
+    take_order(reader, name, used)
+    return frozenset(used)
+
+
+def take_order(reader: StrictReader, name: Name, used: set[str]) -> None:
+    """ORDER BY columns, and LIMIT; each may be missing."""
     if reader.accept("ORDER", "BY"):
         while True:
-            _take_column(reader, name, used)
+            take_column(reader, name, used)
             reader.accept_any("ASC", "DESC")
             if not reader.accept_symbol(b","):
                 break
     if reader.accept("LIMIT") and not reader.pass_values():
         raise Unreadable
-    return frozenset(used)
 
 
 def _pass_condition(reader: StrictReader, name: Name, used: set[str]) -> bool:
     some = False
     while True:
-        if reader.pass_terms() or reader.accept_function(_FUNCTIONS) or reader.accept_one(_OPERATORS):
+        if reader.pass_terms() or reader.accept_function(FUNCTIONS) or reader.accept_one(OPERATORS):
             some = True
-        elif reader.word in _CLAUSES or reader.ended:
+        elif reader.word in CLAUSES or reader.ended:
             return some
         else:
-            _take_column(reader, name, used)
+            take_column(reader, name, used)
             some = True
 
 
-def _take_column(reader: StrictReader, name: Name, used: set[str]) -> None:
+def take_column(reader: StrictReader, name: Name, used: set[str]) -> None:
     """A column, perhaps with its table before it."""
     if reader.called:
         raise Unreadable
-    first = _take_name(reader)
+    first = take_name(reader)
     if reader.accept_symbol(b"."):
         if first != name.table or reader.called:
             raise Unreadable
-        first = _take_name(reader)
+        first = take_name(reader)
     used.add(first.lower())
 
 
@@ -303,7 +309,7 @@ def _take_charset(reader: StrictReader) -> tuple[str, bool]:
     if reader.accept("DEFAULT"):
         return "default", True
     value = reader.accept_string()
-    return (_take_name(reader) if value is None else value).lower(), False
+    return (take_name(reader) if value is None else value).lower(), False
 
 
 def _take_variable(reader: StrictReader) -> str:
@@ -311,7 +317,7 @@ def _take_variable(reader: StrictReader) -> str:
     if scoped is None:
         if reader.word in _NO_VARIABLES:
             raise Unreadable
-        return _take_name(reader).lower()
+        return take_name(reader).lower()
     if scoped[0] == "global":
         raise Unreadable
     return scoped[1]
@@ -344,7 +350,7 @@ def _take_computed(reader: StrictReader) -> frozenset[str]:
     while True:
         if (variable := reader.accept_variable()) is not None:
             variables.add(variable[1])
-        elif reader.accept_symbol(b"(") or reader.accept_function(_FUNCTIONS):
+        elif reader.accept_symbol(b"(") or reader.accept_function(FUNCTIONS):
             depth += 1
         elif depth and reader.accept_symbol(b")"):
             depth -= 1
@@ -352,7 +358,7 @@ def _take_computed(reader: StrictReader) -> frozenset[str]:
             (depth and reader.accept_symbol(b","))
             or reader.accept_scalar()
             or reader.accept_comparison()
-            or reader.accept_one(_OPERATORS)
+            or reader.accept_one(OPERATORS)
         ):
             break
         some = True
@@ -368,12 +374,12 @@ def _select(reader: StrictReader) -> Limited | None:
     while not reader.ended:
         if (variable := reader.accept_variable()) is not None:
             variables.add(variable[1])
-        elif name := reader.accept_function(_FUNCTIONS | _ABOUT_ME):
+        elif name := reader.accept_function(FUNCTIONS | _ABOUT_ME):
             own_id |= name == "CONNECTION_ID"
             account |= name in ACCOUNT_FUNCTIONS
             if name in _ABOUT_ME:
                 reader.take_symbol(b")")  # LAST_INSERT_ID(n) would set it
-        elif not (reader.pass_terms() or reader.accept_one(_OPERATORS)):
+        elif not (reader.pass_terms() or reader.accept_one(OPERATORS)):
             _take_alias(reader)
         some = True
     return Question(frozenset(variables), own_id, account) if some else None
@@ -383,7 +389,7 @@ def _take_alias(reader: StrictReader) -> None:
     """`AS name`, a bare name, or LIMIT: without FROM no name can be a column."""
     if reader.called:
         raise Unreadable
-    _take_name(reader)
+    take_name(reader)
 
 
 def _show(reader: StrictReader) -> Limited | None:
@@ -409,7 +415,7 @@ def _show(reader: StrictReader) -> Limited | None:
 
 def _use(reader: StrictReader) -> Limited | None:
     reader.take("USE")
-    return Use(_take_name(reader))
+    return Use(take_name(reader))
 
 
 # --- transactions
@@ -433,7 +439,7 @@ def _end(reader: StrictReader) -> Limited | None:
     plain = True
     if step is Step.ROLLBACK and reader.accept("TO"):
         reader.accept("SAVEPOINT")
-        _take_name(reader)
+        take_name(reader)
         return TransactionStep(Step.SAVEPOINT)
     if reader.accept("AND"):
         plain = bool(reader.accept("NO"))
@@ -446,7 +452,7 @@ def _end(reader: StrictReader) -> Limited | None:
 def _savepoint(reader: StrictReader) -> Limited | None:
     reader.accept("RELEASE")
     reader.take("SAVEPOINT")
-    _take_name(reader)
+    take_name(reader)
     return TransactionStep(Step.SAVEPOINT)
 
 

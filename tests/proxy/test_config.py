@@ -8,7 +8,7 @@ import pytest
 
 from engine.model.option_values import NS_PER_SECOND
 from proxy.config import Auth, Config, ConfigError, LogFormat, LogLevel, User, load, password_variable
-from proxy.login.rights import Right
+from proxy.login.rights import Right, TopicRight, TopicWord
 from proxy.transport.addresses import Address
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -404,6 +404,25 @@ def test_rights_of_users(read, mistakes):
         "backend: mysql://root@127.0.0.1:3306/\nauth: proxy\nusers: [{name: a, password: b, queues: {q: [settle]}}]"
     )
     assert mistakes(server)[0].startswith("users[0].queues: 'q' needs its database before it")
+
+
+def test_rights_on_topics(read, mistakes):
+    user = "users: [{{name: a, password: b, topics: {}}}]"
+    (a,) = read(user.format("{orders: [publish, consume:billing], 'x.*': read}")).users
+    billing = TopicWord(TopicRight.CONSUME, "billing")
+    assert a.topics == {"orders": {TopicWord(TopicRight.PUBLISH), billing}, "x.*": {TopicWord(TopicRight.READ)}}
+    assert a.queues is None
+    for empty in ("", "{}", "[]", "''"):
+        (mistake,) = mistakes(user.format(empty))
+        assert mistake.startswith("users[0].topics: is not a mapping of topics to rights"), mistake
+    for wrong in ("{t: []}", "{t: all}", "{t: [publish, consume]}", "{t: [enqueue]}", "{t: [{consume: billing}]}"):
+        (mistake,) = mistakes(user.format(wrong))
+        assert mistake == "users[0].topics: 't' takes a list of publish, read, consume:GROUP, manage:GROUP"
+    assert "is not the name of a topic" in mistakes(user.format("{a.b.c: [publish]}"))[0]
+    server = (
+        "backend: mysql://root@127.0.0.1:3306/\nauth: proxy\nusers: [{name: a, password: b, topics: {t: [publish]}}]"
+    )
+    assert mistakes(server)[0].startswith("users[0].topics: 't' needs its database before it")
 
 
 def test_who_may_kill_others(read):

@@ -1,11 +1,13 @@
-"""Rights on queues by patterns of their names."""
+"""Rights on queues and topics by patterns of their names."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.model.queue import QueueName
-from proxy.login.rights import InvalidPattern, QueueRights, Right, queue_rights
+from engine.model.options import QueueOptions
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.topics import GroupName
+from proxy.login.rights import InvalidPattern, QueueRights, Right, SessionRights, TopicWord, queue_rights
 
 
 @pytest.fixture
@@ -63,3 +65,84 @@ def test_what_is_no_pattern(pattern: str) -> None:
 def test_a_name_alone_needs_a_database() -> None:
     with pytest.raises(InvalidPattern, match="needs its database before it"):
         queue_rights({"q": []}, None)
+
+
+T, Q = QueueName("shop", "orders"), QueueName("shop", "plain")
+BILLING, AUDIT = QueueName("shop", "orders_group_billing"), QueueName("shop", "orders_group_audit")
+DEAD = QueueName("shop", "orders_group_billing_dead")
+
+
+def catalog() -> QueueCatalog:
+    def queue(name: QueueName, **options: str) -> tuple[QueueName, QueueSpec]:
+        return name, QueueSpec(name, QueueOptions(**options), (), ())
+
+    queues = dict(
+        [
+            queue(Q),
+            queue(BILLING, topic="orders", consumer_group="billing"),
+            queue(AUDIT, topic="orders", consumer_group="audit"),
+            queue(DEAD, dead_letter_of="orders_group_billing"),
+        ]
+    )
+    return QueueCatalog(1, queues, {}, {T: TopicSpec(T, ())})
+
+
+def session(**topics: list[str]) -> SessionRights:
+    words = {name.replace("_", "*"): [TopicWord.parse(word) for word in given] for name, given in topics.items()}
+    return SessionRights(queue_rights({}, "shop", words), catalog)
+
+
+def held(rights: SessionRights) -> set[tuple[str, str]]:
+    return {
+        (name.table, right.value)
+        for name in (T, Q, BILLING, AUDIT, DEAD)
+        for right in Right
+        if rights.missing(name, right) is None
+    }
+
+
+def test_rights_on_topics_are_rights_on_topics_alone() -> None:
+    """A pattern that fits a queue as well gives nothing there, and `consume` gives one group's."""
+    assert held(session(_=["publish"])) == {("orders", "enqueue")}
+    assert held(session(_=["read"])) == {("orders", "receive")}
+    billing = {("orders_group_billing", right) for right in ("receive", "settle")}
+    assert held(session(orders=["consume:billing"])) == billing
+    assert held(session(_=["consume:bill*"])) == billing
+    assert held(session(orders=["consume:*"])) == billing | {("orders_group_audit", r) for r in ("receive", "settle")}
+    assert held(session(order=["publish", "read", "consume:*"])) == set()
+    assert held(session(orders=["manage:*"])) == set()
+
+
+def test_who_has_a_right_on_a_group_knows_of_its_topic_and_its_dead_letters() -> None:
+    def seen(rights: SessionRights) -> list[QueueName]:
+        return [name for name in (T, Q, BILLING, AUDIT, DEAD) if rights.sees(name)]
+
+    assert seen(session(_=["publish"])) == seen(session(_=["read"])) == [T]
+    assert seen(session(_=["consume:billing"])) == seen(session(_=["manage:billing"])) == [T, BILLING, DEAD]
+    assert seen(session(other=["publish"])) == []
+
+
+def test_a_topic_that_is_not_known_yet() -> None:
+    """It may have been made by another proxy: what is asked of the database first is whether it is there."""
+    new = QueueName("shop", "newest")
+    assert session(_=["publish"]).sees(new)
+    assert session(_=["publish"]).missing(new, Right.ENQUEUE) is None
+    assert session(_=["publish"]).missing(new, Right.RECEIVE) == ("receive", "queue 'shop.newest'")
+
+
+def test_the_right_that_is_missing_is_named() -> None:
+    rights = session(orders=["consume:billing"])
+    assert rights.missing(T, Right.ENQUEUE) == ("publish", "topic 'shop.orders'")
+    assert rights.missing(T, Right.RECEIVE) == ("read", "topic 'shop.orders'")
+    assert rights.missing(AUDIT, Right.SETTLE) == ("consume:audit", "topic 'shop.orders'")
+    assert rights.missing(Q, Right.ENQUEUE) == ("enqueue", "queue 'shop.plain'")
+    assert rights.missing_to_manage(GroupName(T, "billing")) == ("manage:billing", "topic 'shop.orders'")
+    assert session(orders=["manage:b*"]).missing_to_manage(GroupName(T, "billing")) is None
+
+
+@pytest.mark.parametrize(
+    "word", ["", "publish:", "publish:x", "read:*", "consume", "consume:", "manage:", "consume:a-b", "enqueue", "Read"]
+)
+def test_what_is_no_right_on_a_topic(word: str) -> None:
+    with pytest.raises(ValueError):  # its text is not shown to anybody
+        TopicWord.parse(word)

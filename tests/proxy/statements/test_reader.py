@@ -10,7 +10,8 @@ import pytest
 from rewriter_catalog import CATALOG
 
 from engine.model.options import QueueOptions
-from engine.model.queue import QueueCatalog, QueueName
+from engine.model.queue import QueueCatalog
+from proxy.login.rights import Right, SessionRights, queue_rights
 from proxy.statements.planning import Planning
 from proxy.statements.reader import StatementReader
 from rewriter.plan import Execute
@@ -90,10 +91,6 @@ async def test_what_was_seen_is_kept_until_the_plan_is_made_and_no_longer(looks:
     statements, session, _ = reader()
     statements.glance(ACK)
 
-    class Rights:
-        def sees(self, queue: QueueName) -> bool:
-            return True
-
-    session.rights = Rights()
+    session.rights = SessionRights(queue_rights({"*.*": [Right.SETTLE]}, None), lambda: CATALOG)
     assert isinstance(await statements.plan(ACK), Execute)
     assert statements._seen is None and looks == [ACK] * 2
