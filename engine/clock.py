@@ -63,9 +63,14 @@ class DatabaseTime:
         """The database has just said that it is this time."""
         self._heard = now_ns, self._clock.monotonic()
 
+    def now_ns(self) -> int | None:
+        """What the database's clock says now, or a little less; None as long as it is not known."""
+        if self._heard is None:
+            return None
+        now_ns, at = self._heard
+        return now_ns + int((self._clock.monotonic() - at) * NS_PER_SECOND)
+
     def is_past(self, time_ns: int) -> bool:
         """Whether the database's clock has come to this time; False as long as its clock is not known."""
-        if self._heard is None:
-            return False
-        now_ns, at = self._heard
-        return time_ns <= now_ns + (self._clock.monotonic() - at) * NS_PER_SECOND
+        now_ns = self.now_ns()
+        return now_ns is not None and time_ns <= now_ns

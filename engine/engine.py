@@ -43,6 +43,7 @@ from engine.service import Service
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader
 from engine.topics.topics import Topics, TopicsContext
+from engine.traces import QueueTrace, Traces
 
 __all__ = ["CatalogWatcher", "Engine", "Neighbours", "OpenStream", "Subscription"]
 
@@ -132,6 +133,8 @@ class Engine:
         self._store, self._clock, self._jitter = store, clock, jitter
         self._work_limit = options.database_work
         self._filter_limits = options.filters
+        self.traces = Traces(clock)
+        """What happened to messages lately."""
         self._shares = FilterShares(clock, options.alone)
         self._neighbours = neighbours or _Nobody()
         self._purges = options.purges
@@ -217,6 +220,7 @@ class Engine:
             if self._open and (catalog is not self._catalog or self._served.keys() != catalog.queues.keys()):
                 self._catalog = catalog
                 self.topics.apply(catalog)
+                self.traces.tune(catalog)
                 await self._apply(catalog)
                 await self._scan_groups(catalog)
 
@@ -265,7 +269,8 @@ class Engine:
     async def _serve(self, queue: QueueSpec) -> None:
         assert self._work is not None
         metrics = QueueMetrics()
-        context = WorkContext(self._store, self._work, self._clock, self._jitter, metrics, self._logger)
+        trace = QueueTrace(self.traces, queue.name)
+        context = WorkContext(self._store, self._work, self._clock, self._jitter, metrics, self._logger, trace)
         report = CommitReport(touched=frozenset((queue.name,)))
         mover = DeadLetterMover(queue, context, self._moves)
         manager = MessageManager(
@@ -299,6 +304,7 @@ class Engine:
     def committed(self, report: CommitReport) -> None:
         """A client's transaction is committed: wake the queues it changed. Cheap; names of no queue are ignored."""
         self._take_in(report, here=True)
+        self.traces.settled(report.traced)
         for name, counter, rows in report.counted:
             if served := self._served.get(name):
                 served.manager.metrics.count(counter, rows)

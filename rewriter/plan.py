@@ -48,6 +48,8 @@ class Effects:
     tally: tuple[QueueName, str] | None = field(default=None, compare=False)
     """What the affected rows are counted as, once they are committed: a counter of engine.delivery.metrics, of that
     queue."""
+    reason: str = field(default="", compare=False)
+    """Why, as the statement says."""
 
     @property
     def empty(self) -> bool:
@@ -284,6 +286,7 @@ class SystemTable(Enum):
     GROUPS = "groups"
     CONSUMERS = "consumers"
     GROUP_IN_FLIGHT = "group_in_flight"
+    TRACES = "traces"
 
 
 class InformationTable(Enum):

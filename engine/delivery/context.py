@@ -16,6 +16,7 @@ from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.model.queue import Message, MessageId
 from engine.store.base import MessageStore, Release
+from engine.traces import QueueTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class WorkContext:
     jitter: Jitter
     metrics: QueueMetrics
     logger: logging.Logger
+    trace: QueueTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,13 +106,14 @@ class InFlight(Generic[H]):
         self._leases[release.id] = Lease(lease.holder, release, deadline, until_ns)
         self._push(deadline, release.id)
 
-    def expire(self, now: float) -> int:
-        """Drop the leases that have run out by `now`; returns how many."""
-        count = 0
+    def expire(self, now: float) -> list[Lease[H]]:
+        """Drop the leases that have run out by `now`; returns them."""
+        over: list[Lease[H]] = []
         while (deadline := self.next_deadline()) is not None and deadline <= now:
-            self._remove(heapq.heappop(self._deadlines)[2])
-            count += 1
-        return count
+            lease = self._remove(heapq.heappop(self._deadlines)[2])
+            assert lease is not None, "a deadline that is live has its lease"
+            over.append(lease)
+        return over
 
     def next_deadline(self) -> float | None:
         """When the first lease runs out."""

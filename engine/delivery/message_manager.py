@@ -53,6 +53,7 @@ from engine.model.queue import (
 )
 from engine.service import Service
 from engine.store.base import LeaseUnknown, Release, release_of
+from engine.traces import GIVEN_BACK, LEASE_ENDED
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
@@ -318,6 +319,7 @@ class MessageManager(Service):
         # What never reached the consumer is no attempt.
         futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]
         if give_back:
+            self._context.common.trace.note(GIVEN_BACK, [lease.id for lease in leases], subscription.request)
             counted = not self.queue.options.fails_at_once  # a receiver that restarts must not empty the queue
             futures.append(self._give_backs.add([x for x in leases if x.id not in untaken], counted=counted))
         self._wake()
@@ -381,7 +383,9 @@ class MessageManager(Service):
         if self._subscriptions:
             await self._recheck(result)  # before leases run out here that were renewed
         now = self._clock.monotonic()
-        self.metrics.expired += self._in_flight.expire(now)
+        for lease in (over := self._in_flight.expire(now)):
+            self._context.common.trace.note(LEASE_ENDED, (lease.release.id,), lease.holder.request)
+        self.metrics.expired += len(over)
         if self._subscriptions:
             turns = [receiver_set for receiver_set in self._turns() if not receiver_set.resting(now)]
             for receiver_set in turns:

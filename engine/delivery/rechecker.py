@@ -16,6 +16,7 @@ from engine.delivery.in_flight import InFlight
 from engine.delivery.subscription import Subscription
 from engine.model.errors import BackendError
 from engine.model.queue import MessageId, QueueSpec
+from engine.traces import ENDED, RETURNED
 
 PERIOD_SECONDS = 1.0
 """How soon acks written around the proxy free a full window."""
@@ -29,7 +30,7 @@ class Rechecker:
 
     def __init__(self, context: WorkContext, in_flight: InFlight[Subscription]) -> None:
         self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._in_flight, self._metrics = in_flight, context.metrics
+        self._in_flight, self._metrics, self._trace = in_flight, context.metrics, context.trace
         self._uncertain = False
         self._wanted: dict[MessageId, bool] = {}
         self._asked_at = float("-inf")
@@ -80,7 +81,11 @@ class Rechecker:
             chunk = ids[start : start + _CHUNK]
             self._metrics.rechecks += 1
             found = await self._work.run(self._store.unsettled(queue, chunk))
+            untold = [id_ for id_ in chunk if id_ in self._in_flight and id_ not in told]
             settled, returned = self._in_flight.compare(chunk, found, told)
+            over = [id_ for id_ in untold if id_ not in self._in_flight]
+            self._trace.note(ENDED, [id_ for id_ in over if id_ not in found])
+            self._trace.note(RETURNED, [id_ for id_ in over if id_ in found])
             self._metrics.settled_seen += settled
             count += settled + returned
         return count

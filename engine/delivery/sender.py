@@ -26,6 +26,7 @@ from engine.delivery.subscription import Subscription
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
 from engine.store.base import Claim, LeaseUnknown, Look, release_of
+from engine.traces import REJECTED
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ class Sender:
     ) -> None:
         context = queue.common
         self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._jitter, self._metrics = context.jitter, context.metrics
+        self._jitter, self._metrics, self._trace = context.jitter, context.metrics, context.trace
         self._cache, self._conflicts, self._condition = cache, conflicts, condition
         self._in_flight, self._alarms, self._pause, self._time = queue.in_flight, queue.alarms, queue.pause, queue.time
         self._note_due, self._told_leased = queue.note_due, queue.leased
@@ -251,11 +252,13 @@ class Sender:
         assert all(message.lease_until_ns > claim.now_ns for message in claim.messages), "handing out without a lease"
         self._told_leased(claimed)
         self._time.heard(claim.now_ns)
+        self._trace.heard(claim.now_ns)
         now = self._clock.monotonic()
         held_back = frozenset(claim.held_back)
         if claim.hold is not None:
             self._pause.begin(claim.hold)
         if claim.rejected:
+            self._trace.note(REJECTED, tuple(claim.rejected), reason="delivered max_attempts times")
             self._told_rejected()
         for id_ in ids:
             if id_ in claimed or id_ in claim.rejected:
@@ -305,6 +308,7 @@ class Sender:
         self._note_due(min(deadline for _, deadline in batch))
         if subscription.queue.options.alarm_after_ns:
             self._alarms.leased(messages, subscription.request, self._clock.monotonic())
+        self._trace.sent(messages, subscription.request)
         self._metrics.sent += len(messages)
         self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
         subscription.give(messages)

@@ -27,6 +27,7 @@ from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnava
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.service import Service
+from engine.traces import DEAD_LETTERED
 
 MOVE_MAX = 200
 """Messages in one transaction: short locks, and the cost per row no longer falls much beyond it."""
@@ -76,7 +77,7 @@ class DeadLetterMover(Service):
         super().__init__(f"dead letters of {queue.name}", context.logger)
         self.queue = queue
         self._store, self._work, self._clock = context.store, context.work, context.clock
-        self._jitter, self._metrics = context.jitter, context.metrics
+        self._jitter, self._metrics, self._trace = context.jitter, context.metrics, context.trace
         self._moves = moves
         self._wanted = asyncio.Event()
         self._stuck: dict[MessageId, float] = {}  # until when each is left alone
@@ -110,6 +111,8 @@ class DeadLetterMover(Service):
             count = await self._move(dead, ids)
             moved += count
             self._metrics.dead_lettered += count
+            if count:
+                self._trace.note(DEAD_LETTERED, ids, sure=count == len(ids))
             self._passed_over = count + sum(id_ in self._stuck for id_ in ids) < len(ids)
             # A message that is gone may let the next of its key go.
             behind = {self.queue.name} if self.queue.options.order_key is not None else set()

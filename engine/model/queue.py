@@ -340,6 +340,17 @@ class SubscribeRequest:
     """Of a topic that is read by itself: from where. None: `queue` is a queue."""
 
 
+class Settlement(NamedTuple):
+    """What a client's statement did to messages of a queue: `what` is a counter of engine.delivery.metrics. `sure`:
+    to all of them."""
+
+    queue: QueueName
+    what: str
+    ids: tuple[MessageId, ...]
+    sure: bool
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitReport:
     """What a client's committed transaction did to queues, as far as the proxy could see.
@@ -357,6 +368,8 @@ class CommitReport:
     """Messages of these may wait to be moved to the dead-letter queue."""
     counted: tuple[tuple[QueueName, str, int], ...] = ()
     """How many rows of a queue statements changed, by the counter they go to. Not for neighbours: who ran it counts."""
+    traced: tuple[Settlement, ...] = ()
+    """The same by messages, as far as they are known. Not for neighbours either."""
 
     def __bool__(self) -> bool:
         return bool(self.touched or self.settled or self.uncertain or self.changed or self.rejected)

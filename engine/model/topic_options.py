@@ -1,4 +1,4 @@
-"""The options of a topic: how long it keeps its messages. They live in the table's COMMENT, after TOPIC_MARK."""
+"""The options of a topic: how long it keeps messages, and how many it traces; in its COMMENT, after TOPIC_MARK."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ _SIZE = re.compile(r"\s*\+?((?>\d+)(?:\.(?>\d*))?)\s*(b|k|kb|m|mb|g|gb|t|tb)?\s*
 _UNIT_BYTES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BYTES_MAX = 1 << 50
 _ROWS_MAX = 10**15
+_TRACE_WORDS = {0: "off", 100: "on"}
+_PERCENT = re.compile(r"([0-9]{1,3})\s*%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicOptions:
-    """What a topic keeps; None: without that limit. Durations in nanoseconds."""
+    """What a topic keeps; None: without that limit. Durations in nanoseconds. `trace`: of how many messages in a
+    hundred it is recorded what happens to them; None: of all."""
 
     retain_ns: int | None = None
     retain_rows: int | None = None
     retain_bytes: int | None = None
+    trace: int | None = None
 
     @property
     def limited(self) -> bool:
@@ -40,6 +44,7 @@ class TopicOptions:
             "retain": None if self.retain_ns is None else f"{seconds_text(self.retain_ns)}s",
             "retain_rows": None if self.retain_rows is None else str(self.retain_rows),
             "retain_bytes": None if self.retain_bytes is None else str(self.retain_bytes),
+            "trace": None if self.trace is None else _TRACE_WORDS.get(self.trace, f"{self.trace}%"),
         }
         return {name: text for name, text in texts.items() if text is not None}
 
@@ -60,8 +65,23 @@ def parse_size(name: str, value: OptionValue) -> int:
     return size
 
 
-_READERS = {"retain": _retain, "retain_rows": whole_number(1, _ROWS_MAX), "retain_bytes": parse_size}
-_FIELDS = {"retain": "retain_ns", "retain_rows": "retain_rows", "retain_bytes": "retain_bytes"}
+def _trace(name: str, value: OptionValue) -> int:
+    text = str(value).strip().lower()
+    for percent, word in _TRACE_WORDS.items():
+        if text == word:
+            return percent
+    if (match := _PERCENT.fullmatch(text)) is None or not 1 <= int(match[1]) <= 100:
+        raise InvalidOption(f"{name}: '{value}' is none of 'on', 'off' and a share of the messages, '1%' to '100%'")
+    return int(match[1])
+
+
+_READERS = {
+    "retain": _retain,
+    "retain_rows": whole_number(1, _ROWS_MAX),
+    "retain_bytes": parse_size,
+    "trace": _trace,
+}
+_FIELDS = {"retain": "retain_ns", "retain_rows": "retain_rows", "retain_bytes": "retain_bytes", "trace": "trace"}
 assert set(_FIELDS.values()) == {f.name for f in fields(TopicOptions)}
 
 TOPIC_OPTIONS = tuple(_FIELDS)

@@ -19,6 +19,7 @@ from engine.engine import Engine
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
 from engine.store.proxy_directory import ProxyDirectory
+from engine.traces import Traced
 from proxy.cluster.bus import Bus, Handlers
 from proxy.cluster.mesh import Mesh, PeerEvents
 from proxy.cluster.mesh import MeshAddress as MeshPlace
@@ -34,6 +35,7 @@ from proxy.cluster.reports import (
     status_of,
     summed,
 )
+from proxy.cluster.traced import own_traced, traced_item, traced_of
 from proxy.listen.admission import Admission
 from proxy.listen.listener import WorkerSlot
 
@@ -44,7 +46,10 @@ T = TypeVar("T")
 # What is asked.
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
 _SUBSCRIPTIONS, _HOLDERS, _REPORT, _FITTING = "subscriptions", "holders", "report", "fitting"
+_TRACE, _TRACES = "trace", "traces"
 _IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
+_QUEUES_ASKED_MAX = 100  # in one word: a name may have 600 bytes in JSON; those of more queues are chosen here
+_TRACES_MAX = 10_000  # that one process answers with
 
 
 class Peers:
@@ -188,6 +193,24 @@ class Peers:
                     found.add(ids[start + number])
         return found
 
+    async def trace(self, queue: QueueName, id_: MessageId) -> list[Traced]:
+        """What happened to a message lately, the first thing first."""
+        assert self._engine is not None
+        items = await self._ask(_TRACE, [queue.database, queue.table, id_body(id_)])
+        found = own_traced(self._engine.traces.of(queue, id_)) + list(_understood(traced_of, items))
+        return sorted(found, key=lambda traced: traced.at_ns)
+
+    async def newest_traces(self, count: int, queues: Sequence[QueueName]) -> list[Traced]:
+        """What happened last to messages of these queues, the last thing first."""
+        assert self._engine is not None
+        names = [[queue.database, queue.table] for queue in queues]
+        asked = names if len(names) <= _QUEUES_ASKED_MAX else None
+        items = await self._ask(_TRACES, [count, asked])
+        wanted = frozenset(queues)
+        others = [traced for traced in _understood(traced_of, items) if traced.queue in wanted]
+        found = own_traced(self._engine.traces.newest(count, wanted)) + others
+        return sorted(found, key=lambda traced: traced.at_ns, reverse=True)[:count]
+
     async def reports(self) -> tuple[list[WorkerReport], int]:
         """What every worker of this proxy says of itself, and how many did not answer in time."""
         reports = [self._own_report()]
@@ -251,6 +274,13 @@ class Peers:
             ids = [id_of(body) for body in bodies]
             fitting = await self._engine.fitting(QueueName(database, table), ids)
             return [[n] for n, id_ in enumerate(ids) if id_ in fitting]
+        if question == _TRACE:
+            database, table, body = value
+            return map(traced_item, own_traced(self._engine.traces.of(QueueName(database, table), id_of(body))))
+        if question == _TRACES:
+            count, names = value
+            queues = None if names is None else frozenset(QueueName(*name) for name in names)
+            return map(traced_item, own_traced(self._engine.traces.newest(min(count, _TRACES_MAX), queues)))
         if question == _CATALOG:
             await self._refresh(self._engine)
         return []

@@ -15,7 +15,7 @@ to be durable. It may also be too generous: the lease is guarded in the table, s
 
 from __future__ import annotations
 
-from engine.model.queue import CommitReport, MessageId, QueueName
+from engine.model.queue import CommitReport, MessageId, QueueName, Settlement
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
@@ -59,6 +59,7 @@ class TransactionScope:
             self._add(effects)
             if ok and affected and effects.tally is not None:
                 self._counted[effects.tally] = self._counted.get(effects.tally, 0) + affected
+                self._trace(*effects.tally, effects, affected)
         self._doubtful |= not ok or verb in _WINDING
         if self.empty:
             self._doubtful = False
@@ -81,6 +82,12 @@ class TransactionScope:
         self._remember(self._settled, effects.settled)
         self._remember(self._changed, effects.changed)
         self.empty = not self._queues()
+
+    def _trace(self, queue: QueueName, what: str, effects: Effects, affected: int) -> None:
+        """Keep what was done to which messages, as long as so many are remembered."""
+        for name, ids in (*effects.settled, *effects.changed):
+            if name == queue and self._named_count <= _NAMED_MAX and len(self._traced) < _NAMED_MAX:
+                self._traced.append(Settlement(queue, what, ids, affected >= len(set(ids)), effects.reason))
 
     def _remember(
         self, known: dict[QueueName, list[MessageId]], named: tuple[tuple[QueueName, tuple[MessageId, ...]], ...]
@@ -105,6 +112,7 @@ class TransactionScope:
             uncertain=frozenset(self._uncertain if certain else asked),
             changed={queue: tuple(ids) for queue, ids in self._changed.items()} if certain else {},
             rejected=frozenset(self._rejected),
+            traced=tuple(self._traced) if certain else (),
         )
         self._forget()
         return report
@@ -117,6 +125,7 @@ class TransactionScope:
     def _forget(self) -> None:
         self._touched: set[QueueName] = set()
         self._counted: dict[tuple[QueueName, str], int] = {}
+        self._traced: list[Settlement] = []
         self._settled: dict[QueueName, list[MessageId]] = {}
         self._named_count = 0
         self._uncertain: set[QueueName] = set()

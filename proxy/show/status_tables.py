@@ -153,8 +153,22 @@ TRACE = (
     *_texts("consumer", length=64),
     *_texts("last_error", length=1000),
     *_texts("explanation", length=2048),
+    *_texts("history", length=8192),
 )
 """What TRACE MESSAGE answers: one row for each group of the topic."""
+
+TRACES = (
+    *_texts("queue", "db", "topic", "group_name", length=64),
+    *_texts("id", length=256),
+    *_texts("at", length=23),
+    *_texts("event", length=32),
+    *_numbers("certain", "attempt", "connection_id"),
+    *_texts("user", "host", "consumer", length=64),
+    *_numbers("pid"),
+    *_texts("reason", length=1000),
+    *_texts("proxy", length=256),
+)
+"""What happened to messages lately, one row for each thing that happened to one message."""
 
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""

@@ -13,6 +13,7 @@ from proxy.show.status_tables import (
     QUEUES,
     SUBSCRIPTIONS,
     TOPICS,
+    TRACES,
     Field,
     Kind,
     Value,
@@ -28,6 +29,7 @@ FIELDS = {
     SystemTable.GROUPS: GROUPS,
     SystemTable.CONSUMERS: CONSUMERS,
     SystemTable.GROUP_IN_FLIGHT: GROUP_IN_FLIGHT,
+    SystemTable.TRACES: TRACES,
 }
 """The columns of each table."""
 

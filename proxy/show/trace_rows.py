@@ -1,11 +1,20 @@
-"""TRACE MESSAGE: what the tables say of one message of a topic, for each of its groups. Pure."""
+"""TRACE MESSAGE: what the tables say of one message of a topic, for each of its groups, and what was recorded of it.
+And the rows of TRACES. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from engine.model.explanation import Explanation, MessageRow, moment
-from engine.model.queue import SubscriptionStatus
+from engine.model.queue import QueueSpec, SubscribeRequest, SubscriptionStatus
 from engine.model.topics import Place
-from proxy.show.status_tables import Values
+from engine.traces import SENT, Traced
+from proxy.show.status_tables import Values, id_text
+
+SeesUser = Callable[[str], bool]
+"""Whether the session may know of the connections of that account."""
+
+_HISTORY_MAX = 30  # of the last things that happened
 
 _NO_MESSAGE = "the topic has no such message: never committed, or deleted"
 _PLACES = {
@@ -47,3 +56,41 @@ def not_told(group: str, enqueued: str | None, problem: str) -> Values:
 
 def _said(group: str, state: str | None, enqueued: str | None, text: str) -> Values:
     return (group, state, enqueued, None, None, None, None, None, text)
+
+
+def history(found: Sequence[Traced], sees: SeesUser) -> str | None:
+    """What happened to a message, in words; None where nothing was recorded."""
+    told = [_told(traced, sees) for traced in found[-_HISTORY_MAX:]]
+    earlier = len(found) - len(told)
+    return "; ".join(([f"{earlier} more before"] if earlier else []) + told) or None
+
+
+def _told(traced: Traced, sees: SeesUser) -> str:
+    perhaps = "" if traced.sure else " perhaps"
+    delivery = f", delivery {traced.epoch}" if traced.epoch is not None else ""
+    reason = f": {traced.reason}" if traced.reason else ""
+    return f"{moment(traced.at_ns)}{perhaps} {traced.what}{_by(traced, sees)}{delivery}{reason}"
+
+
+def _by(traced: Traced, sees: SeesUser) -> str:
+    to = traced.receiver
+    if to is None or not sees(to.user):
+        return ""
+    name = f"{to.consumer}, " if to.consumer else ""
+    direction = "to" if traced.what == SENT else "by"
+    return f" {direction} {name}connection {to.connection_id} ({to.user}@{to.host}) at {traced.place}"
+
+
+def trace_values(traced: Traced, queue: QueueSpec, sees: SeesUser, *, reasons: bool) -> Values:
+    """A row of TRACES. `reasons`: whether the account may read them."""
+    name, options = traced.queue, queue.options
+    what = (moment(traced.at_ns), traced.what, int(traced.sure), traced.epoch)
+    own = (name.table, name.database, options.topic, options.consumer_group, id_text(traced.id))
+    reason = (traced.reason or None) if reasons else None
+    return (*own, *what, *_receiver(traced.receiver, sees), reason, traced.place)
+
+
+def _receiver(to: SubscribeRequest | None, sees: SeesUser) -> Values:
+    if to is None or not sees(to.user):
+        return (None,) * 5
+    return (to.connection_id, to.user, to.host, to.consumer or None, to.pid)

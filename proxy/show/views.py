@@ -50,7 +50,7 @@ from proxy.show.system_information import columns_of, with_system_tables
 from proxy.show.system_shows import system_show
 from proxy.show.system_tables import derived_table
 from proxy.show.topic_views import TopicViews
-from proxy.show.trace_rows import in_queue, not_in_queue, not_told
+from proxy.show.trace_rows import SeesUser, history, in_queue, not_in_queue, not_told, trace_values
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Collected, number
 from rewriter.grammar.system_tables import DATABASE
@@ -86,6 +86,10 @@ _VISIBLE = (
     f" WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE '%{QUEUE_MARK}%' OR TABLE_COMMENT LIKE '{TOPIC_MARK}%')"
 )
 _PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
+_SEES_PROCESSES = (
+    "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'"
+    " AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
+)
 
 Sees = Callable[[QueueName], bool]
 
@@ -197,9 +201,18 @@ class QueueViews:
         found = (await self._collect(plan.sql)).each(1)
         enqueued = None if not found else moment(number(found[0][0]))
         asked = [(group, question) for group, question in plan.groups if sees(question.queue)]
-        return [await self._traced(group, question, plan.id, enqueued) for group, question in asked]
+        users = await self._sees_users()
+        rows = []
+        for group, question in asked:
+            told, row = await self._traced(group, question, plan.id, enqueued)
+            recorded = await self._peers.trace(question.queue, plan.id) if told else []
+            rows.append((*row, history(recorded, users)))
+        return rows
 
-    async def _traced(self, group: str, question: ExplainDelivery, id_: int, enqueued: str | None) -> Values:
+    async def _traced(
+        self, group: str, question: ExplainDelivery, id_: int, enqueued: str | None
+    ) -> tuple[bool, Values]:
+        """Whether the account may know of the message in that group, and the row but for its last column."""
         try:
             queue = self._engine.catalog.get(question.queue)
             if queue is None:
@@ -210,11 +223,36 @@ class QueueViews:
             if rows:
                 holder = facts.holders.get(rows[0].id)
                 visible = await self._visible_streams([] if holder is None else [holder])
-                return in_queue(group, enqueued, rows[0], explain(rows[0], facts), visible[0] if visible else None)
+                holding = visible[0] if visible else None
+                return True, in_queue(group, enqueued, rows[0], explain(rows[0], facts), holding)
             dead = await self._dead(queue, [id_])
         except EngineError as error:
-            return not_told(group, enqueued, error.message)
-        return not_in_queue(group, enqueued, place, None if dead is None else id_text(id_) in dead)
+            return False, not_told(group, enqueued, error.message)
+        return True, not_in_queue(group, enqueued, place, None if dead is None else id_text(id_) in dead)
+
+    async def traces(self, most: int) -> list[Values]:
+        """What happened last to messages of the queues that the account may know of."""
+        sees, users = await self.sees(), await self._sees_users()
+        queues = {queue.name: queue for queue in self._engine.catalog if sees(queue.name)}
+        found = await self._peers.newest_traces(most, list(queues))
+        read = {name: await self._may_read(name) for name in {traced.queue for traced in found if traced.reason}}
+        return [
+            trace_values(traced, queues[traced.queue], users, reasons=read.get(traced.queue, False)) for traced in found
+        ]
+
+    async def _may_read(self, queue: QueueName) -> bool:
+        """Whether the account may read of what messages of a queue failed."""
+        return isinstance(
+            await self._session.upstream.collect(f"SELECT last_error FROM {queue.sql} LIMIT 0"), Collected
+        )
+
+    async def _sees_users(self) -> SeesUser:
+        """Of whose connections the session may know, also of those that have ended."""
+        session = self._session
+        if session.rights is None and not self._traits.accounts:
+            return lambda user: True
+        all_ = session.admin if session.rights is not None else bool((await self._collect(_SEES_PROCESSES)).rows)
+        return lambda user: all_ or user == session.identity.user
 
     async def _asked(self, plan: ExplainDelivery, queue: QueueSpec) -> tuple[list[MessageRow], QueueFacts]:
         """The rows that a question is about, and what is known of their queue."""
@@ -273,7 +311,11 @@ class QueueViews:
         return (traits.accounts or traits.one_account) and bool((await self._collect(_REAL)).rows)
 
     async def _values(self, table: SystemTable) -> list[Values]:
+        traits = self._traits
+        most = ROWS_MAX if traits.accounts or traits.one_account else ROWS_MAX_EMBEDDED
         match table:
+            case SystemTable.TRACES:
+                rows = await self.traces(most)
             case SystemTable.QUEUES:
                 rows = await self.queues()
             case SystemTable.SUBSCRIPTIONS:
@@ -288,8 +330,6 @@ class QueueViews:
                 rows = await self.consumers(ShowConsumers(None))
             case SystemTable.GROUPS:
                 rows = await (await self.topics()).groups(ShowGroups(None))
-        traits = self._traits
-        most = ROWS_MAX if traits.accounts or traits.one_account else ROWS_MAX_EMBEDDED
         if len(rows) > most:
             raise ProxyError(
                 1104,

@@ -56,7 +56,8 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
         assignments.append("epoch = epoch - 1")
     table = f"{spec.name.sql}{key_hint(condition, spec)}"
     sql = f"UPDATE {table} SET {', '.join(assignments)} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
-    effects = replace(_effects(outcome, spec), tally=(spec.name, _COUNTERS[statement.verb]))
+    tally = (spec.name, _COUNTERS[statement.verb])
+    effects = replace(_effects(outcome, spec), tally=tally, reason=(statement.reason or "")[:ERROR_CHARACTERS])
     return Execute(sql, effects, _warnings(statement, spec))
 
 

@@ -161,6 +161,17 @@ def test_accounts_of_the_database(mariadb, tmp_path):
     assert looker.rows(f"SELECT topic, group_count FROM queuegate.topics {ours}") == [("orders", 0)]
     assert looker.rows(f"SELECT * FROM queuegate.groups {ours}") == []
     assert looker.rows(f"SELECT * FROM queuegate.group_in_flight {ours}") == []
+    recorded = f"SELECT id, event, user FROM queuegate.traces {ours} ORDER BY at, event DESC, id"
+    assert member.rows(recorded) == [("1", "sent", "member"), ("2", "sent", "member"), ("1", "acked", None)]
+    assert looker.rows(recorded) == publisher.rows(recorded) == []
+    owner("GRANT INSERT ON granted_topics.orders_group_billing TO looker")
+    owner("NACK orders 2 GROUP billing DELAY '1h' REASON 'a secret'")
+    # Some right on the queue is enough to know of it; not of others' connections, nor of why messages failed.
+    assert looker.rows(recorded)[:2] == [("1", "sent", None), ("2", "sent", None)]
+    assert looker.column(f"SELECT reason FROM queuegate.traces {ours}") == [None] * 4
+    assert member.column(f"SELECT reason FROM queuegate.traces {ours} AND reason IS NOT NULL") == ["a secret"]
+    assert owner.rows(recorded)[:2] == [("1", "sent", "member"), ("2", "sent", "member")]
+    owner("REVOKE INSERT ON granted_topics.orders_group_billing FROM looker")
     assert looker.error("CREATE GROUP more ON orders")[0] == 1142
     owner("GRANT ALL ON granted_topics.orders_group_mine TO publisher")
     assert publisher.error("CREATE GROUP mine ON orders START AT EARLIEST")[0] in (1142, 1143)

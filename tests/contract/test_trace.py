@@ -83,3 +83,100 @@ def test_what_cannot_be_traced(sql, topic, queue):
     assert sql.error(f"TRACE MESSAGE 1 ON {q}")[0] == 1235
     assert sql.error("TRACE MESSAGE 1 ON nothing")[0] == 1146
     assert sql.error(f"TRACE MESSAGE 'a' ON {t}")[0] == 1064
+
+
+def history(sql, t, id_, group="g"):
+    """What was recorded of a message, without the times."""
+    told = traced(sql, t, id_)[group]["history"]
+    return [] if told is None else [piece.split(" ", 2)[2] for piece in told.split("; ")]
+
+
+def whats(sql, t, id_):
+    return [piece.split(" by ")[0].split(" to ")[0].split(":")[0] for piece in history(sql, t, id_)]
+
+
+def test_the_history_of_a_message(sql, topic, stream):
+    t = topic(g=HELD_LONG)
+    assert history(sql, t, 1) == []
+    member = stream(f"SELECT id FROM STREAM {t} WITH (group = 'g', consumer = 'worker 7')")
+    sql(f"INSERT INTO {t} (body) VALUES ('a')")
+    member.wait(1)
+    sql(f"NACK {t} 1 GROUP g REASON 'card declined'")
+    member.wait(2)
+    sql("BEGIN")
+    sql(f"ACK {t} 1 GROUP g")
+    assert len(history(sql, t, 1)) == 3  # not yet
+    sql("ROLLBACK")
+    assert len(history(sql, t, 1)) == 3
+    sql(f"ACK {t} 1 GROUP g")
+    first, nacked, second, acked = history(sql, t, 1)
+    assert first.startswith(f"sent to worker 7, connection {member.id} (root@127.0.0.1")
+    assert first.endswith(", delivery 1") and second.endswith(", delivery 2")
+    assert nacked == "nacked: card declined"
+    assert acked == "acked"
+    assert sql(f"ACK {t} 1 GROUP g") == 0
+    assert len(history(sql, t, 1)) == 4  # what changed nothing is not recorded
+
+
+def test_how_else_a_delivery_ends(sql, topic, stream):
+    t = topic(g="START AT EARLIEST WITH (ack_wait = '1s', min_backoff = '0s', max_backoff = '1s', max_attempts = 5)")
+    sql(f"INSERT INTO {t} (body) VALUES ('expires'), ('rejected'), ('by condition'), ('left'), ('released')")
+    member = stream(f"SELECT id FROM STREAM {t} WITH (group = 'g', ack_wait = '1m')")
+    member.wait(5)
+    sql(f"REJECT {t} 2 GROUP g REASON 'bad'")
+    sql(f"RENEW {t} 5 GROUP g FOR '5m'")
+    sql(f"RELEASE {t} 5 GROUP g")
+    wait_until(lambda: whats(sql, t, 5)[:4] == ["sent", "renewed", "released", "sent"], what="it to come again")
+    wait_until(lambda: whats(sql, t, 2) == ["sent", "rejected", "dead-lettered"], what="the dead letter")
+    sql(f"ACK {t} WHERE body LIKE 'by%' GROUP g")
+    wait_until(lambda: whats(sql, t, 3) == ["sent", "ended"], what="the ack by a condition to be found")
+    member.close()
+    wait_until(lambda: "given back" in whats(sql, t, 4), what="the messages to be given back")
+    stream(f"SELECT id FROM STREAM {t} WITH (group = 'g')").wait(3)
+    wait_until(lambda: "lease ended" in whats(sql, t, 1), what="the lease to end")
+
+
+def test_records_are_a_table(sql, topic, stream):
+    t, u = topic(g=HELD_LONG), topic(g=HELD_LONG)
+    for one in (t, u):
+        sql(f"INSERT INTO {one} (body) VALUES ('a'), ('b')")
+    member = stream(f"SELECT id FROM STREAM {t} WITH (group = 'g', consumer = 'worker 7')")
+    member.wait(2)
+    sql(f"NACK {t} 2 GROUP g DELAY '1h' REASON 'it''s late'")
+    columns = "queue, group_name, id, event, certain, attempt, connection_id, user, consumer, reason"
+    rows = sql.rows(f"SELECT {columns} FROM queuegate.traces WHERE topic = '{t}' ORDER BY at, event DESC, id")
+    queue, to = f"{t}_group_g", (member.id, "root", "worker 7", None)
+    assert rows == [
+        (queue, "g", "1", "sent", 1, 1, *to),
+        (queue, "g", "2", "sent", 1, 1, *to),
+        (queue, "g", "2", "nacked", 1, None, None, None, None, "it's late"),
+    ]
+    assert sql.value(f"SELECT COUNT(DISTINCT proxy) FROM queuegate.traces WHERE topic = '{t}'") == 1
+    assert sql.rows(f"SELECT * FROM queuegate.traces WHERE topic = '{u}'") == []
+
+
+def test_plain_queues_are_in_it(sql, queue):
+    q = queue()
+    sql(f"INSERT INTO {q} (payload) VALUES ('a')")
+    ((id_,),) = sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 20")
+    sql(f"DELETE FROM {q} WHERE id = {id_}")
+    rows = sql.rows(
+        f"SELECT topic, group_name, event FROM queuegate.traces WHERE queue = '{q}' ORDER BY at, event DESC"
+    )
+    assert rows == [(None, None, "sent"), (None, None, "deleted")]
+
+
+def test_a_topic_is_traced_as_it_says(sql, topic):
+    t = topic(g="START AT EARLIEST")
+    sql(f"ALTER TOPIC {t} SET (trace = 'off')")
+    sql(f"INSERT INTO {t} (body) VALUES ('a')")
+    assert len(sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'g') LIMIT 1 WAIT 20")) == 1
+    sql(f"ACK {t} 1 GROUP g")
+    assert history(sql, t, 1) == []
+    assert [row[9] for row in sql.rows(f"SHOW TOPICS LIKE '{t}'")] == ["trace = off"]
+    sql(f"ALTER TOPIC {t} SET (trace = DEFAULT)")
+    sql(f"INSERT INTO {t} (body) VALUES ('b')")
+    assert sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'g') LIMIT 1 WAIT 20") == [(2,)]
+    assert whats(sql, t, 2) == ["sent"]
+    for wrong in ("'maybe'", "'0%'", "'101%'", "5", "''"):
+        assert sql.error(f"ALTER TOPIC {t} SET (trace = {wrong})")[0] == 1231

@@ -7,7 +7,7 @@ import logging
 import random
 
 import pytest
-from memory_store import MemoryStore, make_spec
+from memory_store import MemoryStore, make_spec, untraced
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 
 from engine.database_work import DatabaseWork
@@ -39,7 +39,7 @@ def services():
     clock = VirtualClock()
     store = MemoryStore(clock)
     store.serve(make_spec())
-    context = WorkContext(store, DatabaseWork(2), clock, lambda: 1.0, QueueMetrics(), LOGGER)
+    context = WorkContext(store, DatabaseWork(2), clock, lambda: 1.0, QueueMetrics(), LOGGER, untraced(clock))
     engine = Engine(store, clock=clock, jitter=lambda: 1.0)
     return [
         MessageManager(make_spec(), context, doubt=lambda: None),

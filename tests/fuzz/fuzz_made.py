@@ -182,7 +182,7 @@ _NO_LISTING = rb"SELECT \* FROM information_schema\." + _LISTING + rb" WHERE 1 =
 _CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\)|CAST\((?:NULL|\d+) AS UNSIGNED\))"
 _ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
 _ROWS = rb"SELECT \* FROM \((?:" + _HEADER + rb"|" + _NO_LISTING + rb")(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
-_SHOWN = rb"(?i:queues|subscriptions|in_flight|topics|groups|group_in_flight|consumers)"
+_SHOWN = rb"(?i:queues|subscriptions|in_flight|topics|groups|group_in_flight|consumers|traces)"
 _SYSTEM = re.compile(
     rb"(?:`queuegate`\.`" + _SHOWN + rb"`|\(" + _HEADER + rb"(?: UNION ALL " + _ROWS + rb")*\))"
     rb"(?: AS `" + _SHOWN + rb"`)?|`" + _SHOWN + rb"`(?=[^`\w])|'queuegate'"

@@ -19,7 +19,7 @@ CREATE TOPIC t
 
 -- CREATE TOPIC with an option that there is not
 CREATE TOPIC t (body TEXT) WITH (retention = '7d')
---> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: retain, retain_bytes, retain_rows
+--> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: retain, retain_bytes, retain_rows, trace
 
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')

@@ -76,6 +76,12 @@ def test_consumers_of_every_worker(two_workers):
             assert [row[5] for row in client.rows("SHOW GROUPS ON orders")] == [4]
             out = client.rows("SELECT consumer, id FROM queuegate.group_in_flight WHERE db = DATABASE()")
             assert dict(out) == held
+            # What one worker has recorded each of them tells.
+            table = "SELECT consumer, id FROM queuegate.traces WHERE db = DATABASE() AND event = 'sent'"
+            assert {consumer: int(id_) for consumer, id_ in client.rows(table)} == held
+            (traced,) = client.rows(f"TRACE MESSAGE {held['m2']} ON orders")
+            assert " sent to m2, connection " in traced[-1]
+        assert len({place for client in clients for place in client.column("SELECT proxy FROM queuegate.traces")}) == 2
     finally:
         for stream in (*members, reader):
             stream.close()

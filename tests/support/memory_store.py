@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from memory_topics import MemoryTopics
-from virtual_time import pass_time
+from virtual_time import VirtualClock, pass_time
 
 from engine.clock import Clock
 from engine.model.errors import BackendError, BackendUnavailable
@@ -48,6 +48,7 @@ from engine.store.base import (
 )
 from engine.store.census import Census
 from engine.store.limits import Rate
+from engine.traces import QueueTrace, Traces
 
 T = TypeVar("T")
 
@@ -419,3 +420,8 @@ class MemoryStore:
             return result
         finally:
             self.running -= 1
+
+
+def untraced(clock: VirtualClock) -> QueueTrace:
+    """A trace that nobody reads."""
+    return QueueTrace(Traces(clock), NAME)

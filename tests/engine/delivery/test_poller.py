@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from memory_store import MemoryStore, make_spec
+from memory_store import MemoryStore, make_spec, untraced
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
 from engine.database_work import DatabaseWork
@@ -22,9 +22,8 @@ async def test_a_look_that_brings_only_locked_messages_is_not_repeated_before_th
     """An order_key lets a look bring fewer than it was asked for, with more behind them."""
     clock, conflicts, queue = VirtualClock(), Conflicts(), make_spec(cache_size=1)
     cache = MessageCache(1)
-    context = WorkContext(
-        MemoryStore(clock), DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logging.getLogger("test")
-    )
+    store, logger = MemoryStore(clock), logging.getLogger("test")
+    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logger, untraced(clock))
     poller = Poller(context, cache, conflicts)
     conflicts.add(1, clock.monotonic())
     poller.start(5)

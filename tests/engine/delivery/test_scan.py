@@ -9,7 +9,7 @@ import logging
 import random
 
 import pytest
-from memory_store import NAME, MemoryStore, Row, make_spec
+from memory_store import NAME, MemoryStore, Row, make_spec, untraced
 from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
@@ -293,7 +293,8 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
     store.add(*(Row(id_, time_next=5) for id_ in range(2, 200_002, 2)))
     store.add(Row(300_001, time_next=6))
     cache, conflicts = MessageCache(1000), Conflicts()
-    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logging.getLogger("test"))
+    logger = logging.getLogger("test")
+    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logger, untraced(clock))
     scanner = FilteredPoller(ODD, context, cache, conflicts, ReceiverSetShare(FilterShares(clock), clock))
     spans, began = [], clock.monotonic()
     while True:

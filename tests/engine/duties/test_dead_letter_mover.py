@@ -17,6 +17,7 @@ from engine.model.errors import BackendError, BackendUnavailable, EngineError
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueName
 from engine.model.states import PARKED_NS, REJECTED_NS
+from engine.traces import QueueTrace, Traces
 
 DEAD = QueueName("main", "q_dead")
 LOGGER = logging.getLogger("test")
@@ -34,7 +35,9 @@ class Bench:
         self.made, self.told, self.fault, self.leads = 0, [], None, leads
         self.metrics = QueueMetrics()
         moves = Moves(self.make, lambda: self.store.catalog, self.refresh, self.told.append, lambda: self.leads)
-        context = WorkContext(self.store, DatabaseWork(8), self.clock, lambda: 1.0, self.metrics, LOGGER)
+        self.traces = Traces(self.clock)
+        trace = QueueTrace(self.traces, self.queue.name)
+        context = WorkContext(self.store, DatabaseWork(8), self.clock, lambda: 1.0, self.metrics, LOGGER, trace)
         self.mover = DeadLetterMover(self.queue, context, moves)
 
     async def make(self, queue, name) -> None:
@@ -68,6 +71,10 @@ async def test_what_is_told_of_is_moved_at_once():
     assert (bench.buried, bench.made, bench.metrics.dead_lettered) == ([1, 2], 1, 2)
     assert [report.touched for report in bench.told] == [frozenset((DEAD,))]
     assert sorted(bench.store.tables[NAME]) == [8, 9]
+    assert [(traced.id, traced.what, traced.sure) for traced in bench.traces.newest(9)] == [
+        (2, "dead-lettered", True),
+        (1, "dead-lettered", True),
+    ]
     await bench.mover.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.queue import CommitReport, QueueName
+from engine.model.queue import CommitReport, QueueName, Settlement
 from proxy.session.transaction_scope import TransactionScope
 from rewriter.plan import Effects, TransactionVerb
 
@@ -180,3 +180,34 @@ def test_given_up_leases_that_are_rolled_back_are_none() -> None:
     scope.record(NACK, ok=True, in_transaction=True)
     report = scope.record(verb=TransactionVerb.ROLLBACK, ok=True, in_transaction=False)
     assert report == CommitReport(touched=frozenset({Q}))
+
+
+ACKED = Effects(settled=((Q, (1, 2)),), tally=(Q, "acked"))
+NACKED = Effects(touched=frozenset({Q}), changed=((Q, (3,)),), tally=(Q, "nacked"), reason="late")
+
+
+def traced_of(*steps: tuple[Effects, int], end: TransactionVerb = TransactionVerb.COMMIT) -> tuple[Settlement, ...]:
+    scope = TransactionScope()
+    for effects, affected in steps:
+        scope.record(effects, ok=True, in_transaction=True, affected=affected)
+    report = scope.record(verb=end, ok=True, in_transaction=False)
+    assert report is not None
+    return report.traced
+
+
+def test_what_was_done_to_which_message_is_reported_at_commit() -> None:
+    assert traced_of((ACKED, 2), (NACKED, 1)) == (
+        Settlement(Q, "acked", (1, 2), True),
+        Settlement(Q, "nacked", (3,), True, "late"),
+    )
+    assert traced_of((ACKED, 1)) == (Settlement(Q, "acked", (1, 2), False),)  # one of both, and it is not known which
+    assert traced_of((ACKED, 0), (NACKED, 1)) == (Settlement(Q, "nacked", (3,), True, "late"),)
+    assert traced_of((ACKED, 2), end=TransactionVerb.ROLLBACK) == ()
+
+
+def test_what_may_have_been_undone_is_not_reported_of_messages() -> None:
+    scope = TransactionScope()
+    scope.record(ACKED, ok=True, in_transaction=True, affected=2)
+    scope.record(verb=TransactionVerb.ROLLBACK_TO, ok=True, in_transaction=True)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report is not None and report.traced == ()
