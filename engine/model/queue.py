@@ -204,6 +204,20 @@ def unfit_order_key(order_key: str | None, types: Mapping[str, int]) -> str | No
     return None
 
 
+def unfit_compact_column(column: str | None, types: Mapping[str, int]) -> str | None:
+    """Why a topic cannot be compacted by that column, given the columns' types by lower-case name; None: it can."""
+    if column is None:
+        return None
+    name = column.lower()
+    if name in TOPIC_COLUMNS:
+        return f"compact: '{column}' is the topic's own column; name one of yours"
+    if name not in types:
+        return f"compact: '{column}' is not a column of the topic"
+    if types[name] in _UNINDEXABLE_TYPES:
+        return f"compact: '{column}' is of a type that has no whole index; make it VARCHAR or a number"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
     """All that is known of a topic: a log table that consumer groups read. `columns` are all of its columns."""
@@ -214,6 +228,25 @@ class TopicSpec:
     options: TopicOptions = field(default_factory=TopicOptions)
     generated: frozenset[str] = frozenset()
     """Names, in lower case, of the columns that the database computes."""
+    indexes: tuple[IndexInfo, ...] = ()
+
+    @property
+    def compact_index(self) -> IndexInfo | None:
+        """The index in which the messages of one value of `compact` follow one another by id; None where there is
+        none. A table's primary key, which is the id, is the end of its every index."""
+        name = (self.options.compact or "").lower()
+        fit = [index for index in self.indexes if index.columns in ((name,), (name, "id"))]
+        return next(iter(fit), None)
+
+    @property
+    def uncompacted(self) -> str | None:
+        """Why `compact` has no effect; None where it has, or is not asked for."""
+        column = self.options.compact
+        if reason := unfit_compact_column(column, {c.name.lower(): c.type for c in self.columns}):
+            return reason
+        if column is not None and self.compact_index is None:
+            return f"compact: there is no index on ({quoted(column)}) alone; add one"
+        return None
 
     @property
     def message_columns(self) -> tuple[str, ...]:

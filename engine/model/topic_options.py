@@ -1,15 +1,24 @@
-"""The options of a topic: how long it keeps messages, and how many it traces; in its COMMENT, after TOPIC_MARK."""
+"""The options of a topic: what it keeps of its messages, and how many it traces; in its COMMENT, after TOPIC_MARK."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
+from urllib.parse import unquote
 
 from engine.model.errors import InvalidOption, InvalidQueueTable
-from engine.model.option_values import NS_PER_SECOND, OptionValue, parse_duration, seconds_text, whole_number
+from engine.model.option_values import (
+    NS_PER_SECOND,
+    OptionValue,
+    escaped,
+    parse_duration,
+    read_name,
+    seconds_text,
+    whole_number,
+)
 
 TOPIC_MARK = "queuegate_topic"
 """A table whose COMMENT begins with this is a topic."""
@@ -21,32 +30,57 @@ _ROWS_MAX = 10**15
 _TRACE_WORDS = {0: "off", 100: "on"}
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%", re.ASCII)
 
+COMPACT_AFTER_NS = 60 * NS_PER_SECOND
+"""What `compact_after` is where it is not given: a reader that is not behind by a minute gets every message."""
+
+COMPACT_INDEX = "queuegate_compact"
+"""The index that the proxy makes on the column of `compact`."""
+
 
 @dataclass(frozen=True, slots=True)
 class TopicOptions:
     """What a topic keeps; None: without that limit. Durations in nanoseconds. `trace`: of how many messages in a
-    hundred it is recorded what happens to them; None: of all."""
+    hundred it is recorded what happens to them; None: of all. `compact`: a column; of the messages with one value of it
+    only the newest stays."""
 
     retain_ns: int | None = None
     retain_rows: int | None = None
     retain_bytes: int | None = None
     trace: int | None = None
+    compact: str | None = None
+    compact_after_ns: int | None = None
 
     @property
     def limited(self) -> bool:
-        """Whether messages are deleted at all."""
+        """Whether messages are deleted for their age, their number or their size."""
         return (self.retain_ns, self.retain_rows, self.retain_bytes) != (None, None, None)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether messages are deleted at all."""
+        return self.limited or self.compact is not None
+
+    @property
+    def compact_lag_ns(self) -> int:
+        """`compact_after`, or what it is without."""
+        return COMPACT_AFTER_NS if self.compact_after_ns is None else self.compact_after_ns
 
     @property
     def items(self) -> dict[str, str]:
         """The options that it has, as WITH takes them."""
         texts = {
-            "retain": None if self.retain_ns is None else f"{seconds_text(self.retain_ns)}s",
+            "retain": _duration_text(self.retain_ns),
             "retain_rows": None if self.retain_rows is None else str(self.retain_rows),
             "retain_bytes": None if self.retain_bytes is None else str(self.retain_bytes),
             "trace": None if self.trace is None else _TRACE_WORDS.get(self.trace, f"{self.trace}%"),
+            "compact": self.compact,
+            "compact_after": _duration_text(self.compact_after_ns),
         }
         return {name: text for name, text in texts.items() if text is not None}
+
+
+def _duration_text(nanoseconds: int | None) -> str | None:
+    return None if nanoseconds is None else f"{seconds_text(nanoseconds)}s"
 
 
 def _retain(name: str, value: OptionValue) -> int:
@@ -75,13 +109,22 @@ def _trace(name: str, value: OptionValue) -> int:
     return int(match[1])
 
 
-_READERS = {
+_READERS: Mapping[str, Callable[[str, OptionValue], int | str]] = {
     "retain": _retain,
     "retain_rows": whole_number(1, _ROWS_MAX),
     "retain_bytes": parse_size,
+    "compact": read_name,
+    "compact_after": parse_duration,
     "trace": _trace,
 }
-_FIELDS = {"retain": "retain_ns", "retain_rows": "retain_rows", "retain_bytes": "retain_bytes", "trace": "trace"}
+_FIELDS = {
+    "retain": "retain_ns",
+    "retain_rows": "retain_rows",
+    "retain_bytes": "retain_bytes",
+    "compact": "compact",
+    "compact_after": "compact_after_ns",
+    "trace": "trace",
+}
 assert set(_FIELDS.values()) == {f.name for f in fields(TopicOptions)}
 
 TOPIC_OPTIONS = tuple(_FIELDS)
@@ -94,7 +137,7 @@ def parse_topic_options(given: Mapping[str, OptionValue | None], base: TopicOpti
     Raises:
         InvalidOption: unknown name or absurd value; the message lists what is allowed.
     """
-    values: dict[str, int | None] = {}
+    values: dict[str, int | str | None] = {}
     for raw, value in given.items():
         name = raw.lower()
         if name not in _FIELDS:
@@ -102,12 +145,16 @@ def parse_topic_options(given: Mapping[str, OptionValue | None], base: TopicOpti
             hint = f"did you mean {near[0]}? " if near else ""
             raise InvalidOption(f"unknown topic option '{raw}'; {hint}allowed: {', '.join(sorted(_FIELDS))}")
         values[_FIELDS[name]] = None if value is None else _READERS[name](name, value)
-    return replace(base or TopicOptions(), **values)
+    options = replace(base or TopicOptions(), **values)  # type: ignore[arg-type]
+    if options.compact is None and values.get("compact_after_ns") is not None:
+        raise InvalidOption("compact_after is of use only with compact = 'column'")
+    return options if options.compact is not None else replace(options, compact_after_ns=None)
 
 
 def topic_comment(options: TopicOptions, foreign: Iterable[str] = ()) -> str:
     """The table COMMENT that keeps these options; `foreign`: what else it holds."""
-    return ",".join((TOPIC_MARK, *(f"{name}={text}" for name, text in options.items.items()), *foreign))
+    items = {name: escaped(text) if name == "compact" else text for name, text in options.items.items()}
+    return ",".join((TOPIC_MARK, *(f"{name}={text}" for name, text in items.items()), *foreign))
 
 
 def changed_topic_comment(comment: str, options: TopicOptions) -> str:
@@ -119,7 +166,8 @@ def changed_topic_comment(comment: str, options: TopicOptions) -> str:
 def read_topic_options(comment: str, table: str) -> TopicOptions:
     """The options in a topic's COMMENT. Raises InvalidQueueTable where a value cannot be read."""
     pairs = dict(piece.strip().split("=", 1) for piece in comment.split(",") if piece.count("=") == 1)
+    texts = {name: unquote(text) if name == "compact" else text for name, text in pairs.items()}
     try:
-        return parse_topic_options({name: text for name, text in pairs.items() if name in _FIELDS})
+        return parse_topic_options({name: text for name, text in texts.items() if name in _FIELDS})
     except InvalidOption as error:
         raise InvalidQueueTable(f"{error.message} (topic {table})") from error

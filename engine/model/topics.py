@@ -99,15 +99,15 @@ class GroupPosition:
     highest: int
     holes: tuple[Hole, ...] = ()
 
-    def fed(self, fresh: Sequence[Entry], late: Iterable[int], *, in_order: bool = False) -> GroupPosition:
+    def fed(self, fresh: Sequence[Entry], late: Iterable[int], *, complete: int = 0) -> GroupPosition:
         """After feeding these: `fresh` messages beyond the offset in order, `late` ids out of its holes.
 
-        `in_order`: ids become visible in their order here, so that one that is missing does not come.
+        `complete`: ids below it that are missing do not come.
         """
         holes = _without(self.holes, set(late))
         before = self.offset
         for entry in fresh:
-            if entry.id > before + 1 and not in_order:
+            if entry.id > max(before + 1, complete):
                 holes.append(Hole(before + 1, entry.id - 1, entry.seen_ns))
             before = entry.id
         return GroupPosition(before, max(before, self.highest), tuple(holes))
@@ -118,11 +118,11 @@ class GroupPosition:
             return Place.UNREAD
         return Place.AWAITED if any(hole.first <= id_ <= hole.last for hole in self.holes) else Place.READ
 
-    def room(self, fresh: Sequence[Entry]) -> int:
-        """How many of these messages may be fed, so that the holes stay as few as they may be."""
+    def room(self, fresh: Sequence[Entry], *, complete: int = 0) -> int:
+        """How many of these messages may be fed, so that the holes stay as few as they may be. `complete`: see fed."""
         left, before = HOLES_MAX - len(self.holes), self.offset
         for count, entry in enumerate(fresh):
-            left -= entry.id > before + 1
+            left -= entry.id > max(before + 1, complete)
             if left < 0:
                 return count
             before = entry.id
@@ -209,6 +209,54 @@ def still_awaited(holes: Iterable[Hole], now_ns: int, transactions: OpenTransact
     return tuple(left)
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Ids of a topic up to `offset` were taken before `seen_ns`, and those of them that are missing do not come any
+    more. `asked`: the ids from there to the topic's end, for which that is being found out.
+
+    What is known of a whole range of ids spares each reader the holes in it: a topic from whose midst messages were
+    deleted has more of them than a reader may keep.
+    """
+
+    offset: int = 0
+    seen_ns: int = 0
+    asked: Hole | None = None
+    compared_ns: int = 0
+
+    def to_compare(self, last: int, now_ns: int) -> bool:
+        """Whether more may be settled, once what is asked for is compared with the open transactions."""
+        return self.asked is not None and last >= self.offset and to_check((self.asked,), self.compared_ns, now_ns)
+
+    def further(self, last: int, now_ns: int, compared_ns: int, transactions: OpenTransactions | None) -> Settled:
+        """Once the open transactions, as of `compared_ns`, and then the `last` id, as of `now_ns`, were read."""
+        if last < self.offset or (self.asked is not None and last < self.asked.last):
+            return NOTHING_SETTLED  # it is another topic of that name, or its end was deleted
+        settled = self
+        if self.asked is not None:
+            left = still_awaited((self.asked,), compared_ns, transactions)
+            if left:
+                return replace(self, asked=left[0], compared_ns=compared_ns)
+            settled = Settled(self.asked.last, self.asked.seen_ns)
+        if last == settled.offset:
+            return settled
+        return replace(settled, asked=Hole(settled.offset + 1, last, now_ns))
+
+    def complete(self, rows: Iterable[tuple[int, int]], last: int) -> int:
+        """Of messages by their ids and times of creation: below which id nothing that is missing comes any more.
+
+        It is the largest id whose message is as old as what is settled. So nothing is taken for settled in a topic that
+        was made anew under its name.
+        """
+        old = (id_ for id_, created in rows if created <= self.seen_ns and last - id_ > SETTLED_IDS)
+        return max((id_ for id_ in old if id_ <= self.offset + 1), default=0)
+
+
+NOTHING_SETTLED = Settled()
+
+IN_ORDER = (1 << 63) - 1
+"""As GroupPosition.fed's `complete`: ids become visible in their order, so that one that is missing does not come."""
+
+
 def _without(holes: Iterable[Hole], ids: set[int]) -> list[Hole]:
     """The holes without these ids."""
     if not ids:
@@ -245,6 +293,16 @@ class Retained:
     deleted: int
     more: bool
     lost: Mapping[QueueName, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a step of compaction came to. `place`: up to which id the messages have been looked at. `more`: there is
+    more to look at."""
+
+    deleted: int
+    place: int
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
-from engine.model.topics import GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
+from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.store.census import Census
 
 
@@ -188,6 +188,11 @@ class TopicStore(Protocol):
 
     async def retain(self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int) -> Retained:
         """Delete up to `limit` messages beyond what a topic keeps. `groups`: all of its consumer groups."""
+        ...
+
+    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> Compacted:
+        """Look at up to `limit` messages beyond a place, and delete the older ones of the same value of the topic's
+        `compact`. `groups`: all of its consumer groups."""
         ...
 
     async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:

@@ -124,7 +124,7 @@ def topic_spec(table: TableInfo) -> TopicSpec:
     if not any(index.unique and index.columns == ("id",) for index in table.indexes):
         raise InvalidQueueTable(f"id of topic {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
     options = read_topic_options(table.comment, table.name.table)
-    return TopicSpec(table.name, table.columns, table.comment, options, table.generated)
+    return TopicSpec(table.name, table.columns, table.comment, options, table.generated, table.indexes)
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:

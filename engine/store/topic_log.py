@@ -13,11 +13,23 @@ from typing import Any, TypeVar
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.queue import Condition, QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
-from engine.model.topics import Fed, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
+from engine.model.topics import (
+    NOTHING_SETTLED,
+    Compacted,
+    Fed,
+    GroupLag,
+    GroupPosition,
+    Hole,
+    Retained,
+    Settled,
+    Sought,
+    TopicExtent,
+)
 from engine.store.base import LeaseUnknown, LogPage
 from engine.store.operations import feed
+from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.extent import read_extent
-from engine.store.operations.feed import Transactions
+from engine.store.operations.feed import Transactions, Wanted
 from engine.store.operations.retention import retain
 from engine.store.operations.take import Taken, Taking, Wish
 from engine.store.statements.dialect import Dialect
@@ -34,6 +46,7 @@ from engine.store.statements.topics import (
 T = TypeVar("T")
 
 _NO_SUCH_TABLE, _DUPLICATE = 1146, 1062
+_LIST_KEPT_SECONDS = 0.25  # for which nobody has to ask for that list before the server renews it, and some more
 _SHARED_SECONDS = 1.0  # for which all readers of this engine share a list of the open transactions
 
 
@@ -63,6 +76,7 @@ class TopicLog:
         self._asking: asyncio.Future[Transactions] | None = None  # for the open transactions, and when that was
         self._asked_at = 0.0
         self._unsettled: set[QueueName] = set()  # groups whose holes are to be
+        self._settled: dict[QueueName, Settled] = {}  # which ids of a topic are, as far as somebody had to know
         self._texts: dict[QueueName, FeedStatements] = {}
 
     async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
@@ -78,7 +92,7 @@ class TopicLog:
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
                 return Fed(0, False)
             due_max = None if whatever_waits else limit
-            wanted = feed.Wanted(limit, due_max, self._checked_ns.get(group.name, 0), self._shown)
+            wanted = self._wanted(limit, topic.name, due_max, self._checked_ns.get(group.name, 0))
             fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
             if fed.check:
                 await self._close_holes(group, statements)
@@ -100,7 +114,8 @@ class TopicLog:
         await self._settle(group, statements)
 
         async def work() -> Taken | None:
-            wish = Wish(count, delay_ns, self._checked_ns.get(group.name, 0), self._shown)
+            checked_ns, settled = self._checked_ns.get(group.name, 0), self._settled_of(topic.name)
+            wish = Wish(count, delay_ns, checked_ns, self._shown, settled)
             # Where a writing transaction has the database to itself, it is not begun in vain.
             alone = statements.topic.in_order
             if alone and not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
@@ -116,6 +131,12 @@ class TopicLog:
 
         return await self._with_position(group, work)
 
+    def _settled_of(self, topic: QueueName) -> Settled:
+        return self._settled.get(topic, NOTHING_SETTLED)
+
+    def _wanted(self, limit: int, topic: QueueName, due_max: int | None = None, checked_ns: int = 0) -> Wanted:
+        return Wanted(limit, due_max, checked_ns, self._shown, self._settled_of(topic))
+
     async def _settle(self, group: QueueSpec, statements: FeedStatements) -> None:
         """Give up those holes that nobody will fill, if that is due since the last `take`. Not within that: what it has
         leased is to be handed out, whatever fails here."""
@@ -124,9 +145,29 @@ class TopicLog:
             self._unsettled.discard(group.name)
 
     async def _close_holes(self, group: QueueSpec, statements: FeedStatements) -> None:
-        known = await self._transactions(group.name.database)
+        known = await self._settle_topic(statements.topic_spec.name)
         await self._pool.write(lambda connection: feed.close_holes(connection, statements, group, known))
         self._checked_ns[group.name] = known.now_ns
+
+    async def _settle_more(self, topic: QueueName) -> Settled:
+        """Which ids of a topic are settled. The open transactions are asked for only where that may help."""
+        text, settled = TopicStatements(self._dialect, topic).now_and_last, self._settled_of(topic)
+        ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
+        if settled.to_compare(int(last), int(now_ns)):
+            await self._settle_topic(topic)
+        elif settled.asked is None or int(last) < settled.asked.last:
+            self._settled[topic] = settled.further(int(last), int(now_ns), int(now_ns), None)
+        return self._settled_of(topic)
+
+    async def _settle_topic(self, topic: QueueName) -> Transactions:
+        """The open transactions; what they say of which ids of a topic are settled is kept. Raises BackendError."""
+        known = await self._transactions(topic.database)
+        text = TopicStatements(self._dialect, topic).now_and_last
+        ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
+        if not known.old:
+            settled = self._settled_of(topic)
+            self._settled[topic] = settled.further(int(last), int(now_ns), known.now_ns, known.open)
+        return known
 
     async def _statements_of(self, group: QueueSpec, topic: TopicSpec) -> FeedStatements:
         """The texts, which are kept as long as both definitions stand. Raises BackendError: the filter is wrong."""
@@ -146,20 +187,23 @@ class TopicLog:
         return await asyncio.shield(self._asking)
 
     async def _ask(self, database: str) -> Transactions:
-        statements, number = PositionStatements(self._dialect, database), secrets.randbits(62)
-
-        def work(connection: StoreConnection) -> Transactions:
-            return feed.transactions(connection, statements, f"SELECT {self._dialect.now_ns}", number)
-
         try:
-            known = await self._pool.write(work)
+            known = await self._list(database)
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
             await self._define(create_positions(database))
-            known = await self._pool.write(work)
+            known = await self._list(database)
+        if known.old:  # who asks again and again in the same moment as another would never see one of now
+            await asyncio.sleep(_LIST_KEPT_SECONDS)
+            known = await self._list(database)
         self._shown = known.open is not None or (known.old and self._shown)
         return known
+
+    async def _list(self, database: str) -> Transactions:
+        statements, number = PositionStatements(self._dialect, database), secrets.randbits(62)
+        now = f"SELECT {self._dialect.now_ns}"
+        return await self._pool.write(lambda connection: feed.transactions(connection, statements, now, number))
 
     async def _with_position(self, group: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
         """A group without a position, as after a dump without that table was restored, begins with the first message:
@@ -189,7 +233,8 @@ class TopicLog:
         """
         positions, statements = PositionStatements(self._dialect, group.database), TopicStatements(self._dialect, topic)
         await self._make_positions(positions, group.database)
-        await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start))
+        settled = self._settled_of(topic)
+        await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start, settled))
 
     async def _make_positions(self, positions: PositionStatements, database: str) -> None:
         """Make the table of positions, if it is not there."""
@@ -202,8 +247,8 @@ class TopicLog:
 
     async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
         """The position of a reader that begins there. Raises InvalidOption."""
-        statements = TopicStatements(self._dialect, topic)
-        return await self._pool.read(lambda connection: feed.position_at(connection, statements, start))
+        statements, settled = TopicStatements(self._dialect, topic), self._settled_of(topic)
+        return await self._pool.read(lambda connection: feed.position_at(connection, statements, start, settled))
 
     async def rows(
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
@@ -218,10 +263,10 @@ class TopicLog:
             InvalidOption: the start lies beyond the topic's end.
             BackendError: nothing was changed; 1205 where a client's open transaction holds one of the messages.
         """
-        statements = await self._statements_of(group, topic)
+        statements, settled = await self._statements_of(group, topic), self._settled_of(topic.name)
 
         async def work() -> Sought:
-            return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start))
+            return await self._pool.write(lambda connection: feed.seek(connection, statements, group, start, settled))
 
         return await self._with_position(group, work)
 
@@ -238,6 +283,25 @@ class TopicLog:
         return await self._pool.write(
             lambda connection: retain(connection, positions, statements, log, topic, groups, limit)
         )
+
+    async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> Compacted:
+        """Look at the next messages beyond a place, up to `limit`, and delete what they supersede. `groups`: all of the
+        topic's consumer groups.
+
+        Raises:
+            BackendError: nothing was deleted.
+        """
+        statements = Compacting(self._dialect, topic, groups)
+        if statements.positions is not None:
+            await self._make_positions(statements.positions, topic.name.database)
+        settled = NOTHING_SETTLED if statements.log.in_order else await self._settle_more(topic.name)
+        found = await self._pool.read(lambda connection: find_superseded(connection, statements, settled, place, limit))
+        if not found.superseded:
+            return Compacted(0, found.place, found.more)
+        deleted = await self._pool.write(lambda connection: compact(connection, statements, found))
+        # What is deleted from before these messages may not be all that they supersede.
+        again = any(id_ <= place for id_ in deleted)
+        return Compacted(len(deleted), place if again else found.place, again or found.more)
 
     async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
         """How far a group has read."""
@@ -267,17 +331,17 @@ class TopicLog:
     ) -> LogPage:
         """The next messages beyond a reader's position, and those of its holes that have become visible; of up to
         `limit` of them, those for which the condition is true."""
-        statements = TopicStatements(self._dialect, topic.name)
+        statements, wanted = TopicStatements(self._dialect, topic.name), self._wanted(limit, topic.name)
 
         def work(connection: StoreConnection) -> LogPage:
-            page = feed.log_page(connection, statements, position, limit, shown=self._shown)
+            page = feed.log_page(connection, statements, position, wanted)
             late = page.late[:limit]
-            fresh = page.fresh[: position.room(page.fresh)][: limit - len(late)]
+            fresh = page.fresh[: position.room(page.fresh, complete=page.complete)][: limit - len(late)]
             ids = [*late, *(entry.id for entry in fresh)]
             if not ids:
                 return LogPage((), position, page.now_ns)
             rows = _rows(connection, topic, ids, condition)
-            reached = position.fed(fresh, late, in_order=statements.in_order)
+            reached = position.fed(fresh, late, complete=page.complete)
             return LogPage(tuple(rows), reached, page.now_ns)
 
         return await self._pool.read(work)
@@ -285,7 +349,7 @@ class TopicLog:
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
         """Those of a reader's holes that are to be kept: somebody may fill them yet, or has just done so."""
         statements = TopicStatements(self._dialect, topic.name)
-        known = await self._transactions(topic.name.database)
+        known = await self._settle_topic(topic.name)
         return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes, known))
 
 

@@ -1,24 +1,28 @@
 """Retention: deletes what the topics of a database no longer keep, in small batches, at the purger's pace.
 
-One pass deletes of each topic batch after batch until one is not full, at most for one period. What a group had not
-read is counted for it, and logged: a group that falls behind the end of its topic never does so unseen. Where a group
-cannot be read, nothing is deleted, for it may ask that all be kept.
+One pass deletes of each topic batch after batch until one is not full, at most for one period; then it compacts it in
+the same way. What a group had not read is counted for it, and logged: a group that falls behind the end of its topic
+never does so unseen. What is compacted is not lost: a newer message stands for it. Where a group cannot be read,
+nothing is deleted, for it may ask that all be kept.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.duties.pace import DeletingPace
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueCatalog, QueueName, TopicSpec
-from engine.model.topics import Retained, may_be_group_of
+from engine.model.topics import Compacted, Retained, may_be_group_of
 from engine.service import Service
 from engine.store.base import TopicStore
+from engine.topics.compaction import Compaction
 
 PERIOD_SECONDS = 5.0
 """Between two passes, unless the last did not come to its end."""
@@ -44,20 +48,22 @@ class Retention(Service):
     def __init__(self, context: RetentionContext) -> None:
         super().__init__("retention of topics", context.logger)
         self._context = context
-        self._paces: dict[QueueName, DeletingPace] = {}
+        self._compaction = Compaction(context.store, context.work, context.clock, context.catalog)
+        self._paces: dict[tuple[QueueName, str], DeletingPace] = {}
         self._problems: dict[QueueName, str] = {}
 
     def problem(self, topic: QueueName) -> str | None:
         """Why messages of a topic are not deleted; None where they are, or where another engine does that."""
         known = self._context.catalog().topics.get(topic)
-        if known is not None and known.options.limited and (unreadable := self._unreadable_group(topic)):
+        if known is not None and known.options.deletes and (unreadable := self._unreadable_group(topic)):
             return unreadable
-        return self._problems.get(topic)
+        return self._problems.get(topic) or (None if known is None else known.uncompacted)
 
     async def run_once(self) -> int:
         """Delete what is not to be kept. Returns how many messages went."""
-        topics = {name: topic for name, topic in self._context.catalog().topics.items() if topic.options.limited}
-        self._paces = {name: self._paces.get(name) or DeletingPace() for name in topics}
+        topics = {name: topic for name, topic in self._context.catalog().topics.items() if topic.options.deletes}
+        self._paces = {key: pace for key, pace in self._paces.items() if key[0] in topics}
+        self._compaction.forget(topics)
         self._problems = {name: text for name, text in self._problems.items() if name in topics}
         return sum([await self._pass(topic) for topic in topics.values()])
 
@@ -68,7 +74,8 @@ class Retention(Service):
             if topic.name not in self._problems and not isinstance(error, BackendUnavailable):  # once per outage
                 self._logger.warning("retention of topic %s failed: %s", topic.name, error)
             self._problems[topic.name] = f"retention failed: {error.message}"
-            self._paces[topic.name].behind = False
+            for key, pace in self._paces.items():
+                pace.behind = pace.behind and key[0] != topic.name
             return 0
         self._problems.pop(topic.name, None)
         return deleted
@@ -76,18 +83,28 @@ class Retention(Service):
     async def _delete(self, topic: TopicSpec) -> int:
         if unreadable := self._unreadable_group(topic.name):
             raise BackendError(unreadable)
-        clock, pace = self._context.clock, self._paces[topic.name]
-        deadline, deleted, lost = clock.monotonic() + PERIOD_SECONDS, 0, dict[QueueName, int]()
+        deleted, lost = 0, Counter[QueueName]()
+        if topic.options.limited:
+            deleted += await self._repeat((topic.name, "retain"), partial(self._retain, topic, lost))
+            self._tell(topic, lost)
+        if topic.options.compact is not None and topic.uncompacted is None:
+            deleted += await self._repeat((topic.name, "compact"), partial(self._compaction.step, topic))
+        return deleted
+
+    async def _repeat(self, key: tuple[QueueName, str], step: Callable[[int], Awaitable[Retained | Compacted]]) -> int:
+        """Do a step until it leaves nothing, at most for one period. Returns how many messages were deleted."""
+        clock, pace = self._context.clock, self._paces.setdefault(key, DeletingPace())
+        deadline, deleted = clock.monotonic() + PERIOD_SECONDS, 0
         while True:
             began = clock.monotonic()
-            step = await self._step(topic, pace.batch)
-            deleted += step.deleted
-            for group, count in step.lost.items():
-                lost[group] = lost.get(group, 0) + count
-            pace.behind = step.more and clock.monotonic() >= deadline
-            if not step.more or pace.behind or self._stopping.is_set():
-                break
+            done = await step(pace.batch)
+            deleted += done.deleted
+            pace.behind = done.more and clock.monotonic() >= deadline
+            if not done.more or pace.behind or self._stopping.is_set():
+                return deleted
             await self._pause(pace.rest(clock.monotonic() - began))
+
+    def _tell(self, topic: TopicSpec, lost: Counter[QueueName]) -> None:
         for group, count in lost.items():
             self._logger.warning(
                 "the retention of topic %s deleted %d messages that the consumer group of %s had not read",
@@ -95,7 +112,6 @@ class Retention(Service):
                 count,
                 group,
             )
-        return deleted
 
     def _unreadable_group(self, topic: QueueName) -> str | None:
         for name, reason in self._context.catalog().rejected.items():
@@ -103,10 +119,12 @@ class Retention(Service):
                 return f"the consumer group of {name} cannot be read, and may need the messages: {reason}"
         return None
 
-    async def _step(self, topic: TopicSpec, limit: int) -> Retained:
+    async def _retain(self, topic: TopicSpec, lost: Counter[QueueName], limit: int) -> Retained:
         context = self._context
         groups = tuple(context.catalog().groups_of(topic.name).values())
-        return await context.work.run(context.store.retain(topic, groups, limit))
+        step = await context.work.run(context.store.retain(topic, groups, limit))
+        lost.update(step.lost)
+        return step
 
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.
@@ -114,5 +132,5 @@ class Retention(Service):
         while not self._stopping.is_set():
             if self._context.leads():
                 await self.run_once()
-            if not any(pace.behind for pace in self._paces.values()):
+            if not (self._context.leads() and any(pace.behind for pace in self._paces.values())):
                 await self._pause(PERIOD_SECONDS)

@@ -136,11 +136,14 @@ def _check_message_columns(options: QueueOptions, declared: dict[str, ColumnItem
 
 
 def _check_order_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:
-    types = dict.fromkeys(SYSTEM_COLUMNS, 0)
-    for name, item in declared.items():
-        types[name] = _WITHOUT_WHOLE_INDEX if _NO_WHOLE_INDEX.intersection(item.words[:1]) else 0
+    types = {**dict.fromkeys(SYSTEM_COLUMNS, 0), **{name: type_code(item) for name, item in declared.items()}}
     if reason := unfit_order_key(options.order_key, types):
         raise InvalidOption(reason)
+
+
+def type_code(item: ColumnItem) -> int:
+    """The code of a declared column's type, as far as it says whether there is an index on all of it."""
+    return _WITHOUT_WHOLE_INDEX if _NO_WHOLE_INDEX.intersection(item.words[:1]) else 0
 
 
 def _check_group_key(options: QueueOptions, declared: dict[str, ColumnItem]) -> None:

@@ -7,6 +7,7 @@ SELECT of the topic's table, in the client's own session.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from engine.model.errors import InvalidOption
 from engine.model.option_values import OptionValue
@@ -23,8 +24,15 @@ from engine.model.queue import (
     TopicSpec,
     WaitMode,
     quoted,
+    unfit_compact_column,
 )
-from engine.model.topic_options import changed_topic_comment, parse_topic_options, topic_comment
+from engine.model.topic_options import (
+    COMPACT_INDEX,
+    TopicOptions,
+    changed_topic_comment,
+    parse_topic_options,
+    topic_comment,
+)
 from engine.model.topics import group_table, is_group_name
 from rewriter.errors import StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.beginning import read_beginning
@@ -50,6 +58,7 @@ from rewriter.plans.queue_table import (
     create_table,
     quoted_name,
     times_rule,
+    type_code,
 )
 from rewriter.plans.subscribe import consumer_name, stream_columns
 from rewriter.text.literals import plain_literal
@@ -73,12 +82,16 @@ def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> str:
     options = parse_topic_options(statement.options)
     for item in statement.items:
         _check_item(item)
+    columns = {item.name.lower(): type_code(item) for item in statement.items if isinstance(item, ColumnItem)}
+    if reason := unfit_compact_column(options.compact, columns):
+        raise InvalidOption(reason)
     lines = [
         "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
         f"time_scheduled BIGINT NOT NULL DEFAULT {now_sql}",
         f"time_created BIGINT NOT NULL DEFAULT {now_sql}",
         *(item.text for item in statement.items),
         f"KEY {_TIME_KEY} (time_created)",
+        *(f"KEY {COMPACT_INDEX} ({key})" for key in _compact_keys(options)),
         times_rule(name.table, ("time_scheduled",)),
     ]
     exists = "IF NOT EXISTS " if statement.if_not_exists else ""
@@ -89,8 +102,29 @@ def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> str:
 def alter_topic(topic: TopicSpec, given: Mapping[str, OptionValue | None]) -> Execute:
     """The ALTER TABLE that gives a topic these options. Raises InvalidOption."""
     options = parse_topic_options(given, topic.options)
+    changed = replace(topic, options=options)
+    if reason := unfit_compact_column(options.compact, {c.name.lower(): c.type for c in topic.columns}):
+        raise InvalidOption(reason)
     comment = comment_literal(changed_topic_comment(topic.comment, options))
-    return Execute(f"ALTER TABLE {topic.name.sql} COMMENT={comment}", Effects(catalog=True))
+    changes = [*_index_changes(changed), f"COMMENT={comment}"]
+    return Execute(f"ALTER TABLE {topic.name.sql} {', '.join(changes)}", Effects(catalog=True))
+
+
+def _compact_keys(options: TopicOptions) -> list[str]:
+    """The columns of the index that compaction needs."""
+    return [] if options.compact is None else [f"{quoted(options.compact)}, id"]
+
+
+def _index_changes(topic: TopicSpec) -> list[str]:
+    """Drop the index of compaction where it is of no more use; add it where no other serves."""
+    ours = [index for index in topic.indexes if index.name == COMPACT_INDEX]
+    stale = [index for index in ours if index != topic.compact_index]
+    kept = replace(topic, indexes=tuple(index for index in topic.indexes if index not in stale))
+    adds = _compact_keys(topic.options) if kept.compact_index is None else []
+    return [
+        *(f"DROP KEY {COMPACT_INDEX}" for _ in stale),
+        *(f"ADD KEY {COMPACT_INDEX} ({key})" for key in adds),
+    ]
 
 
 def _parts(name: QueueName) -> tuple[str, str]:

@@ -51,6 +51,8 @@ _TRACES = rb"trace.*message"
 _OF_A_QUEUE = rb"queue|topic|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
 
 _KEEPS = rb"(?:,retain=[\d.]+s)?(?:,retain_rows=\d+)?(?:,retain_bytes=\d+)?"
+_KEEPS += rb"(?:,compact=[\w$%]+)?(?:,compact_after=[\d.]+s)?"
+_COMPACTS = rb"KEY queuegate_compact \(" + _NAME + rb", id\), )?"
 _OWN = rb"(?:,retain=until_consumed)?(?:,filter=[\w$%]+)?"
 
 _ALWAYS = (
@@ -82,9 +84,10 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # topics and their consumer groups
     (rb"create\b.*\btopic", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(id BIGINT NOT NULL AUTO_INCREMENT"
      rb" PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT " + NOW + rb", time_created BIGINT NOT NULL DEFAULT " + NOW
-     + rb", (?:(?P<items>.*), )?KEY queuegate_time \(time_created\), CONSTRAINT " + _NAME + rb" CHECK"
-     rb" \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\) COMMENT='queuegate_topic" + _KEEPS + rb"'"),
-    (rb"alter\b.*\btopic", rb"ALTER TABLE " + _TABLE + rb" COMMENT='queuegate_topic" + _KEEPS + rb"'"),
+     + rb", (?:(?P<items>.*), )?KEY queuegate_time \(time_created\), (?:" + _COMPACTS + rb"CONSTRAINT " + _NAME
+     + rb" CHECK \(\(time_scheduled <= 0 OR time_scheduled >= \d+\)\)\) COMMENT='queuegate_topic" + _KEEPS + rb"'"),
+    (rb"alter\b.*\btopic", rb"ALTER TABLE " + _TABLE + rb" (?:DROP KEY queuegate_compact, )?(?:ADD " + _COMPACTS
+     + rb"COMMENT='queuegate_topic" + _KEEPS + rb"'"),
     (rb"create\b.*\bgroup", rb"CREATE TABLE " + _TABLE + rb" \(.*\) COMMENT='vitess_message,[^']*paused=1,[^']*topic="
      rb"[^']*,consumer_group=\w+" + _OWN + rb"'(?: DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)?"),
     (rb"create\b.*\bgroup", rb"ALTER TABLE " + _TABLE + rb" COMMENT='vitess_message,[^']*topic=[^']*,consumer_group="

@@ -19,7 +19,7 @@ CREATE TOPIC t
 
 -- CREATE TOPIC with an option that there is not
 CREATE TOPIC t (body TEXT) WITH (retention = '7d')
---> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: retain, retain_bytes, retain_rows, trace
+--> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: compact, compact_after, retain, retain_bytes, retain_rows, trace
 
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
@@ -30,6 +30,33 @@ CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes 
 ALTER TOPIC orders SET (retain = '12h', retain_rows = DEFAULT)
 --> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=43200s'
 --> catalog
+
+-- CREATE TOPIC that is compacted
+CREATE TOPIC t (`user id` INT, body TEXT) WITH (compact = 'User id', compact_after = '1h')
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), `user id` INT, body TEXT, KEY queuegate_time (time_created), KEY queuegate_compact (`User id`, id), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) COMMENT='queuegate_topic,compact=User%20id,compact_after=3600s'
+--> catalog
+
+-- CREATE TOPIC that is compacted by what is not there
+CREATE TOPIC t (user_id INT, body TEXT) WITH (compact = 'user')
+--> error 1231 (42000): compact: 'user' is not a column of the topic
+
+-- CREATE TOPIC that is compacted by what has no index
+CREATE TOPIC t (user_id INT, body TEXT) WITH (compact = 'body')
+--> error 1231 (42000): compact: 'body' is of a type that has no whole index; make it VARCHAR or a number
+
+-- ALTER TOPIC to be compacted
+ALTER TOPIC orders SET (compact = 'user_id')
+--> execute: ALTER TABLE `shop`.`orders` ADD KEY queuegate_compact (`user_id`, id), COMMENT='queuegate_topic,compact=user_id'
+--> catalog
+
+-- ALTER TOPIC not to be compacted
+ALTER TOPIC orders SET (compact = DEFAULT)
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic'
+--> catalog
+
+-- ALTER TOPIC with a lag and nothing to compact by
+ALTER TOPIC orders SET (compact_after = 5)
+--> error 1231 (42000): compact_after is of use only with compact = 'column'
 
 -- ALTER TOPIC without a list
 ALTER TOPIC orders RETAIN 7

@@ -26,10 +26,11 @@ from engine.delivery.poller import Poller
 from engine.delivery.sender import Sender
 from engine.engine import Engine
 from engine.model import topics
+from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueName, QueueSpec
-from engine.model.topics import GroupPosition, Hole, group_table
+from engine.model.topics import GroupPosition, Hole, Settled, group_table
 from engine.store.base import Claim
-from engine.store.operations import feed, limits, order
+from engine.store.operations import compaction, feed, limits, order
 from engine.store.operations import lease as sql_lease
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.queue import QueueStatements
@@ -208,8 +209,8 @@ def holes_are_not_kept() -> Any:
     """The offset passes what is missing, which is forgotten."""
     real = GroupPosition.fed
 
-    def forgetful(self: GroupPosition, fresh: Any, late: Any, *, in_order: bool = False) -> GroupPosition:
-        return real(self, fresh, late, in_order=True)
+    def forgetful(self: GroupPosition, fresh: Any, late: Any, *, complete: int = 0) -> GroupPosition:
+        return real(self, fresh, late, complete=topics.IN_ORDER)
 
     return patch.object(GroupPosition, "fed", forgetful)
 
@@ -285,6 +286,37 @@ def a_seek_drops_nothing() -> Any:
 def commit_wakes_no_reader() -> Any:
     """A commit in a topic is heard of, and nothing is done."""
     return patch.object(Engine, "_touched_topic", lambda self, topics, name: None)
+
+
+def everything_is_settled_at_once() -> Any:
+    """Nobody is thought to write an id below the last one, and messages near the end are as good as old ones."""
+
+    def hasty(self: Settled, last: int, now_ns: int, compared_ns: int, transactions: Any) -> Settled:
+        return Settled(last, now_ns)
+
+    def believing(self: Settled, rows: Iterable[tuple[int, int]], last: int) -> int:
+        return max((id_ for id_, _ in rows if id_ <= self.offset + 1), default=0)
+
+    return patch.multiple(Settled, further=hasty, complete=believing)
+
+
+def the_newest_is_compacted() -> Any:
+    """Of a key with several messages the newest goes, and the oldest stays."""
+
+    def confused(rows: Iterable[tuple[int, int | None]]) -> dict[int, int]:
+        return {id_: oldest for id_, oldest in rows if oldest is not None and id_ != oldest}
+
+    return patch.object(compaction, "superseded", confused)
+
+
+def compaction_asks_no_group() -> Any:
+    """What a group is to be kept is compacted."""
+    return patch.object(compaction, "first_kept", lambda *args: compaction.NO_BOUND)
+
+
+def compaction_has_no_lag() -> Any:
+    """What was written just now is compacted."""
+    return patch.object(compaction, "_last_old", lambda *args: compaction.NO_BOUND)
 
 
 def feeds_in_two_transactions(later: str) -> Plant:
@@ -368,6 +400,10 @@ def _seeks(told: TopicScenario) -> bool:
     return "seek" in told.events
 
 
+def _compacts(told: TopicScenario) -> bool:
+    return told.compact_after is not None
+
+
 PLANTED: Mapping[str, Bug] = {
     "lease after send": Bug(lease_after_send, "never sent without a lease"),
     "an acked message stays in memory": Bug(cache_keeps_acked, "what was acked is forgotten"),
@@ -407,6 +443,20 @@ PLANTED: Mapping[str, Bug] = {
     "an ack of before a seek": _of_topics(nothing_is_marked_as_sought, "an ack ends only what was delivered", _seeks),
     "a seek that drops nothing": _of_topics(a_seek_drops_nothing, "a seek drops what the group has", _seeks),
     "no wake-up of a topic's readers": _of_topics(commit_wakes_no_reader, "what is committed wakes its receivers"),
+    "ids that are settled at once": _of_topics(
+        everything_is_settled_at_once,
+        _FED,
+        lambda told: told.row_locks and _compacts(told),
+    ),
+    "compaction of the newest": _of_topics(the_newest_is_compacted, "the newest message of a key stays", _compacts),
+    "compaction without a lag": _of_topics(
+        compaction_has_no_lag, "what is young is not compacted", lambda told: (told.compact_after or 0) > 1
+    ),
+    "compaction of what a group is to be kept": _of_topics(
+        compaction_asks_no_group,
+        "what a group is to be kept is not compacted",
+        lambda told: any(group.options.retain == UNTIL_CONSUMED for group in told.groups.values()),
+    ),
     "a feeding whose rows come later": _of_topics(feeds_in_two_transactions("INSERT INTO `main`.`t_group"), _FED),
     "a feeding whose position comes later": _of_topics(
         feeds_in_two_transactions("UPDATE `main`.queuegate_positions"), "a message is fed once"

@@ -8,13 +8,14 @@ the move leaves out. What has to have been fed in the end is `missing`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sim_claims import Claims
 from sim_database import Row, Rows
 from sim_topic_database import Log, LogRow
 
+from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueName, Start, StartAt
 from engine.model.states import is_lease_end
 from engine.model.topics import FED_PRIORITY
@@ -64,9 +65,10 @@ class TopicClaims(Claims):
     late: set[int]
     groups: dict[str, GroupClaims]
     gone_ids: set[int]
+    compact_after_ns: int | None
 
-    def begin(self, groups: dict[str, GroupClaims]) -> None:
-        self.groups = groups
+    def begin(self, groups: dict[str, GroupClaims], compact_after_ns: int | None) -> None:
+        self.groups, self.compact_after_ns = groups, compact_after_ns
         self.log, self.late, self.gone_ids = {}, set(), set()
         for group in groups.values():
             group.whole = self
@@ -89,7 +91,7 @@ class TopicClaims(Claims):
         """The topic has changed."""
         fresh = sorted(after.keys() - before.keys())
         if actor.startswith("proxy"):
-            self.fail("the engine leaves the topic as it is", f"{actor}: {before} to {after}")
+            self._compacted(actor, before, after)
         for id_ in fresh:
             if id_ in self.log:
                 self.fail("the simulation itself is sound", f"message {id_} is committed twice")
@@ -103,6 +105,32 @@ class TopicClaims(Claims):
             self.note(actor, f"publishes {fresh}")
         self._happened()
 
+    def _compacted(self, actor: str, before: Log, after: Log) -> None:
+        """The engine has changed the topic."""
+        now_ns, gone = self.now_ns(), before.keys() - after.keys()
+        if self.compact_after_ns is None or dict(after) != {id_: before[id_] for id_ in before if id_ in after}:
+            self.fail("the engine leaves the topic as it is", f"{actor}: {before} to {after}")
+            return
+        self.note(actor, f"compacts {sorted(gone)}")
+        self.counts["compacted"] += len(gone)
+        for row in (before[id_] for id_ in sorted(gone)):
+            newer = [one for one in after.values() if one.id > row.id and one.key == row.key]
+            if not any(one.scheduled_ns <= now_ns for one in newer) or row.scheduled_ns > now_ns:
+                self.fail("the newest message of a key stays", f"{actor} deleted {row}, left is {list(after.values())}")
+            if row.created_ns > now_ns - self.compact_after_ns:
+                self.fail("what is young is not compacted", f"{actor} deleted {row} at {now_ns}")
+            for group in self.groups.values():
+                if group.options().retain == UNTIL_CONSUMED and group.needs(row):
+                    group.fail("what a group is to be kept is not compacted", f"{actor} deleted {row}")
+
+    def superfluous(self) -> set[int]:
+        """Messages that are to be compacted, and are not."""
+        left: dict[str, list[int]] = {}
+        for row in self.log.values():
+            if row.id not in self.gone_ids and row.scheduled_ns <= self.now_ns():
+                left.setdefault(row.key, []).append(row.id)
+        return {id_ for ids in left.values() for id_ in sorted(ids)[:-1]}
+
 
 @dataclass(eq=False)
 class GroupClaims(Claims):
@@ -114,6 +142,7 @@ class GroupClaims(Claims):
     leased_ids: set[int] = field(default_factory=set)
     dead_before: set[int] = field(default_factory=set)
     dropped: Counter[int] = field(default_factory=Counter)
+    waiting: Callable[[], Collection[int]] = tuple
     whole: TopicClaims = field(init=False)
 
     def fail(self, claim: str, text: str) -> None:
@@ -156,6 +185,11 @@ class GroupClaims(Claims):
         if self.beginning is None:
             return set()
         return {row.id for row in self.whole_log().values() if row.id not in self.fed and self.beginning.needs(row)}
+
+    def needs(self, row: LogRow) -> bool:
+        """Whether it has not done with a message that it has to get."""
+        fed = row.id in self.fed
+        return row.id in self.waiting() or (not fed and self.beginning is not None and self.beginning.needs(row))
 
     # --- its queue
 

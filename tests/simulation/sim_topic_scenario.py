@@ -15,7 +15,7 @@ from sim_template import table_definition
 from sim_topic_database import TOPIC
 
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.options import QueueOptions
+from engine.model.options import UNTIL_CONSUMED, QueueOptions
 from engine.model.queue import QueueName
 from engine.model.topics import group_table
 from engine.store.statements.topics import create_positions
@@ -23,13 +23,11 @@ from rewriter.plan import PlanContext
 from rewriter.plans.topics import group_queue
 
 TOPIC_EVENTS = (*EVENTS, "seek", "seek", "monitor", "failover", "delete", "replay")
-_BASE = "\n".join(
-    (
-        f"CREATE TOPIC {TOPIC} (k VARCHAR(20), n INT)",
-        "CREATE TABLE other (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT)",
-        create_positions("main"),
-    )
+_BESIDE = (
+    "CREATE TABLE other (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT)",
+    create_positions("main"),
 )
+COMPACT_AGAIN_SECONDS = 20.0  # between two walks from the beginning
 GAP_WAIT_SECONDS = 90.0  # longer than any transaction of a client
 
 
@@ -52,6 +50,7 @@ class TopicScenario(Scenario):
 
     `shown`: the engine's account may see the open transactions. `slow_inserts`: whether the steps of an INSERT take
     time. `longest`: seconds for which a transaction stays open at most. `bounds`: of the product, made small.
+    `compact_after`: seconds after which messages are compacted by their key; None: they all stay.
     """
 
     groups: Mapping[str, Group]
@@ -60,6 +59,7 @@ class TopicScenario(Scenario):
     slow_inserts: bool
     longest: float
     bounds: Mapping[str, int]
+    compact_after: int | None
 
     @property
     def plans(self) -> str:
@@ -88,20 +88,24 @@ class TopicScenario(Scenario):
                 f"listeners {', '.join(self.listeners) or 'none'}",
                 f"transactions {transactions} and open for {self.longest:.0f} s at most",
                 f"slow inserts {self.slow_inserts}, bounds {dict(self.bounds)}",
+                f"compact_after {self.compact_after}",
             )
         )
 
 
 def topic_scenario(seed: int) -> TopicScenario:
     """The scenario of a seed."""
-    random = Random(f"topic {seed}")
+    random, compacting = Random(f"topic {seed}"), Random(f"compact {seed}")
+    compact_after = compacting.choice((0, 1, 5, 20)) if compacting.random() < 0.4 else None
     row_locks = random.random() < 0.8
     names = [f"g{number}" for number in range(random.choice((1, 2, 2, 3)))]
     groups = {name: _group(random, name) for name in names}
+    if compact_after is not None:
+        groups = {name: _kept(group) if compacting.random() < 0.3 else group for name, group in groups.items()}
     orders = tuple(group.options.order_key or "" for group in groups.values())
     return TopicScenario(
         seed=seed,
-        shape=_shape(orders),
+        shape=_shape(orders, compact_after),
         options=QueueOptions(),
         row_locks=row_locks,
         tick_ns=1000 if row_locks else 1_000_000,
@@ -120,6 +124,7 @@ def topic_scenario(seed: int) -> TopicScenario:
         slow_inserts=random.random() < 0.4,
         longest=random.choice((2.0, 10.0, 40.0)),
         bounds=_bounds(random),
+        compact_after=compact_after,
     )
 
 
@@ -138,13 +143,20 @@ def _group(random: Random, name: str) -> Group:
     return Group(options, begun=random.random() < 0.7)
 
 
+def _kept(group: Group) -> Group:
+    """The group, with what it has not done kept in the topic."""
+    return replace(group, options=replace(group.options, retain=UNTIL_CONSUMED))
+
+
 @cache
-def _shape(orders: tuple[str, ...]) -> str:
+def _shape(orders: tuple[str, ...], compact_after: int | None) -> str:
     """The statements that make the topic and its groups' queues."""
-    definition = table_definition(_BASE, TOPIC)
-    made = [_BASE]
+    options = "" if compact_after is None else f" WITH (compact = 'k', compact_after = {compact_after})"
+    base = "\n".join((f"CREATE TOPIC {TOPIC} (k VARCHAR(20), n INT){options}", *_BESIDE))
+    definition = table_definition(base, TOPIC)
+    made = [base]
     for number, order in enumerate(orders):
-        options = QueueOptions(topic=TOPIC, consumer_group=f"g{number}", order_key=order or None)
+        of_group = QueueOptions(topic=TOPIC, consumer_group=f"g{number}", order_key=order or None)
         name = group_table(QueueName("main", TOPIC), f"g{number}")
-        made.append(" ".join(group_queue(definition, name, options, PlanContext().now_sql).split()))
+        made.append(" ".join(group_queue(definition, name, of_group, PlanContext().now_sql).split()))
     return "\n".join(made)

@@ -20,7 +20,7 @@ from sim_template import template
 from sim_topic_claims import Beginning, GroupClaims, Heard, TopicClaims
 from sim_topic_clients import GroupDrain, GroupQuitter, Listener, Member, Mover, Publisher, published, whole_second
 from sim_topic_database import TOPIC, TopicDatabase
-from sim_topic_scenario import GAP_WAIT_SECONDS, TopicScenario
+from sim_topic_scenario import COMPACT_AGAIN_SECONDS, GAP_WAIT_SECONDS, TopicScenario
 from sim_world import World
 
 from engine.model import topics
@@ -29,12 +29,19 @@ from engine.model.options import QueueOptions
 from engine.model.queue import Start, StartAt
 from engine.store.operations import feed
 from engine.store.statements import topics as topic_statements
+from engine.topics import compaction
 from rewriter.plan import Execute
 
 _STEP_SECONDS = 0.1  # between two looks at whether something has come about
 _HOLE_SECONDS = 20.0  # two comparisons with the open transactions, each five seconds after what it needs
 _LISTENS_SECONDS = 20.0  # a broadcast looks every five seconds, and tries again after one where it could not
-_WHERE = {"HOLES_MAX": [topics], "SETTLED_IDS": [topics], "LATE_MAX": [topic_statements, feed], "GAP_WAIT_NS": [topics]}
+_WHERE = {
+    "HOLES_MAX": [topics],
+    "SETTLED_IDS": [topics],
+    "LATE_MAX": [topic_statements, feed],
+    "GAP_WAIT_NS": [topics],
+    "WALK_AGAIN_SECONDS": [compaction],
+}
 
 
 class TopicWorld(World):
@@ -77,9 +84,12 @@ class TopicWorld(World):
         tables = {name: group.table for name, group in self.scenario.groups.items()}
         claims = self.claims_on(TopicClaims, next(iter(tables.values())))
         self.groups = {name: self.claims_on(GroupClaims, table) for name, table in tables.items()}
-        claims.begin({tables[name]: group for name, group in self.groups.items()})
+        after = self.scenario.compact_after
+        compact_after_ns = None if after is None else after * NS_PER_SECOND
+        claims.begin({tables[name]: group for name, group in self.groups.items()}, compact_after_ns)
         for name, group in self.groups.items():
             group.name = name
+            group.waiting = lambda table=tables[name]: self.database.tables[table].keys()  # type: ignore[misc]
             if name not in self._unbegun:
                 self.database.begin_group(tables[name])
                 group.begins(StartAt(Start.EARLIEST), {})
@@ -226,6 +236,7 @@ class TopicWorld(World):
         self._buried()
         self._heard_all()
         self._holes_closed()
+        self._compacted()
         self._prompt()
         self._sought_again()
         self._hand_over()
@@ -301,6 +312,14 @@ class TopicWorld(World):
             if not self._until(lambda table=table: self.database.holes(table) == "[]", seconds):  # type: ignore[misc]
                 group.fail("a hole that nobody will fill is given up", self.database.holes(table))
 
+    def _compacted(self) -> None:
+        if self.scenario.compact_after is None:
+            return
+        asked = _HOLE_SECONDS if self.scenario.shown else GAP_WAIT_SECONDS
+        seconds = self.scenario.compact_after + asked + 3 * COMPACT_AGAIN_SECONDS
+        if not self._until(lambda: not self.claims.superfluous(), seconds):
+            self.claims.fail("only the newest message of a key stays", f"left: {sorted(self.claims.superfluous())}")
+
     # --- about time
 
     def _prompt_with(self, options: QueueOptions) -> float:
@@ -334,10 +353,10 @@ class TopicWorld(World):
             self._pass(max(delays))
             self._pass(self._prompt_seconds)
             for name, group in self.groups.items():
-                if late := ids - group.leased_ids:
+                if late := (ids & self.database.log.keys()) - group.leased_ids:
                     self.claims.fail(claim, f"group {name} is still without {late}: {self._unsettled(name)}")
             for heard in () if self._few_holes else self._open_broadcasts:
-                if late := heard.missing(self.database.log[id_] for id_ in ids):
+                if late := heard.missing(row for row in self.database.log.values() if row.id in ids):
                     self.claims.fail(claim, f"{heard.listener} is still without {late}")
 
     def _sought_again(self) -> None:
@@ -392,7 +411,8 @@ class _Janitor(Client):
 @contextlib.contextmanager
 def _bounds(scenario: TopicScenario) -> Iterator[None]:
     """With bounds that a few messages and a minute reach."""
-    bounds = {**scenario.bounds, "GAP_WAIT_NS": int(GAP_WAIT_SECONDS * NS_PER_SECOND)}
+    gap_wait_ns = int(GAP_WAIT_SECONDS * NS_PER_SECOND)
+    bounds = {**scenario.bounds, "GAP_WAIT_NS": gap_wait_ns, "WALK_AGAIN_SECONDS": COMPACT_AGAIN_SECONDS}
     with contextlib.ExitStack() as stack:
         for name, value in bounds.items():
             for module in _WHERE[name]:

@@ -29,6 +29,7 @@ from engine.model.queue import (
     TopicSpec,
 )
 from engine.model.topics import (
+    IN_ORDER,
     GroupLag,
     GroupPosition,
     Hole,
@@ -166,7 +167,7 @@ class MemoryTopics:
             if not late and not fresh:
                 return LogPage((), position, now_ns)
             rows = self._rows(topic.name, [*late, *(entry.id for entry in fresh)])
-            return LogPage(tuple(rows), position.fed(fresh, late, in_order=self.in_order), now_ns)
+            return LogPage(tuple(rows), position.fed(fresh, late, complete=IN_ORDER if self.in_order else 0), now_ns)
 
         return await self._call("read", work)
 

@@ -14,12 +14,15 @@ from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
+    IN_ORDER,
+    NOTHING_SETTLED,
     Entry,
     Fed,
     GroupLag,
     GroupPosition,
     Hole,
     OpenTransactions,
+    Settled,
     Sought,
     entries,
     read_holes,
@@ -71,25 +74,25 @@ class Wanted:
     `due_max` (None: they do not count).
 
     `checked_ns`: when the group's holes were last compared with the open transactions. `shown`: whether these are shown
-    to us, so that a hole in an old part of the topic need not be waited for.
+    to us, so that a hole in an old part of the topic need not be waited for. `settled`: which of its ids are.
     """
 
     limit: int
     due_max: int | None
     checked_ns: int = 0
     shown: bool = False
+    settled: Settled = NOTHING_SETTLED
 
 
 def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted) -> Fed:
     """Feed a group, and give up those of its holes that nobody will fill."""
-    topic = statements.topic
     position, due, page = _before(connection, statements, group, wanted)
     wanted_more = max(0, wanted.limit - due)
     fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more and passes(page.late) else 0]
-    room = position.room(fresh)
+    room = position.room(fresh, complete=page.complete)
     held, fresh = room < len(fresh) and not page.late, fresh[:room]
     ids = _fitting(connection, statements, [*page.late, *(entry.id for entry in fresh)])
-    fed = position.fed(fresh, page.late, in_order=topic.in_order)
+    fed = position.fed(fresh, page.late, complete=page.complete)
     changes = [Statement(statements.copy(len(ids)), (position.highest, *ids))] if ids else []
     if fed != position:
         changes.append(Statement(statements.position.write, position_values(group.name, fed)))
@@ -130,18 +133,31 @@ def _before(
     position = position_of([tuple(not_null(value).decode() for value in row) for row in locked])
     rows = [(int(not_null(id_)), int(not_null(created))) for id_, created in beyond]
     late = visible(connection, topic, position.holes)
-    end = int(not_null(last)) if wanted.shown else 0
-    page = LogIds(late, entries(rows, end, int(not_null(now_ns))), int(not_null(now_ns)))
+    page = _page(topic, late, rows, int(not_null(last)), int(not_null(now_ns)), wanted)
     return position, int(not_null(counted[0][0][0])) if counted else 0, page
 
 
 @dataclass(frozen=True, slots=True)
 class LogIds:
-    """`late`: ids in a reader's holes that are visible. `fresh`: the next messages beyond its offset."""
+    """`late`: ids in a reader's holes that are visible. `fresh`: the next messages beyond its offset. `complete`: see
+    GroupPosition.fed."""
 
     late: list[int]
     fresh: list[Entry]
     now_ns: int
+    complete: int
+
+
+def _page(
+    statements: TopicStatements, late: list[int], rows: list[tuple[int, int]], last: int, now_ns: int, wanted: Wanted
+) -> LogIds:
+    fresh = entries(rows, last if wanted.shown else 0, now_ns)
+    return LogIds(late, fresh, now_ns, complete_below(statements, wanted.settled, rows, last))
+
+
+def complete_below(statements: TopicStatements, settled: Settled, rows: Iterable[tuple[int, int]], last: int) -> int:
+    """Of messages by their ids and times of creation: below which id nothing that is missing comes any more."""
+    return IN_ORDER if statements.in_order else settled.complete(rows, last)
 
 
 def passes(late: Sequence[int]) -> bool:
@@ -151,14 +167,15 @@ def passes(late: Sequence[int]) -> bool:
 
 
 def log_page(
-    connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, *, shown: bool
+    connection: StoreConnection, statements: TopicStatements, position: GroupPosition, wanted: Wanted
 ) -> LogIds:
-    """What a reader that has read up to there has before it. `shown`: see Wanted."""
-    rows = [(int(id_), int(created)) for id_, created in connection.query(statements.beyond, (position.offset, limit))]
+    """What a reader that has read up to there has before it."""
+    beyond = connection.query(statements.beyond, (position.offset, wanted.limit))
+    rows = [(int(id_), int(created)) for id_, created in beyond]
     # After these, each of which may have been written once one in a hole was committed: that comes before it then.
     late = visible(connection, statements, position.holes)
-    now_ns, last = connection.query(statements.now_and_last)[0]
-    return LogIds(late, entries(rows, int(last) if shown else 0, int(now_ns)), int(now_ns))
+    now_ns, last = map(int, connection.query(statements.now_and_last)[0])
+    return _page(statements, late, rows, last, now_ns, wanted)
 
 
 def write(
@@ -217,6 +234,8 @@ def transactions(connection: StoreConnection, statements: PositionStatements, no
         connection.execute(statements.delete, (witness,))
     if not own:
         return Transactions(now_ns, None, old=True)
+    if first == last:  # our own, and nobody else's
+        return Transactions(now_ns, OpenTransactions())
     return Transactions(now_ns, OpenTransactions(int(first), int(last)))
 
 
@@ -262,7 +281,7 @@ def offset_of(connection: StoreConnection, statements: TopicStatements, start: S
 
 
 def position_at(
-    connection: StoreConnection, statements: TopicStatements, start: StartAt, highest: int = 0
+    connection: StoreConnection, statements: TopicStatements, start: StartAt, settled: Settled, highest: int = 0
 ) -> GroupPosition:
     """The position of a group that begins there. At the end and at a time, messages of transactions that are open
     count as new: the ids that are missing shortly before it are holes."""
@@ -270,11 +289,13 @@ def position_at(
     position = GroupPosition(offset, max(offset, highest))
     if start.start not in (Start.LATEST, Start.TIMESTAMP):
         return position
-    ids = sorted(_ids(connection.query(statements.newest, (_NEWEST,))))
+    rows = sorted((int(id_), int(created)) for id_, created in connection.query(statements.newest, (_NEWEST,)))
     now_ns = int(connection.query(statements.now)[0][0])
-    before = GroupPosition(ids[0] - 1 if len(ids) == _NEWEST else 0, 0)
-    passed = [Entry(id_, now_ns) for id_ in ids if id_ <= offset + 1]  # the first that is to come bounds a hole, too
-    return replace(position, holes=before.fed(passed, (), in_order=statements.in_order).holes)
+    before = GroupPosition(rows[0][0] - 1 if len(rows) == _NEWEST else 0, 0)
+    complete = complete_below(statements, settled, rows, rows[-1][0] if rows else 0)
+    ids = [id_ for id_, _ in rows if id_ <= offset + 1]  # the first that is to come bounds a hole, too
+    passed = [Entry(id_, now_ns) for id_ in ids]
+    return replace(position, holes=before.fed(passed, (), complete=complete).holes)
 
 
 def begin(
@@ -283,9 +304,10 @@ def begin(
     topic: TopicStatements,
     group: QueueName,
     start: StartAt,
+    settled: Settled,
 ) -> None:
     """Write the position of a new group, over that of an older one of its name."""
-    position = position_at(connection, topic, start)
+    position = position_at(connection, topic, start, settled)
     connection.execute(statements.delete, (group.table,))
     connection.execute(statements.insert, position_values(group, position))
 
@@ -296,10 +318,12 @@ def begin_missing(connection: StoreConnection, statements: PositionStatements, g
         connection.execute(statements.insert, position_values(group, GroupPosition(0, 0)))
 
 
-def seek(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, start: StartAt) -> Sought:
+def seek(
+    connection: StoreConnection, statements: FeedStatements, group: QueueSpec, start: StartAt, settled: Settled
+) -> Sought:
     """Move a group: what it has in its queue is dropped, and it reads on from there."""
     before = position_of(connection.query(statements.position.lock, (group.name.table,)))
-    position = position_at(connection, statements.topic, start, before.highest)
+    position = position_at(connection, statements.topic, start, settled, before.highest)
     dropped = connection.execute(statements.empty)
     write(connection, statements.position, group.name, position)
     return Sought(position.offset, dropped)

@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.backend.base import StoreConnection
-from engine.model.options import UNTIL_CONSUMED
-from engine.model.queue import QueueName, QueueSpec, TopicSpec
-from engine.model.topics import GroupPosition, Retained
-from engine.store.operations.feed import position_of
+from engine.model.queue import QueueSpec, TopicSpec
+from engine.model.topics import Retained
+from engine.store.operations.retained import first_kept, positions_of
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
-
-_NO_BOUND = (1 << 63) - 1
 
 
 def retain(
@@ -28,11 +25,8 @@ def retain(
     limit: int,
 ) -> Retained:
     """Delete up to `limit` messages beyond what the topic keeps, but for those that a group asks to be kept."""
-    read: dict[QueueName, GroupPosition] = {}
-    for group in sorted(groups, key=lambda group: group.name):  # one order, so that two of us do not deadlock
-        rows = connection.query(positions.lock, (group.name.table,))
-        read[group.name] = position_of(rows) if rows else GroupPosition(0, 0)
-    floor = min((_first_undone(connection, group, read[group.name]) for group in groups), default=_NO_BOUND)
+    read = positions_of(connection, positions.lock, groups)
+    floor = first_kept(connection, groups, read)
     ids = _excess(connection, statements, log, topic, floor, limit)
     if not ids:
         return Retained(0, False, {})
@@ -41,14 +35,6 @@ def retain(
     for name, count in lost.items():
         connection.execute(positions.lose, (count, name.table))
     return Retained(deleted, len(ids) == limit, lost)
-
-
-def _first_undone(connection: StoreConnection, group: QueueSpec, position: GroupPosition) -> int:
-    """The smallest id that is to be kept for a group."""
-    if group.options.retain != UNTIL_CONSUMED:
-        return _NO_BOUND
-    first = connection.query(RetentionStatements.first_undone(group.name))[0][0]
-    return position.first_unread if first is None else min(int(first), position.first_unread)
 
 
 def _excess(

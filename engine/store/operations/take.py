@@ -14,22 +14,23 @@ from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendUnavailable
 from engine.model.queue import Message, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS, lease_end
-from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, entries, to_check
+from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, Settled, entries, to_check
 from engine.store.base import LeaseUnknown, Release, release_of
 from engine.store.operations.due_messages import INTEGER, not_null, number
-from engine.store.operations.feed import TEXT, passes, position_of, position_values, visible
+from engine.store.operations.feed import TEXT, complete_below, passes, position_of, position_values, visible
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be taken: up to `count` messages, leased for `delay_ns`. `checked_ns` and `shown`: see Wanted."""
+    """What is to be taken: up to `count` messages, leased for `delay_ns`. The rest: see Wanted."""
 
     count: int
     delay_ns: int
     checked_ns: int
     shown: bool
+    settled: Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,14 @@ class Taking:
             return None
         appeared = visible(self._connection, statements.topic, position.holes)
         late = appeared[: wish.count]
-        end = int(not_null(last)) if wish.shown else 0
-        fresh = entries([(int(not_null(id_)), int(not_null(created))) for id_, created in beyond], end, now_ns)
+        end = int(not_null(last))
+        rows = [(int(not_null(id_)), int(not_null(created))) for id_, created in beyond]
+        complete = complete_below(statements.topic, wish.settled, rows, end)
+        fresh = entries(rows, end if wish.shown else 0, now_ns)
         fresh = fresh[: wish.count - len(late) if passes(appeared) else 0]
-        room = position.room(fresh)
+        room = position.room(fresh, complete=complete)
         held, fresh = room < len(fresh) and not late, fresh[:room]
-        reached = position.fed(fresh, late, in_order=statements.topic.in_order)
+        reached = position.fed(fresh, late, complete=complete)
         check = to_check(reached.holes, wish.checked_ns, now_ns)
         more = (len(beyond) > len(fresh) and not held) or len(appeared) > len(late) or not passes(appeared)
         taken = Taken(now_ns, (), more, min(first_due, now_ns + HELD_NS) if held else first_due, check)

@@ -89,8 +89,8 @@ class TopicStatements:
         self.in_order = not dialect.lock
         """Whether ids become visible in their order: where a writing transaction has the database to itself."""
 
-        self.newest = f"SELECT id FROM {table} ORDER BY id DESC LIMIT ?"
-        """The last ids, descending."""
+        self.newest = f"SELECT id, time_created FROM {table} ORDER BY id DESC LIMIT ?"
+        """The last messages, descending."""
 
         since = f"SELECT id FROM {table} WHERE time_created >= ? ORDER BY time_created LIMIT 1000"
         self.first_since = f"SELECT MIN(id) FROM ({since}) AS since"

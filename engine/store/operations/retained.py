@@ -1,0 +1,38 @@
+"""What a topic's consumer groups have it keep, in SQL. Blocking; runs in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.backend.base import StoreConnection
+from engine.model.options import UNTIL_CONSUMED
+from engine.model.queue import QueueName, QueueSpec
+from engine.model.topics import GroupPosition
+from engine.store.operations.feed import position_of
+from engine.store.statements.topics import RetentionStatements
+
+NO_BOUND = (1 << 63) - 1
+
+
+def positions_of(
+    connection: StoreConnection, asked: str, groups: Iterable[QueueSpec]
+) -> dict[QueueName, GroupPosition]:
+    """How far groups have read. `asked`: the statement that reads the position of one, and may lock it."""
+    read: dict[QueueName, GroupPosition] = {}
+    for group in sorted(groups, key=lambda group: group.name):  # one order, so that two of us do not deadlock
+        rows = connection.query(asked, (group.name.table,))
+        read[group.name] = position_of(rows) if rows else GroupPosition(0, 0)
+    return read
+
+
+def first_kept(
+    connection: StoreConnection, groups: Sequence[QueueSpec], read: Mapping[QueueName, GroupPosition]
+) -> int:
+    """The smallest id that is to be kept for one of the groups."""
+    safe = (group for group in groups if group.options.retain == UNTIL_CONSUMED)
+    return min((_first_undone(connection, group, read[group.name]) for group in safe), default=NO_BOUND)
+
+
+def _first_undone(connection: StoreConnection, group: QueueSpec, position: GroupPosition) -> int:
+    first = connection.query(RetentionStatements.first_undone(group.name))[0][0]
+    return position.first_unread if first is None else min(int(first), position.first_unread)

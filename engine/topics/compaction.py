@@ -1,0 +1,65 @@
+"""Compaction: of a topic's messages with the same value of a column only the newest stays.
+
+It walks through the topic from where it came to, so what is written is looked at once. What it could not delete then,
+for it was scheduled for later or locked, is found by another walk from the beginning: an hour after the last one began,
+or later where that took long. The place is in memory: another engine, or this one once it is started again, begins with
+a walk from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
+
+from engine.clock import Clock
+from engine.database_work import DatabaseWork
+from engine.model.queue import QueueCatalog, QueueName, TopicSpec
+from engine.model.topics import Compacted
+from engine.store.base import TopicStore
+
+WALK_AGAIN_SECONDS = 3600.0
+_WALKING_SHARE = 0.1  # of the time, at most, goes to walks from the beginning
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """`place`: up to which id. `again_at`: when another one begins; None: it has not come to the end."""
+
+    column: str
+    began: float
+    place: int = 0
+    again_at: float | None = None
+
+
+class Compaction:
+    """See the module."""
+
+    def __init__(
+        self, store: TopicStore, work: DatabaseWork, clock: Clock, catalog: Callable[[], QueueCatalog]
+    ) -> None:
+        self._store, self._work, self._clock, self._catalog = store, work, clock, catalog
+        self._walks: dict[QueueName, _Walk] = {}
+
+    def forget(self, kept: Container[QueueName]) -> None:
+        """Forget all topics but these."""
+        self._walks = {name: walk for name, walk in self._walks.items() if name in kept}
+
+    async def step(self, topic: TopicSpec, limit: int) -> Compacted:
+        """Look at the next messages, up to `limit`, and delete what they supersede. Raises BackendError."""
+        walk = self._walk(topic)
+        groups = tuple(self._catalog().groups_of(topic.name).values())
+        done = await self._work.run(self._store.compact(topic, groups, walk.place, limit))
+        walk = replace(walk, place=done.place)
+        if not done.more and walk.again_at is None:
+            seconds = max(WALK_AGAIN_SECONDS, (self._clock.monotonic() - walk.began) / _WALKING_SHARE)
+            walk = replace(walk, again_at=walk.began + seconds)
+        self._walks[topic.name] = walk
+        return done
+
+    def _walk(self, topic: TopicSpec) -> _Walk:
+        """The one that is under way, or a new one."""
+        column, now = (topic.options.compact or "").lower(), self._clock.monotonic()
+        known = self._walks.get(topic.name)
+        if known is None or known.column != column or (known.again_at is not None and now >= known.again_at):
+            return _Walk(column, now)
+        return known
