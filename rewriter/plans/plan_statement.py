@@ -111,9 +111,8 @@ class Passes:
                 return settle_as_update(statement, self._receiver(statement.name, context), context.now_sql)
             case Retry():
                 return retry_as_update(statement, self._receiver(statement.name, context), context.now_sql)
-            case RedriveQueue(name):
-                dead = self._dead(name, context)
-                return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
+            case RedriveQueue():
+                return self._redrive(statement, context)
             case QueueFunction(settles, column):
                 return _counting(self._receiver(settles.name, context).name, self.plan(settles, context), column)
             case Unbound(sql, parameters, column):
@@ -242,12 +241,18 @@ class Passes:
             return self._group(name, name.group, context)
         return self._spec(name, context)
 
-    def _dead(self, name: Name, context: PlanContext) -> QueueSpec:
-        """The dead-letter queue of that name; of a topic, that of a consumer group."""
+    def _redrive(self, statement: RedriveQueue, context: PlanContext) -> Plan:
+        """REDRIVE of a dead-letter queue; of a topic, that of a consumer group."""
+        name = statement.name
+        dead: QueueSpec | None
         if name.group is None and self._perhaps_topic(name, context) is None:
-            return self._spec(name, context)
-        dead = self._group(name, name.group, context).dead_letter
-        return self._spec(Name(dead.database, dead.table), context)
+            dead = self._spec(name, context)
+        else:
+            group = self._group(name, name.group, context)
+            dead = self._find(group.dead_letter)
+            if dead is None:  # it is made with the first dead letter
+                return NoOperation(1146, f"Consumer group '{group.options.consumer_group}' has no dead letters")
+        return redrive_plan(statement, dead, source_of(dead, self._catalog), context.now_sql)
 
     # --- passes that need the catalog
 

@@ -249,6 +249,8 @@ def test_what_fails_is_retried_and_goes_to_the_groups_own_dead_letters(sql, topi
     assert len(drained(sql, t, "g")) == 2
     assert sql(f"NACK {t} 1 GROUP g REASON 'no'") == 1
     assert sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'g') LIMIT 1 WAIT 10") == [(1,)]
+    assert sql(f"REDRIVE {t} GROUP g") == 0  # nothing is dead, and there is no queue of dead letters yet
+    assert [row[1:] for row in sql.rows("SHOW WARNINGS")] == [(1146, "Consumer group 'g' has no dead letters")]
     assert sql(f"NACK {t} 1 GROUP g DELAY '10ms' REASON 'no again'") == 1
     assert sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'g') LIMIT 1 WAIT 1") == []
     assert sql(f"REJECT {t} 2 GROUP g REASON 'bad'") == 1
