@@ -316,10 +316,12 @@ def topic(gate: Gate, request: pytest.FixtureRequest) -> Iterator[Callable[..., 
     made: list[str] = []
     stem = re.sub(r"[^a-z0-9]+", "_", request.node.originalname.lower())[:30]
 
-    def make(columns: str = "payload VARCHAR(256)", **groups: str) -> str:
-        name = f"{stem}_{next(_numbers)}"
+    def make(
+        columns: str = "payload VARCHAR(256)", *, options: str = "", name: str | None = None, **groups: str
+    ) -> str:
+        name = name or f"{stem}_{next(_numbers)}"
         client = Sql(gate.connect())
-        client(f"CREATE TOPIC {name} ({columns})")
+        client(f"CREATE TOPIC {name} ({columns}) {options}")
         made.append(name)
         for group, clauses in groups.items():
             client(f"CREATE GROUP {group} ON {name} {clauses}")

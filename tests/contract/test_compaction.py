@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from servers import NS, Sql, wait_until
 
 SECONDS = 90
 """By when: on a server each id is settled only once all transactions that were open beside it have ended."""
 
-_numbers = itertools.count(1)
-
 
 @pytest.fixture
-def topic(gate):
-    """Makes topics with options, and groups; dropped at the end."""
-    made = []
+def topic(topic):
+    """Makes topics with options, and groups."""
 
-    def make(options, columns="k VARCHAR(20), body VARCHAR(20)", name=None, **groups):
-        name = name or f"compact_{next(_numbers)}"
-        client = Sql(gate.connect())
-        client(f"CREATE TOPIC {name} ({columns}) {options}")
-        made.append(name)
-        for group, clauses in groups.items():
-            client(f"CREATE GROUP {group} ON {name} {clauses}")
-        client.close()
-        return name
+    def make(options, columns="k VARCHAR(20), body VARCHAR(20)", **groups):
+        return topic(columns, options=options, **groups)
 
-    yield make
-    client = Sql(gate.connect())
-    for name in made:
-        for group in client.rows(f"SHOW GROUPS ON {name}"):
-            client(f"DROP GROUP {group[2]} ON {name}")
-        client(f"DROP TOPIC {name}")
-    client.close()
+    return make
 
 
 def shown(sql, statement):

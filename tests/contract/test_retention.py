@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
-from servers import NS, Sql, wait_until
+from servers import NS, wait_until
 
-_numbers = itertools.count(1)
 _OLD = 10 * 86400 * NS  # ten days
 
 
 @pytest.fixture
-def topic(gate):
-    """Makes topics with options, and groups; dropped at the end."""
-    made = []
-
-    def make(options, **groups):
-        name = f"kept_{next(_numbers)}"
-        client = Sql(gate.connect())
-        client(f"CREATE TOPIC {name} (body VARCHAR(2000)) {options}")
-        made.append(name)
-        for group, clauses in groups.items():
-            client(f"CREATE GROUP {group} ON {name} {clauses}")
-        client.close()
-        return name
-
-    yield make
-    client = Sql(gate.connect())
-    for name in made:
-        for group in client.rows(f"SHOW GROUPS ON {name}"):
-            client(f"DROP GROUP {group[2]} ON {name}")
-        client(f"DROP TOPIC {name}")
-    client.close()
+def topic(topic):
+    """Makes topics with options, and groups."""
+    return lambda options, **groups: topic("body VARCHAR(2000)", options=options, **groups)
 
 
 def shown(sql, statement):
