@@ -138,8 +138,9 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"show.*variables", rb"SHOW (?:GLOBAL|SESSION|LOCAL) VARIABLES WHERE Variable_name IN \((?:'\w+'(?:, )?)+\)"
      rb"(?: AND \((?:Variable_name LIKE )?(?P<condition>.*)\n\))?"),  # a limited account sees those it may ask for
     (rb"show|queuegate", rb"SELECT ID FROM information_schema\.PROCESSLIST"),
-    (_TRACES + rb"|queuegate", rb"SELECT 1 FROM information_schema\.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS' AND"
-     rb" GRANTEE = CONCAT\('{4}, REPLACE\(CURRENT_USER\(\), '@', '{3}@'{3}\), '{4}\)"),
+    # whether it sees all receivers
+    (_TRACES + rb"|queuegate", rb"SELECT 1 FROM information_schema\.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'"
+     rb" AND GRANTEE = CONCAT\('{4}, REPLACE\(CURRENT_USER\(\), '@', '{3}@'{3}\), '{4}\)"),
     (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id = (?P<ids>\d+)"),
     (_TRACES, _EXPLAINED + rb" WHERE \(id = (?P<ids>\d+)\) ORDER BY id LIMIT 20"),
     (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>\d+)\)"),
