@@ -1333,7 +1333,7 @@ REDRIVE orders_group_audit_dead LIMIT 5
 
 -- REDRIVE where there are no dead letters yet
 REDRIVE clicks
---> error 1146 (42S02): Queue 'shop.clicks_group_stats_dead' doesn't exist
+--> nothing to do, note 1146: Consumer group 'stats' has no dead letters
 
 -- REDRIVE of several groups and none named
 REDRIVE orders
