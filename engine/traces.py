@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from engine.clock import Clock, DatabaseTime
@@ -112,7 +112,7 @@ class Traces:
         reason: str = "",
     ) -> None:
         """This happened to these messages."""
-        percent = self._percent.get(queue, _ALL) if self._percent else _ALL
+        percent = self.percent(queue)
         if percent < _ALL:
             chosen = [number for number, id_ in enumerate(ids) if _share(id_) < percent]
             epochs = tuple([epochs[number] for number in chosen]) if epochs else ()
@@ -197,7 +197,6 @@ class QueueTrace:
         if ids:
             self._traces.note(self._queue, what, tuple(ids), receiver=receiver, sure=sure, reason=reason)
 
-    @property
-    def heard(self) -> Callable[[int], None]:
+    def heard(self, now_ns: int) -> None:
         """See Traces."""
-        return self._traces.heard
+        self._traces.heard(now_ns)

@@ -111,20 +111,18 @@ def read_tls_mode(value: object) -> TlsMode:
 
 def read_queue_rights(value: object) -> dict[str, frozenset[Right]]:
     """Which rights an account has to which queues."""
-    if not isinstance(value, Mapping) or not value:
-        # An empty value would be the same as none at all, which means everything.
-        raise ValueError("is not a mapping of queues to rights, such as {orders: [enqueue, receive, settle]}")
-    return _rights(value, "queue", Right, ", ".join(right.value for right in Right))
+    return _rights(value, "queue", "enqueue, receive, settle", Right, ", ".join(right.value for right in Right))
 
 
 def read_topic_rights(value: object) -> dict[str, frozenset[TopicWord]]:
     """Which rights an account has to which topics and their consumer groups."""
+    return _rights(value, "topic", "publish, read, consume:billing", TopicWord.parse, TOPIC_WORDS)
+
+
+def _rights(value: object, of: str, example: str, read: Callable[[str], _T], all_: str) -> dict[str, frozenset[_T]]:
     if not isinstance(value, Mapping) or not value:
-        raise ValueError("is not a mapping of topics to rights, such as {orders: [publish, read, consume:billing]}")
-    return _rights(value, "topic", TopicWord.parse, TOPIC_WORDS)
-
-
-def _rights(value: Mapping[object, object], of: str, read: Callable[[str], _T], all_: str) -> dict[str, frozenset[_T]]:
+        # An empty value would be the same as none at all, which means everything.
+        raise ValueError(f"is not a mapping of {of}s to rights, such as {{orders: [{example}]}}")
     rights: dict[str, frozenset[_T]] = {}
     for pattern, given in value.items():
         names = [given] if isinstance(given, str) else given

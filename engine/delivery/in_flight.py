@@ -78,15 +78,16 @@ class InFlight(Generic[H]):
         asked: Iterable[MessageId],
         found: Mapping[MessageId, LeaseStanding],
         told: Mapping[MessageId, bool] | None = None,
-    ) -> tuple[int, int]:
+    ) -> tuple[list[MessageId], list[MessageId]]:
         """Take in how the table says that these stand: a lease renewed there goes on as long as it says, one that is
-        not there any more ends here. Returns how many messages are settled, and how many wait again.
+        not there any more ends here. Returns the messages that are settled, and those that wait again.
 
         A message that was released and leased again, to whomever, looks in the table as if it had been renewed. `told`
         says which were renewed and which given up. Of what nothing was told of, the lease found counts towards the
         window, and is not ours to give back.
         """
-        settled = returned = 0
+        settled: list[MessageId] = []
+        returned: list[MessageId] = []
         for id_ in asked:
             lease, standing = self._leases.get(id_), found.get(id_)
             if lease is None or standing == (lease.release.epoch, lease.until_ns):
@@ -96,8 +97,7 @@ class InFlight(Generic[H]):
                 self._prolong(lease, standing.time_next_ns or 0, ours=bool(renewed))
                 continue
             self._remove(id_)
-            settled += standing is None
-            returned += standing is not None
+            (settled if standing is None else returned).append(id_)
         return settled, returned
 
     def _prolong(self, lease: Lease[H], until_ns: int, *, ours: bool) -> None:

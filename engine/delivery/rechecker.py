@@ -81,13 +81,11 @@ class Rechecker:
             chunk = ids[start : start + _CHUNK]
             self._metrics.rechecks += 1
             found = await self._work.run(self._store.unsettled(queue, chunk))
-            untold = [id_ for id_ in chunk if id_ in self._in_flight and id_ not in told]
             settled, returned = self._in_flight.compare(chunk, found, told)
-            over = [id_ for id_ in untold if id_ not in self._in_flight]
-            self._trace.note(ENDED, [id_ for id_ in over if id_ not in found])
-            self._trace.note(RETURNED, [id_ for id_ in over if id_ in found])
-            self._metrics.settled_seen += settled
-            count += settled + returned
+            self._trace.note(ENDED, [id_ for id_ in settled if id_ not in told])
+            self._trace.note(RETURNED, [id_ for id_ in returned if id_ not in told])
+            self._metrics.settled_seen += len(settled)
+            count += len(settled) + len(returned)
         return count
 
     def _window_full(self) -> bool:

@@ -199,9 +199,7 @@ def unfit_order_key(order_key: str | None, types: Mapping[str, int]) -> str | No
         return f"order_key: '{order_key}' is not a column of the queue"
     if order_key.lower() in SYSTEM_COLUMNS and order_key.lower() != "priority":
         return f"order_key: '{order_key}' is the queue's own column; name one of yours, or '*' for the whole queue"
-    if types[order_key.lower()] in _UNINDEXABLE_TYPES:
-        return f"order_key: '{order_key}' is of a type that has no whole index; make it VARCHAR or a number"
-    return None
+    return _unindexable("order_key", order_key, types)
 
 
 def unfit_compact_column(column: str | None, types: Mapping[str, int]) -> str | None:
@@ -213,8 +211,12 @@ def unfit_compact_column(column: str | None, types: Mapping[str, int]) -> str | 
         return f"compact: '{column}' is the topic's own column; name one of yours"
     if name not in types:
         return f"compact: '{column}' is not a column of the topic"
-    if types[name] in _UNINDEXABLE_TYPES:
-        return f"compact: '{column}' is of a type that has no whole index; make it VARCHAR or a number"
+    return _unindexable("compact", column, types)
+
+
+def _unindexable(option: str, column: str, types: Mapping[str, int]) -> str | None:
+    if types[column.lower()] in _UNINDEXABLE_TYPES:
+        return f"{option}: '{column}' is of a type that has no whole index; make it VARCHAR or a number"
     return None
 
 

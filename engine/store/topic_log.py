@@ -29,7 +29,7 @@ from engine.store.base import LeaseUnknown, LogPage
 from engine.store.operations import feed
 from engine.store.operations.compaction import Compacting, compact, find_superseded
 from engine.store.operations.extent import read_extent
-from engine.store.operations.feed import Transactions, Wanted
+from engine.store.operations.feed import Known, Transactions, Wanted
 from engine.store.operations.retention import retain
 from engine.store.operations.take import Taken, Taking, Wish
 from engine.store.statements.dialect import Dialect
@@ -92,7 +92,7 @@ class TopicLog:
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
                 return Fed(0, False)
             due_max = None if whatever_waits else limit
-            wanted = self._wanted(limit, topic.name, due_max, self._checked_ns.get(group.name, 0))
+            wanted = Wanted(limit, due_max, self._known(topic.name, group.name))
             fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
             if fed.check:
                 await self._close_holes(group, statements)
@@ -114,8 +114,7 @@ class TopicLog:
         await self._settle(group, statements)
 
         async def work() -> Taken | None:
-            checked_ns, settled = self._checked_ns.get(group.name, 0), self._settled_of(topic.name)
-            wish = Wish(count, delay_ns, checked_ns, self._shown, settled)
+            wish = Wish(count, delay_ns, self._known(topic.name, group.name))
             # Where a writing transaction has the database to itself, it is not begun in vain.
             alone = statements.topic.in_order
             if alone and not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
@@ -134,8 +133,9 @@ class TopicLog:
     def _settled_of(self, topic: QueueName) -> Settled:
         return self._settled.get(topic, NOTHING_SETTLED)
 
-    def _wanted(self, limit: int, topic: QueueName, due_max: int | None = None, checked_ns: int = 0) -> Wanted:
-        return Wanted(limit, due_max, checked_ns, self._shown, self._settled_of(topic))
+    def _known(self, topic: QueueName, group: QueueName | None = None) -> Known:
+        checked_ns = 0 if group is None else self._checked_ns.get(group, 0)
+        return Known(self._shown, self._settled_of(topic), checked_ns)
 
     async def _settle(self, group: QueueSpec, statements: FeedStatements) -> None:
         """Give up those holes that nobody will fill, if that is due since the last `take`. Not within that: what it has
@@ -331,10 +331,10 @@ class TopicLog:
     ) -> LogPage:
         """The next messages beyond a reader's position, and those of its holes that have become visible; of up to
         `limit` of them, those for which the condition is true."""
-        statements, wanted = TopicStatements(self._dialect, topic.name), self._wanted(limit, topic.name)
+        statements, known = TopicStatements(self._dialect, topic.name), self._known(topic.name)
 
         def work(connection: StoreConnection) -> LogPage:
-            page = feed.log_page(connection, statements, position, wanted)
+            page = feed.log_page(connection, statements, position, limit, known)
             late = page.late[:limit]
             fresh = page.fresh[: position.room(page.fresh, complete=page.complete)][: limit - len(late)]
             ids = [*late, *(entry.id for entry in fresh)]

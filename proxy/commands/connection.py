@@ -23,6 +23,7 @@ from proxy.commands.prepared import LocalStatements, rebind
 from proxy.commands.upstream_statements import EXECUTIONS, UpstreamStatements
 from proxy.errors import InternalFault, LoginFailed, ProxyError, RefusedByServer
 from proxy.login.system_database import is_system
+from proxy.session.guard import judged_as_plan
 from proxy.statements.executor import ClientFault, Executor
 from proxy.transport import tcp
 from proxy.transport.client_socket import ClientSocket
@@ -430,7 +431,7 @@ class ClientConnection:
                     statements.add_setting(number, text)
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
-            case Execute(sql, effects, manages=group) if group is None or self.session.rights is None:
+            case Execute(sql, effects) as plan if not judged_as_plan(self.session, plan):
                 encoded = self.executor.reader.encode(sql)
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
             case UseDatabase(database):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from engine.model.queue import QueueCatalog, QueueName
 from engine.model.topics import GroupName
@@ -46,6 +46,9 @@ _ON_TOPICS = {Right.ENQUEUE: TopicRight.PUBLISH, Right.RECEIVE: TopicRight.READ}
 _ON_GROUPS = {Right.RECEIVE: TopicRight.CONSUME, Right.SETTLE: TopicRight.CONSUME}
 
 
+R = TypeVar("R")
+
+
 class InvalidPattern(ValueError):
     """The pattern names no queue. The message says why."""
 
@@ -67,11 +70,11 @@ def _pattern(text: str) -> tuple[str | Wildcard, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """Rights on all queues whose names fit."""
+class Grant(Generic[R]):
+    """Rights on all queues, or topics, whose names fit."""
 
     names: NamePattern
-    rights: frozenset[Right]
+    rights: frozenset[R]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +99,11 @@ class TopicWord:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicGrant:
-    """Rights on all topics whose names fit."""
-
-    names: NamePattern
-    words: frozenset[TopicWord]
-
-
-@dataclass(frozen=True, slots=True)
 class QueueRights:
     """All grants of an account."""
 
-    grants: tuple[Grant, ...]
-    topics: tuple[TopicGrant, ...] = ()
+    grants: tuple[Grant[Right], ...]
+    topics: tuple[Grant[TopicWord], ...] = ()
 
     def holds(self, queue: QueueName, right: Right) -> bool:
         return any(right in grant.rights and grant.names.fits(queue) for grant in self.grants)
@@ -120,7 +115,7 @@ class QueueRights:
     def holds_on_topic(self, topic: QueueName, right: TopicRight, group: str = "") -> bool:
         """Whether it has that right on a topic, or on one of its consumer groups."""
         fitting = (grant for grant in self.topics if grant.names.fits(topic))
-        return any(word.grants(right, group) for grant in fitting for word in grant.words)
+        return any(word.grants(right, group) for grant in fitting for word in grant.rights)
 
     def sees_topic(self, topic: QueueName) -> bool:
         """Whether it may know of the topic: any right on it or on one of its consumer groups will do."""
@@ -128,8 +123,8 @@ class QueueRights:
 
     def enters(self, database: str) -> bool:
         """Whether it may have that database as its current one."""
-        names = [grant.names for grant in self.grants] + [grant.names for grant in self.topics]
-        return any(fits(database, _pattern(pattern.database)) for pattern in names)
+        grants: tuple[Grant[Right] | Grant[TopicWord], ...] = (*self.grants, *self.topics)
+        return any(fits(database, _pattern(grant.names.database)) for grant in grants)
 
 
 class Needed(NamedTuple):
@@ -222,13 +217,11 @@ def queue_rights(
     Raises:
         InvalidPattern: with the pattern and what is wrong with it.
     """
-    return QueueRights(
-        tuple(Grant(name_pattern(pattern, database), frozenset(rights)) for pattern, rights in queues.items()),
-        tuple(
-            TopicGrant(name_pattern(pattern, database, "topic"), frozenset(words))
-            for pattern, words in (topics or {}).items()
-        ),
-    )
+    return QueueRights(_grants(queues, database, "queue"), _grants(topics or {}, database, "topic"))
+
+
+def _grants(given: Mapping[str, Iterable[R]], database: str | None, of: str) -> tuple[Grant[R], ...]:
+    return tuple(Grant(name_pattern(pattern, database, of), frozenset(rights)) for pattern, rights in given.items())
 
 
 def name_pattern(pattern: str, database: str | None, of: str = "queue") -> NamePattern:

@@ -124,6 +124,12 @@ def _check_needed(session: ClientSession, needed: Needed | None) -> None:
         raise denied(session, what, f"its account has not the right '{needed.word}' on {needed.on}")
 
 
+def judged_as_plan(session: ClientSession, plan: Execute) -> bool:
+    """Whether a statement was judged as a plan alone: of what manages a consumer group the text says too little, and
+    the database must not be sent it as one of the client's."""
+    return session.rights is not None and plan.manages is not None
+
+
 def _check_manages(session: ClientSession, group: GroupName) -> None:
     if session.rights is not None:
         _check_needed(session, session.rights.missing_to_manage(group))

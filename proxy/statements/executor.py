@@ -20,7 +20,7 @@ from proxy.cluster.peers import Peers
 from proxy.errors import BackendLost, BackendRefused, BackendUnreachable, ProxyError
 from proxy.login.system_database import STANDS_IN, is_system
 from proxy.session.backend_traits import BackendTraits
-from proxy.session.guard import judge_grouped
+from proxy.session.guard import judge_grouped, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession
 from proxy.show.columns import QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
@@ -211,8 +211,7 @@ class Executor:
         """Run a queue statement and answer it."""
         if plan.check:
             await self._collect(plan.check)
-        # What manages a group was judged as a plan; its text says too little.
-        if plan.warnings or (plan.manages is not None and self.session.rights is not None):
+        if plan.warnings or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
         return await self.forward(self.query(self.reader.encode(plan.sql)), plan.effects, more=more)
 

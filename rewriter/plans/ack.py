@@ -38,28 +38,29 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     else:
         effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
     effects = replace(effects, tally=(spec.name, "acked"))
+    hint = key_hint(condition, spec, by_id=bool(statement.ids or effects.settled))
     if spec.options.topic is not None:
-        return Execute(_ack_in_consumer_group(condition, spec), effects)
-    table = f"{spec.name.sql}{key_hint(condition, spec)}"
+        return Execute(_ack_in_consumer_group(condition, spec, hint), effects)
+    table = f"{spec.name.sql}{hint}"
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
 
 
-def key_hint(condition: str, spec: QueueSpec) -> str:
+def key_hint(condition: str, spec: QueueSpec, *, by_id: bool) -> str:
     """What goes after the table's name, so that a server finds the messages that a condition names by their ids.
+    `by_id`: it is known to do so; else it is read, and may.
 
     In a table of few rows it would rather read all that is unacked, and lock it and the gap after it, so that nobody
     could add a message until the client's transaction ends.
     """
     has_key = any(index.name == "PRIMARY" and index.columns == ("id",) for index in spec.indexes)
-    return " FORCE INDEX (PRIMARY)" if has_key and names_ids(condition) else ""
+    return " FORCE INDEX (PRIMARY)" if has_key and (by_id or names_ids(condition)) else ""
 
 
-def _ack_in_consumer_group(condition: str, spec: QueueSpec) -> str:
+def _ack_in_consumer_group(condition: str, spec: QueueSpec, hint: str) -> str:
     """The message stays in its topic, so the group's copy goes at once. What a seek has brought back is acked only once
     it was delivered again: an ack that was on its way must not end it."""
     table, delivered = spec.name.sql, f"(epoch > 0 OR {SOUGHT_COLUMN} = 0)"
-    hint = key_hint(condition, spec)
     head = f"DELETE {table} FROM {table}{hint}" if hint else f"DELETE FROM {table}"
     return f"{head} WHERE ({condition}) AND time_acked IS NULL AND {delivered}"
 
@@ -138,7 +139,9 @@ def update_plan(statement: UpdateQueue, spec: QueueSpec, now_sql: str) -> Plan:
     state = by_column.get("state")
     if state is not None and "state" not in (column.lower() for column in spec.message_columns):
         _check_state(state)
-        return Execute(_acking_sql(statement, spec, by_column, now_sql), _update_effects(statement, spec))
+        effects = _update_effects(statement, spec)
+        hint = key_hint(statement.condition, spec, by_id=bool(effects.settled))
+        return Execute(_acking_sql(statement, hint, by_column, now_sql), effects)
     acked = by_column.get("time_acked")
     if acked is not None and _is_time(acked.value):
         return Passthrough(_update_effects(statement, spec))
@@ -155,8 +158,9 @@ def _check_state(assignment: Assignment) -> None:
         )
 
 
-def _acking_sql(statement: UpdateQueue, spec: QueueSpec, by_column: dict[str, Assignment], now_sql: str) -> str:
-    """The UPDATE with `state = 'acked'` replaced; what the statement sets itself (another time_acked) it keeps."""
+def _acking_sql(statement: UpdateQueue, hint: str, by_column: dict[str, Assignment], now_sql: str) -> str:
+    """The UPDATE with `state = 'acked'` replaced; what the statement sets itself (another time_acked) it keeps. `hint`:
+    see key_hint."""
     ours = {"time_acked": f"time_acked = {now_sql}", "time_next": "time_next = NULL"}
     acking = [text for column, text in ours.items() if column not in by_column]
     assignments: list[str] = []
@@ -164,7 +168,6 @@ def _acking_sql(statement: UpdateQueue, spec: QueueSpec, by_column: dict[str, As
         assignments.extend(acking if assignment.column.lower() == "state" else [assignment.text])
     condition = f"({statement.condition}) AND time_acked IS NULL" if statement.condition else "time_acked IS NULL"
     tail = f" {statement.tail}" if statement.tail else ""
-    hint = key_hint(statement.condition, spec)
     return f"{statement.head}{hint} SET {', '.join(assignments)} WHERE {condition}{tail}"
 
 

@@ -27,7 +27,12 @@ def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -
     """ACK by ids or by condition."""
     assert isinstance(plan, Execute)
     condition = ack_condition(statement, spec)
-    seen = _seen(group, f"{spec.name.sql}{key_hint(condition, spec)}", condition, "")
+    seen = _seen(
+        group,
+        f"{spec.name.sql}{key_hint(condition, spec, by_id=bool(statement.ids or plan.effects.settled))}",
+        condition,
+        "",
+    )
     return EndInGroup(plan.sql, plan.effects, group, seen)
 
 

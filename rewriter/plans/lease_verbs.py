@@ -54,7 +54,7 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
     assignments = [_time_next(outcome, spec, now_sql), *_errors(statement, spec)]
     if statement.verb is Verb.RELEASE:
         assignments.append("epoch = epoch - 1")
-    table = f"{spec.name.sql}{key_hint(condition, spec)}"
+    table = f"{spec.name.sql}{key_hint(condition, spec, by_id=bool(statement.ids))}"
     sql = f"UPDATE {table} SET {', '.join(assignments)} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
     tally = (spec.name, _COUNTERS[statement.verb])
     effects = replace(_effects(outcome, spec), tally=tally, reason=(statement.reason or "")[:ERROR_CHARACTERS])

@@ -15,7 +15,6 @@ from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
     IN_ORDER,
-    NOTHING_SETTLED,
     Entry,
     Fed,
     GroupLag,
@@ -69,19 +68,24 @@ def waits(connection: StoreConnection, statements: FeedStatements, group: QueueS
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a topic before it is read. `shown`: whether the open transactions are shown to us, so that a
+    hole in an old part of the topic need not be waited for. `settled`: which of its ids are. `checked_ns`: when the
+    holes of the group that reads were last compared with the open transactions."""
+
+    shown: bool
+    settled: Settled
+    checked_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """How much to feed: up to `limit` messages, less so many as are due in the group's queue, which are counted up to
-    `due_max` (None: they do not count).
-
-    `checked_ns`: when the group's holes were last compared with the open transactions. `shown`: whether these are shown
-    to us, so that a hole in an old part of the topic need not be waited for. `settled`: which of its ids are.
-    """
+    `due_max` (None: they do not count)."""
 
     limit: int
     due_max: int | None
-    checked_ns: int = 0
-    shown: bool = False
-    settled: Settled = NOTHING_SETTLED
+    known: Known
 
 
 def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted) -> Fed:
@@ -99,7 +103,7 @@ def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSp
     if changes:
         connection.run(changes, last=True)
     more = (len(page.fresh) > len(fresh) and not held) or not passes(page.late)
-    return Fed(len(ids), more, to_check(fed.holes, wanted.checked_ns, page.now_ns), held)
+    return Fed(len(ids), more, to_check(fed.holes, wanted.known.checked_ns, page.now_ns), held)
 
 
 def _examined(statements: FeedStatements, limit: int) -> int:
@@ -133,7 +137,7 @@ def _before(
     position = position_of([tuple(not_null(value).decode() for value in row) for row in locked])
     rows = [(int(not_null(id_)), int(not_null(created))) for id_, created in beyond]
     late = visible(connection, topic, position.holes)
-    page = _page(topic, late, rows, int(not_null(last)), int(not_null(now_ns)), wanted)
+    page = page_of(topic, late, rows, int(not_null(last)), int(not_null(now_ns)), wanted.known)
     return position, int(not_null(counted[0][0][0])) if counted else 0, page
 
 
@@ -148,14 +152,15 @@ class LogIds:
     complete: int
 
 
-def _page(
-    statements: TopicStatements, late: list[int], rows: list[tuple[int, int]], last: int, now_ns: int, wanted: Wanted
+def page_of(
+    statements: TopicStatements, late: list[int], rows: list[tuple[int, int]], last: int, now_ns: int, known: Known
 ) -> LogIds:
-    fresh = entries(rows, last if wanted.shown else 0, now_ns)
-    return LogIds(late, fresh, now_ns, complete_below(statements, wanted.settled, rows, last))
+    """Of `late` ids, and the messages beyond an offset by their ids and times of creation; the topic ends at `last`."""
+    fresh = entries(rows, last if known.shown else 0, now_ns)
+    return LogIds(late, fresh, now_ns, _complete_below(statements, known.settled, rows, last))
 
 
-def complete_below(statements: TopicStatements, settled: Settled, rows: Iterable[tuple[int, int]], last: int) -> int:
+def _complete_below(statements: TopicStatements, settled: Settled, rows: Iterable[tuple[int, int]], last: int) -> int:
     """Of messages by their ids and times of creation: below which id nothing that is missing comes any more."""
     return IN_ORDER if statements.in_order else settled.complete(rows, last)
 
@@ -167,15 +172,15 @@ def passes(late: Sequence[int]) -> bool:
 
 
 def log_page(
-    connection: StoreConnection, statements: TopicStatements, position: GroupPosition, wanted: Wanted
+    connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, known: Known
 ) -> LogIds:
-    """What a reader that has read up to there has before it."""
-    beyond = connection.query(statements.beyond, (position.offset, wanted.limit))
+    """What a reader that has read up to there has before it: up to `limit` messages beyond, and the late ones."""
+    beyond = connection.query(statements.beyond, (position.offset, limit))
     rows = [(int(id_), int(created)) for id_, created in beyond]
     # After these, each of which may have been written once one in a hole was committed: that comes before it then.
     late = visible(connection, statements, position.holes)
     now_ns, last = map(int, connection.query(statements.now_and_last)[0])
-    return _page(statements, late, rows, last, now_ns, wanted)
+    return page_of(statements, late, rows, last, now_ns, known)
 
 
 def write(
@@ -292,7 +297,7 @@ def position_at(
     rows = sorted((int(id_), int(created)) for id_, created in connection.query(statements.newest, (_NEWEST,)))
     now_ns = int(connection.query(statements.now)[0][0])
     before = GroupPosition(rows[0][0] - 1 if len(rows) == _NEWEST else 0, 0)
-    complete = complete_below(statements, settled, rows, rows[-1][0] if rows else 0)
+    complete = _complete_below(statements, settled, rows, rows[-1][0] if rows else 0)
     ids = [id_ for id_, _ in rows if id_ <= offset + 1]  # the first that is to come bounds a hole, too
     passed = [Entry(id_, now_ns) for id_ in ids]
     return replace(position, holes=before.fed(passed, (), complete=complete).holes)

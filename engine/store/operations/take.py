@@ -14,23 +14,21 @@ from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendUnavailable
 from engine.model.queue import Message, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS, lease_end
-from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, Settled, entries, to_check
+from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, to_check
 from engine.store.base import LeaseUnknown, Release, release_of
 from engine.store.operations.due_messages import INTEGER, not_null, number
-from engine.store.operations.feed import TEXT, complete_below, passes, position_of, position_values, visible
+from engine.store.operations.feed import TEXT, Known, page_of, passes, position_of, position_values, visible
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be taken: up to `count` messages, leased for `delay_ns`. The rest: see Wanted."""
+    """What is to be taken: up to `count` messages, leased for `delay_ns`."""
 
     count: int
     delay_ns: int
-    checked_ns: int
-    shown: bool
-    settled: Settled
+    known: Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +87,15 @@ class Taking:
         if first_due is None or first_due <= now_ns:
             return None
         appeared = visible(self._connection, statements.topic, position.holes)
-        late = appeared[: wish.count]
-        end = int(not_null(last))
         rows = [(int(not_null(id_)), int(not_null(created))) for id_, created in beyond]
-        complete = complete_below(statements.topic, wish.settled, rows, end)
-        fresh = entries(rows, end if wish.shown else 0, now_ns)
-        fresh = fresh[: wish.count - len(late) if passes(appeared) else 0]
-        room = position.room(fresh, complete=complete)
+        page = page_of(statements.topic, appeared, rows, int(not_null(last)), now_ns, wish.known)
+        late = page.late[: wish.count]
+        fresh = page.fresh[: wish.count - len(late) if passes(page.late) else 0]
+        room = position.room(fresh, complete=page.complete)
         held, fresh = room < len(fresh) and not late, fresh[:room]
-        reached = position.fed(fresh, late, complete=complete)
-        check = to_check(reached.holes, wish.checked_ns, now_ns)
-        more = (len(beyond) > len(fresh) and not held) or len(appeared) > len(late) or not passes(appeared)
+        reached = position.fed(fresh, late, complete=page.complete)
+        check = to_check(reached.holes, wish.known.checked_ns, now_ns)
+        more = (len(page.fresh) > len(fresh) and not held) or len(page.late) > len(late) or not passes(page.late)
         taken = Taken(now_ns, (), more, min(first_due, now_ns + HELD_NS) if held else first_due, check)
         following = _Next([*late, *(entry.id for entry in fresh)], position, reached)
         return self._feed(following, taken, wish.delay_ns) if following.ids else taken

@@ -177,7 +177,7 @@ def test_leases_compared_with_the_table():
         5: LeaseStanding(2, until - until % 1000 + 1),  # leased anew
         6: LeaseStanding(1, None),
     }
-    assert leases.compare([1, 2, 3, 4, 5, 6, 7, 99], found, {2: True}) == (1, 4)
+    assert tuple(map(len, leases.compare([1, 2, 3, 4, 5, 6, 7, 99], found, {2: True}))) == (1, 4)
     assert sorted(leases.ids()) == [1, 2]
     assert len(leases.expire(10.0)) == 1 and leases.ids() == [2]
     assert 14.9 < leases.next_deadline() < 15.1
@@ -189,9 +189,9 @@ def test_a_lease_of_another_at_the_same_epoch_is_not_given_back():
     leases, again = InFlight(), LeaseStanding(1, 5_000_000_001)
     leases.add("a", message(1), 10.0)
     leases.add("a", message(2), 10.0)
-    assert leases.compare([1, 2], {1: again, 2: again}, {1: False}) == (0, 1)
+    assert tuple(map(len, leases.compare([1, 2], {1: again, 2: again}, {1: False}))) == (0, 1)
     assert leases.count("a") == 1
-    assert leases.compare([2], {2: again}) == (0, 0)
+    assert tuple(map(len, leases.compare([2], {2: again}))) == (0, 0)
     (release,) = leases.drop_holder("a")
     assert (release.id, release.lease_until_ns) == (2, message(2).lease_until_ns)
 
