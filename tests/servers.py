@@ -402,6 +402,13 @@ class Sql:
             cursor.execute(sql, params or None)
             return list(cursor.fetchall())
 
+    def named(self, sql: str, *params: Any) -> list[dict[str, Any]]:
+        """The rows by the names of their columns, in lower case."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, params or None)
+            names = [column[0].lower() for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
     def row(self, sql: str, *params: Any) -> tuple[Any, ...]:
         rows = self.rows(sql, *params)
         assert len(rows) == 1, rows

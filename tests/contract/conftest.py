@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pymysql
 import pytest
 from pymysql.cursors import SSCursor
-from servers import SERVER, Gate, Sql, hang_up, wait_until
+from servers import SERVER, Gate, MariaDb, Sql, hang_up, wait_until
 
 _PLACES = {
     "mariadb": ["embedded", "mariadb", "proxy_accounts", "mysql"],
@@ -58,6 +59,28 @@ def _left_out(item: pytest.Item) -> bool:
 def place(request: pytest.FixtureRequest) -> str:
     """Where a test is run."""
     return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def gate_of(
+    place: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Gate]]:
+    """Starts gates whose accounts are the proxy's own, each on a database of its own: `gate_of("limited", USERS)`. For
+    modules whose `place` is "embedded" or "proxy_accounts"."""
+    with contextlib.ExitStack() as started:
+
+        def start(name: str, users: list[dict[str, Any]]) -> Gate:
+            directory = tmp_path_factory.mktemp(name)
+            if place == "embedded":
+                gate = Gate(f"sqlite:///{directory}/queue.db", directory, users=users)
+            else:
+                server: MariaDb = request.getfixturevalue("mariadb")
+                gate = Gate(server.fresh_database(name), directory, database=name, auth="proxy", users=users)
+            gate.start()
+            started.callback(gate.stop)
+            return gate
+
+        yield start
 
 
 @pytest.fixture

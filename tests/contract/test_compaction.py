@@ -21,10 +21,8 @@ def topic(topic):
 
 def shown(sql, statement):
     """The one row of a SHOW, by lower-case names."""
-    with sql.connection.cursor() as cursor:
-        cursor.execute(statement)
-        (row,) = cursor.fetchall()
-        return dict(zip([column[0].lower() for column in cursor.description], row, strict=True))
+    (row,) = sql.named(statement)
+    return row
 
 
 def ids(sql, t):

@@ -11,11 +11,7 @@ HELD_LONG = "START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')"
 
 def consumers(sql, t):
     """SHOW CONSUMERS of a topic, by connection."""
-    with sql.connection.cursor() as cursor:
-        cursor.execute(f"SHOW CONSUMERS ON {t}")
-        names = [column[0].lower() for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        return {row["connection_id"]: row for row in rows}
+    return {row["connection_id"]: row for row in sql.named(f"SHOW CONSUMERS ON {t}")}
 
 
 def test_members_and_readers_with_their_names(sql, gate, topic, stream):

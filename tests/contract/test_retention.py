@@ -14,14 +14,6 @@ def topic(topic):
     return lambda options, **groups: topic("body VARCHAR(2000)", options=options, **groups)
 
 
-def shown(sql, statement):
-    """The rows of a SHOW, by lower-case names."""
-    with sql.connection.cursor() as cursor:
-        cursor.execute(statement)
-        names = [column[0].lower() for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
 def refused(sql, statement, errno=1231):
     """Why a statement is refused."""
     number, text = sql.error(statement)
@@ -44,7 +36,7 @@ def test_messages_older_than_retain_are_deleted(sql, topic):
     sql(f"INSERT INTO {t} (body) VALUES ('new')")
     sql(f"INSERT INTO {t} (body, time_created) VALUES ('scheduled', {old})")  # due now: it has just come
     wait_until(lambda: ids(sql, t) == [3, 4])
-    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 604800s"
+    assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 604800s"
 
 
 def test_nothing_is_deleted_as_long_as_a_group_cannot_be_read(sql, topic):
@@ -53,7 +45,7 @@ def test_nothing_is_deleted_as_long_as_a_group_cannot_be_read(sql, topic):
     comment = sql.value(f"SELECT table_comment FROM information_schema.tables WHERE table_name = '{queue}'")
 
     def problem():
-        return shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["problem"] or ""
+        return sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["problem"] or ""
 
     sql(f"INSERT INTO {t} (body) VALUES (1), (2), (3)")
     sql(f"ALTER TABLE {queue} COMMENT = %s", comment.replace("ack_wait=30", "ack_wait=abc"))
@@ -89,7 +81,7 @@ def test_what_a_group_had_not_read_is_counted_as_lost(sql, topic):
     assert len(sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'quick') NOWAIT")) == 10
     sql(f"INSERT INTO {t} (body) VALUES {', '.join(['(1)'] * 15)}")
     wait_until(lambda: ids(sql, t) == list(range(16, 26)))
-    lost = {group["group"]: group["lost"] for group in shown(sql, f"SHOW GROUPS ON {t}")}
+    lost = {group["group"]: group["lost"] for group in sql.named(f"SHOW GROUPS ON {t}")}
     assert lost == {"slow": 15, "quick": 5}
     assert [row[0] for row in sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'slow') NOWAIT")] == list(
         range(16, 26)
@@ -111,22 +103,22 @@ def test_a_topic_keeps_what_a_group_has_not_done(sql, topic):
     sql.rows(f"SELECT id FROM STREAM {t} WITH (group = 'safe') NOWAIT")
     sql(f"ACK {t} 4, 5 GROUP safe")
     wait_until(lambda: ids(sql, t) == [5])
-    assert [group["lost"] for group in shown(sql, f"SHOW GROUPS ON {t} LIKE 'safe'")] == [0]
+    assert [group["lost"] for group in sql.named(f"SHOW GROUPS ON {t} LIKE 'safe'")] == [0]
     sql(f"INSERT INTO {t} (body) VALUES (6), (7)")
     sql(f"ALTER GROUP safe ON {t} SET (retain = 'topic')")
     wait_until(lambda: ids(sql, t) == [7])
-    assert [group["lost"] for group in shown(sql, f"SHOW GROUPS ON {t} LIKE 'safe'")] == [1]
+    assert [group["lost"] for group in sql.named(f"SHOW GROUPS ON {t} LIKE 'safe'")] == [1]
 
 
 def test_retention_is_changed_and_ended(sql, topic):
     t = topic("")
-    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == ""
+    assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == ""
     sql(f"INSERT INTO {t} (body) VALUES (1), (2), (3)")
     sql(f"ALTER TOPIC {t} SET (retain_rows = 2, retain = '30d')")
-    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 2592000s, retain_rows = 2"
+    assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 2592000s, retain_rows = 2"
     wait_until(lambda: ids(sql, t) == [2, 3])
     sql(f"ALTER TOPIC {t} SET (retain_rows = DEFAULT)")
-    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 2592000s"
+    assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 2592000s"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +140,7 @@ def test_bad_options_are_refused(sql, topic, options, hint):
     assert hint in refused(sql, f"CREATE TOPIC refused (body INT) WITH ({options})")
     t = topic("WITH (retain = '7d')")
     assert hint in refused(sql, f"ALTER TOPIC {t} SET ({options})")
-    assert shown(sql, f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 604800s"
+    assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 604800s"
 
 
 def test_options_are_where_they_belong(sql, topic):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mysql.connector
 import pymysql
 import pytest
 from pymysql.constants import CLIENT, COMMAND
-from servers import Gate, MariaDb, Sql, Stream
+from servers import Gate, Sql, Stream
 
 USERS: list[dict[str, Any]] = [
     {"name": "root", "password": ""},
@@ -30,24 +30,16 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def limited(place: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+def limited(gate_of: Callable[..., Gate]) -> Gate:
     """A gate with accounts of several rights, a queue for them, one that is not, and a table that is nobody's."""
-    directory = tmp_path_factory.mktemp("limited")
-    if place == "embedded":
-        gate = Gate(f"sqlite:///{directory}/queue.db", directory, users=USERS)
-    else:
-        server: MariaDb = request.getfixturevalue("mariadb")
-        url = server.fresh_database("limited")
-        gate = Gate(url, directory, database="limited", auth="proxy", users=USERS)
-    gate.start()
+    gate = gate_of("limited", USERS)
     owner = Sql(gate.connect())
     for name in ("orders", "incoming", "hidden"):
         owner(f"CREATE QUEUE {name} (payload VARCHAR(100), n INT)")
     owner("CREATE TABLE secret (id INT PRIMARY KEY, word VARCHAR(20))")
     owner("INSERT INTO secret VALUES (1, 'sesame')")
     owner.close()
-    yield gate
-    gate.stop()
+    return gate
 
 
 @pytest.fixture

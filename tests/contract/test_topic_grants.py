@@ -7,7 +7,7 @@ from typing import Any
 
 import mysql.connector
 import pytest
-from servers import Gate, MariaDb, Sql, wait_until
+from servers import Gate, Sql, wait_until
 
 TOPICS: dict[str, dict[str, Any]] = {
     "publisher": {"orders": "publish"},
@@ -97,21 +97,13 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def granted(place: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+def granted(gate_of: Callable[..., Gate]) -> Gate:
     """A gate with these accounts, and a queue that is for none of them."""
-    directory = tmp_path_factory.mktemp("granted")
-    if place == "embedded":
-        gate = Gate(f"sqlite:///{directory}/queue.db", directory, users=USERS)
-    else:
-        server: MariaDb = request.getfixturevalue("mariadb")
-        url = server.fresh_database("topic_grants")
-        gate = Gate(url, directory, database="topic_grants", auth="proxy", users=USERS)
-    gate.start()
+    gate = gate_of("topic_grants", USERS)
     owner = Sql(gate.connect())
     owner("CREATE QUEUE plain (n INT)")
     owner.close()
-    yield gate
-    gate.stop()
+    return gate
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from servers import Gate, MariaDb, Sql, Stream, wait_until
+from servers import Gate, Sql, Stream, wait_until
 
 USERS: list[dict[str, Any]] = [
     {"name": "root", "password": ""},
@@ -26,24 +26,16 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def limited(place: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+def limited(gate_of: Callable[..., Gate]) -> Gate:
     """A gate with these accounts, and a topic of two groups and two messages."""
-    directory = tmp_path_factory.mktemp("topics")
-    if place == "embedded":
-        gate = Gate(f"sqlite:///{directory}/queue.db", directory, users=USERS)
-    else:
-        server: MariaDb = request.getfixturevalue("mariadb")
-        url = server.fresh_database("limited_topics")
-        gate = Gate(url, directory, database="limited_topics", auth="proxy", users=USERS)
-    gate.start()
+    gate = gate_of("limited_topics", USERS)
     owner = Sql(gate.connect())
     owner("CREATE TOPIC orders (n INT)")
     for group in ("billing", "audit"):
         owner(f"CREATE GROUP {group} ON orders")
     owner("INSERT INTO orders (n) VALUES (1), (2)")
     owner.close()
-    yield gate
-    gate.stop()
+    return gate
 
 
 def login(gate: Gate, user: str) -> Sql:

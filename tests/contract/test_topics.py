@@ -13,10 +13,7 @@ from servers import NS, wait_until
 
 def groups(sql, t):
     """SHOW GROUPS, by the group's name."""
-    with sql.connection.cursor() as cursor:
-        cursor.execute(f"SHOW GROUPS ON {t}")
-        names = [column[0].lower() for column in cursor.description]
-        return {row[2]: dict(zip(names, row, strict=True)) for row in cursor.fetchall()}
+    return {row["group"]: row for row in sql.named(f"SHOW GROUPS ON {t}")}
 
 
 def drained(sql, t, group):

@@ -9,10 +9,7 @@ HELD_LONG = "START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')"
 
 def traced(sql, t, id_):
     """TRACE MESSAGE, by the group's name."""
-    with sql.connection.cursor() as cursor:
-        cursor.execute(f"TRACE MESSAGE {id_} ON {t}")
-        names = [column[0].lower() for column in cursor.description]
-        return {row[0]: dict(zip(names, row, strict=True)) for row in cursor.fetchall()}
+    return {row["group"]: row for row in sql.named(f"TRACE MESSAGE {id_} ON {t}")}
 
 
 def states(sql, t, id_):

@@ -39,11 +39,8 @@ def fill(sql: Sql, topic: str, count: int, first: int = 0) -> None:
 
 def status(sql: Sql, topic: str) -> dict[str, int]:
     """What SHOW GROUPS says of the group."""
-    with sql.connection.cursor() as cursor:
-        cursor.execute(f"SHOW GROUPS ON {topic} LIKE 'billing'")
-        names = [column[0].lower() for column in cursor.description]
-        (row,) = cursor.fetchall()
-    return dict(zip(names, row, strict=True))
+    (row,) = sql.named(f"SHOW GROUPS ON {topic} LIKE 'billing'")
+    return row
 
 
 def came(query) -> list[str]:
