@@ -40,7 +40,7 @@ def test_all_claims_hold(part):
     hold(range(1 + part * FIXED, 1 + (part + 1) * FIXED))
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", range(6))
 def test_all_claims_on_topics_hold(part):
     hold(range(1 + part * FIXED, 1 + (part + 1) * FIXED), "topics")
 
@@ -53,7 +53,7 @@ def test_what_once_failed_holds(told):
     assert outcome.violation is None, report(outcome)
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(4))
 def test_all_claims_hold_with_more_seeds(part):
     """SIMULATION_SEED=n takes others; `make simulate` does by the thousand. A failure tells the seed that failed."""
     first = int(os.environ.get("SIMULATION_SEED", str(10**6))) + part * MORE
