@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from rewriter_catalog import CATALOG
 
 from engine.model.errors import EngineError
 from engine.model.options import QueueOptions
-from engine.model.queue import QueueName
+from engine.model.queue import IndexInfo, QueueCatalog, QueueName
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, PlanContext, Subscribe
 from rewriter.planner import PlanCache, Planner
@@ -49,6 +51,29 @@ def test_acks_of_ids_do_not_fill_the_cache(planner: Planner) -> None:
     assert len(planner._cache) == 0
     planner.plan("ACK q ?", SHOP)
     assert len(planner._cache) == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "by_key"),
+    [
+        ("ACK bins X'00ff'", True),
+        ("ACK bins ?", True),
+        ("ACK bins WHERE id IN ('a', ?)", True),
+        ("NACK bins X'00ff', 'b'", True),
+        ("UPDATE bins SET state = 'acked' WHERE id = 'a'", True),
+        ("ACK bins WHERE user_id = 1", False),
+        ("NACK bins WHERE id > 'a'", False),
+    ],
+)
+def test_messages_that_are_named_by_ids_are_found_by_their_key(sql: str, by_key: bool) -> None:
+    name = QueueName("shop", "bins")
+    queue = CATALOG.get(name)
+    assert queue is not None
+    keyed = replace(queue, indexes=(IndexInfo(("id",), True, "PRIMARY"),))
+    for spec, hint in ((keyed, by_key), (queue, False)):
+        plan = Planner(QueueCatalog(1, {name: spec})).plan(sql, SHOP)
+        assert isinstance(plan, Execute)
+        assert ("FORCE INDEX (PRIMARY)" in plan.sql) is hint
 
 
 def test_configured_defaults_reach_new_queues() -> None:
