@@ -383,10 +383,14 @@ class Bug:
     claim: str
     able: Callable[[Scenario], bool] = lambda told: True
     kind: str = "queues"
+    first: int = 1
+    """The seed to begin with: of a rare bug one that has shown it, so that it need not be looked for in every run."""
 
 
-def _of_topics(plant: Plant, claim: str, able: Callable[[TopicScenario], bool] = lambda told: True) -> Bug:
-    return Bug(plant, claim, lambda told: isinstance(told, TopicScenario) and able(told), "topics")
+def _of_topics(
+    plant: Plant, claim: str, able: Callable[[TopicScenario], bool] = lambda told: True, first: int = 1
+) -> Bug:
+    return Bug(plant, claim, lambda told: isinstance(told, TopicScenario) and able(told), "topics", first)
 
 
 _FED = "what is committed is fed to every group"
@@ -431,9 +435,9 @@ PLANTED: Mapping[str, Bug] = {
         order_is_not_asked_for, "one at a time of a key", lambda told: told.options.order_key is not None
     ),
     "a hole is not kept": _of_topics(holes_are_not_kept, _FED, lambda told: told.row_locks),
-    "a hole given up by its age": _of_topics(holes_are_given_up_by_age, _FED, _shown),
+    "a hole given up by its age": _of_topics(holes_are_given_up_by_age, _FED, _shown, first=46),
     "a hole compared at once": _of_topics(
-        holes_are_compared_at_once, _FED, lambda told: _shown(told) and told.slow_inserts
+        holes_are_compared_at_once, _FED, lambda told: _shown(told) and told.slow_inserts, first=198
     ),
     "an end without open transactions": _of_topics(the_end_is_the_last_id, _FED, lambda told: told.row_locks),
     "a broadcast without holes": _of_topics(a_broadcast_forgets_holes, "a broadcast is of every message"),
@@ -459,7 +463,7 @@ PLANTED: Mapping[str, Bug] = {
     ),
     "a feeding whose rows come later": _of_topics(feeds_in_two_transactions("INSERT INTO `main`.`t_group"), _FED),
     "a feeding whose position comes later": _of_topics(
-        feeds_in_two_transactions("UPDATE `main`.queuegate_positions"), "a message is fed once"
+        feeds_in_two_transactions("UPDATE `main`.queuegate_positions"), "a message is fed once", first=20
     ),
 }
 
