@@ -43,6 +43,11 @@ class Answer:
 class StoreConnection(Protocol):
     """One blocking connection in a worker thread. Errors are engine.model.errors.BackendError and its kinds."""
 
+    @property
+    def replicates(self) -> bool:
+        """Whether the server is a node of a Galera cluster: others give ids and commit, too, and it sees that late."""
+        ...
+
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         """Rows as Python values."""
         ...

@@ -135,6 +135,10 @@ class MySQLStoreConnection:
         if (reason := unsupported(told.get("version", ""))) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
 
+    @property
+    def replicates(self) -> bool:
+        return self._replicates
+
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         self._send([self._bound(sql, params)])
         return list(self._connection._result.rows or ())

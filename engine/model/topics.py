@@ -321,7 +321,8 @@ class GroupLag:
     waits for. `beyond_end`: the topic's last message has a smaller offset: it is another topic of that name, or its end
     was deleted. `lost`: messages that the topic's retention deleted before the group had read them.
     `oldest_unread_age`: seconds since the first message beyond the offset was written; None where there is none.
-    `unfiltered`: why the group's filter cannot be told of what it reads next, so that it reads no further."""
+    `unfiltered`: why the group's filter cannot be told of what it reads next, so that it reads no further.
+    `refused`: why this server cannot have groups read."""
 
     offset: int
     unread: int
@@ -331,6 +332,7 @@ class GroupLag:
     lost: int = 0
     oldest_unread_age: float | None = None
     unfiltered: str | None = None
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,8 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
     """What keeps a group from getting messages, or from getting them whole."""
     if lag.beyond_end:
         return f"has read up to offset {lag.offset}, which its topic no longer has; if that is new, SEEK TO EARLIEST"
+    if lag.refused is not None:
+        return lag.refused
     if lag.unfiltered is not None:
         return f"its filter cannot be told of a message after offset {lag.offset}: {lag.unfiltered}"
     known = {column.name.lower() for column in topic.columns}

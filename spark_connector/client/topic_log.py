@@ -8,6 +8,7 @@ from spark_connector.client.queue import Queue
 from spark_connector.errors import QueueError
 
 _STEP = "SELECT @@auto_increment_increment"
+_CLUSTER = "SHOW VARIABLES LIKE 'wsrep_on'"
 _YOUNG_NS = 60 * 1_000_000_000
 _AROUND = 1000  # messages with neighbouring times, among which the smallest id is looked for
 
@@ -43,8 +44,9 @@ def deleted_before(client: Client, topic: Queue, offset: int, seen: int, now: in
 
 def insist_on_order(client: Client) -> None:
     """That a topic's ids are given by one server. Raises QueueError."""
-    if int(client.value(_STEP)) != 1:
+    on_a_cluster = any(str(value).upper() in ("ON", "1") for _, value in client.rows(_CLUSTER))
+    if on_a_cluster or int(client.value(_STEP)) != 1:
         raise QueueError(
-            "several servers give ids in turn here (auto_increment_increment is above 1, as on a Galera cluster), so a"
+            "several servers give ids here (a Galera cluster, or auto_increment_increment above 1), so a"
             " message with a smaller id may come at any time: topics cannot be read with mode=tail; use a queue"
         )

@@ -102,3 +102,22 @@ def test_a_claim_that_loses_to_another_node_claims_nothing(cluster, gate_at):
     assert client.column("SELECT DISTINCT epoch FROM raced") == [1]
     client("DROP QUEUE raced")
     client.close()
+
+
+def test_topics_are_not_read_in_order_on_a_cluster(cluster, gate_at):
+    """Nor where the session says that ids follow each other, nor a group that a dump has brought."""
+    client = Sql(gate_at(cluster.nodes[0]).connect())
+    client("SET SESSION auto_increment_increment = 1")
+    client("CREATE TOPIC written (n INT) WITH (retain = '1h')")
+    client("INSERT INTO written (n) VALUES (1), (2)")
+    for statement in (
+        "CREATE GROUP readers ON written START AT EARLIEST",
+        "SELECT * FROM STREAM written WITH (mode = 'broadcast', start = 'earliest')",
+        "SELECT * FROM STREAM written LIMIT 1 WITH (mode = 'broadcast', start = 'latest')",
+    ):
+        assert client.error(statement)[0] == 1235, statement
+    assert client.column("SELECT n FROM written ORDER BY id") == [1, 2]
+    assert client.column("SELECT n FROM STREAM written SINCE EARLIEST") == [1, 2]
+    assert not client("SHOW GROUPS ON written")
+    client("DROP TOPIC written")
+    client.close()

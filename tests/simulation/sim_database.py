@@ -68,6 +68,10 @@ class StoreView:
         self._database = database
         self._store = SqliteStoreConnection(database.connection)
 
+    @property
+    def replicates(self) -> bool:
+        return False
+
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         return self._store.query(self._locking(sql), params)
 

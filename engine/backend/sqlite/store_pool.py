@@ -36,6 +36,10 @@ class SqliteStoreConnection:
     connection: SqliteConnection
     contexts: Callable[[Settings], Any] = lambda settings: None
 
+    @property
+    def replicates(self) -> bool:
+        return False
+
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         return self.connection.fetch_all(sql, params)
 

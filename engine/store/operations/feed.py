@@ -46,6 +46,18 @@ _NEWEST = 1000  # ids before a start at the end that are looked through for hole
 _RANGES_AT_ONCE = 100
 
 
+ON_A_CLUSTER = (
+    "topics cannot be read in order on a Galera cluster: a message with a smaller id, which another node committed, may"
+    " come at any time. Use a queue, or a plain SELECT"
+)
+
+
+def insist_on_order(connection: StoreConnection) -> None:
+    """That a hole in a topic can be judged here: one server gives its ids. Raises BackendError, 1235."""
+    if connection.replicates:
+        raise BackendError(ON_A_CLUSTER, 1235, "42000")
+
+
 def read_position(connection: StoreConnection, statements: PositionStatements, group: QueueName) -> GroupPosition:
     """How far a group has read. Raises BackendError, 1146 without the table; LookupError without the group's row."""
     return position_of(connection.query(statements.read, (group.table,)))
@@ -61,6 +73,7 @@ def position_of(rows: Sequence[tuple[object, ...]]) -> GroupPosition:
 
 def waits(connection: StoreConnection, statements: FeedStatements, group: QueueSpec) -> bool:
     """Whether there may be something to feed. Outside any transaction: it locks nothing."""
+    insist_on_order(connection)
     rows = connection.query(statements.waits, (group.name.table,))
     if not rows:
         raise LookupError("the group has no position")
@@ -90,6 +103,7 @@ class Wanted:
 
 def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted) -> Fed:
     """Feed a group, and give up those of its holes that nobody will fill."""
+    insist_on_order(connection)
     position, due, page = _before(connection, statements, group, wanted)
     wanted_more = max(0, wanted.limit - due)
     fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more and passes(page.late) else 0]
@@ -175,6 +189,7 @@ def log_page(
     connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, known: Known
 ) -> LogIds:
     """What a reader that has read up to there has before it: up to `limit` messages beyond, and the late ones."""
+    insist_on_order(connection)
     beyond = connection.query(statements.beyond, (position.offset, limit))
     rows = [(int(id_), int(created)) for id_, created in beyond]
     # After these, each of which may have been written once one in a hole was committed: that comes before it then.
@@ -290,6 +305,7 @@ def position_at(
 ) -> GroupPosition:
     """The position of a group that begins there. At the end and at a time, messages of transactions that are open
     count as new: the ids that are missing shortly before it are holes."""
+    insist_on_order(connection)
     offset = offset_of(connection, statements, start)
     position = GroupPosition(offset, max(offset, highest))
     if start.start not in (Start.LATEST, Start.TIMESTAMP):
@@ -347,7 +363,8 @@ def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpe
     beyond = 0 < last < position.offset
     lost = int(connection.query(statements.position.lost, (group.name.table,))[0][0])
     unfiltered = _unfiltered(connection, statements, position) if counted else None
-    return GroupLag(position.offset, unread, exact, len(position.holes), beyond, lost, age, unfiltered)
+    refused = ON_A_CLUSTER if connection.replicates else None
+    return GroupLag(position.offset, unread, exact, len(position.holes), beyond, lost, age, unfiltered, refused)
 
 
 def _unfiltered(connection: StoreConnection, statements: FeedStatements, position: GroupPosition) -> str | None:

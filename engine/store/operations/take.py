@@ -17,7 +17,16 @@ from engine.model.states import REJECTED_NS, lease_end
 from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, to_check
 from engine.store.base import LeaseUnknown, Release, release_of
 from engine.store.operations.due_messages import INTEGER, not_null, number
-from engine.store.operations.feed import TEXT, Known, page_of, passes, position_of, position_values, visible
+from engine.store.operations.feed import (
+    TEXT,
+    Known,
+    insist_on_order,
+    page_of,
+    passes,
+    position_of,
+    position_values,
+    visible,
+)
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
 
@@ -73,7 +82,9 @@ class Taking:
         Raises:
             LookupError: the group has no position.
             LeaseUnknown: perhaps the leases were made.
+            BackendError: 1235 on a Galera cluster.
         """
+        insist_on_order(self._connection)
         statements, key = self._statements, self._group.name.table
         asked = [
             Statement(statements.position.lock, (key,), (INTEGER, INTEGER, TEXT)),

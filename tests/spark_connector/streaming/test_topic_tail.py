@@ -305,5 +305,5 @@ def test_a_batch_has_no_more_bytes_than_that(tail, sql, topic):
 def test_several_servers_that_give_ids_in_turn_are_refused(tail, sql, topic, monkeypatch):
     name = topic()
     monkeypatch.setattr("spark_connector.client.topic_log._STEP", "SELECT 2")
-    with pytest.raises(QueueError, match="several servers give ids in turn here"):
+    with pytest.raises(QueueError, match="several servers give ids here"):
         tail(name).plan()
