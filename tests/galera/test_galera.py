@@ -6,7 +6,7 @@ import time
 
 import pytest
 from faults.leases import Clients, Field, Q
-from servers import Sql, Stream, wait_until
+from servers import Gate, Sql, Stream, wait_until
 
 
 def linked(*gates):
@@ -118,6 +118,29 @@ def test_topics_are_not_read_in_order_on_a_cluster(cluster, gate_at):
         assert client.error(statement)[0] == 1235, statement
     assert client.column("SELECT n FROM written ORDER BY id") == [1, 2]
     assert client.column("SELECT n FROM STREAM written SINCE EARLIEST") == [1, 2]
-    assert not client("SHOW GROUPS ON written")
+    assert client.rows("SHOW GROUPS ON written") == []
     client("DROP TOPIC written")
+    client.close()
+
+
+def test_a_restored_group_is_not_fed_on_a_cluster_and_says_why(cluster, gate_at, tmp_path):
+    """Its definition is taken from the embedded backend, as from another server's dump."""
+    client = Sql(gate_at(cluster.nodes[0]).connect())
+    client("CREATE TOPIC dumped (n INT) WITH (retain = '1h')")
+    other = Gate(f"sqlite:///{tmp_path}/queue.db", tmp_path).start()
+    try:
+        source = Sql(other.connect())
+        source("CREATE TOPIC dumped (n INT) WITH (retain = '1h')")
+        source("CREATE GROUP readers ON dumped START AT EARLIEST")
+        ((_, definition, *_),) = source.rows("SHOW CREATE TABLE dumped_group_readers")
+        source.close()
+    finally:
+        other.stop()
+    client(definition)
+    client("INSERT INTO dumped (n) VALUES (1)")
+    assert client.error("ALTER GROUP readers ON dumped SEEK TO EARLIEST")[0] == 1235
+    assert "Galera cluster" in str(client.rows("SHOW GROUPS ON dumped"))
+    assert client.error("SELECT * FROM STREAM dumped LIMIT 1 WAIT 5 WITH (group = 'readers')")[0] == 1235
+    client("DROP GROUP readers ON dumped")
+    client("DROP TOPIC dumped")
     client.close()
