@@ -110,10 +110,10 @@ class TopicViews:
 
 def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
     """What keeps a group from getting messages, or from getting them whole."""
+    if lag.refused is not None:  # before what a seek would mend: that is refused, too
+        return lag.refused
     if lag.beyond_end:
         return f"has read up to offset {lag.offset}, which its topic no longer has; if that is new, SEEK TO EARLIEST"
-    if lag.refused is not None:
-        return lag.refused
     if lag.unfiltered is not None:
         return f"its filter cannot be told of a message after offset {lag.offset}: {lag.unfiltered}"
     known = {column.name.lower() for column in topic.columns}

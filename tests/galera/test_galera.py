@@ -105,7 +105,7 @@ def test_a_claim_that_loses_to_another_node_claims_nothing(cluster, gate_at):
 
 
 def test_topics_are_not_read_in_order_on_a_cluster(cluster, gate_at):
-    """Nor where the session says that ids follow each other, nor a group that a dump has brought."""
+    """Nor where the session says that ids follow each other."""
     client = Sql(gate_at(cluster.nodes[0]).connect())
     client("SET SESSION auto_increment_increment = 1")
     client("CREATE TOPIC written (n INT) WITH (retain = '1h')")

@@ -45,7 +45,6 @@ _EXAMINED_MIN = 1000  # messages, where a filter passes over some of them
 _NEWEST = 1000  # ids before a start at the end that are looked through for holes
 _RANGES_AT_ONCE = 100
 
-
 ON_A_CLUSTER = (
     "topics cannot be read in order on a Galera cluster: a message with a smaller id, which another node committed, may"
     " come at any time. Use a queue, or a plain SELECT"
