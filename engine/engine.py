@@ -42,6 +42,7 @@ from engine.model.queue import (
 from engine.service import Service
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader
+from engine.topics.retention import PERIOD_SECONDS
 from engine.topics.topics import Topics, TopicsContext
 from engine.traces import QueueTrace, Traces
 
@@ -114,6 +115,7 @@ class EngineOptions:
     make_dead_letters: MakeTable = _not_made
     alone: Callable[[str], bool] = lambda user: True
     """Whether no client of another account than this is connected."""
+    retention_seconds: float = PERIOD_SECONDS
 
 
 class Engine:
@@ -137,7 +139,7 @@ class Engine:
         """What happened to messages lately."""
         self._shares = FilterShares(clock, options.alone)
         self._neighbours = neighbours or _Nobody()
-        self._purges = options.purges
+        self._purges, self._retention_seconds = options.purges, options.retention_seconds
         self._moves = Moves(
             make=options.make_dead_letters,
             catalog=lambda: self._catalog,
@@ -179,6 +181,7 @@ class Engine:
                 self._jitter,
                 self._logger,
                 lambda: self._purges and self._neighbours.leads,
+                self._retention_seconds,
             )
         )
         self._open = True

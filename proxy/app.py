@@ -114,6 +114,7 @@ async def serve(
                 purges=place.worker == 0,  # acked messages need no more than one to delete them
                 make_dead_letters=DeadLetterTables(store.administer).make,
                 alone=peers.registry.alone,
+                retention_seconds=config.retention_period,
             ),
             neighbours=peers,
         )

@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 from engine.backend.url import BackendUrl
 from engine.delivery.filter_limits import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
 from engine.model.options import QueueOptions
+from engine.topics.retention import PERIOD_SECONDS as RETENTION_SECONDS
 from proxy.config_values import (
     Seconds,
     Size,
@@ -207,6 +208,7 @@ class Config(_Section):
     workers: int = Field(default=1, ge=1, le=64)
     peers: Annotated[PeersConfig, BeforeValidator(read_peers)] = PeersConfig()
     shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
+    retention_period: Seconds = Field(default=RETENTION_SECONDS, ge=0.1, le=3600)
     log: Log = Log()
 
     @property

@@ -40,12 +40,17 @@ NS = 1_000_000_000
 
 
 def wait_until(predicate: Callable[[], T], timeout: float = 20.0, what: str = "the condition") -> T:
-    """The first true value of `predicate`, asked again and again for at most `timeout` seconds."""
-    deadline = time.monotonic() + timeout
+    """The first true value of `predicate`, asked again and again for at most `timeout` seconds.
+
+    Most ask a server. So the pauses grow with the time waited, by a twentieth of it: a long wait costs little
+    processor time, and a short one ends at once.
+    """
+    began = time.monotonic()
     while not (value := predicate()):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout:
             raise AssertionError(f"waited {timeout} s in vain for {what}")
-        time.sleep(0.005)
+        time.sleep(min(max(waited / 20, 0.005), 0.05))
     return value
 
 

@@ -25,7 +25,7 @@ from engine.store.base import TopicStore
 from engine.topics.compaction import Compaction
 
 PERIOD_SECONDS = 5.0
-"""Between two passes, unless the last did not come to its end."""
+"""Between two passes, unless the last did not come to its end; where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class RetentionContext:
     logger: logging.Logger
     catalog: Callable[[], QueueCatalog]
     leads: Callable[[], bool]
+    period_seconds: float = PERIOD_SECONDS
 
 
 class Retention(Service):
@@ -94,7 +95,7 @@ class Retention(Service):
     async def _repeat(self, key: tuple[QueueName, str], step: Callable[[int], Awaitable[Retained | Compacted]]) -> int:
         """Do a step until it leaves nothing, at most for one period. Returns how many messages were deleted."""
         clock, pace = self._context.clock, self._paces.setdefault(key, DeletingPace())
-        deadline, deleted = clock.monotonic() + PERIOD_SECONDS, 0
+        deadline, deleted = clock.monotonic() + self._context.period_seconds, 0
         while True:
             began = clock.monotonic()
             done = await step(pace.batch)
@@ -128,9 +129,9 @@ class Retention(Service):
 
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.
-        await self._pause(PERIOD_SECONDS * (self._context.jitter() - 2 / 3) * 1.5)
+        await self._pause(self._context.period_seconds * (self._context.jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
             if self._context.leads():
                 await self.run_once()
             if not (self._context.leads() and any(pace.behind for pace in self._paces.values())):
-                await self._pause(PERIOD_SECONDS)
+                await self._pause(self._context.period_seconds)

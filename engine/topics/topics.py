@@ -24,7 +24,7 @@ from engine.model.topics import GroupLag, GroupPosition, Sought, TopicExtent
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
 from engine.topics.gauges import Gauges, TopicGauges
-from engine.topics.retention import Retention, RetentionContext
+from engine.topics.retention import PERIOD_SECONDS, Retention, RetentionContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class TopicsContext:
     jitter: Jitter
     logger: logging.Logger
     leads: Callable[[], bool]
+    retention_seconds: float = PERIOD_SECONDS
 
 
 class Topics:
@@ -56,6 +57,7 @@ class Topics:
                 context.logger,
                 lambda: self._catalog,
                 context.leads,
+                context.retention_seconds,
             )
         )
         # By topic, the queues of the groups that may have streams: a commit must not cost more with each that has none.

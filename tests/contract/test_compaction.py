@@ -10,6 +10,12 @@ SECONDS = 90
 
 
 @pytest.fixture
+def gate(shared_gate):
+    """Looks at its topics ten times as often as by default, for most of these tests wait for it to have done so."""
+    return shared_gate(retention_period="500ms")
+
+
+@pytest.fixture
 def topic(topic):
     """Makes topics with options, and groups."""
 
