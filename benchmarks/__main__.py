@@ -109,7 +109,7 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
     if subject == "drain":
         return drain.measure(place, options.waiting) if place.server is not None else []
     if subject == "fairness":
-        return fairness.measure(place, rounds=options.rounds, seconds=1.0)
+        return fairness.measure(place, options.rounds, 1.0, options.attack or fairness.ATTACKS)
     if subject == "spark":
         return spark.measure(place, options.rows, options.waiting)
     return throughput.measure(place, options.backlog)
@@ -132,6 +132,7 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--backlog", type=int, default=20_000, help="messages for throughput (default: 20000)")
     queue.add_argument("--waiting", type=int, default=200_000, help="messages for drain, spark (default: 200000)")
     queue.add_argument("--rounds", type=int, default=5, help="rounds for fairness (default: 5)")
+    queue.add_argument("--attack", action="append", choices=fairness.ATTACKS, help="for fairness (default: all)")
     queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
     _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}"))
     parser.add_argument_group(TOPICS).add_argument(

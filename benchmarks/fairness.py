@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.measure import Measurement, percentile
@@ -23,10 +23,12 @@ from tests.servers import Gate, Sql
 
 ATTACKS = ("silent", "storm", "guesses", "filters", "subscriptions", "unread", "giants")
 SETTLE_SECONDS = 2.0
+"""How long the client works beside an attack before it is measured. Without commits the attacker's shares would fill up
+meanwhile, and what is measured would be how they are spent."""
 ATTACKER = Path(__file__).resolve().parent.parent / "tests" / "faults" / "attacks.py"
 
 
-def measure(place: Place, rounds: int, seconds: float) -> list[Measurement]:
+def measure(place: Place, rounds: int, seconds: float, attacks: Sequence[str] = ATTACKS) -> list[Measurement]:
     """One line for each attack."""
     with _gate(place) as gate:
         client = Sql(gate.connect())
@@ -36,7 +38,7 @@ def measure(place: Place, rounds: int, seconds: float) -> list[Measurement]:
         for _ in range(20):
             client("INSERT INTO fillers VALUES (REPEAT('x', 1000000))")
         _work(gate, client, seconds)
-        found = [_beside(attack, gate, client, place, rounds, seconds) for attack in ATTACKS]
+        found = [_beside(attack, gate, client, place, rounds, seconds) for attack in attacks]
         client.close()
         return found
 
@@ -46,6 +48,7 @@ def _beside(attack: str, gate: Gate, client: Sql, place: Place, rounds: int, sec
     for _ in range(rounds):
         alone.append(_work(gate, client, seconds))
         with _under(attack, gate):
+            _work(gate, client, SETTLE_SECONDS)
             beside.append(_work(gate, client, seconds))
     values = {}
     for name, runs in (("alone", alone), ("beside", beside)):
@@ -83,7 +86,6 @@ def _under(attack: str, gate: Gate) -> Iterator[None]:
     assert process.stdin is not None and process.stdout is not None
     try:
         assert process.stdout.readline() == b"ready\n"
-        time.sleep(SETTLE_SECONDS)  # what is saved up is used up
         yield
     finally:
         process.stdin.close()

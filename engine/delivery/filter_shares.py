@@ -21,8 +21,9 @@ from engine.clock import Clock
 SHARE = 0.05
 """Of the time, for each of the two: together the tenth that one account may cost others."""
 
-LOOKS_SECONDS = 0.25
-"""What can be saved up for first pages: some hundred looks at once."""
+LOOKS_SECONDS = 0.05
+"""What can be saved up for first pages: a hundred looks at once. It is spent at once, beside what is earned meanwhile:
+in any second an account takes this, SHARE, and what its last turn takes beyond."""
 
 PAGES_SECONDS = 8.0
 """What can be saved up for further pages: a million messages are examined in less."""

@@ -142,10 +142,15 @@ class Acceptor:
         self._accept(listening)
 
     def _accept(self, listening: socket.socket) -> None:
-        """One client, if it still waits: then the others have their turn, and the counts are looked at again."""
-        for _ in range(SHUNNED_MAX):
+        """One client, if it still waits: then the others have their turn, and the counts are looked at again.
+
+        After shunned sockets there is a pause, however few they were: those that come singly would each wake the loop.
+        """
+        for closed in range(SHUNNED_MAX):
             accepted = self._next(listening)
             if accepted is None:
+                if closed and listening not in self._waiting:  # else it waits for longer, for descriptors
+                    self._pause(listening, SHUNNED_SECONDS)
                 return
             client, address = accepted
             if not (isinstance(address, tuple) and self._shuns(str(address[0]))):

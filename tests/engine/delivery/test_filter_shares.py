@@ -8,7 +8,7 @@ from memory_store import MemoryStore, Row, make_spec
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 from world import World, world
 
-from engine.delivery.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares
+from engine.delivery.filter_shares import ACCOUNTS_MAX, LOOKS_SECONDS, SHARE, FilterShares, ReceiverSetShare
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition
@@ -88,6 +88,39 @@ async def test_a_pass_does_nothing_for_conditions_in_debt(monkeypatch):
         assert steps.pop("") >= sent - 1
         assert sum(store.scans.values()) > 0
         assert sum(steps.values()) <= 4 * sum(store.scans.values())
+
+
+@in_virtual_time
+async def test_in_any_second_an_account_takes_a_tenth_and_one_turn_at_most():
+    """Also after a rest, in which it saves up."""
+    clock = VirtualClock()
+    shares = FilterShares(clock, lambda user: False)
+    conditions = [ReceiverSetShare(shares, clock) for _ in range(CONDITIONS)]
+    for one in conditions:
+        one.join("attacker")
+    looks: list[float] = []
+    for _ in range(3):
+        until = clock.monotonic() + SECONDS
+        while clock.monotonic() < until:
+            await look_in_vain(conditions, clock, looks)
+            await pass_time(0.01)
+        await pass_time(10.0)
+    taken = [LOOK_SECONDS * sum(at <= other < at + 1.0 for other in looks) for at in looks]
+    assert SHARE <= max(taken) <= 0.1 + CONDITIONS * LOOK_SECONDS
+
+
+async def look_in_vain(conditions: list[ReceiverSetShare], clock: VirtualClock, looks: list[float]) -> None:
+    """A pass: all that may look do."""
+    now = clock.monotonic()
+    turns = [one for one in conditions if one.ready_at(False, now) <= now]
+    for one in turns:
+        one.begin_turn(False)
+    for one in turns:
+        await pass_time(LOOK_SECONDS)
+        one.charge(False, LOOK_SECONDS)
+        looks.append(clock.monotonic())
+    for one in turns:
+        one.end_turn()
 
 
 @in_virtual_time

@@ -125,6 +125,30 @@ async def test_no_descriptors_left_is_a_pause_and_not_an_end(bound, monkeypatch,
     client.close()
 
 
+async def test_shunned_sockets_that_come_singly_are_gathered(bound, monkeypatch):
+    monkeypatch.setattr(listener, "SHUNNED_SECONDS", 3600.0)
+    tallies = SharedCounts(1)
+    one = Acceptor(bound, lambda: Accepted(tallies.of(0), 0, []), tallies.of(0), lambda host: True)
+    first = await connect(bound)
+    await until(lambda: hung_up(first))
+    second = await connect(bound)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not hung_up(second), "it waits until the pause is over"
+    one.close()
+    first.close()
+    second.close()
+
+
+def hung_up(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
 async def test_closed_means_closed(bound):
     tallies, log = SharedCounts(1), []
     one = acceptor(bound, tallies, 0, log)
