@@ -15,7 +15,6 @@ from typing import Protocol
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
 from engine.delivery.context import WorkContext
-from engine.delivery.filter_limits import FilterLimits
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
@@ -27,6 +26,7 @@ from engine.duties.purger import Purger
 from engine.duties.surveyor import Surveyor
 from engine.duties.watchdog import Watchdog
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
+from engine.model.filter_limits import FilterLimits
 from engine.model.groups import group_key
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (

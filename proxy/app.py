@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from engine.backend.mysql import MySQLPool
 from engine.clock import Clock, SystemClock, system_jitter
-from engine.delivery.filter_limits import FilterLimits
 from engine.engine import Engine, EngineOptions
+from engine.model.filter_limits import FilterLimits
 from engine.store.proxy_directory import ProxyDirectory
 from engine.store.sql_store import SqlMessageStore
 from proxy.cluster.mesh import MeshAddress as MeshPlace

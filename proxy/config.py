@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from engine.backend.url import BackendUrl
-from engine.delivery.filter_limits import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
+from engine.model.filter_limits import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
 from engine.model.options import QueueOptions
 from engine.topics.retention import PERIOD_SECONDS as RETENTION_SECONDS
 from proxy.config_values import (

@@ -149,8 +149,12 @@ class GatePair(Gate):
     def start(self, environment: Mapping[str, str] | None = None) -> GatePair:
         super().start(environment)
         self.second.start(environment)
-        wait_until(lambda: "linked to another proxy" in self.log, 30, "the proxies to find each other")
+        wait_until(lambda: "linked to another proxy" in super(GatePair, self).log, 30, "the proxies to find each other")
         return self
+
+    @property
+    def log(self) -> str:
+        return super().log + self.second.log
 
     def stop(self) -> None:
         self.second.stop()

@@ -29,17 +29,18 @@ from dataclasses import replace
 from engine.clock import DatabaseTime
 from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.context import QueueContext, WorkContext
-from engine.delivery.filter_limits import FilterLimits
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.give_back import GiveBacks
 from engine.delivery.in_flight import InFlight
 from engine.delivery.lease_alarms import LeaseAlarms
 from engine.delivery.outage import Outage
 from engine.delivery.receiver_modes import Mode
+from engine.delivery.receiver_sets import ReceiverSets
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
+from engine.model.filter_limits import FilterLimits
 from engine.model.identity import IdKind, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
@@ -102,8 +103,7 @@ class MessageManager(Service):
             unheard=self._unheard,
             rejected=rejected,
         )
-        self._receiver_set = ReceiverSet(queue, self._context)
-        self._filtered: dict[Condition, ReceiverSet] = {}  # those that have receivers
+        self._receiver_sets = ReceiverSets(ReceiverSet(queue, self._context), clock, self._context.pause)
         self._limits = limits or FilterLimits()
         self._served = 0  # how often any receiver set was given messages
         self._end_error: EngineError | None = None
@@ -117,7 +117,7 @@ class MessageManager(Service):
     def __repr__(self) -> str:
         return (
             f"<MessageManager {self.queue.name} {self.mode.value} subscribers={len(self._subscriptions)}"
-            f" cached={self._receiver_set.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
+            f" cached={self._receiver_sets.plain.cached} in_flight={len(self._in_flight)} sent={self.metrics.sent}>"
         )
 
     @property
@@ -136,7 +136,7 @@ class MessageManager(Service):
 
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""
-        cached = sum(receiver_set.cached for receiver_set in self._receiver_sets())
+        cached = sum(receiver_set.cached for receiver_set in self._receiver_sets)
         counts = (len(self._subscriptions), cached, len(self._in_flight))
         delays = self.metrics.delays
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
@@ -145,28 +145,21 @@ class MessageManager(Service):
     @property
     def mode(self) -> Mode:
         """What is known of the messages that wait."""
-        return self._receiver_set.mode
+        return self._receiver_sets.plain.mode
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """What the open streams with a WHERE ask for."""
-        return tuple(self._filtered)
-
-    def _receiver_sets(self) -> Sequence[ReceiverSet]:
-        return (self._receiver_set, *self._filtered.values()) if self._filtered else (self._receiver_set,)
-
-    def _turns(self) -> Sequence[ReceiverSet]:
-        """The receiver sets; the one that has waited longest since it was given messages is first. Where the queue's
-        limits let few go, the first takes them all, so it must not be the same one each time."""
-        return sorted(self._receiver_sets(), key=lambda receiver_set: receiver_set.served)
+        return tuple(self._receiver_sets.filtered)
 
     def _receiver_set_for(self, condition: Condition | None, user: str) -> ReceiverSet:
         if condition is None:
-            return self._receiver_set
-        receiver_set = self._filtered.get(condition)
+            return self._receiver_sets.plain
+        receiver_set = self._receiver_sets.filtered.get(condition)
         if receiver_set is None:
             of_user = {receiver_set for one, receiver_set in self._subscriptions.items() if one.request.user == user}
-            self._limits.check(self.queue.name, len(self._filtered), user, len(of_user - {self._receiver_set}))
+            of_user.discard(self._receiver_sets.plain)
+            self._limits.check(self.queue.name, len(self._receiver_sets.filtered), user, len(of_user))
             receiver_set = ReceiverSet(self.queue, self._context, condition)
             receiver_set.served = self._served  # after those that wait already
         return receiver_set
@@ -179,7 +172,7 @@ class MessageManager(Service):
         if self._end_error is not None or not self._subscriptions:
             return False
         now = self._clock.monotonic()
-        return self._pass_began is not None or any(receiver_set.starved(now) for receiver_set in self._receiver_sets())
+        return self._pass_began is not None or any(receiver_set.starved(now) for receiver_set in self._receiver_sets)
 
     @property
     def in_trouble(self) -> bool:
@@ -193,11 +186,11 @@ class MessageManager(Service):
         if self.died:
             doing = "its task has ended without being asked to"
         held = f"{len(self._in_flight)} messages in flight"
-        return f"{doing}; {held}; " + "; ".join(receiver_set.describe(now) for receiver_set in self._receiver_sets())
+        return f"{doing}; {held}; " + "; ".join(receiver_set.describe(now) for receiver_set in self._receiver_sets)
 
     async def begin_anew(self) -> bool:
         """Look at the table from scratch, with a new task. False where the old one cannot be ended."""
-        for receiver_set in self._receiver_sets():
+        for receiver_set in self._receiver_sets:
             receiver_set.begin_anew()
         self._outage.end_pause()
         return await self.revive()
@@ -211,18 +204,18 @@ class MessageManager(Service):
         receiver_set = self._receiver_set_for(request.condition, request.user)
         subscription = Subscription(self.queue, request, self)
         if request.condition is not None:
-            self._filtered[request.condition] = receiver_set
+            self._receiver_sets.filtered[request.condition] = receiver_set
         self._subscriptions[subscription] = receiver_set
         receiver_set.join(subscription)
+        self._receiver_sets.joined()
         return subscription
 
     def touched(self) -> bool:
         """A commit added or rescheduled messages; whether that concerns anybody here."""
-        concerned = [receiver_set.touched() for receiver_set in self._receiver_sets()]
-        if any(concerned):
+        if concerned := self._receiver_sets.touched():
             self._outage.end_pause()
             self._wake()
-        return any(concerned)
+        return concerned
 
     def settled(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
         """A commit ended these messages; `here`: by a client of this engine, not of a neighbour's."""
@@ -234,9 +227,7 @@ class MessageManager(Service):
                 unsure = True
             else:
                 known.append(id_)
-        hits = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets()) + self._in_flight.settle(
-            known
-        )
+        hits = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets) + self._in_flight.settle(known)
         self.alarms.ended(known)
         self.metrics.settled_seen += hits
         if hits < len(known):
@@ -258,7 +249,7 @@ class MessageManager(Service):
 
     def uncertain(self) -> None:
         """A commit may have ended some messages."""
-        for receiver_set in self._receiver_sets():
+        for receiver_set in self._receiver_sets:
             receiver_set.uncertain()
         self._rechecker.uncertain()
         self._wake()
@@ -267,7 +258,7 @@ class MessageManager(Service):
         """The queue's options or columns changed; streams go on."""
         self.queue = queue
         self._kind = id_kind(queue.columns[_id_position(queue)])
-        for receiver_set in self._receiver_sets():
+        for receiver_set in self._receiver_sets:
             receiver_set.retune(queue)
         for subscription in list(self._subscriptions):
             subscription.retune(queue)
@@ -311,7 +302,7 @@ class MessageManager(Service):
         receiver_set = self._subscriptions.pop(subscription)
         receiver_set.leave(subscription)
         if receiver_set.condition is not None and not receiver_set.occupied:
-            del self._filtered[receiver_set.condition]
+            del self._receiver_sets.filtered[receiver_set.condition]
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
         untaken = {message.id for message in subscription.take_untaken()}
@@ -336,12 +327,12 @@ class MessageManager(Service):
         self._wake()
 
     def _leased(self, ids: Collection[MessageId]) -> None:
-        if self._filtered:
-            for receiver_set in self._receiver_sets():
+        if self._receiver_sets.filtered:
+            for receiver_set in self._receiver_sets:
                 receiver_set.leased(ids)
 
     def _note_due(self, monotonic: float) -> None:
-        for receiver_set in self._receiver_sets():
+        for receiver_set in self._receiver_sets:
             receiver_set.note_due(monotonic)
 
     # --- the owner task
@@ -374,7 +365,7 @@ class MessageManager(Service):
             return PassResult(failed=True)
         if result.worked:
             self._outage.worked()
-        for receiver_set in self._receiver_sets():
+        for receiver_set in self._receiver_sets:
             receiver_set.end_drained()
         return result
 
@@ -387,7 +378,7 @@ class MessageManager(Service):
             self._context.common.trace.note(LEASE_ENDED, (lease.release.id,), lease.holder.request)
         self.metrics.expired += len(over)
         if self._subscriptions:
-            turns = [receiver_set for receiver_set in self._turns() if not receiver_set.resting(now)]
+            turns = self._receiver_sets.turns(now)
             for receiver_set in turns:
                 receiver_set.begin_pass()
             try:
@@ -432,7 +423,7 @@ class MessageManager(Service):
         if due is not None and due <= self._clock.monotonic():
             result.released = await self._give_backs.run_once(self.queue)
             if result.released:
-                for receiver_set in self._receiver_sets():
+                for receiver_set in self._receiver_sets:
                     receiver_set.want_look()
 
     async def _recheck(self, result: PassResult) -> None:
@@ -442,13 +433,13 @@ class MessageManager(Service):
             await self._rechecker.run_once(self.queue)
 
     def _messages_may_wait(self) -> bool:
-        return any(receiver_set.messages_may_wait for receiver_set in self._receiver_sets())
+        return any(receiver_set.messages_may_wait for receiver_set in self._receiver_sets)
 
     # --- trouble
 
     def _failed(self, error: BackendError) -> None:
         self.metrics.backend_errors += 1
-        for receiver_set in self._receiver_sets():
+        for receiver_set in self._receiver_sets:
             receiver_set.failed()
         if isinstance(error, LeaseUnknown):
             self._unheard(error.leases)
@@ -459,7 +450,7 @@ class MessageManager(Service):
 
     def _end_drained_by_outage(self) -> None:
         assert self._outage.error is not None
-        for receiver_set in self._receiver_sets():
+        for receiver_set in self._receiver_sets:
             receiver_set.end_drained_by(self._outage.error)
 
     async def _release_all(self, grace_seconds: float) -> None:
@@ -478,8 +469,7 @@ class MessageManager(Service):
         times = [self._give_backs.next_try(), self._in_flight.next_deadline()]
         if self._subscriptions:
             times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
-        now = self._clock.monotonic()
-        times += [receiver_set.next_time(now) for receiver_set in self._receiver_sets()]
+        times.append(self._receiver_sets.next_time(self._clock.monotonic()))
         wanted = min((time for time in times if time is not None), default=None)
         return None if wanted is None else max(wanted, self._outage.retry_at)
 

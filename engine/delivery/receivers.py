@@ -230,12 +230,9 @@ class ReceiverSet:
 
     # --- a step
 
-    def resting(self, now: float) -> bool:
-        """Whether there is nothing to do in a pass but to wait until its accounts may be looked for again. To find
-        this out has to cost little: one account may have many receiver sets, and each commit leads to a pass."""
-        return self._rests_until(now) > now
-
-    def _rests_until(self, now: float) -> float:
+    def rests_until(self, now: float) -> float:
+        """Until when there is nothing to do in a pass but to wait until its accounts may be looked for again; in the
+        past where there is. It has to cost little: one account may have many receiver sets."""
         if self._cache or not isinstance(self._poller, FilteredPoller):
             return 0.0
         return self._poller.share.ready_at(self._poller.under_way, now)
@@ -400,7 +397,7 @@ class ReceiverSet:
 
     def next_time(self, now: float) -> float | None:
         """When there is something to do without being woken; None: nothing."""
-        rests_until = self._rests_until(now)
+        rests_until = self.rests_until(now)
         if rests_until > now:
             return rests_until
         room = self._room()

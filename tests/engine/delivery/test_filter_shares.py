@@ -91,6 +91,29 @@ async def test_a_pass_does_nothing_for_conditions_in_debt(monkeypatch):
 
 
 @in_virtual_time
+async def test_a_commit_is_not_told_to_each_condition_in_debt(monkeypatch):
+    """They want a look already. An account with many conditions must not make each commit dearer."""
+    store, told = Busy(VirtualClock()), Counter[bool]()
+    touched = ReceiverSet.touched
+
+    def counted(receiver_set: ReceiverSet) -> bool:
+        told[receiver_set.condition is not None] += 1
+        return touched(receiver_set)
+
+    monkeypatch.setattr(ReceiverSet, "touched", counted)
+    async with world(make_spec(poll_interval_ns=3600 * NS_PER_SECOND), store=store, alone=lambda user: False) as w:
+        victim = await w.receive(user="victim")
+        for number in range(CONDITIONS):
+            await w.receive(user="attacker", condition=vain(number))
+        sent = await commits(w, SECONDS)  # what has been saved up is spent
+        told.clear(), store.scans.clear()
+        sent = await commits(w, SECONDS, sent)
+        assert victim.ids == list(range(1, sent))
+        assert sum(store.scans.values()) > 0
+        assert 0 < told[True] <= told[False] * CONDITIONS / 3
+
+
+@in_virtual_time
 async def test_in_any_second_an_account_takes_a_tenth_and_one_turn_at_most():
     """Also after a rest, in which it saves up."""
     clock = VirtualClock()

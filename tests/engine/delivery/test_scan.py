@@ -17,11 +17,11 @@ from engine.database_work import DatabaseWork
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import WorkContext
-from engine.delivery.filter_limits import FilterLimits
 from engine.delivery.filter_shares import FilterShares, ReceiverSetShare
 from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, FilteredPoller
 from engine.delivery.metrics import QueueMetrics
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
+from engine.model.filter_limits import FilterLimits
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import CommitReport, Condition, WaitMode
 from engine.store.base import Page

@@ -1,0 +1,70 @@
+"""ReceiverSets: those of one queue, and which of them have something to do. No I/O.
+
+While the accounts of all that have a condition are in debt (engine.delivery.filter_shares), passes and commits leave
+these out. One account may have many, and they would make each commit of all others dearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from engine.clock import Clock
+from engine.delivery.claim_pause import ClaimPause
+from engine.delivery.receivers import ReceiverSet
+from engine.model.queue import Condition
+
+_BELIEVED_SECONDS = 0.1  # that all rest: the other accounts may hang up meanwhile, and then nobody has to rest
+
+
+class ReceiverSets:
+    """See the module. `plain`: that of the streams without a condition. `filtered`: the others that have receivers."""
+
+    def __init__(self, plain: ReceiverSet, clock: Clock, pause: ClaimPause) -> None:
+        self.plain = plain
+        self.filtered: dict[Condition, ReceiverSet] = {}
+        self._clock, self._pause = clock, pause
+        self._rest_known_until = self._rest_ends_at = 0.0
+        self._touched_in_rest = False
+
+    def __iter__(self) -> Iterator[ReceiverSet]:
+        yield self.plain
+        yield from tuple(self.filtered.values())
+
+    def turns(self, now: float) -> Sequence[ReceiverSet]:
+        """Those that do not rest; the one that has waited longest since it was given messages is first. Where the
+        queue's limits let few go, the first takes them all, so it must not be the same one each time."""
+        if not self.filtered or self._all_rest(now):
+            return (self.plain,)
+        turns = [receiver_set for receiver_set in self if receiver_set.rests_until(now) <= now]
+        if turns == [self.plain]:
+            self._rest_ends_at = min(receiver_set.rests_until(now) for receiver_set in self.filtered.values())
+            self._rest_known_until = min(self._rest_ends_at, now + _BELIEVED_SECONDS)
+            self._touched_in_rest = False
+        return sorted(turns, key=lambda receiver_set: receiver_set.served)
+
+    def joined(self) -> None:
+        """A receiver was added, perhaps of another account: whether all rest has to be found out again."""
+        self._rest_known_until = 0.0
+
+    def touched(self) -> bool:
+        """A commit added or rescheduled messages; whether that concerns anybody here."""
+        if self._touched_in_rest and self._all_rest(self._clock.monotonic()):
+            self.plain.touched()
+            self._pause.perhaps_freed()
+            return True  # those that rest want a look already
+        self._touched_in_rest = bool(self.filtered)
+        concerned = [receiver_set.touched() for receiver_set in self]  # all of them, not only up to the first
+        return any(concerned)
+
+    def next_time(self, now: float) -> float | None:
+        """When one of them has something to do without being woken; None: nothing."""
+        times: list[float | None]
+        if self.filtered and self._all_rest(now):
+            times = [self._rest_ends_at, self.plain.next_time(now)]
+        else:
+            times = [receiver_set.next_time(now) for receiver_set in self]
+        return min((time for time in times if time is not None), default=None)
+
+    def _all_rest(self, now: float) -> bool:
+        """Whether it is known that none with a condition may be looked for yet."""
+        return now < self._rest_known_until
