@@ -135,11 +135,13 @@ class Layout(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """An index of a table: its columns in order, lower case, and whether it is unique."""
+    """An index of a table: its columns in order, lower case ("" for an expression), and whether it is unique. `whole`:
+    it holds all of each value; a prefix index holds the first characters of some column."""
 
     columns: tuple[str, ...]
     unique: bool
     name: str = ""
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class TopicSpec:
         """The index in which the messages of one value of `compact` follow one another by id; None where there is
         none. A table's primary key, which is the id, is the end of its every index."""
         name = (self.options.compact or "").lower()
-        fit = [index for index in self.indexes if index.columns in ((name,), (name, "id"))]
+        fit = [index for index in self.indexes if index.whole and index.columns in ((name,), (name, "id"))]
         return next(iter(fit), None)
 
     @property
@@ -247,7 +249,7 @@ class TopicSpec:
         if reason := unfit_compact_column(column, {c.name.lower(): c.type for c in self.columns}):
             return reason
         if column is not None and self.compact_index is None:
-            return f"compact: there is no index on ({quoted(column)}) alone; add one"
+            return f"compact: there is no index on ({quoted(column)}) alone and as a whole; add one"
         return None
 
     @property

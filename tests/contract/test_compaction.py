@@ -171,3 +171,14 @@ def test_transactions_beside_it(gate, sql, topic, place):
     assert read(sql, t, "late") == [4], "it was not passed over"
     wait_until(lambda: ids(sql, t) == [5, 6, 7], SECONDS)
     writer.close()
+
+
+def test_an_index_on_the_first_characters_does_not_serve(sql, gate, topic):
+    """Values that begin alike would not be told apart."""
+    t = topic("WITH (retain = '1h')")
+    sql(f"ALTER TABLE {t} ADD KEY first_two (k(2))")
+    sql(f"ALTER TOPIC {t} SET (compact = 'k', compact_after = 0)")
+    columns = sql.rows(f"SHOW INDEX FROM {t} WHERE Key_name = 'queuegate_compact'")
+    assert bool(columns) == (not gate.embedded), "the embedded backend has no prefix indexes: it keeps the whole value"
+    fill(sql, t, "abc", "abd", "abc")
+    wait_until(lambda: ids(sql, t) == [2, 3], SECONDS, "the first message to go")

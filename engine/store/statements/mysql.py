@@ -33,7 +33,7 @@ WITHOUT_WAITING = (
 AS_BEFORE = "SET SESSION lock_wait_timeout = @queuegate_lock_wait"
 
 INDEX_COLUMNS = (
-    "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME FROM information_schema.STATISTICS"
+    "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
     " WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX"
 )
 """A table's indexes, column by column."""
@@ -118,10 +118,13 @@ def _read(
 def _indexes(connection: StoreConnection, database: str, table: str) -> tuple[IndexInfo, ...]:
     columns: dict[str, list[str]] = {}
     unique: dict[str, bool] = {}
-    for index, non_unique, column in connection.query(INDEX_COLUMNS, (database, table)):
-        columns.setdefault(index, []).append(str(column).lower())  # NULL for an expression: no column of that name
+    cut: set[str] = set()
+    for index, non_unique, column, prefix in connection.query(INDEX_COLUMNS, (database, table)):
+        columns.setdefault(index, []).append("" if column is None else str(column).lower())  # NULL: an expression
         unique[index] = not int(non_unique)
-    return tuple(IndexInfo(tuple(names), unique[index], index) for index, names in columns.items())
+        if prefix is not None:
+            cut.add(index)
+    return tuple(IndexInfo(tuple(names), unique[index], index, index not in cut) for index, names in columns.items())
 
 
 MYSQL = Dialect(
