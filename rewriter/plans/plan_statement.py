@@ -9,7 +9,7 @@ from typing import assert_never
 from engine.model.groups import group_key
 from engine.model.option_values import OptionValue, is_name
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import GroupName
 from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.statements import (
@@ -152,6 +152,9 @@ class Passes:
             case ShowGroups(database, _, topic) | ShowConsumers(database, _, topic) if topic is not None:
                 found = self._topic(Name(database, topic), context).name
                 return replace(statement, database=found.database, topic=found.table)
+            case ShowGroups(database) | ShowConsumers(database) if database is not None:
+                self._check_is_no_topic(database, context)
+                return statement
             case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers():
                 return replace(statement, database=statement.database or context.database)
             case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
@@ -230,6 +233,14 @@ class Passes:
                 raise UnsupportedSql(f"'{queue.table}' is a queue, not a topic")
             raise UnknownQueue(f"Topic '{queue}' doesn't exist", queue)
         return topic
+
+    def _check_is_no_topic(self, database: str, context: PlanContext) -> None:
+        """FROM names a database, as in every SHOW of MySQL. Where there is none of that name, but a topic, that was
+        meant; an empty result would say that it has no groups."""
+        topic = self._perhaps_topic(Name(None, database), context)
+        if topic is None or any(name.database == database for name in (*self._catalog.topics, *self._catalog.queues)):
+            return
+        raise UnsupportedSql(f"FROM names a database here, and '{database}' is a topic; say ON {quoted(database)}")
 
     def _group(self, topic: Name, group: str | None, context: PlanContext) -> QueueSpec:
         name = self._topic(topic, context).name

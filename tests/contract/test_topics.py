@@ -446,6 +446,8 @@ REFUSED = [
     ("SELECT * FROM STREAM {t}_group_g WITH (mode = 'broadcast')", 1231, "name the topic"),
     ("SELECT * FROM STREAM {t}_group_g WITH (group = 'h')", 1231, "name the topic"),
     ("SHOW GROUPS ON nowhere", 1146, "nowhere"),
+    ("SHOW GROUPS FROM {t}", 1235, "say ON"),
+    ("SHOW CONSUMERS FROM {t}", 1235, "say ON"),
     ("SELECT * FROM STREAM {t} WITH (group = 'nobody')", 1231, "there are g"),
     ("SELECT nope FROM STREAM {t} WITH (group = 'g')", 1054, "nope"),
     ("SELECT nope FROM STREAM {t} WITH (mode = 'broadcast')", 1054, "nope"),
