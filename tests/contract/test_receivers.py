@@ -132,4 +132,4 @@ def test_a_receiver_that_stops_reading_delays_no_one(gate, sql, queue, stream):
 def test_a_receiver_that_stops_reading_and_then_says_goodbye_hands_its_messages_over(stuck, stream):
     stuck.connection._sock.shutdown(socket.SHUT_WR)  # a FIN alone: what is unread stays unread
     receiver = stream(f"SELECT id FROM STREAM {stuck.queue}")
-    assert sorted(row[0] for row in receiver.wait(4)) == [1, 2, 3, 4]
+    assert sorted(row[0] for row in receiver.wait(4, 5)) == [1, 2, 3, 4]
