@@ -28,7 +28,7 @@ meanwhile, and what is measured would be how they are spent."""
 ATTACKER = Path(__file__).resolve().parent.parent / "tests" / "faults" / "attacks.py"
 
 
-def measure(place: Place, rounds: int, seconds: float, attacks: Sequence[str] = ATTACKS) -> list[Measurement]:
+def measure(place: Place, rounds: int, seconds: float, attacks: Sequence[str]) -> list[Measurement]:
     """One line for each attack."""
     with _gate(place) as gate:
         client = Sql(gate.connect())

@@ -203,11 +203,9 @@ class MessageManager(Service):
             raise self._end_error
         receiver_set = self._receiver_set_for(request.condition, request.user)
         subscription = Subscription(self.queue, request, self)
-        if request.condition is not None:
-            self._receiver_sets.filtered[request.condition] = receiver_set
+        self._receiver_sets.joined(receiver_set)
         self._subscriptions[subscription] = receiver_set
         receiver_set.join(subscription)
-        self._receiver_sets.joined()
         return subscription
 
     def touched(self) -> bool:
@@ -301,8 +299,7 @@ class MessageManager(Service):
     def ended(self, subscription: Subscription) -> None:
         receiver_set = self._subscriptions.pop(subscription)
         receiver_set.leave(subscription)
-        if receiver_set.condition is not None and not receiver_set.occupied:
-            del self._receiver_sets.filtered[receiver_set.condition]
+        self._receiver_sets.left(receiver_set)
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
         untaken = {message.id for message in subscription.take_untaken()}

@@ -42,9 +42,16 @@ class ReceiverSets:
             self._touched_in_rest = False
         return sorted(turns, key=lambda receiver_set: receiver_set.served)
 
-    def joined(self) -> None:
-        """A receiver was added, perhaps of another account: whether all rest has to be found out again."""
+    def joined(self, receiver_set: ReceiverSet) -> None:
+        """It has a receiver more, perhaps of another account: whether all rest has to be found out again."""
+        if receiver_set.condition is not None:
+            self.filtered[receiver_set.condition] = receiver_set
         self._rest_known_until = 0.0
+
+    def left(self, receiver_set: ReceiverSet) -> None:
+        """It has a receiver less. One with a condition is gone with its last receiver."""
+        if receiver_set.condition is not None and not receiver_set.occupied:
+            del self.filtered[receiver_set.condition]
 
     def touched(self) -> bool:
         """A commit added or rescheduled messages; whether that concerns anybody here."""

@@ -24,7 +24,7 @@ from engine.model.topics import GroupLag, GroupPosition, Sought, TopicExtent
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
 from engine.topics.gauges import Gauges, TopicGauges
-from engine.topics.retention import PERIOD_SECONDS, Retention, RetentionContext
+from engine.topics.retention import Retention, RetentionContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class TopicsContext:
     jitter: Jitter
     logger: logging.Logger
     leads: Callable[[], bool]
-    retention_seconds: float = PERIOD_SECONDS
+    retention_seconds: float
 
 
 class Topics:
