@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
+from math import ceil
 from random import Random
 from unittest.mock import patch
 
@@ -143,6 +145,7 @@ class TopicWorld(World):
         self._unbegun.discard(name)
         table = self.scenario.groups[name].table
         self._alter(table, replace(self.options_of[table], paused=False))
+        self.tell_of_catalog()  # as CREATE GROUP does at its end
 
     def _alter(self, table: str, options: QueueOptions) -> None:
         unbegun = {self.scenario.groups[name].table for name in self._unbegun}
@@ -275,8 +278,12 @@ class TopicWorld(World):
         return seconds + 5.0 + self._held(options) + (1 + len(due)) * self._prompt_with(options)
 
     def _held(self, options: QueueOptions) -> float:
-        """How long too many holes may hold a reader."""
-        return self._hole_patience(options) if self._few_holes else 0.0
+        """How long too many holes may hold a reader: it keeps so many, waits for them, and goes on to the next."""
+        if not self._few_holes:
+            return 0.0
+        ids = [0, *sorted(self.database.log)]
+        gaps = sum(id_ > before + 1 for before, id_ in pairwise(ids))
+        return max(1, ceil(gaps / self.scenario.bounds["HOLES_MAX"])) * self._hole_patience(options)
 
     def _hole_patience(self, options: QueueOptions) -> float:
         asked = _HOLE_SECONDS if self.scenario.shown else GAP_WAIT_SECONDS
@@ -315,7 +322,8 @@ class TopicWorld(World):
     def _compacted(self) -> None:
         if self.scenario.compact_after is None:
             return
-        asked = _HOLE_SECONDS if self.scenario.shown else GAP_WAIT_SECONDS
+        # Without the list, what was asked for before has its wait first, and then what was written meanwhile.
+        asked = _HOLE_SECONDS if self.scenario.shown else 2 * GAP_WAIT_SECONDS
         seconds = self.scenario.compact_after + asked + 3 * COMPACT_AGAIN_SECONDS
         if not self._until(lambda: not self.claims.superfluous(), seconds):
             self.claims.fail("only the newest message of a key stays", f"left: {sorted(self.claims.superfluous())}")

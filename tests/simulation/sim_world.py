@@ -389,7 +389,8 @@ class World:
         self.database.define(definition(self.scenario.shape, f"{head} COMMENT='{QUEUE_MARK}'"))
         self.database.set_comment(comment, name.table)
 
-    def tell_of_catalog(self, proxy: SimProxy) -> None:
+    def tell_of_catalog(self, proxy: SimProxy | None = None) -> None:
+        """The proxies read the tables again, all but one that does so by itself."""
         for other in self.proxies:
             if other is not proxy and other.serving and not other.loop.dead:
                 other.spawn(_refresh(other))
