@@ -2,8 +2,8 @@
 
 It walks through the topic from where it came to, so what is written is looked at once. What it could not delete then,
 for it was scheduled for later or locked, is found by another walk from the beginning: an hour after the last one began,
-or later where that took long. The place is in memory: another engine, or this one once it is started again, begins with
-a walk from the beginning.
+or later where that was long work. The place is in memory: another engine, or this one once it is started again, begins
+with a walk from the beginning.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from engine.store.base import TopicStore
 
 WALK_AGAIN_SECONDS = 3600.0
 _WALKING_SHARE = 0.1  # of the time, at most, goes to walks from the beginning
+_STEP_SECONDS_MAX = 1.0  # what took longer than that waited for the database
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """`place`: up to which id. `again_at`: when another one begins; None: it has not come to the end."""
+    """`worked`: seconds of work. `place`: up to which id. `again_at`: when another one begins; None: it has not come to
+    the end."""
 
     column: str
     began: float
+    worked: float = 0.0
     place: int = 0
     again_at: float | None = None
 
@@ -46,12 +49,13 @@ class Compaction:
 
     async def step(self, topic: TopicSpec, limit: int) -> Compacted:
         """Look at the next messages, up to `limit`, and delete what they supersede. Raises BackendError."""
-        walk = self._walk(topic)
+        walk, began = self._walk(topic), self._clock.monotonic()
         groups = tuple(self._catalog().groups_of(topic.name).values())
         done = await self._work.run(self._store.compact(topic, groups, walk.place, limit))
-        walk = replace(walk, place=done.place)
+        worked = walk.worked + min(self._clock.monotonic() - began, _STEP_SECONDS_MAX)
+        walk = replace(walk, place=done.place, worked=worked)
         if not done.more and walk.again_at is None:
-            seconds = max(WALK_AGAIN_SECONDS, (self._clock.monotonic() - walk.began) / _WALKING_SHARE)
+            seconds = max(WALK_AGAIN_SECONDS, walk.worked / _WALKING_SHARE)
             walk = replace(walk, again_at=walk.began + seconds)
         self._walks[topic.name] = walk
         return done

@@ -86,11 +86,22 @@ async def test_it_goes_on_from_where_it_came_to_and_begins_again_after_an_hour()
 
 @in_virtual_time
 async def test_a_walk_that_took_long_is_not_begun_again_so_soon() -> None:
-    store = Store(last=100, seconds=10.0)  # a thousand together, so another may begin after ten thousand
+    store = Store(last=1000, seconds=1.0)  # a thousand together, so another may begin after ten thousand
     async with Made(store):
         await pass_time(WALK_AGAIN_SECONDS + 2000.0)
-        assert store.asked.count(0) == 1 and store.asked.count(99) == 1
+        assert store.asked.count(0) == 1 and store.asked.count(999) == 1
         await pass_time(10_500.0 - WALK_AGAIN_SECONDS - 2000.0)
+        assert store.asked.count(0) == 2
+
+
+@in_virtual_time
+async def test_waiting_for_the_database_does_not_put_off_the_next_walk() -> None:
+    store = Store(last=2, seconds=1500.0)
+    async with Made(store):
+        await pass_time(3010.0)
+        assert store.asked == [0, 1]
+        store.seconds = 0.0
+        await pass_time(WALK_AGAIN_SECONDS - 3010.0 + 1500.0 + 2 * PERIOD_SECONDS)
         assert store.asked.count(0) == 2
 
 
