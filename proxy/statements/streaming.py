@@ -32,8 +32,8 @@ async def watching(client: ClientSocket, subscription: OpenStream) -> AsyncItera
     async def watch() -> None:
         await client.wait_gone()
         subscription.end(ClientGone("client gone"))
-        if client.stuck:
-            client.abort()  # it will not read the rest, and others wait for its messages
+        await client.wait_stuck()  # a batch that was given in the same moment is still to be written
+        client.abort()  # it will not read the rest, and others wait for its messages
 
     watcher = asyncio.create_task(watch())
     try:

@@ -37,6 +37,7 @@ class ClientOutput(asyncio.Protocol):
         self._out = bytearray()
         self._writing_paused = False
         self._drainers: list[asyncio.Future[None]] = []
+        self._stuck_waiters: list[asyncio.Future[None]] = []
         self._lost = False
         self._closing = False
 
@@ -89,10 +90,16 @@ class ClientOutput(asyncio.Protocol):
         while not self._lost:
             await wait_in(self._drainers, self._loop)
 
+    async def wait_stuck(self) -> None:
+        """Return once the client leaves untaken what is written to it, which may never be."""
+        while not self.stuck:
+            await wait_in(self._stuck_waiters, self._loop)
+
     # --- asyncio.Protocol
 
     def pause_writing(self) -> None:
         self._writing_paused = True
+        wake_all(self._stuck_waiters)
         if self.on_pause is not None:
             self.on_pause()
 
