@@ -18,8 +18,9 @@ from collections.abc import Callable
 
 from engine.clock import Clock
 
-SHARE = 0.05
-"""Of the time, for each of the two: together the tenth that one account may cost others."""
+SHARE = 0.03
+"""Of the time, for each of the two. One account may cost others a tenth in all: the rest is for what is around the
+looks, such as its streams' part of each commit and the database's own work."""
 
 LOOKS_SECONDS = 0.05
 """What can be saved up for first pages: a hundred looks at once. It is spent at once, beside what is earned meanwhile:
