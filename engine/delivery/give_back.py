@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.clock import DatabaseTime
-from engine.delivery.backoff import DoublingDelay
 from engine.delivery.context import WorkContext
+from engine.model.backoff import DoublingDelay
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
 from engine.model.queue import QueueSpec
 from engine.store.base import Release

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from engine.clock import Clock
-from engine.delivery.backoff import DoublingDelay
+from engine.model.backoff import DoublingDelay
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import QueueName
 

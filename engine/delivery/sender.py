@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from engine.delivery.backoff import lease_delays_ns
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.delivery.subscription import Subscription
+from engine.model.backoff import lease_delays_ns
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
 from engine.store.base import Claim, LeaseUnknown, Look, release_of

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from engine.delivery.receiver_window import ReceiverWindow
 from engine.model.errors import EngineError, InvalidOption, UnknownColumn
 from engine.model.queue import (
     Batch,
@@ -95,6 +96,7 @@ class Subscription:
         self.queue = queue
         self.request = request
         self.bounded = request.wait_mode is not WaitMode.ENDLESS
+        self._window = self._window_of(queue)
         self.draining = request.wait_mode is WaitMode.NOWAIT
         self.needs_look = self.draining  # NOWAIT answers from a look made after it was asked
         self.sent = 0
@@ -122,9 +124,7 @@ class Subscription:
             host=self.request.host,
             filter="" if self.request.condition is None else self.request.condition.text[:_FILTER_SHOWN_MAX],
             mode=self.request.wait_mode.value,
-            prefetch=self.queue.options.batch_size
-            if self.bounded
-            else self.request.prefetch or self.queue.options.prefetch,
+            prefetch=self._window.size,
             unacked=self.unacked,
             sent=self.sent,
             waiting=self.capacity() > 0,
@@ -214,23 +214,17 @@ class Subscription:
     @property
     def window_full(self) -> bool:
         """Waits, but may hold no more unacked messages."""
-        return self.waiting and not self._over and self._window() <= 0
+        return self.waiting and not self._over and self._window.free(self.unacked) <= 0
 
     def capacity(self) -> int:
         """How many messages it may be given now."""
         if self._over or not self.waiting:
             return 0
-        room = min(self.queue.options.batch_size, self._window())
-        return max(0, room if self.remaining is None else min(room, self.remaining))
+        room = self._window.room(self.unacked)
+        return room if self.remaining is None else max(0, min(room, self.remaining))
 
-    @property
-    def _window_size(self) -> int:
-        if self.bounded:  # its client cannot ack before the result ends, so prefetch would only cut it short
-            return self.queue.options.batch_size
-        return self.request.prefetch or self.queue.options.prefetch
-
-    def _window(self) -> int:
-        return self._window_size if self.bounded else self._window_size - self.unacked
+    def _window_of(self, queue: QueueSpec) -> ReceiverWindow:
+        return ReceiverWindow.of(queue.options, self.request.prefetch, bounded=self.bounded)
 
     def give(self, messages: Sequence[Message]) -> None:
         """Hand over leased messages. The consumer may have turned away meanwhile: then they wait for its return."""
@@ -267,6 +261,7 @@ class Subscription:
         except UnknownColumn as error:
             self.end(error)
         self.queue = queue
+        self._window = self._window_of(queue)
 
     def _stop(self) -> None:
         self._over = True

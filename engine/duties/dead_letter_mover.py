@@ -21,8 +21,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from engine.delivery.backoff import DoublingDelay
 from engine.delivery.context import WorkContext
+from engine.model.backoff import DoublingDelay
 from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec

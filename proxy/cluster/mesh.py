@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.delivery.backoff import DoublingDelay
+from engine.model.backoff import DoublingDelay
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import CommitReport
 from engine.service import Service

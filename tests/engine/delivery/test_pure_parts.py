@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from memory_store import make_spec
 
 from engine.clock import system_jitter
-from engine.delivery.backoff import DELAY_MAX_NS, DoublingDelay, lease_delay_ns, lease_delays_ns
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
 from engine.delivery.in_flight import InFlight
 from engine.delivery.sender import fair_shares
+from engine.model.backoff import DELAY_MAX_NS, DoublingDelay, lease_delay_ns, lease_delays_ns
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
