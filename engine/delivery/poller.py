@@ -41,12 +41,13 @@ class Looked:
 
 
 class Poller:
-    """See the module. One pass is one look: `run_once`, or `start`, a look made by somebody else, `finish`."""
+    """See the module. One pass is one look: `run_once`, or `start`, somebody else's look, and `finish` or `failed`."""
 
     def __init__(self, context: WorkContext, cache: MessageCache, conflicts: Conflicts) -> None:
         self._store, self._work, self._clock = context.store, context.work, context.clock
         self._cache, self._conflicts, self._metrics = cache, conflicts, context.metrics
         self._wanted = False
+        self._under_way = False
         self._due_at: float | None = None
         self._looked_at: float | None = None
         self._started_at = 0.0
@@ -63,8 +64,9 @@ class Poller:
         self._due_at = monotonic if self._due_at is None else min(self._due_at, monotonic)
 
     def reset(self) -> None:
-        """Nobody receives any more: forget all plans."""
-        self._wanted, self._due_at, self._looked_at, self.backlog = False, None, None, False
+        """Nobody receives any more: forget all plans. Commits are not heard of until somebody does again, so a look
+        that is under way must not count as his."""
+        self._wanted, self._due_at, self._looked_at, self.backlog = self._under_way, None, None, False
         self._in_vain = False
 
     def next_look(self, queue: QueueSpec) -> float:
@@ -88,13 +90,17 @@ class Poller:
         try:
             look = await self._work.run(self._store.look(queue, limit))
         except BaseException:
-            self._wanted = True
+            self.failed()
             raise
         return self.finish(look)
 
+    def failed(self) -> None:
+        """The look that was started came to nothing."""
+        self._under_way, self._wanted = False, True
+
     def start(self, room: int) -> int:
         """A look begins: whatever is committed from now on needs another. How many keys to ask for."""
-        self._wanted = False
+        self._under_way, self._wanted = True, False
         self._started_at = self._clock.monotonic()
         return self._limit(room)
 
@@ -102,6 +108,7 @@ class Poller:
         """Take in a look; `gone` are ids that no longer wait."""
         self._metrics.looks += 1
         now = self._clock.monotonic()
+        self._under_way = False
         self._looked_at = now
         self._due_at = None
         if look.next_due_ns is not None:

@@ -301,7 +301,7 @@ class ReceiverSet:
         try:
             found = await self._sender.look_and_claim(queue, takers, limit)
         except BaseException:
-            self._poller.want()
+            self._poller.failed()
             self._on(Event.LOST)
             raise
         result.claimed = result.claimed or bool(found.leased)

@@ -63,6 +63,22 @@ async def test_wait_ends_with_the_first_messages():
 
 
 @in_virtual_time
+async def test_a_look_for_a_receiver_that_is_gone_is_no_answer_to_the_next():
+    """It began before what was committed while nobody received."""
+    async with world() as w:
+        gone = await w.receive()
+        answered = asyncio.Event()
+        w.store.during["look"] = answered.wait
+        await w.commit(Row(1, time_next=w.clock.now_ns() + 7200 * SECOND))
+        await gone.close()
+        await w.commit(Row(2))
+        receiver = await w.receive(limit=1, wait_mode=WaitMode.WAIT, wait_seconds=10.0)
+        answered.set()
+        await receiver.ended.wait()
+        assert receiver.ids == [2] and w.time == 0.0
+
+
+@in_virtual_time
 async def test_wait_ends_with_nothing_when_its_time_is_over():
     async with world() as w:
         receiver = await w.fetch(limit=10, wait=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from decimal import Decimal
 
@@ -95,6 +96,7 @@ async def test_a_locked_message_takes_no_place(bench):
 async def test_a_rate_lets_its_burst_pass_and_tells_when_the_next_may(bench):
     spec = limited(bench, max_rate=Decimal(30))
     await bench.add(*(Row(id_) for id_ in range(1, 9)))
+    began = time.monotonic_ns()  # the answers' own times are read some time after the charge on a busy machine
     found = await bench.store.claim(spec, [1, 2, 3, 4, 5], DELAYS)
     assert (ids_of(found), found.held_back) == ([1, 2, 3], (4, 5))
     assert not found.hold.for_places and 0 < found.hold.wait_ns <= SECOND // 30 + 1000
@@ -103,7 +105,7 @@ async def test_a_rate_lets_its_burst_pass_and_tells_when_the_next_may(bench):
         while not again.messages or again is found:  # a claim too early leases nothing and tells how long it is
             again = await bench.store.claim(spec, [4, 5], DELAYS)
             assert again.messages or 0 < again.hold.wait_ns <= SECOND // 30 + 1000
-    assert again.now_ns - found.now_ns >= found.hold.wait_ns - 2_000_000
+    assert time.monotonic_ns() - began >= found.hold.wait_ns - 2_000_000
 
 
 async def test_a_rate_counts_what_was_leased_only(bench):
