@@ -114,7 +114,10 @@ class FilteredPoller:
         return self.next_time(queue, hungry=hungry) <= self._clock.monotonic()
 
     async def run_once(self, queue: QueueSpec, room: int) -> Looked:
-        """Examine a page. Raises BackendError: then the scan begins anew."""
+        """Examine a page. Raises BackendError: then the same page is the next one.
+
+        A scan that began anew each time might never come to its end where one call in a few fails.
+        """
         began = self._clock.monotonic()
         if not self.under_way:
             self._begin(queue, began)
@@ -123,8 +126,9 @@ class FilteredPoller:
         try:
             scanned = await self._work.run(self._store.scan(queue, self._condition, page))
         except BaseException:
-            self._position, self._failed = None, page
-            self.want(whole=True)
+            self._failed = page
+            if page.after is None:
+                self.want(whole=True)
             raise
         return self._take_in(scanned, began)
 

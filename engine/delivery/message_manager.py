@@ -39,7 +39,15 @@ from engine.delivery.receiver_sets import ReceiverSets
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
-from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
+from engine.model.errors import (
+    READ_ONLY,
+    TRANSIENT,
+    BackendError,
+    BackendUnavailable,
+    EngineError,
+    LockWaitTimeout,
+    ShuttingDown,
+)
 from engine.model.filter_limits import FilterLimits
 from engine.model.identity import IdKind, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND
@@ -59,6 +67,7 @@ from engine.traces import GIVEN_BACK, LEASE_ENDED
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
 _NO_SUCH_INDEX = 1176  # a scan names its index, as the catalog had it
+_NOT_OF_A_CONDITION = READ_ONLY | TRANSIENT | {_NO_SUCH_INDEX}
 _DOUBTFUL_ERRNOS = frozenset((1054, 1146, _NO_SUCH_INDEX))  # unknown column, table: the queue changed around the proxy
 
 
@@ -403,8 +412,11 @@ class MessageManager(Service):
 
     async def _is_the_conditions(self, receiver_set: ReceiverSet, error: BackendError) -> bool:
         """Whether the error is of this receiver set's condition: it comes again, and the same queue is looked at
-        without. Raises BackendError where that fails, too."""
-        transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno == _NO_SUCH_INDEX
+        without. Raises BackendError where that fails, too.
+
+        A server that refuses writes does so to what is fed to a consumer group, which not each look has to do.
+        """
+        transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno in _NOT_OF_A_CONDITION
         if receiver_set.condition is None or transient:
             return False
         common = self._context.common

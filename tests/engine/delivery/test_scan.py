@@ -5,6 +5,7 @@ Conditions here are both SQL and Python.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 
@@ -245,6 +246,27 @@ async def test_a_database_that_is_down_ends_no_stream():
 
 
 @in_virtual_time
+async def test_a_database_that_refuses_writes_ends_no_stream():
+    """What is fed to a consumer group is written, in some looks and not in others."""
+
+    class ReadOnly(MemoryStore):
+        async def scan(self, queue, condition, page):
+            if refused:
+                raise BackendError("The server is running with the --read-only option", 1290)
+            return await super().scan(queue, condition, page)
+
+    refused = [True]
+    async with world(store=ReadOnly(VirtualClock())) as w:
+        odd = await w.receive(condition=ODD)
+        await w.commit(Row(1))
+        await pass_time(3)
+        assert odd.error is None and odd.ids == []
+        refused.clear()
+        await pass_time(10)
+        assert odd.ids == [1]
+
+
+@in_virtual_time
 async def test_as_many_conditions_as_are_allowed():
     async with world() as w:
         w.manager._limits = FilterLimits(of_queue=2)
@@ -285,6 +307,36 @@ class Slow(MemoryStore):
         return scanned
 
 
+def scanner_of(store, clock, cache):
+    logger = logging.getLogger("test")
+    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logger, untraced(clock))
+    return FilteredPoller(ODD, context, cache, Conflicts(), ReceiverSetShare(FilterShares(clock), clock))
+
+
+@in_virtual_time
+async def test_a_scan_goes_on_where_a_page_failed():
+    """One that began anew might never come to its end, where one call in a few fails."""
+    clock = VirtualClock()
+    spec, asked = make_spec(), []
+
+    class Noting(MemoryStore):
+        async def scan(self, queue, condition, page):
+            asked.append(page.after)
+            return await super().scan(queue, condition, page)
+
+    store = Noting(clock)
+    store.serve(spec)
+    store.add(*(Row(id_, time_next=5) for id_ in range(2, 20_002, 2)))
+    scanner = scanner_of(store, clock, MessageCache(1000))
+    for fails in (True, False, True, False, False):
+        store.down = BackendUnavailable("gone for a moment") if fails else None
+        with pytest.raises(BackendUnavailable) if fails else contextlib.nullcontext():
+            await scanner.run_once(spec, 10)
+    first, again, second, second_again, third = asked
+    assert first is again is None
+    assert None is not second == second_again != third is not None
+
+
 @in_virtual_time
 async def test_a_million_in_front_are_examined_in_pages_with_rests():
     clock = VirtualClock()
@@ -292,10 +344,8 @@ async def test_a_million_in_front_are_examined_in_pages_with_rests():
     store.serve(spec)
     store.add(*(Row(id_, time_next=5) for id_ in range(2, 200_002, 2)))
     store.add(Row(300_001, time_next=6))
-    cache, conflicts = MessageCache(1000), Conflicts()
-    logger = logging.getLogger("test")
-    context = WorkContext(store, DatabaseWork(1), clock, lambda: 1.0, QueueMetrics(), logger, untraced(clock))
-    scanner = FilteredPoller(ODD, context, cache, conflicts, ReceiverSetShare(FilterShares(clock), clock))
+    cache = MessageCache(1000)
+    scanner = scanner_of(store, clock, cache)
     spans, began = [], clock.monotonic()
     while True:
         await pass_time(max(0.0, scanner.next_time(spec, hungry=True) - clock.monotonic()))
