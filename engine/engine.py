@@ -182,6 +182,7 @@ class Engine:
                 self._logger,
                 lambda: self._purges and self._neighbours.leads,
                 self._retention_seconds,
+                self.traces,
             )
         )
         self._open = True
@@ -211,6 +212,7 @@ class Engine:
         scans, self._scans = self._scans, {}
         await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))
         await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
+        await self.topics.history.close(grace_seconds=grace_seconds)
 
     async def refresh_catalog(self) -> None:
         """Read the tables again: serve new queues, retune changed ones, end what was dropped. Raises BackendError."""
@@ -415,7 +417,7 @@ class Engine:
         of_queues = [part for served in self._served.values() for part in served.parts]
         return [
             self._watcher,
-            self.topics.retention,
+            *self.topics.services,
             *([] if self._alarm_watch is None else [self._alarm_watch]),
             *self._scans.values(),
             *(part for part in of_queues if not isinstance(part, MessageManager)),

@@ -3,19 +3,21 @@
 A bounded ring in memory: when a message was sent to whom, and what ended that delivery. What happens to many messages
 at once is one record with their ids, so tracing costs a tuple for each batch and each settlement; who asks for one
 message looks through all of them. A record is made once, by the process where the thing happened: neighbours that hear
-of it make none. Nothing here is needed for delivery, and all of it is gone with the process.
+of it make none. Nothing here is needed for delivery, and all of it is gone with the process, but for what is handed on
+to be kept: records of topics with the option trace_keep (engine.history).
 """
 
 from __future__ import annotations
 
+import secrets
 import zlib
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from engine.clock import Clock, DatabaseTime
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Message, MessageId, QueueCatalog, QueueName, Settlement, SubscribeRequest
+from engine.model.traced import SENT, Traced, TraceRecord
 
 TRACED_MAX = 100_000
 """Messages in all records together, a message in several of them counted as often: about 10 MB."""
@@ -24,45 +26,8 @@ _LONG = 64  # bytes of a text id, or of a reason, that weigh as much as one more
 _WAY_NS = NS_PER_SECOND  # longer than an answer takes
 _ALL = 100  # per cent
 
-SENT, LEASE_ENDED, GIVEN_BACK = "sent", "lease ended", "given back"
-ENDED, RETURNED = "ended", "returned"
-REJECTED, DEAD_LETTERED = "rejected", "dead-lettered"
-"""Besides these there are the names of counters that a settlement is counted by (engine.delivery.metrics)."""
-
-
-class Traced(NamedTuple):
-    """One thing that happened to one message. `epoch`: which delivery it was, of one that was sent. `receiver`: to
-    whom it was sent, where it is known. `sure`: False where it happened to some of several messages, and perhaps not to
-    this one. `place`: the process that recorded it; empty for this one."""
-
-    queue: QueueName
-    id: MessageId
-    at_ns: int
-    what: str
-    epoch: int | None
-    receiver: SubscribeRequest | None
-    sure: bool
-    reason: str
-    place: str = ""
-
-
-class _Record(NamedTuple):
-    """The same for several messages. `epochs`: as many, or none."""
-
-    queue: QueueName
-    ids: tuple[MessageId, ...]
-    at_ns: int
-    what: str
-    epochs: tuple[int, ...]
-    receiver: SubscribeRequest | None
-    sure: bool
-    reason: str
-
-    def of(self, number: int) -> Traced:
-        """What it says of one of its messages."""
-        epoch = self.epochs[number] if self.epochs else None
-        id_, at_ns, what = self.ids[number], self.at_ns, self.what
-        return Traced(self.queue, id_, at_ns, what, epoch, self.receiver, self.sure, self.reason)
+Keep = Callable[[TraceRecord], None]
+"""Takes a record that is to outlive the process. Called on the path of delivery: it must be cheap, and never raise."""
 
 
 class Traces:
@@ -71,21 +36,37 @@ class Traces:
     def __init__(self, clock: Clock, most: int = TRACED_MAX) -> None:
         self._clock, self._most = clock, most
         self._time = DatabaseTime(clock)
-        self._records: deque[_Record] = deque()
+        self._records: deque[TraceRecord] = deque()
         self._weight = 0
         self._last_ns = 0
         self._percent: dict[QueueName, int] = {}
+        self._kept: Collection[QueueName] = frozenset()
+        self._keep: Keep | None = None
+        self._number = 0  # of the next event
+        self.process = secrets.token_hex(8)
+        """A name that no other process has, nor this one after a restart."""
+        self.ids_follow = False
+        """Whether the database is known to give the rows of one INSERT ids that follow one another."""
 
     def __repr__(self) -> str:
         return f"<Traces records={len(self._records)} weight={self._weight}>"
 
     def tune(self, catalog: QueueCatalog) -> None:
         """The catalog was read anew: of how many messages of a queue records are made. A group has its topic's say."""
-        self._percent = {}
+        shares = ((topic.name, topic.options.trace) for topic in catalog.topics.values())
+        self._percent = {name: share for name, share in shares if share is not None}
         for queue in catalog:
             topic = catalog.topics.get(QueueName(queue.name.database, queue.options.topic or ""))
             if topic is not None and topic.options.trace is not None:
                 self._percent[queue.name] = topic.options.trace
+
+    def keep(self, queues: Collection[QueueName], keep: Keep) -> None:
+        """From now on records of these queues, and topics, go to `keep` as well."""
+        self._kept, self._keep = queues, keep
+
+    def keeps(self, name: QueueName) -> bool:
+        """Whether records of a queue, or topic, outlive the process."""
+        return name in self._kept
 
     def percent(self, queue: QueueName) -> int:
         """Of how many messages of a queue records are made."""
@@ -97,8 +78,8 @@ class Traces:
 
     def settled(self, settlements: Sequence[Settlement]) -> None:
         """A client's committed transaction did this."""
-        for queue, what, ids, sure, reason in settlements:
-            self.note(queue, what, ids, sure=sure, reason=reason)
+        for queue, what, ids, sure, reason, by in settlements:
+            self.note(queue, what, ids, receiver=by, sure=sure, reason=reason)
 
     def note(
         self,
@@ -110,8 +91,9 @@ class Traces:
         receiver: SubscribeRequest | None = None,
         sure: bool = True,
         reason: str = "",
+        at_ns: int | None = None,
     ) -> None:
-        """This happened to these messages."""
+        """This happened to these messages; now, unless it is known when."""
         percent = self.percent(queue)
         if percent < _ALL:
             chosen = [number for number, id_ in enumerate(ids) if _share(id_) < percent]
@@ -119,8 +101,12 @@ class Traces:
             ids = tuple([ids[number] for number in chosen])
         if not ids:
             return
-        record = _Record(queue, ids, self._now_ns(), what, epochs, receiver, sure, reason)
+        at_ns = self._now_ns() if at_ns is None else at_ns
+        record = TraceRecord(queue, ids, at_ns, what, epochs, receiver, sure, reason, self._number)
+        self._number += len(ids)
         self._records.append(record)
+        if queue in self._kept and self._keep is not None:
+            self._keep(record)
         self._weight += _weight(record)
         while self._weight > self._most and len(self._records) > 1:
             self._weight -= _weight(self._records.popleft())
@@ -137,7 +123,9 @@ class Traces:
     def of(self, queue: QueueName, id_: MessageId) -> list[Traced]:
         """What happened to a message, the first thing first."""
         return [
-            record.of(record.ids.index(id_)) for record in self._records if record.queue == queue and id_ in record.ids
+            record.of(record.ids.index(id_), self.process)
+            for record in self._records
+            if record.queue == queue and id_ in record.ids
         ]
 
     def newest(self, count: int, queues: Collection[QueueName] | None = None) -> list[Traced]:
@@ -152,10 +140,10 @@ class Traces:
     def _backwards(self, queues: Collection[QueueName] | None) -> Iterator[Traced]:
         for record in reversed(self._records):
             if queues is None or record.queue in queues:
-                yield from (record.of(number) for number in reversed(range(len(record.ids))))
+                yield from (record.of(number, self.process) for number in reversed(range(len(record.ids))))
 
 
-def _weight(record: _Record) -> int:
+def _weight(record: TraceRecord) -> int:
     """What a record counts towards the most. The ids of a queue are of one type."""
     ids, reason = record.ids, record.reason
     if isinstance(ids[0], int) and not reason:

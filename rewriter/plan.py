@@ -50,6 +50,9 @@ class Effects:
     queue."""
     reason: str = field(default="", compare=False)
     """Why, as the statement says."""
+    numbered: bool = field(default=False, compare=False)
+    """The rows that it adds are those of a topic whose history is kept, and get their ids in one go: the answer has the
+    first. So it must not take the fast path, which does not read that."""
 
     @property
     def empty(self) -> bool:

@@ -60,9 +60,9 @@ from engine.model.queue import (
     SubscribeRequest,
     SubscriptionStatus,
 )
+from engine.model.traced import GIVEN_BACK, LEASE_ENDED
 from engine.service import Service
 from engine.store.base import LeaseUnknown, Release, release_of
-from engine.traces import GIVEN_BACK, LEASE_ENDED
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes

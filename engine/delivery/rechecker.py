@@ -16,7 +16,7 @@ from engine.delivery.in_flight import InFlight
 from engine.delivery.subscription import Subscription
 from engine.model.errors import BackendError
 from engine.model.queue import MessageId, QueueSpec
-from engine.traces import ENDED, RETURNED
+from engine.model.traced import ENDED, RETURNED
 
 PERIOD_SECONDS = 1.0
 """How soon acks written around the proxy free a full window."""

@@ -25,8 +25,8 @@ from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delays_ns
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
+from engine.model.traced import REJECTED
 from engine.store.base import Claim, LeaseUnknown, Look, release_of
-from engine.traces import REJECTED
 
 T = TypeVar("T")
 

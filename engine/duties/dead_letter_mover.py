@@ -26,8 +26,8 @@ from engine.model.backoff import DoublingDelay
 from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.model.traced import DEAD_LETTERED
 from engine.service import Service
-from engine.traces import DEAD_LETTERED
 
 MOVE_MAX = 200
 """Messages in one transaction: short locks, and the cost per row no longer falls much beyond it."""

@@ -379,13 +379,14 @@ class SubscribeRequest:
 
 class Settlement(NamedTuple):
     """What a client's statement did to messages of a queue: `what` is a counter of engine.delivery.metrics. `sure`:
-    to all of them."""
+    to all of them. `by`: the client, where it is to be told."""
 
     queue: QueueName
     what: str
     ids: tuple[MessageId, ...]
     sure: bool
     reason: str = ""
+    by: SubscribeRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,14 @@ COMPACT_INDEX = "queuegate_compact"
 @dataclass(frozen=True, slots=True)
 class TopicOptions:
     """What a topic keeps; None: without that limit. Durations in nanoseconds. `trace`: of how many messages in a
-    hundred it is recorded what happens to them; None: of all. `compact`: a column; of the messages with one value of it
-    only the newest stays."""
+    hundred it is recorded what happens to them; None: of all. `trace_keep_ns`: for how long the database keeps those
+    records; None: it does not. `compact`: a column; of the messages with one value of it only the newest stays."""
 
     retain_ns: int | None = None
     retain_rows: int | None = None
     retain_bytes: int | None = None
     trace: int | None = None
+    trace_keep_ns: int | None = None
     compact: str | None = None
     compact_after_ns: int | None = None
 
@@ -73,6 +74,7 @@ class TopicOptions:
             "retain_rows": None if self.retain_rows is None else str(self.retain_rows),
             "retain_bytes": None if self.retain_bytes is None else str(self.retain_bytes),
             "trace": None if self.trace is None else _TRACE_WORDS.get(self.trace, f"{self.trace}%"),
+            "trace_keep": _duration_text(self.trace_keep_ns),
             "compact": self.compact,
             "compact_after": _duration_text(self.compact_after_ns),
         }
@@ -81,6 +83,10 @@ class TopicOptions:
 
 def _duration_text(nanoseconds: int | None) -> str | None:
     return None if nanoseconds is None else f"{seconds_text(nanoseconds)}s"
+
+
+def _trace_keep(name: str, value: OptionValue) -> int | None:
+    return None if str(value).strip().lower() == "off" else _retain(name, value)
 
 
 def _retain(name: str, value: OptionValue) -> int:
@@ -109,13 +115,14 @@ def _trace(name: str, value: OptionValue) -> int:
     return int(match[1])
 
 
-_READERS: Mapping[str, Callable[[str, OptionValue], int | str]] = {
+_READERS: Mapping[str, Callable[[str, OptionValue], int | str | None]] = {
     "retain": _retain,
     "retain_rows": whole_number(1, _ROWS_MAX),
     "retain_bytes": parse_size,
     "compact": read_name,
     "compact_after": parse_duration,
     "trace": _trace,
+    "trace_keep": _trace_keep,
 }
 _FIELDS = {
     "retain": "retain_ns",
@@ -124,6 +131,7 @@ _FIELDS = {
     "compact": "compact",
     "compact_after": "compact_after_ns",
     "trace": "trace",
+    "trace_keep": "trace_keep_ns",
 }
 assert set(_FIELDS.values()) == {f.name for f in fields(TopicOptions)}
 

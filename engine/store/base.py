@@ -27,6 +27,7 @@ from engine.model.queue import (
     TopicSpec,
 )
 from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
+from engine.model.traced import Traced
 from engine.store.census import Census
 
 
@@ -170,6 +171,42 @@ class LogPage:
     now_ns: int
 
 
+class CleanedTraces(NamedTuple):
+    """What a step of cleaning the kept history came to. `more`: there is more to delete."""
+
+    deleted: int
+    more: bool
+
+
+class TraceStore(Protocol):
+    """The history of messages that outlives the process: a table in each database that has topics with the option."""
+
+    async def write(self, database: str, events: Sequence[Traced]) -> None:
+        """Write events of messages of that database's topics, all or none; the table is made when it is not there.
+        What has been written before may be written again."""
+        ...
+
+    async def of(self, queue: QueueName, id_: MessageId, limit: int) -> list[Traced]:
+        """What happened last to a message, up to so much of it."""
+        ...
+
+    async def newest(self, queue: QueueName, since_ns: int, limit: int) -> list[Traced]:
+        """What happened last to messages of a queue or topic, and since a time, up to so much of it."""
+        ...
+
+    async def queues(self, database: str) -> list[QueueName]:
+        """The queues and topics of which there is something, perhaps gone by now."""
+        ...
+
+    async def clean(self, queue: QueueName, older_ns: int, limit: int) -> CleanedTraces:
+        """Delete a queue's events that are older than so much, about `limit` of them."""
+        ...
+
+    async def ids_follow(self) -> bool:
+        """Whether the database gives the rows of one INSERT ids that follow one another."""
+        ...
+
+
 class TopicStore(Protocol):
     """Topics, and how far their consumer groups have read. The queue of a group is a queue as any other, but that a
     look at it feeds it first."""
@@ -231,6 +268,11 @@ class MessageStore(Protocol):
     @property
     def topics(self) -> TopicStore:
         """What is asked of topics."""
+        ...
+
+    @property
+    def traces(self) -> TraceStore:
+        """What is asked of the kept history."""
         ...
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:

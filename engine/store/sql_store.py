@@ -59,6 +59,7 @@ from engine.store.statements.queue import QueueStatements
 from engine.store.statements.scan import ScanStatements
 from engine.store.statements.sqlite import SQLITE
 from engine.store.topic_log import Conditions, TopicLog, no_conditions
+from engine.store.trace_log import TraceLog
 
 NO_SUCH_TABLE = 1146
 
@@ -100,6 +101,7 @@ class SqlMessageStore:
         self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
         self.topics = TopicLog(pool, dialect, define, conditions)
+        self.traces = TraceLog(pool, dialect, define)
 
     @classmethod
     def for_mysql(cls, pool: StorePool, conditions: Conditions = no_conditions) -> SqlMessageStore:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from engine.clock import Clock, Jitter
 from engine.database_work import DatabaseWork
+from engine.history.history import History
+from engine.history.writer import HistoryContext
 from engine.model.errors import EngineError, QueueNotFound
 from engine.model.queue import (
     QueueCatalog,
@@ -21,10 +23,12 @@ from engine.model.queue import (
     TopicSpec,
 )
 from engine.model.topics import GroupLag, GroupPosition, Sought, TopicExtent
+from engine.service import Service
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader, LogContext
 from engine.topics.gauges import Gauges, TopicGauges
 from engine.topics.retention import Retention, RetentionContext
+from engine.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class TopicsContext:
     logger: logging.Logger
     leads: Callable[[], bool]
     retention_seconds: float
+    traces: Traces
 
 
 class Topics:
@@ -60,6 +65,14 @@ class Topics:
                 context.retention_seconds,
             )
         )
+        self.history = History(
+            HistoryContext(context.store, context.work, context.clock, context.logger, context.traces.process),
+            context.traces,
+            context.jitter,
+            context.leads,
+            context.retention_seconds,
+        )
+        """What outlives the process of what happened to messages. It is closed last, for all else adds to it."""
         # By topic, the queues of the groups that may have streams: a commit must not cost more with each that has none.
         self._awake: dict[QueueName, dict[QueueName, None]] = {}
         self._readers: dict[QueueName, dict[BroadcastReader, None]] = {}
@@ -67,6 +80,7 @@ class Topics:
     def apply(self, catalog: QueueCatalog) -> None:
         """The catalog was read anew: readers of topics that are gone end."""
         self._catalog = catalog
+        self.history.apply(catalog)
         for name in [name for name in self._readers if name not in catalog.topics]:
             self._end(self._readers.pop(name), QueueNotFound(f"Table '{name}' doesn't exist"))
 
@@ -162,8 +176,14 @@ class Topics:
         return await self._work.run(self._store.topics.lag(group, self._topic_of(group)))
 
     async def open(self) -> None:
-        """Begin to delete what topics do not keep."""
+        """Begin to delete what topics do not keep, and to keep what happens to messages."""
         await self.retention.open()
+        await self.history.open()
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """What runs."""
+        return (self.retention, *self.history.services)
 
     async def close(self, error: EngineError, *, grace_seconds: float = 5.0) -> None:
         """End all readers, and deleting."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine
+from engine.history.writer import HistoryState
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.queue import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
+from engine.model.traced import Traced, in_order
 from engine.store.proxy_directory import ProxyDirectory
-from engine.traces import Traced
 from proxy.cluster.bus import Bus, Handlers
 from proxy.cluster.mesh import Mesh, PeerEvents
 from proxy.cluster.mesh import MeshAddress as MeshPlace
@@ -35,7 +36,7 @@ from proxy.cluster.reports import (
     status_of,
     summed,
 )
-from proxy.cluster.traced import own_traced, traced_item, traced_of
+from proxy.cluster.traced import own_traced, state_item, state_of, together, traced_item, traced_of
 from proxy.listen.admission import Admission
 from proxy.listen.listener import WorkerSlot
 
@@ -46,7 +47,7 @@ T = TypeVar("T")
 # What is asked.
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
 _SUBSCRIPTIONS, _HOLDERS, _REPORT, _FITTING = "subscriptions", "holders", "report", "fitting"
-_TRACE, _TRACES = "trace", "traces"
+_TRACE, _TRACES, _HISTORIES = "trace", "traces", "histories"
 _IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
 _QUEUES_ASKED_MAX = 100  # in one word: a name may have 600 bytes in JSON; those of more queues are chosen here
 _TRACES_MAX = 10_000  # that one process answers with
@@ -194,22 +195,29 @@ class Peers:
         return found
 
     async def trace(self, queue: QueueName, id_: MessageId) -> list[Traced]:
-        """What happened to a message lately, the first thing first."""
+        """What happened to a message lately, or was kept of it, the first thing first."""
         assert self._engine is not None
         items = await self._ask(_TRACE, [queue.database, queue.table, id_body(id_)])
         found = own_traced(self._engine.traces.of(queue, id_)) + list(_understood(traced_of, items))
-        return sorted(found, key=lambda traced: traced.at_ns)
+        return in_order(await self._engine.topics.history.of(queue, id_) + found)
 
     async def newest_traces(self, count: int, queues: Sequence[QueueName]) -> list[Traced]:
-        """What happened last to messages of these queues, the last thing first."""
+        """What happened last to messages of these queues and topics, the last thing first."""
         assert self._engine is not None
         names = [[queue.database, queue.table] for queue in queues]
         asked = names if len(names) <= _QUEUES_ASKED_MAX else None
         items = await self._ask(_TRACES, [count, asked])
         wanted = frozenset(queues)
         others = [traced for traced in _understood(traced_of, items) if traced.queue in wanted]
-        found = own_traced(self._engine.traces.newest(count, wanted)) + others
-        return sorted(found, key=lambda traced: traced.at_ns, reverse=True)[:count]
+        found = await self._engine.topics.history.newest(count, wanted)
+        found += own_traced(self._engine.traces.newest(count, wanted)) + others
+        return in_order(found)[-count:][::-1]
+
+    async def histories(self) -> Mapping[QueueName, HistoryState]:
+        """How the histories of the topics that have one fare, wherever they are written."""
+        assert self._engine is not None
+        others = list(_understood(state_of, await self._ask(_HISTORIES)))
+        return together(self._engine.topics.history.states() + others)
 
     async def reports(self) -> tuple[list[WorkerReport], int]:
         """What every worker of this proxy says of itself, and how many did not answer in time."""
@@ -281,6 +289,8 @@ class Peers:
             count, names = value
             queues = None if names is None else frozenset(QueueName(*name) for name in names)
             return map(traced_item, own_traced(self._engine.traces.newest(min(count, _TRACES_MAX), queues)))
+        if question == _HISTORIES:
+            return [state_item(*state) for state in self._engine.topics.history.states()]
         if question == _CATALOG:
             await self._refresh(self._engine)
         return []

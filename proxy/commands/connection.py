@@ -308,7 +308,7 @@ class ClientConnection:
         return FastPath.RELAY if command == _PING else FastPath.REFUSE
 
     def _with_effects(self, effects: Effects) -> FastPath:
-        if effects.catalog:
+        if effects.catalog or effects.numbered:
             return FastPath.REFUSE
         self._fast_effects = effects
         return FastPath.RELAY_AND_TELL

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mysql_mimic.types import Commands
 
 from proxy.wire.answer_walker import BULK_EXECUTE
@@ -48,7 +50,9 @@ class UpstreamStatements:
         """What a command on this statement does to queues."""
         if command not in EXECUTIONS or number in self._uses or number in self._settings:
             return NO_EFFECTS
-        return self.effects.get(number, NO_EFFECTS)
+        effects = self.effects.get(number, NO_EFFECTS)
+        # Of many sets of parameters the answer does not tell which rows got which ids.
+        return replace(effects, numbered=False) if effects.numbered and command == BULK_EXECUTE else effects
 
     def database_after(self, number: int) -> str | None:
         """The current database after this statement was executed, where it is a USE."""

@@ -204,7 +204,10 @@ class EmbeddedUpstream:
             self._held.append((result, self._writer.more))
         else:
             await self._write_ok(result)
-        return Outcome(status=self.status, affected_rows=result.affected_rows)
+        return self._outcome(result)
+
+    def _outcome(self, result: OkResult) -> Outcome:
+        return Outcome(status=self.status, affected_rows=result.affected_rows, last_insert_id=result.last_insert_id)
 
     async def _write_ok(self, result: OkResult) -> None:
         self._writer.status = self.session.status
@@ -343,7 +346,7 @@ class EmbeddedUpstream:
                 self._held.append((result, False))
             else:
                 await self._write_ok(result)
-            return Outcome(status=self.status, affected_rows=result.affected_rows)
+            return self._outcome(result)
         if request.cursor:
             statement.cursor = _Rows(result)
             self._header(result.columns, flags=CURSOR_EXISTS)

@@ -48,8 +48,10 @@ class TransactionScope:
         ok: bool,
         in_transaction: bool,
         affected: int = 0,
+        enqueued: Settlement | None = None,
     ) -> CommitReport | None:
-        """Take note of an answered statement; returns what to tell the engine now.
+        """Take note of an answered statement; returns what to tell the engine now. `enqueued`: messages that it added
+        to a topic, where that is to be told.
 
         A statement that failed and left no transaction open (a deadlock, a connection lost in mid-commit) has an
         unknown outcome: the report then says "look" and "ask the table", never "settled".
@@ -60,6 +62,9 @@ class TransactionScope:
             if ok and affected and effects.tally is not None:
                 self._counted[effects.tally] = self._counted.get(effects.tally, 0) + affected
                 self._trace(*effects.tally, effects, affected)
+            if ok and enqueued is not None and self._enqueued + len(enqueued.ids) <= _NAMED_MAX:
+                self._enqueued += len(enqueued.ids)
+                self._traced.append(enqueued)
         self._doubtful |= not ok or verb in _WINDING
         if self.empty:
             self._doubtful = False
@@ -126,6 +131,7 @@ class TransactionScope:
         self._touched: set[QueueName] = set()
         self._counted: dict[tuple[QueueName, str], int] = {}
         self._traced: list[Settlement] = []
+        self._enqueued = 0  # messages whose being enqueued is remembered
         self._settled: dict[QueueName, list[MessageId]] = {}
         self._named_count = 0
         self._uncertain: set[QueueName] = set()

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 
 from engine.duties.surveyor import Survey
 from engine.engine import Engine
+from engine.history.writer import HistoryState
 from engine.model.errors import EngineError
 from engine.model.queue import QueueName, QueueSpec, QueueStatus, SubscriptionStatus, TopicSpec
 from engine.model.topics import GroupLag
 from proxy.cluster.peers import Peers
 from proxy.show.columns import like_pattern
 from proxy.show.status_tables import Values, dead_letter_queue
+from proxy.show.trace_rows import history_problem
 from rewriter.plan import ShowGroups, ShowTopics
 
 _NO_DEFAULT = 4096  # the protocol's flag of a column that an INSERT has to name
@@ -38,10 +40,13 @@ class TopicViews:
 
     async def topics(self, plan: ShowTopics) -> list[Values]:
         """The rows of TOPICS."""
-        streams = await self._peers.subscriptions()
-        return [await self._topic(name, streams) for name in self._wanted(plan.database, plan.like)]
+        streams, histories = await self._peers.subscriptions(), await self._peers.histories()
+        wanted = self._wanted(plan.database, plan.like)
+        return [await self._topic(name, streams, histories.get(name)) for name in wanted]
 
-    async def _topic(self, name: QueueName, streams: Sequence[SubscriptionStatus]) -> Values:
+    async def _topic(
+        self, name: QueueName, streams: Sequence[SubscriptionStatus], history: HistoryState | None
+    ) -> Values:
         bounds: Values = (None, None)
         contents: Values = (None, None, None)
         problem = self._engine.topics.retention.problem(name)
@@ -51,6 +56,8 @@ class TopicViews:
             contents = (extent.messages, extent.size, extent.last_minute)
         except EngineError as error:
             problem = error.message
+        if history is not None:
+            problem = problem or history_problem(history)
         groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
         readers = sum(stream.queue == name for stream in streams)
         return (name.table, name.database, *bounds, groups, readers, *contents, self._options(name), problem)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from engine.history.writer import HistoryState
 from engine.model.explanation import Explanation, MessageRow, moment
 from engine.model.queue import QueueSpec, SubscribeRequest, SubscriptionStatus
 from engine.model.topics import Place
-from engine.traces import SENT, Traced
+from engine.model.traced import SENT, Traced
 from proxy.show.status_tables import Values, id_text
 
 SeesUser = Callable[[str], bool]
@@ -81,11 +82,19 @@ def _by(traced: Traced, sees: SeesUser) -> str:
     return f" {direction} {name}connection {to.connection_id} ({to.user}@{to.host}) at {traced.place}"
 
 
-def trace_values(traced: Traced, queue: QueueSpec, sees: SeesUser, *, reasons: bool) -> Values:
-    """A row of TRACES. `reasons`: whether the account may read them."""
-    name, options = traced.queue, queue.options
+def history_problem(state: HistoryState) -> str | None:
+    """What is wrong with the history of a topic; None where nothing is."""
+    dropped = f"events of its history that were dropped since the start: {state.dropped}" if state.recently else ""
+    return "; ".join(text for text in (state.problem, dropped) if text) or None
+
+
+def trace_values(traced: Traced, queue: QueueSpec | None, sees: SeesUser, *, reasons: bool) -> Values:
+    """A row of TRACES. `queue`: None where it is of a topic itself. `reasons`: whether the account may read them."""
+    name = traced.queue
     what = (moment(traced.at_ns), traced.what, int(traced.sure), traced.epoch)
-    own = (name.table, name.database, options.topic, options.consumer_group, id_text(traced.id))
+    options = None if queue is None else queue.options
+    group = (name.table, None) if options is None else (options.topic, options.consumer_group)
+    own = (name.table, name.database, *group, id_text(traced.id))
     reason = (traced.reason or None) if reasons else None
     return (*own, *what, *_receiver(traced.receiver, sees), reason, traced.place)
 

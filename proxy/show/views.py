@@ -22,6 +22,7 @@ from engine.model.queue import (
     TextValue,
 )
 from engine.model.topic_options import TOPIC_MARK
+from engine.model.traced import in_order
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
 from proxy.session.backend_traits import BackendTraits
@@ -202,10 +203,11 @@ class QueueViews:
         enqueued = None if not found else moment(number(found[0][0]))
         asked = [(group, question) for group, question in plan.groups if sees(question.queue)]
         users = await self._sees_users()
+        of_topic = await self._peers.trace(plan.topic, plan.id) if asked else []
         rows = []
         for group, question in asked:
             told, row = await self._traced(group, question, plan.id, enqueued)
-            recorded = await self._peers.trace(question.queue, plan.id) if told else []
+            recorded = in_order(of_topic + await self._peers.trace(question.queue, plan.id)) if told else []
             rows.append((*row, history(recorded, users)))
         return rows
 
@@ -234,10 +236,12 @@ class QueueViews:
         """What happened last to messages of the queues that the account may know of."""
         sees, users = await self.sees(), await self._sees_users()
         queues = {queue.name: queue for queue in self._engine.catalog if sees(queue.name)}
-        found = await self._peers.newest_traces(most, list(queues))
+        topics = [name for name in self._engine.catalog.topics if sees(name)]
+        found = await self._peers.newest_traces(most, [*queues, *topics])
         read = {name: await self._may_read(name) for name in {traced.queue for traced in found if traced.reason}}
         return [
-            trace_values(traced, queues[traced.queue], users, reasons=read.get(traced.queue, False)) for traced in found
+            trace_values(traced, queues.get(traced.queue), users, reasons=read.get(traced.queue, False))
+            for traced in found
         ]
 
     async def _may_read(self, queue: QueueName) -> bool:

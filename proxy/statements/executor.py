@@ -28,6 +28,7 @@ from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
 from proxy.show.views import QueueViews
 from proxy.statements.dead_letters import RedriveStatement
+from proxy.statements.enqueued import enqueued
 from proxy.statements.event_groups import Done, GroupedStatements
 from proxy.statements.kill import KillStatement
 from proxy.statements.planning import Planning
@@ -302,7 +303,12 @@ class Executor:
         in_transaction, user = session.in_transaction, session.identity.user
         self.excess = self.transactions.follow(user, in_transaction, free=session.admin) or self.excess
         report = session.scope.record(
-            effects, verb, ok=outcome.ok, in_transaction=in_transaction, affected=outcome.affected_rows
+            effects,
+            verb,
+            ok=outcome.ok,
+            in_transaction=in_transaction,
+            affected=outcome.affected_rows,
+            enqueued=enqueued(outcome, effects, session.identity, self.engine.traces) if effects.numbered else None,
         )
         if report:
             self.engine.committed(report)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 
@@ -302,6 +303,8 @@ class AnswerWalker:
         """One result is complete."""
         status, affected_rows = end_of(chunk, start, length)
         self.outcome = ok_outcome(status, affected_rows)
+        if affected_rows and chunk[start] == _OK and (insert_id := insert_id_of(chunk, start, length)):
+            self.outcome = replace(self.outcome, last_insert_id=insert_id)
         self._phase = _FIRST
         # The answers that are rows alone have no further results, whatever the flag says.
         self.done = not status & MORE_RESULTS or _STARTS[self._command] != _FIRST
@@ -384,6 +387,16 @@ def end_of(chunk: bytes, start: int, length: int) -> tuple[int, int]:
     if position + 2 > end:
         raise AnswerError("an OK or EOF packet without status flags")
     return chunk[position] | chunk[position + 1] << 8, affected_rows
+
+
+def insert_id_of(chunk: bytes, start: int, length: int) -> int:
+    """The first id that the database gave to a row of the statement, from an OK packet; 0: none.
+
+    Raises:
+        AnswerError: it is cut short.
+    """
+    _, position = _lenenc(chunk, start + 1, start + length)
+    return _lenenc(chunk, position, start + length)[0]
 
 
 def _lenenc(chunk: bytes | bytearray, position: int, end: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from engine.model.errors import BackendError
@@ -59,7 +59,7 @@ class Refusal(Protocol):
 class Outcome:
     """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags.
 
-    The last three are filled by `collect` alone.
+    The last two are filled by `collect` alone, and `last_insert_id` not on the fast path.
     """
 
     errno: int = 0
@@ -68,7 +68,7 @@ class Outcome:
     status: int = 0
     affected_rows: int = 0
     statement_id: int = 0
-    last_insert_id: int = 0
+    last_insert_id: int = field(default=0, compare=False)
     warnings: int = 0
     info: str = ""
 

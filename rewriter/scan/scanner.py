@@ -88,6 +88,8 @@ _INFORMATION = _pattern(
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
 _SETS_ID = _pattern(SPACE + rb"SET" + WORD_END + rb"[^;]*?(?:\bid\b|`id`)" + SPACE + rb":?=")
 _COLUMNS = _pattern(SPACE + rb"\(([^()]*+)\)")
+_ROWS = _pattern(SPACE + rb"(?:\([^()]*+\)" + SPACE + rb")?(?:VALUES?" + SPACE + rb"\(|SET" + WORD_END + rb")")
+_NOT_EACH_ROW = _pattern(rb"\b(?:IGNORE|DELAYED)\b")
 _UPDATE = _pattern(
     SPACE + _words(b"LOW_PRIORITY", b"IGNORE") + QUALIFIED + SPACE
     + rb"(?:(?:AS" + WORD_END + SPACE + rb")?" + IDENTIFIER + SPACE + rb")?SET" + WORD_END
@@ -303,12 +305,23 @@ class StatementScanner:
             else self._inserting(queue)
         )
         if queue in self._names.topics:
-            return replace(glance, concern=Concern.PLAN) if _gives_id(sql, match.end()) else glance
+            return self._into_topic(sql, match, queue, glance)
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
             return replace(glance, concern=Concern.PLAN)
         if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_column(sql, match.end(), b"state"):
             return replace(glance, concern=Concern.PLAN)
         return glance
+
+    def _into_topic(self, sql: bytes, match: re.Match[bytes], topic: QueueName, glance: Glance) -> Glance:
+        """An INSERT into a topic. Of one whose history is kept: whether it adds rows and does nothing else."""
+        if _gives_id(sql, match.end()):
+            return replace(glance, concern=Concern.PLAN)
+        if glance.effects.tally is None or self._catalog.topics[topic].options.trace_keep_ns is None:
+            return glance
+        plain = _ROWS.match(sql, match.end()) and not _NOT_EACH_ROW.search(sql, 0, match.start(1))
+        if not plain or b"returning" in sql[-_SEARCH_MAX:].lower():
+            return glance
+        return replace(glance, effects=replace(glance.effects, numbered=True))
 
     def _replace(self, sql: bytes, end: int, database: str | None) -> Glance:
         match = _INSERT.match(sql, end)

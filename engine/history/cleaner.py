@@ -1,0 +1,105 @@
+"""HistoryCleaner: deletes of the kept history what is older than its topic's trace_keep, in small batches.
+
+The table says of which queues it holds something. What is of a consumer group or topic that is gone goes at once, or
+nearly so; what is of a topic whose history is not kept any more, too. Nothing is deleted while a topic cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.clock import Jitter
+from engine.duties.pace import DeletingPace
+from engine.history.writer import HistoryContext
+from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.queue import QueueCatalog, QueueName
+from engine.service import Service
+
+GONE_NS = 60 * NS_PER_SECOND
+"""How long the history of what is gone stays: another engine may know a new group a moment earlier than we do."""
+
+
+def keep_ns(queue: QueueName, catalog: QueueCatalog) -> int | None:
+    """How long the history of a queue or topic is kept; None: not known now, so that nothing may be deleted."""
+    spec, topic = catalog.get(queue), queue
+    if spec is not None and spec.options.topic is not None:
+        topic = QueueName(queue.database, spec.options.topic)
+    if (found := catalog.topics.get(topic)) is not None:
+        return found.options.trace_keep_ns or 0
+    if topic in catalog.rejected or queue in catalog.rejected or spec is not None:
+        return None
+    return GONE_NS
+
+
+class HistoryCleaner(Service):
+    """See the module. `leads`: whether this one of several engines on the database is the one that deletes."""
+
+    def __init__(
+        self,
+        context: HistoryContext,
+        jitter: Jitter,
+        catalog: Callable[[], QueueCatalog],
+        leads: Callable[[], bool],
+        period_seconds: float,
+    ) -> None:
+        super().__init__("cleaner of histories", context.logger)
+        self._context, self._jitter, self._catalog, self._leads = context, jitter, catalog, leads
+        self._period = period_seconds
+        self._empty: set[str] = set()  # databases in which there was nothing, and into which nothing is written
+        self._pace = DeletingPace()
+        self._problems: dict[str, str] = {}
+
+    def problem(self, database: str) -> str:
+        """Why the history in a database is not cleaned; empty where it is, or where another engine does that."""
+        return self._problems.get(database, "")
+
+    async def run_once(self) -> int:
+        """Delete what is old. Returns how many events went."""
+        topics = self._catalog().topics.values()
+        keeping = {topic.name.database for topic in topics if topic.options.trace_keep_ns is not None}
+        self._empty -= keeping
+        deleted = 0
+        for database in {topic.name.database for topic in topics} - self._empty:
+            try:
+                deleted += await self._clean(database, empty=database not in keeping)
+            except BackendError as error:
+                self._failed(database, error)
+            else:
+                self._problems.pop(database, None)
+        return deleted
+
+    async def _clean(self, database: str, *, empty: bool) -> int:
+        context, deleted = self._context, 0
+        queues = await context.work.run(context.store.traces.queues(database))
+        if empty and not queues:
+            self._empty.add(database)
+        for queue in queues:
+            deleted += await self._clean_queue(queue)
+        return deleted
+
+    async def _clean_queue(self, queue: QueueName) -> int:
+        context, deleted = self._context, 0
+        while (older_ns := keep_ns(queue, self._catalog())) is not None and not self._stopping.is_set():
+            began = context.clock.monotonic()
+            step = await context.work.run(context.store.traces.clean(queue, older_ns, self._pace.batch))
+            deleted += step.deleted
+            if not step.more:
+                break
+            await self._pause(self._pace.rest(context.clock.monotonic() - began))
+        return deleted
+
+    def _failed(self, database: str, error: BackendError) -> None:
+        if isinstance(error, BackendUnavailable):
+            return
+        if database not in self._problems:  # once, until it is cleaned again
+            self._context.logger.warning("the history in database '%s' is not cleaned: %s", database, error)
+        self._problems[database] = f"the history is not cleaned: {error.message}"
+
+    async def _run(self) -> None:
+        # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.
+        await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
+        while not self._stopping.is_set():
+            if self._leads():
+                await self.run_once()
+            await self._pause(self._period)
