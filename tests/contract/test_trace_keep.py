@@ -59,15 +59,15 @@ def test_a_history_that_outlives_the_proxy(new_gate):
         ["enqueued", "sent", "acked"],
     ]
     assert before[0][0].startswith(f"enqueued by shop 3, connection {writer} (root@127.0.0.1")
-    rows = sql.rows("SELECT queue, id, at, event, connection_id, consumer, reason, proxy FROM queuegate.traces")
+    asked = "SELECT queue, id, at, event, connection_id, consumer, reason, proxy FROM queuegate.traces WHERE db = %s"
+    rows = sql.rows(asked, gate.database)
     assert len(rows) == 6
     sql.connection._force_close()
     gate.terminate()  # what waits is written
     gate.start()
     sql = Sql(gate.connect())
     assert [history(sql, "orders", id_) for id_ in (1, 2)] == before
-    again = sql.rows("SELECT queue, id, at, event, connection_id, consumer, reason, proxy FROM queuegate.traces")
-    assert sorted(map(str, again)) == sorted(map(str, rows))
+    assert sorted(map(str, sql.rows(asked, gate.database))) == sorted(map(str, rows))
     assert sql("ACK orders 1 GROUP g") == 1
     assert history(sql, "orders", 1) == [*before[0], "acked"]
     wait_until(lambda: len(kept(sql, "orders")) == 7, what="the ack to be written")

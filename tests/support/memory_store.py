@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from memory_topics import MemoryTopics
+from memory_traces import MemoryTraces
 from virtual_time import VirtualClock, pass_time
 
 from engine.clock import Clock
@@ -129,6 +130,7 @@ class MemoryStore:
 
     def __post_init__(self) -> None:
         self.topics = MemoryTopics(self.clock)
+        self.traces = MemoryTraces(self.clock)
 
     def serve(self, *queues: QueueSpec, topics: Sequence[TopicSpec] = ()) -> None:
         """Replace the tables that exist by these queues and topics; tables that stay keep their messages.
