@@ -157,3 +157,40 @@ def test_a_topic_with_a_hostile_name(sql, topic):
     ]
     sql(f"DROP GROUP g ON {t}")
     sql(f"DROP TOPIC {t}")
+
+
+def test_a_table_that_cannot_be_written_costs_the_history_alone(new_gate):
+    gate = new_gate().start()
+    sql = Sql(gate.connect())
+    sql("CREATE TABLE queuegate_traces (another INT)")
+    sql(f"CREATE TOPIC orders (body VARCHAR(100)) {KEPT}")
+    sql(f"CREATE GROUP g ON orders {ONCE}")
+    sql("INSERT INTO orders (body) VALUES ('a'), ('b')")
+    assert sql.column("SELECT id FROM STREAM orders WITH (group = 'g') LIMIT 2 WAIT 20") == [1, 2]
+    told = wait_until(lambda: problem(sql, "orders"), what="the problem to be told")
+    assert "the history is not written: " in told and "dropped since the start: " in told
+    assert sql("ACK orders 1 GROUP g") == 1
+    assert whats(sql, "orders", 1) == ["enqueued", "sent", "acked"]  # from memory
+    assert gate.log.count("is not written, deliveries go on") == 1
+    sql("DROP TABLE queuegate_traces")
+    sql("ACK orders 2 GROUP g")
+    wait_until(lambda: (2, "acked") in kept(sql, "orders"), what="it to be written again", timeout=60)
+    assert "not written" not in problem(sql, "orders")
+    assert gate.log.count("is not written, deliveries go on") == gate.log.count("is written again") == 1
+    sql.close()
+
+
+def test_workers_tell_one_another_how_the_history_fares(new_gate, place):
+    if place == "embedded":  # one process
+        return
+    gate = new_gate(workers=2).start()
+    sql = Sql(gate.connect())
+    sql("CREATE TABLE queuegate_traces (another INT)")
+    sql(f"CREATE TOPIC orders (body VARCHAR(100)) {KEPT}")
+    clients = [Sql(gate.connect()) for _ in range(8)]
+    for number, client in enumerate(clients):
+        client("INSERT INTO orders (body) VALUES (%s)", str(number))
+    told = "events of its history that were dropped since the start: 8"
+    wait_until(lambda: told in (problem(sql, "orders") or ""), what="what both have dropped", timeout=60)
+    for client in (sql, *clients):
+        client.close()
