@@ -279,6 +279,14 @@ class Trace:
     groups: tuple[tuple[str, ExplainDelivery], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TraceInQueue:
+    """TRACE MESSAGE on a queue. `sql` reads when the message was enqueued; empty where the queue does not say it."""
+
+    question: ExplainDelivery
+    sql: str
+
+
 class SystemTable(Enum):
     """The tables that the proxy itself makes up (rewriter.grammar.system_tables)."""
 
@@ -382,6 +390,7 @@ Plan = (
     | ShowConsumers
     | ExplainDelivery
     | Trace
+    | TraceInQueue
     | ReadSystem
     | ShowSystem
     | ShowCreateQueue

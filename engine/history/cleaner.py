@@ -6,7 +6,7 @@ nearly so; what is of a topic whose history is not kept any more, too. Nothing i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from engine.clock import Jitter
 from engine.duties.pace import DeletingPace
@@ -18,6 +18,8 @@ from engine.service import Service
 
 GONE_NS = 60 * NS_PER_SECOND
 """How long the history of what is gone stays: another engine may know a new group a moment earlier than we do."""
+
+_LOOK_AGAIN_SECONDS = 3600.0  # a topic may have been kept, and not any more, before we heard of it
 
 
 def keep_ns(queue: QueueName, catalog: QueueCatalog) -> int | None:
@@ -46,7 +48,7 @@ class HistoryCleaner(Service):
         super().__init__("cleaner of histories", context.logger)
         self._context, self._jitter, self._catalog, self._leads = context, jitter, catalog, leads
         self._period = period_seconds
-        self._empty: set[str] = set()  # databases in which there was nothing, and into which nothing is written
+        self._empty: dict[str, float] = {}  # when a database was found to have nothing, and none is written there
         self._pace = DeletingPace()
         self._problems: dict[str, str] = {}
 
@@ -56,24 +58,29 @@ class HistoryCleaner(Service):
 
     async def run_once(self) -> int:
         """Delete what is old. Returns how many events went."""
-        topics = self._catalog().topics.values()
-        keeping = {topic.name.database for topic in topics if topic.options.trace_keep_ns is not None}
-        self._empty -= keeping
+        topics, now = self._catalog().topics.values(), self._context.clock.monotonic()
+        self._empty = {database: at for database, at in self._empty.items() if now - at < _LOOK_AGAIN_SECONDS}
         deleted = 0
-        for database in {topic.name.database for topic in topics} - self._empty:
+        for database in {topic.name.database for topic in topics} - self._empty.keys():
             try:
-                deleted += await self._clean(database, empty=database not in keeping)
+                deleted += await self._clean(database)
             except BackendError as error:
                 self._failed(database, error)
             else:
                 self._problems.pop(database, None)
         return deleted
 
-    async def _clean(self, database: str, *, empty: bool) -> int:
+    def expect(self, databases: Iterable[str]) -> None:
+        """In these there is something, or will be."""
+        for database in databases:
+            self._empty.pop(database, None)
+
+    async def _clean(self, database: str) -> int:
         context, deleted = self._context, 0
         queues = await context.work.run(context.store.traces.queues(database))
-        if empty and not queues:
-            self._empty.add(database)
+        keeping = (topic.name.database for topic in self._catalog().topics.values() if topic.options.trace_keep_ns)
+        if not queues and database not in keeping:
+            self._empty[database] = context.clock.monotonic()
         for queue in queues:
             deleted += await self._clean_queue(queue)
         return deleted

@@ -59,6 +59,7 @@ class History:
             pairs = [(queue.name, QueueName(queue.name.database, queue.options.topic or "")) for queue in catalog]
             self._kept.update({queue: topic for queue, topic in pairs if topic in self._kept})
         self._writer.tune(self._kept)
+        self._cleaner.expect(name.database for name in self._kept)
         self._traces.keep(frozenset(self._kept), self._writer.take)
         if self._kept and not self._traces.ids_follow and (self._asking is None or self._asking.done()):
             self._asking = asyncio.get_running_loop().create_task(self._ask())

@@ -63,6 +63,7 @@ from rewriter.plan import (
     ShowTopics,
     Subscribe,
     Trace,
+    TraceInQueue,
     UseDatabase,
 )
 from rewriter.rights.kinds import (
@@ -162,6 +163,8 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             raise denied(session, "SELECT", _MAY)
         case Trace(topic):
             check_sees(session, topic)
+        case TraceInQueue(ExplainDelivery(queue)):
+            check_sees(session, queue)
         case ExplainDelivery(queue):
             check_sees(session, queue)
         case EndInGroup(_, _, group):

@@ -1,5 +1,5 @@
-"""TRACE MESSAGE: what the tables say of one message of a topic, for each of its groups, and what was recorded of it.
-And the rows of TRACES. Pure."""
+"""TRACE MESSAGE: what the tables say of one message of a topic, for each of its groups, or of a queue, and what was
+recorded of it. And the rows of TRACES. Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,13 @@ _PLACES = {
 
 
 def in_queue(
-    group: str, enqueued: str | None, row: MessageRow, explanation: Explanation, holder: SubscriptionStatus | None
+    group: str | None,
+    enqueued: str | None,
+    row: MessageRow,
+    explanation: Explanation,
+    holder: SubscriptionStatus | None,
 ) -> Values:
-    """Of a message that is in the group's queue."""
+    """Of a message that is in the group's queue, or in a queue: without a group."""
     leased = explanation.state == "in_flight" and row.time_next_ns is not None
     until = moment(row.time_next_ns or 0) if leased else None
     who: Values = (None, None) if holder is None else (holder.connection_id, holder.consumer or None)
@@ -50,12 +54,17 @@ def not_in_queue(group: str, enqueued: str | None, place: Place, dead: bool | No
     return _said(group, state, enqueued, text)
 
 
+def not_there(group: str | None, explanation: Explanation) -> Values:
+    """Of a message that is not in its queue."""
+    return _said(group, explanation.state, None, explanation.text)
+
+
 def not_told(group: str, enqueued: str | None, problem: str) -> Values:
     """Of a group that cannot be asked."""
     return _said(group, None, enqueued, problem)
 
 
-def _said(group: str, state: str | None, enqueued: str | None, text: str) -> Values:
+def _said(group: str | None, state: str | None, enqueued: str | None, text: str) -> Values:
     return (group, state, enqueued, None, None, None, None, None, text)
 
 

@@ -51,7 +51,7 @@ from proxy.show.system_information import columns_of, with_system_tables
 from proxy.show.system_shows import system_show
 from proxy.show.system_tables import derived_table
 from proxy.show.topic_views import TopicViews
-from proxy.show.trace_rows import SeesUser, history, in_queue, not_in_queue, not_told, trace_values
+from proxy.show.trace_rows import SeesUser, history, in_queue, not_in_queue, not_there, not_told, trace_values
 from proxy.upstream.base import collected
 from proxy.wire.outcome import Collected, number
 from rewriter.grammar.system_tables import DATABASE
@@ -68,6 +68,7 @@ from rewriter.plan import (
     SystemShow,
     SystemTable,
     Trace,
+    TraceInQueue,
 )
 from rewriter.plans.explain_delivery import DELIVERY_COLUMNS, ids_sql
 
@@ -113,6 +114,7 @@ class QueueViews:
         | ShowConsumers
         | ExplainDelivery
         | Trace
+        | TraceInQueue
         | ShowSystem,
     ) -> tuple[tuple[ColumnMeta, ...], list[Row]]:
         """Columns and rows of a statement that only looks."""
@@ -129,6 +131,8 @@ class QueueViews:
                 return columns(CONSUMERS), shown(await self.consumers(plan))
             case Trace():
                 return columns(TRACE), shown(await self.trace(plan))
+            case TraceInQueue():
+                return columns(TRACE), shown([await self.trace_in_queue(plan)])
             case ExplainDelivery():
                 return columns(EXPLANATIONS), shown(await self.explanations(plan))
             case ShowSystem():
@@ -211,17 +215,40 @@ class QueueViews:
             rows.append((*row, history(recorded, users)))
         return rows
 
+    async def trace_in_queue(self, plan: TraceInQueue) -> Values:
+        """The row of TRACE MESSAGE on a queue."""
+        question = plan.question
+        queue = self._queue(question.queue)
+        ids, rows, facts = await self._asked(question, queue)
+        found = await self._session.upstream.collect(plan.sql) if plan.sql and rows else None
+        enqueued = moment(number(found.row(1)[0])) if isinstance(found, Collected) and found.rows else None
+        id_ = next(iter((*ids, *question.ids)), None)
+        recorded = [] if id_ is None else await self._peers.trace(queue.name, id_)
+        told, group = history(recorded, await self._sees_users()), queue.options.consumer_group
+        if rows:
+            holder = facts.holders.get(rows[0].id)
+            visible = await self._visible_streams([] if holder is None else [holder])
+            return (*in_queue(group, enqueued, rows[0], explain(rows[0], facts), next(iter(visible), None)), told)
+        dead = await self._dead(queue, question.ids)
+        text = "" if id_ is None else id_text(id_)
+        explained = unknown(text, facts, dead=None if dead is None else text in dead)
+        return (*not_there(group, explained), told)
+
+    def _queue(self, name: QueueName) -> QueueSpec:
+        queue = self._engine.catalog.get(name)
+        if queue is None:
+            raise QueueNotFound(f"Table '{name}' doesn't exist or is not a queue")
+        return queue
+
     async def _traced(
         self, group: str, question: ExplainDelivery, id_: int, enqueued: str | None
     ) -> tuple[bool, Values]:
         """Whether the account may know of the message in that group, and the row but for its last column."""
         try:
-            queue = self._engine.catalog.get(question.queue)
-            if queue is None:
-                raise QueueNotFound(f"Table '{question.queue}' doesn't exist or is not a queue")
+            queue = self._queue(question.queue)
             # Before its queue is looked into: what is fed in between is found there.
             place = (await self._engine.topics.position(queue)).place_of(id_)
-            rows, facts = await self._asked(question, queue)
+            _, rows, facts = await self._asked(question, queue)
             if rows:
                 holder = facts.holders.get(rows[0].id)
                 visible = await self._visible_streams([] if holder is None else [holder])
@@ -258,12 +285,14 @@ class QueueViews:
         all_ = session.admin if session.rights is not None else bool((await self._collect(_SEES_PROCESSES)).rows)
         return lambda user: all_ or user == session.identity.user
 
-    async def _asked(self, plan: ExplainDelivery, queue: QueueSpec) -> tuple[list[MessageRow], QueueFacts]:
-        """The rows that a question is about, and what is known of their queue."""
+    async def _asked(
+        self, plan: ExplainDelivery, queue: QueueSpec
+    ) -> tuple[list[MessageId], list[MessageRow], QueueFacts]:
+        """The messages that a question is about, their rows, and what is known of their queue."""
         found = (await self._collect(plan.sql)).each(len(DELIVERY_COLUMNS))
         ids = [self._id(queue, row[1]) for row in found]
         rows = [self._message(id_, row) for id_, row in zip(ids, found, strict=True)]
-        return rows, await self._facts(queue, ids)
+        return ids, rows, await self._facts(queue, ids)
 
     async def explanations(self, plan: ExplainDelivery) -> list[Values]:
         """The rows of EXPLAIN DELIVERY."""
@@ -271,10 +300,8 @@ class QueueViews:
             raise denied(
                 self._session, "EXPLAIN DELIVERY", "its account may ask for ids alone: WHERE id = 42, or id IN (...)"
             )
-        queue = self._engine.catalog.get(plan.queue)
-        if queue is None:
-            raise QueueNotFound(f"Table '{plan.queue}' doesn't exist or is not a queue")
-        rows, facts = await self._asked(plan, queue)
+        queue = self._queue(plan.queue)
+        _, rows, facts = await self._asked(plan, queue)
         told = [explain(row, facts) for row in rows]
         missing = [id_ for id_ in plan.ids if id_text(id_) not in {row.id for row in rows}]
         dead = await self._dead(queue, missing)

@@ -69,6 +69,7 @@ from rewriter.plan import (
     ShowTopics,
     Subscribe,
     Trace,
+    TraceInQueue,
     TransactionVerb,
     UseDatabase,
 )
@@ -171,6 +172,7 @@ class Executor:
                 | ShowConsumers()
                 | ExplainDelivery()
                 | Trace()
+                | TraceInQueue()
                 | ShowCreateQueue()
                 | ShowProcessList()
             ):
@@ -346,6 +348,7 @@ class Executor:
                 | ShowConsumers()
                 | ExplainDelivery()
                 | Trace()
+                | TraceInQueue()
                 | ShowSystem()
             ):
                 return await self._views.answer(plan)

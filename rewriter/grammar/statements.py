@@ -356,10 +356,10 @@ class ExplainMessages:
 
 @dataclass(frozen=True, slots=True)
 class TraceMessage:
-    """TRACE MESSAGE id ON topic."""
+    """TRACE MESSAGE id ON name; the id as written."""
 
-    topic: Name
-    id: int
+    name: Name
+    id: Token
 
 
 @dataclass(frozen=True, slots=True)

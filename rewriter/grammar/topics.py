@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from engine.model.option_values import OptionValue
 from engine.model.queue import Start
+from rewriter.errors import UnsupportedSql
+from rewriter.grammar.ack import take_id
 from rewriter.grammar.beginning import take_beginning
 from rewriter.grammar.create_queue import take_items
 from rewriter.grammar.statements import (
@@ -31,21 +33,19 @@ from rewriter.grammar.statements import (
 from rewriter.grammar.stream import take_new_options, take_options
 from rewriter.text.tokens import Kind, Name, TokenCursor
 
-_OFFSET_DIGITS_MAX = 18  # below 2^63
 _AFTER_CONDITION = ("DELAY", "REASON", "FOR", "LIMIT")
 
 
 def parse_trace(cursor: TokenCursor) -> TraceMessage:
-    """TRACE MESSAGE id ON topic."""
+    """TRACE MESSAGE id ON topic or queue."""
     cursor.take_words("TRACE", "MESSAGE")
-    number = cursor.accept_kind(Kind.NUMBER)
-    if number is None or not number.text.isdecimal() or len(number.text) > _OFFSET_DIGITS_MAX:
-        cursor.position -= number is not None
-        raise cursor.error("TRACE MESSAGE takes the offset of one message")
+    id_ = take_id(cursor, "TRACE MESSAGE", ("ON",))
+    if id_.kind is Kind.PARAMETER:
+        raise UnsupportedSql("TRACE MESSAGE takes no ?; write the id into the statement")
     cursor.take_words("ON")
     name = cursor.take_name()
     cursor.take_end("TRACE MESSAGE 101 ON topic")
-    return TraceMessage(name, int(number.text))
+    return TraceMessage(name, id_)
 
 
 def parse_create_topic(cursor: TokenCursor) -> CreateTopic:

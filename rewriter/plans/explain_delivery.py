@@ -7,15 +7,20 @@ what the SELECT brings, in order; engine.model.explanation makes words of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from engine.model.queue import Layout, MessageId, QueueName, QueueSpec, quoted
 from engine.model.states import in_flight
+from rewriter.errors import IncorrectId
 from rewriter.grammar.explain_delivery import LIMIT_DEFAULT
 from rewriter.grammar.statements import ExplainMessages
-from rewriter.plan import ExplainDelivery, Trace
+from rewriter.plan import ExplainDelivery, Trace, TraceInQueue
+from rewriter.plans.ack import ids_condition, known_ids
 from rewriter.scan.named_ids import key_kind, settled_ids
 from rewriter.text.literals import hex_literal
-from rewriter.text.tokens import Name
+from rewriter.text.tokens import Kind, Name, Token
+
+_OFFSET_DIGITS_MAX = 18  # below 2^63
 
 DELIVERY_COLUMNS = ("now", "id", "epoch", "time_next", "time_acked", "last_error", "earlier", "held")
 """`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, and another one of
@@ -31,6 +36,21 @@ def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> E
     condition = statement.condition.encode("utf-8", "surrogatepass")
     ids = settled_ids(condition, key_kind(spec)) if statement.condition else None
     return ExplainDelivery(spec.name, f"{sql} {statement.limit or LIMIT_DEFAULT}", ids or ())
+
+
+def trace_in_queue(id_: Token, spec: QueueSpec, now_sql: str) -> TraceInQueue:
+    """TRACE MESSAGE on a known queue. Raises IncorrectId, UnsupportedSql."""
+    condition, (ids, _) = ids_condition((id_,), spec), known_ids((id_,), spec)
+    question = explain_plan(ExplainMessages(Name(None, spec.name.table), condition, 1), spec, now_sql)
+    enqueued = "" if spec.column("time_created") is None else f"SELECT time_created FROM {spec.name.sql} WHERE "
+    return TraceInQueue(replace(question, ids=ids), enqueued and enqueued + condition)
+
+
+def offset_in(id_: Token, topic: QueueName) -> int:
+    """The offset that a statement names. Raises IncorrectId where it is none."""
+    if id_.kind is not Kind.NUMBER or not id_.text.isdecimal() or len(id_.text) > _OFFSET_DIGITS_MAX:
+        raise IncorrectId(f"Incorrect offset: {id_.text} for topic '{topic.table}'; TRACE MESSAGE takes a whole number")
+    return int(id_.text)
 
 
 def trace_plan(id_: int, topic: QueueName, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:

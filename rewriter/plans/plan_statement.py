@@ -67,7 +67,7 @@ from rewriter.plan import (
 from rewriter.plans.ack import ack_as_update, ends_messages, spelled_out, update_plan
 from rewriter.plans.alter_queue import alter_plan
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
-from rewriter.plans.explain_delivery import explain_plan, trace_plan
+from rewriter.plans.explain_delivery import explain_plan, offset_in, trace_in_queue, trace_plan
 from rewriter.plans.insert import insert_plan
 from rewriter.plans.lease_verbs import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
@@ -89,7 +89,7 @@ from rewriter.plans.topics import (
 )
 from rewriter.scan.named_ids import ending
 from rewriter.text.queue_names import QueueNames
-from rewriter.text.tokens import Name
+from rewriter.text.tokens import Name, Token
 
 
 class Passes:
@@ -162,8 +162,7 @@ class Passes:
             case ExplainMessages(name):
                 return explain_plan(statement, self._receiver(name, context), context.now_sql)
             case TraceMessage(name, id_):
-                topic = self._topic(name, context).name
-                return trace_plan(id_, topic, self._catalog.groups_of(topic), context.now_sql)
+                return self._trace(name, id_, context)
             case DescribeQueue(name):
                 return ShowCreateQueue(self._spec(name, context).name)
         assert_never(statement)
@@ -322,6 +321,14 @@ class Passes:
                 f"first: {', '.join(sorted(groups))}"
             )
         return Execute(f"DROP TABLE {topic.sql}", Effects(catalog=True))
+
+    def _trace(self, name: Name, id_: Token, context: PlanContext) -> Plan:
+        """TRACE MESSAGE on a topic, or on a queue."""
+        topic = self._perhaps_topic(name, context)
+        if topic is None:
+            return trace_in_queue(id_, self._spec(name, context), context.now_sql)
+        offset, groups = offset_in(id_, topic.name), self._catalog.groups_of(topic.name)
+        return trace_plan(offset, topic.name, groups, context.now_sql)
 
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
         spec = self._receiver(statement.name, context)

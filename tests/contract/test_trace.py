@@ -77,9 +77,75 @@ def test_a_message_that_is_not_visible_is_awaited(sql, connect, topic, place):
 def test_what_cannot_be_traced(sql, topic, queue):
     t, q = topic(), queue()
     assert sql.rows(f"TRACE MESSAGE 1 ON {t}") == []  # no groups
-    assert sql.error(f"TRACE MESSAGE 1 ON {q}")[0] == 1235
     assert sql.error("TRACE MESSAGE 1 ON nothing")[0] == 1146
-    assert sql.error(f"TRACE MESSAGE 'a' ON {t}")[0] == 1064
+    for name in (t, q):
+        assert sql.error(f"TRACE MESSAGE 'a' ON {name}")[0] == 1366
+        assert sql.error(f"TRACE MESSAGE 1, 2 ON {name}")[0] == 1064
+        assert sql.error(f"TRACE MESSAGE 1 + 1 ON {name}")[0] == 1235
+        assert sql.error(f"TRACE MESSAGE (SELECT 1) ON {name}")[0] == 1235
+    assert sql.error(f"TRACE MESSAGE 1 OR 1 = 1 ON {q}")[0] == 1064
+    assert sql.error(f"TRACE MESSAGE {10**30} ON {t}")[0] == sql.error(f"TRACE MESSAGE {10**30} ON {q}")[0] == 1366
+
+
+def in_queue(sql, q, id_):
+    """TRACE MESSAGE on a queue."""
+    (row,) = sql.named(f"TRACE MESSAGE {id_} ON {q}")
+    pieces = [] if row["history"] is None else [piece.split(" ", 2)[2] for piece in row["history"].split("; ")]
+    return row | {"history": [piece.split(" to ")[0].split(":")[0] for piece in pieces]}
+
+
+def test_a_message_of_a_queue(sql, queue, stream):
+    q = queue(ack_wait="'1h'", max_backoff="'2h'")
+    sql(f"INSERT INTO {q} (payload, time_scheduled) VALUES ('a', 0), ('b', 0), ('later', 9000000000000000000)")
+    first, second, later = sql.column(f"SELECT id FROM {q} ORDER BY id")
+    assert in_queue(sql, q, first)["state"] == "no_subscriber"
+    member = stream(f"SELECT id FROM STREAM {q} WITH (consumer = 'worker 7')")
+    member.wait(2)
+    held = in_queue(sql, q, first)
+    assert (held["group"], held["state"], held["attempts"], held["history"]) == (None, "in_flight", 1, ["sent"])
+    assert (held["connection_id"], held["consumer"]) == (member.id, "worker 7")
+    assert held["leased_until"] > held["enqueued"]
+    assert in_queue(sql, q, later)["state"] == "scheduled"
+    sql(f"NACK {q} {first} DELAY '1h' REASON 'card declined'")
+    nacked = in_queue(sql, q, first)
+    assert (nacked["state"], nacked["last_error"], nacked["history"]) == (
+        "retrying",
+        "card declined",
+        ["sent", "nacked"],
+    )
+    sql(f"ACK {q} {second}")
+    assert in_queue(sql, q, second)["state"] == "acked"
+    assert in_queue(sql, q, second)["history"] == ["sent", "acked"]
+    sql(f"REJECT {q} {first}")
+    wait_until(lambda: in_queue(sql, q, first)["state"] == "dead", what="the dead letter")
+    assert in_queue(sql, q, first)["history"] == ["sent", "nacked", "rejected", "dead-lettered"]
+    gone = in_queue(sql, q, 99)
+    assert (gone["state"], gone["history"], gone["enqueued"], gone["attempts"]) == ("unknown", [], None, None)
+    assert "never committed" in gone["explanation"]
+
+
+def test_messages_of_queues_with_other_ids(sql, queue):
+    q = queue("id VARCHAR(40) PRIMARY KEY, payload TEXT")
+    texts = {"plain": "'plain'", "it's": "'it''s'", "5": "5", "Ä-1": "'Ä-1'"}
+    for id_ in texts:
+        sql(f"INSERT INTO {q} (id, payload) VALUES (%s, 'x')", id_)
+    assert len(sql.rows(f"SELECT id FROM STREAM {q} LIMIT 4 WAIT 20")) == 4
+    for literal in texts.values():
+        assert in_queue(sql, q, literal)["history"] == ["sent"]
+    assert in_queue(sql, q, "'none'")["state"] == "unknown"
+    b = queue("id VARBINARY(16) PRIMARY KEY, payload TEXT")
+    sql(f"INSERT INTO {b} (id, payload) VALUES (X'00ff27', 'x')")
+    assert len(sql.rows(f"SELECT id FROM STREAM {b} LIMIT 1 WAIT 20")) == 1
+    assert in_queue(sql, b, "X'00ff27'")["history"] == ["sent"]
+    assert in_queue(sql, b, "X'aa'")["state"] == "unknown"
+
+
+def test_the_queue_of_a_group_is_a_queue(sql, topic):
+    t = topic(g="START AT EARLIEST")
+    sql(f"INSERT INTO {t} (body) VALUES ('a')")
+    assert sql.column(f"SELECT id FROM STREAM {t} WITH (group = 'g') LIMIT 1 WAIT 20") == [1]
+    row = in_queue(sql, f"{t}_group_g", 1)
+    assert (row["group"], row["state"], row["history"]) == ("g", "in_flight", ["sent"])
 
 
 def history(sql, t, id_, group="g"):

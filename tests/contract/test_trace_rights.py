@@ -76,6 +76,20 @@ def test_an_account_sees_what_is_kept_as_it_sees_what_is_in_memory(limited):
         client.close()
 
 
+def test_a_message_of_a_queue_is_shown_as_explain_delivery_shows_it(limited):
+    owner, shop, stranger = Sql(limited.connect()), login(limited, "shop"), login(limited, "stranger")
+    owner("INSERT INTO jobs (n) VALUES (1)")
+    ((id_,),) = owner.rows("SELECT id FROM STREAM jobs LIMIT 1 WAIT 20")
+    shop(f"NACK jobs {id_} DELAY '1h' REASON 'later'")
+    (row,) = shop.named(f"TRACE MESSAGE {id_} ON jobs")
+    assert (row["state"], row["last_error"]) == ("retrying", "later")
+    assert [piece.split(" ", 2)[2] for piece in row["history"].split("; ")] == ["sent, delivery 1", "nacked: later"]
+    assert "to connection " in owner.named(f"TRACE MESSAGE {id_} ON jobs")[0]["history"]
+    assert stranger.error(f"TRACE MESSAGE {id_} ON jobs")[0] == 1142
+    for client in (owner, shop, stranger):
+        client.close()
+
+
 def test_accounts_and_rights_of_the_database(mariadb, tmp_path):
     """An account that sees a group, and not others' connections; and a proxy that may not make its table."""
     url = mariadb.fresh_database("kept_traces")
@@ -120,6 +134,8 @@ def test_accounts_and_rights_of_the_database(mariadb, tmp_path):
     owner, looker = Sql(gate.connect()), login(gate, "looker")
     assert history(owner, 2)["g"][-1] == history(looker, 2)["g"][-1] == "nacked: later"
     assert looker.error("SELECT * FROM queuegate_traces")[0] == 1142
+    owner("CREATE QUEUE jobs (n INT)")
+    assert looker.error("TRACE MESSAGE 1 ON jobs")[0] == looker.error("EXPLAIN DELIVERY FOR jobs")[0] == 1142
     for user in ("modest", "looker"):
         owner(f"DROP USER {user}")
     for client in (owner, looker):

@@ -164,6 +164,12 @@ async def test_cleaning_goes_by_the_age_that_a_topic_says() -> None:
         await pass_time(61.0)
         assert k.ids == []
         await pass_time(61.0)
+        k.history.apply(catalog())
+        k.acked(3)
+        await pass_time(1.0)
+        k.history.apply(catalog(keep_ns=None))  # at once: it is cleaned all the same
+        await pass_time(61.0)
+        assert k.ids == []
         cleaned = len(k.table.cleaned)
         await pass_time(3600.0)
         assert len(k.table.cleaned) == cleaned  # where nothing is kept nothing is done
