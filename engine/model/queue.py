@@ -267,14 +267,15 @@ class TopicSpec:
 class QueueCatalog:
     """A snapshot of every queue and topic, immutable, so that a plan can be cached against `version`.
 
-    `rejected` are tables that carry the mark but cannot be served, with the reason. The queue of a consumer group is
-    one of the `queues`.
+    `rejected` are tables that carry the mark but cannot be served, with the reason; `unread_topics` those of them that
+    say that they are topics. The queue of a consumer group is one of the `queues`.
     """
 
     version: int = 0
     queues: Mapping[QueueName, QueueSpec] = field(default_factory=dict)
     rejected: Mapping[QueueName, str] = field(default_factory=dict)
     topics: Mapping[QueueName, TopicSpec] = field(default_factory=dict)
+    unread_topics: frozenset[QueueName] = frozenset()
 
     def __iter__(self) -> Iterator[QueueSpec]:
         return iter(self.queues.values())

@@ -7,7 +7,7 @@ rejected with a reason that names what is missing, and is not served.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.model.errors import InvalidQueueTable
 from engine.model.groups import unfit_group_key
@@ -202,6 +202,8 @@ def next_catalog(
                 queues[table.name] = queue_spec(table)
         except InvalidQueueTable as error:
             rejected[table.name] = error.message
-    if (queues, rejected, topics) == (previous.queues, previous.rejected, previous.topics):
+    unread = frozenset(table.name for table in tables if table.name in rejected and is_topic(table))
+    before = (previous.queues, previous.rejected, previous.topics, previous.unread_topics)
+    if (queues, rejected, topics, unread) == before:
         return previous
-    return replace(previous, version=previous.version + 1, queues=queues, rejected=rejected, topics=topics)
+    return QueueCatalog(previous.version + 1, queues, rejected, topics, unread)

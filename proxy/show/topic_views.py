@@ -35,7 +35,8 @@ class TopicViews:
 
     def _wanted(self, database: str | None, like: str | None) -> list[QueueName]:
         pattern = like_pattern("%" if like is None else like)
-        names = sorted(self._engine.catalog.topics)
+        catalog = self._engine.catalog
+        names = sorted(catalog.topics.keys() | catalog.unread_topics)
         return [n for n in names if database in (None, n.database) and pattern(n.table) and self._sees(n)]
 
     async def topics(self, plan: ShowTopics) -> list[Values]:
@@ -49,11 +50,13 @@ class TopicViews:
     ) -> Values:
         bounds: Values = (None, None)
         contents: Values = (None, None, None)
-        problem = self._engine.topics.retention.problem(name)
+        unread = self._engine.catalog.rejected.get(name)
+        problem = unread or self._engine.topics.retention.problem(name)
         try:
-            extent = await self._engine.topics.extent(name)
-            bounds = (extent.first, extent.last)
-            contents = (extent.messages, extent.size, extent.last_minute)
+            if unread is None:
+                extent = await self._engine.topics.extent(name)
+                bounds = (extent.first, extent.last)
+                contents = (extent.messages, extent.size, extent.last_minute)
         except EngineError as error:
             problem = error.message
         if history is not None:

@@ -198,7 +198,13 @@ class QueueViews:
 
     async def topics(self) -> TopicViews:
         """Topics and consumer groups, as far as the session may know of them."""
-        return TopicViews(self._engine, self._peers, await self.sees())
+        sees, rights, unread = await self.sees(), self._session.rights, self._engine.catalog.unread_topics
+
+        def sees_topic(name: QueueName) -> bool:
+            """Of a topic that cannot be read, rights on topics let an account know that, and nothing else."""
+            return sees(name) or (rights is not None and name in unread and rights.granted.sees_topic(name))
+
+        return TopicViews(self._engine, self._peers, sees_topic)
 
     async def trace(self, plan: Trace) -> list[Values]:
         """The rows of TRACE MESSAGE: of the groups that the account may know of."""

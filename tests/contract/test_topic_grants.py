@@ -189,6 +189,26 @@ def test_what_is_shown(root: Sql, login: Callable[[str], Sql]) -> None:
     assert groups == traced == {name: shown.get(name, []) for name in NAMES}
 
 
+def test_a_topic_that_cannot_be_read_is_shown_with_the_reason(root: Sql, login: Callable[[str], Sql]) -> None:
+    """And nobody has a right on it by `topics`: what it is nobody knows."""
+    root("ALTER TABLE orders COMMENT='queuegate_topic,retain=soon'")
+    try:
+        for name in ("root", *NAMES):
+            rows = (root if name == "root" else login(name)).named("SHOW TOPICS")
+            assert [row["topic"] for row in rows] == ([] if name == "stranger" else ["orders"]), name
+            assert all("retain: 'soon'" in row["problem"] and row["messages"] is None for row in rows)
+        shown = "SELECT topic, problem IS NULL FROM queuegate.topics WHERE topic = 'orders' AND db = DATABASE()"
+        assert root.rows(shown) == [("orders", 0)]
+        for name in ("publisher", "everything"):
+            assert login(name).error("INSERT INTO orders (n) VALUES (9)")[0] in REFUSED
+            assert login(name).error("SELECT * FROM orders")[0] in REFUSED
+        assert root.value("SELECT COUNT(*) FROM orders") == 2
+    finally:
+        root("ALTER TABLE orders COMMENT='queuegate_topic'")
+    assert root.named("SHOW TOPICS")[0]["problem"] is None
+    assert login("publisher")("INSERT INTO orders (n) VALUES (9)") == 1
+
+
 def test_a_member_is_told_of_its_dead_letters_and_may_not_read_them(root: Sql, login: Callable[[str], Sql]) -> None:
     member = login("member")
     assert member("REJECT orders 1 GROUP billing REASON 'bad'") == 1
