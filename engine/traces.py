@@ -180,10 +180,16 @@ class QueueTrace:
         *,
         sure: bool = True,
         reason: str = "",
+        at_ns: int | None = None,
     ) -> None:
-        """This happened to these messages."""
+        """This happened to these messages; now, unless it is known when."""
         if ids:
-            self._traces.note(self._queue, what, tuple(ids), receiver=receiver, sure=sure, reason=reason)
+            self._traces.note(self._queue, what, tuple(ids), receiver=receiver, sure=sure, reason=reason, at_ns=at_ns)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether records are made at all."""
+        return self._traces.percent(self._queue) > 0
 
     def heard(self, now_ns: int) -> None:
         """See Traces."""

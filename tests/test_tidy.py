@@ -27,7 +27,7 @@ FLOORS = {
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
-    "engine": "engine topics history duties delivery traces database_work service store backend clock model",
+    "engine": "engine topics history duties delivery leases traces database_work service store backend clock model",
     "spark_connector": "jobs datasource streaming writing batch values client options option_names errors",
 }
 # What a package may import besides: other packages, or rooms of them.

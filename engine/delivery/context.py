@@ -11,9 +11,10 @@ from engine.database_work import DatabaseWork
 from engine.delivery.claim_pause import ClaimPause
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.in_flight import InFlight
-from engine.delivery.lease_alarms import LeaseAlarms
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
+from engine.leases.lapses import Lapses
+from engine.leases.lease_alarms import LeaseAlarms
 from engine.model.queue import Message, MessageId
 from engine.store.base import MessageStore, Release
 from engine.traces import QueueTrace
@@ -41,6 +42,7 @@ class QueueContext:
     pause: ClaimPause
     time: DatabaseTime
     alarms: LeaseAlarms
+    lapses: Lapses
     shares: FilterShares
     """What conditions may take in vain."""
     wake: Callable[[], None]

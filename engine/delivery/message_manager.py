@@ -32,22 +32,15 @@ from engine.delivery.context import QueueContext, WorkContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.give_back import GiveBacks
 from engine.delivery.in_flight import InFlight
-from engine.delivery.lease_alarms import LeaseAlarms
 from engine.delivery.outage import Outage
 from engine.delivery.receiver_modes import Mode
 from engine.delivery.receiver_sets import ReceiverSets
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
-from engine.model.errors import (
-    READ_ONLY,
-    TRANSIENT,
-    BackendError,
-    BackendUnavailable,
-    EngineError,
-    LockWaitTimeout,
-    ShuttingDown,
-)
+from engine.leases.lapses import Lapses
+from engine.leases.lease_alarms import LeaseAlarms
+from engine.model.errors import PASSING, BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
 from engine.model.filter_limits import FilterLimits
 from engine.model.identity import IdKind, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND
@@ -67,7 +60,7 @@ from engine.store.base import LeaseUnknown, Release, release_of
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
 _NO_SUCH_INDEX = 1176  # a scan names its index, as the catalog had it
-_NOT_OF_A_CONDITION = READ_ONLY | TRANSIENT | {_NO_SUCH_INDEX}
+_NOT_OF_A_CONDITION = PASSING | {_NO_SUCH_INDEX}
 _DOUBTFUL_ERRNOS = frozenset((1054, 1146, _NO_SUCH_INDEX))  # unknown column, table: the queue changed around the proxy
 
 
@@ -95,6 +88,7 @@ class MessageManager(Service):
         self._rechecker = Rechecker(context, self._in_flight)
         time = DatabaseTime(clock)
         self.alarms = LeaseAlarms(time)
+        self.lapses = Lapses(time, context.trace)
         self._give_backs = GiveBacks(context, time, released)
         self._subscriptions: dict[Subscription, ReceiverSet] = {}
         self._wakeup = asyncio.Event()
@@ -104,6 +98,7 @@ class MessageManager(Service):
             pause=ClaimPause(clock),
             time=time,
             alarms=self.alarms,
+            lapses=self.lapses,
             shares=shares or FilterShares(clock),
             wake=self._wake,
             orphaned=self._orphaned,
@@ -236,6 +231,7 @@ class MessageManager(Service):
                 known.append(id_)
         hits = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets) + self._in_flight.settle(known)
         self.alarms.ended(known)
+        self.lapses.forget(known)
         self.metrics.settled_seen += hits
         if hits < len(known):
             # 'A' may be the same message as 'a' by the column's collation: only the table knows.
@@ -250,6 +246,8 @@ class MessageManager(Service):
         known = [normalise(self._kind, id_) for id_ in ids]
         ours = [id_ for id_ in known if id_ is not None and id_ in self._in_flight]
         self._rechecker.ask(ours, renewed=renewed)
+        if not renewed:
+            self.lapses.forget(known)
         if here and len(ours) < len(known) and self._kind is not IdKind.INTEGER:
             self.uncertain()
         self._wake()
@@ -315,6 +313,8 @@ class MessageManager(Service):
         leases = self._in_flight.drop_holder(subscription)
         # What never reached the consumer is no attempt.
         futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]
+        if not give_back:
+            self.lapses.left((lease for lease in leases if lease.id not in untaken), subscription.request)
         if give_back:
             self._context.common.trace.note(GIVEN_BACK, [lease.id for lease in leases], subscription.request)
             counted = not self.queue.options.fails_at_once  # a receiver that restarts must not empty the queue

@@ -116,6 +116,7 @@ class Sender:
         self._jitter, self._metrics, self._trace = context.jitter, context.metrics, context.trace
         self._cache, self._conflicts, self._condition = cache, conflicts, condition
         self._in_flight, self._alarms, self._pause, self._time = queue.in_flight, queue.alarms, queue.pause, queue.time
+        self._lapses = queue.lapses
         self._note_due, self._told_leased = queue.note_due, queue.leased
         self._unheard, self._told_rejected = queue.unheard, queue.rejected
         self._claiming: _Claiming | None = None
@@ -308,6 +309,7 @@ class Sender:
         self._note_due(min(deadline for _, deadline in batch))
         if subscription.queue.options.alarm_after_ns:
             self._alarms.leased(messages, subscription.request, self._clock.monotonic())
+        self._lapses.leased(messages)
         self._trace.sent(messages, subscription.request)
         self._metrics.sent += len(messages)
         self._metrics.redelivered += sum(message.epoch > 1 for message in messages)

@@ -1,8 +1,8 @@
-"""AlarmWatch: messages that have been leased for longer than their queue's option alarm_after, each logged once.
+"""AlarmWatch: messages that have been leased for longer than their queue's option alarm_after, each logged once; and
+leases of results that have ended, for the history, when their time is over.
 
-One task for all queues, apart from the watchdog, which must not wait for the database. It asks about no queue without
-the option, and of one that has it only when a message is late. Whoever handed a message out watches it, so each alarm
-is told by one process.
+One task for all queues, apart from the watchdog, which must not wait for the database. It asks about a queue only when
+a message is late, or a lease's time over. Whoever handed a message out watches it, so each is told by one process.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
-from engine.delivery.lease_alarms import Delivery
 from engine.delivery.message_manager import MessageManager
+from engine.leases.lease_alarms import Delivery
 from engine.model.errors import BackendError
 from engine.model.option_values import NS_PER_SECOND
 from engine.service import Service
@@ -45,7 +45,18 @@ class AlarmWatch(Service):
                 found += await self._look(manager)
             else:
                 manager.alarms.clear()
+            await self._record_lapses(manager)
         return found
+
+    async def _record_lapses(self, manager: MessageManager) -> None:
+        if not (asked := manager.lapses.due()):
+            return
+        try:
+            standings = await self._work.run(self._store.unsettled(manager.queue, asked))
+        except BackendError:
+            manager.lapses.again(asked)
+            return
+        manager.lapses.told(asked, standings)
 
     async def _look(self, manager: MessageManager) -> int:
         after = manager.queue.options.alarm_after_ns / NS_PER_SECOND

@@ -15,6 +15,9 @@ READ_ONLY = frozenset((1290, 1836, 3100))
 TRANSIENT = frozenset((1020, 1213))
 """A transaction was rolled back because of another one (deadlock, changed row): the same again may well succeed."""
 
+PASSING = READ_ONLY | TRANSIENT
+"""What has nothing to do with the statement: the same may succeed later."""
+
 
 _SERVER_NAMES_ONLY = (
     "1005 1008 1036 1040 1044 1045 1048 1049 1050 1051 1053 1054 1059 1072 1091 1103 1129 1130 1142 1143 1146 1193 1203"
