@@ -65,6 +65,7 @@ class TopicStatements:
         escapes = not self._session.no_backslash_escapes
         await self._do(group_queue(text, plan.group, replace(plan.options, paused=True), _NOW, escapes=escapes))
         try:
+            await engine.catalog_changed()  # before it has a place: what retention deletes from there on it has lost
             await engine.topics.begin(plan.group, plan.topic, start)
             if not plan.options.paused:
                 await self._do(f"ALTER TABLE {plan.group.sql} COMMENT={comment_literal(to_comment(plan.options))}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import pytest
-from servers import NS, wait_until
+from servers import NS, Sql, wait_until
 
 _OLD = 10 * 86400 * NS  # ten days
 
@@ -155,3 +158,31 @@ def test_options_are_where_they_belong(sql, topic):
     assert "is none of topic, until_consumed" in refused(sql, f"ALTER GROUP billing ON {t} SET (retain = '7d')")
     refused(sql, "ALTER TOPIC nothing_such SET (retain = '7d')", 1146)
     assert "ALTER TOPIC t takes SET" in refused(sql, f"ALTER TOPIC {t} RETAIN 7", 1064)
+
+
+def test_a_group_that_is_being_made_counts_what_it_loses(gate, sql, topic, server_here, place):
+    """Retention deletes between the moment at which the group has its place and the end of CREATE GROUP."""
+    if place == "embedded":  # no lock can be held from outside that makes that time long
+        return
+    topic("WITH (retain = '7d')", other="")  # so that the table of positions is there
+    t = topic("WITH (retain_rows = 1)")
+    with contextlib.ExitStack() as open_:
+        locks, reader = (open_.enter_context(server_here.connect(database=gate.database)).cursor() for _ in range(2))
+        locks.execute("LOCK TABLES queuegate_positions WRITE")
+        maker = Sql(gate.connect())
+        making = threading.Thread(target=maker, args=(f"CREATE GROUP g ON {t} START AT EARLIEST",))
+        making.start()
+        reader.execute("BEGIN")
+        wait_until(lambda: reader.execute(f"SHOW TABLES LIKE '{t}_group_g'"), what="the group's table")
+        reader.execute(f"SELECT * FROM {t}_group_g")  # from now on its definition cannot be changed
+        locks.execute("UNLOCK TABLES")
+        placed = f"SELECT position FROM queuegate_positions WHERE group_table = '{t}_group_g'"
+        wait_until(lambda: sql.rows(placed), what="the group's place")
+        sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b'), ('c')")
+        wait_until(lambda: ids(sql, t) == [3], what="the topic to be cut")
+        assert making.is_alive()
+        reader.execute("COMMIT")
+        making.join(30)
+    maker.close()
+    (lost,) = [row["lost"] for row in sql.named(f"SHOW GROUPS ON {t}")]
+    assert lost == 2

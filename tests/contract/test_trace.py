@@ -199,6 +199,17 @@ def test_how_else_a_delivery_ends(sql, topic, stream):
     wait_until(lambda: "lease ended" in whats(sql, t, 1), what="the lease to end")
 
 
+def test_the_lease_of_a_result_that_has_ended_ends(sql, queue):
+    """Nobody holds it, and no receiver comes to whom the message would go."""
+    q = queue(ack_wait="'1s'", min_backoff="'0s'", max_backoff="'1s'")
+    sql(f"INSERT INTO {q} (payload) VALUES ('a'), ('acked')")
+    first, acked = sql.column(f"SELECT id FROM STREAM {q} LIMIT 2 WAIT 20 WITH (consumer = 'batch 7')")
+    sql(f"ACK {q} {acked}")
+    wait_until(lambda: len(in_queue(sql, q, first)["history"]) == 2, what="the end of the lease")
+    assert in_queue(sql, q, first)["history"][1].startswith("lease ended by batch 7, connection ")
+    assert in_queue(sql, q, acked)["history"] == ["sent", "acked"]
+
+
 def test_records_are_a_table(sql, topic, stream):
     t, u = topic(g=HELD_LONG), topic(g=HELD_LONG)
     for one in (t, u):
