@@ -15,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 
 from engine.delivery.metrics import DELAY_BOUNDS, QueueMetrics
 from engine.duties.surveyor import Survey
+from engine.history.writer import HistoryState
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec
 from engine.model.topics import GroupLag, TopicExtent
 from engine.topics.gauges import Gauges
@@ -60,6 +61,7 @@ class Facts:
     version: str
     missing: int = 0
     gauges: Gauges = field(default_factory=Gauges)
+    histories: Mapping[QueueName, HistoryState] = field(default_factory=dict)
 
 
 def page(facts: Facts) -> bytes:
@@ -77,6 +79,7 @@ class _Collector:
         yield from _process_metrics(self._facts)
         yield from _table_metrics(self._facts)
         yield from _topic_metrics(self._facts.gauges)
+        yield from _history_metrics(self._facts.histories)
         yield from _group_metrics(self._facts)
         yield from _queue_metrics(self._facts.reports)
         yield _delays(self._facts.reports)
@@ -158,6 +161,21 @@ def _topic_metrics(gauges: Gauges) -> Iterator[Metric]:
             if (number := value(extent)) is not None:
                 gauge.add_metric((topic.database, topic.table), number)
         yield gauge
+
+
+def _history_metrics(histories: Mapping[QueueName, HistoryState]) -> Iterator[Metric]:
+    """Of topics whose history is kept; the sum of all processes that write it."""
+    dropped = GaugeMetricFamily(
+        "queuegate_topic_history_dropped", "Events of a topic's history that were not written.", labels=_TOPIC
+    )
+    failing = GaugeMetricFamily(
+        "queuegate_topic_history_failing", "1 while a topic's history is not written, read or cleaned.", labels=_TOPIC
+    )
+    for topic, state in histories.items():
+        labels = (topic.database, topic.table)
+        dropped.add_metric(labels, state.dropped)
+        failing.add_metric(labels, int(bool(state.problem)))
+    yield from (dropped, failing)
 
 
 def _group_metrics(facts: Facts) -> Iterator[Metric]:

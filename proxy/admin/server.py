@@ -64,7 +64,8 @@ class AdminServer:
             return Response(503, f"{error.message}\n".encode())
         gauges = await self._engine.topics.gauges()
         reports, missing = await self._peers.reports()
-        facts = Facts(reports, surveys, catalog, self._version, missing, gauges)
+        histories = await self._peers.histories()
+        facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories)
         return Response(200, page(facts), CONTENT_TYPE)
 
     async def _health(self) -> Response:

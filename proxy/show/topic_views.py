@@ -60,7 +60,7 @@ class TopicViews:
         except EngineError as error:
             problem = error.message
         if history is not None:
-            problem = problem or history_problem(history)
+            problem = "; ".join(filter(None, (problem, history_problem(history)))) or None
         groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
         readers = sum(stream.queue == name for stream in streams)
         return (name.table, name.database, *bounds, groups, readers, *contents, self._options(name), problem)

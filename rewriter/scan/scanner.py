@@ -318,7 +318,7 @@ class StatementScanner:
             return replace(glance, concern=Concern.PLAN)
         if glance.effects.tally is None or self._catalog.topics[topic].options.trace_keep_ns is None:
             return glance
-        plain = _ROWS.match(sql, match.end()) and not _NOT_EACH_ROW.search(sql, 0, match.start(1))
+        plain = _ROWS.match(sql, match.end()) and not _NOT_EACH_ROW.search(sql, match.start(), match.start(1))
         if not plain or b"returning" in sql[-_SEARCH_MAX:].lower():
             return glance
         return replace(glance, effects=replace(glance.effects, numbered=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mysql.connector
 import pytest
 from servers import NS, Sql, wait_until
 
@@ -141,6 +142,20 @@ def test_who_enqueued_is_told_where_the_answer_tells_it(sql, connect, topic):
     wait_until(lambda: kept(sql, t)[-1] == (end, "enqueued"), what="the last one to be written")
     assert [id_ for id_, _ in kept(sql, t)] == [last - 2, last - 1, last, last + 1, end]
     assert end == last + 6
+
+
+def test_who_enqueued_by_a_prepared_statement_or_a_long_one(gate, sql, topic):
+    t = topic("body LONGTEXT", options=KEPT)
+    connection = mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", password="", database=gate.database, use_pure=True,
+        autocommit=True,
+    )  # fmt: skip
+    cursor = connection.cursor(prepared=True)
+    for body in ("a", "b"):
+        cursor.execute(f"INSERT INTO {t} (body) VALUES (%s), (%s)", (body, body))
+    connection.close()
+    sql(f"INSERT INTO {t} (body) VALUES (%s)", "c" * 200_000)
+    wait_until(lambda: [id_ for id_, _ in kept(sql, t)] == [1, 2, 3, 4, 5], what="what was enqueued to be written")
 
 
 def test_a_topic_with_a_hostile_name(sql, topic):

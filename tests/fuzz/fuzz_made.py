@@ -51,7 +51,7 @@ _TRACES = rb"trace.*message"
 _OF_A_QUEUE = rb"queue|topic|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
 
 _KEEPS = rb"(?:,retain=[\d.]+s)?(?:,retain_rows=\d+)?(?:,retain_bytes=\d+)?"
-_KEEPS += rb"(?:,compact=[\w$%]+)?(?:,compact_after=[\d.]+s)?"
+_KEEPS += rb"(?:,trace=[\w%]+)?(?:,trace_keep=[\d.]+s)?(?:,compact=[\w$%]+)?(?:,compact_after=[\d.]+s)?"
 _COMPACTS = rb"KEY queuegate_compact \(" + _NAME + rb", id\), )?"
 _OWN = rb"(?:,retain=until_consumed)?(?:,filter=[\w$%]+)?"
 
@@ -143,7 +143,9 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      rb" AND GRANTEE = CONCAT\('{4}, REPLACE\(CURRENT_USER\(\), '@', '{3}@'{3}\), '{4}\)"),
     (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id = (?P<ids>\d+)"),
     (_TRACES, _EXPLAINED + rb" WHERE \(id = (?P<ids>\d+)\) ORDER BY id LIMIT 20"),
-    (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>\d+)\)"),
+    (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?:(?P<ids>\d+)|" + _TEXT + rb")\)"),
+    (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id IN \((?P<ids>[^()]*)\)"),
+    (_TRACES, _EXPLAINED + rb" WHERE \(id IN \((?P<ids>[^()]*)\)\) ORDER BY id LIMIT 1"),
     (_EXPLAINS, _EXPLAINED + rb" WHERE (?:\((?P<condition>.*)\) ORDER BY id|" + _FREE + rb") LIMIT \d+"),
     (_EXPLAINS, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?P<ids>[^()]*)\)"),
     # before an error of a statement on a queue: whether the account may know of it, or what the database says to it

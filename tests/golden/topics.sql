@@ -19,7 +19,7 @@ CREATE TOPIC t
 
 -- CREATE TOPIC with an option that there is not
 CREATE TOPIC t (body TEXT) WITH (retention = '7d')
---> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: compact, compact_after, retain, retain_bytes, retain_rows, trace
+--> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: compact, compact_after, retain, retain_bytes, retain_rows, trace, trace_keep
 
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
@@ -690,11 +690,41 @@ trace message 1 on `other`.feed;
 
 -- TRACE MESSAGE of a queue
 TRACE MESSAGE 1 ON q
---> error 1235 (42000): 'q' is a queue, not a topic
+--> trace message: SELECT time_created FROM `shop`.`q` WHERE id IN (1)
+--> in the queue shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id IN (1)) ORDER BY id LIMIT 1
+--> ids (1,)
+
+-- TRACE MESSAGE of a queue, with an id that is no number
+TRACE MESSAGE 'one' ON q
+--> error 1366 (HY000): Incorrect integer value: 'one' for column 'id' of queue 'q'
+
+-- TRACE MESSAGE of a queue that does not say when a message was enqueued
+trace message 7 on `bare`;
+--> trace message: 
+--> in the queue shop.bare: SELECT (NOW_NS()) AS qg_now, `shop`.`bare`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`bare` WHERE (id IN (7)) ORDER BY id LIMIT 1
+--> ids (7,)
+
+-- TRACE MESSAGE with an expression
+TRACE MESSAGE 1 OR 1 = 1 ON q
+--> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near 'OR 1 = 1 ON q' at line 1
+
+-- TRACE MESSAGE of a topic, with an id that is none
+TRACE MESSAGE 'a' ON orders
+--> error 1366 (HY000): Incorrect offset: 'a' for topic 'orders'; TRACE MESSAGE takes a whole number
+
+-- a history that is kept
+CREATE TOPIC t (body TEXT) WITH (trace = '10%', trace_keep = '1d')
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) COMMENT='queuegate_topic,trace=10%,trace_keep=86400s'
+--> catalog
+
+-- a history that is kept no more
+ALTER TOPIC orders SET (trace_keep = 'off')
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic'
+--> catalog
 
 -- TRACE MESSAGE of a topic that does not exist
 TRACE MESSAGE 1 ON nope
---> error 1146 (42S02): Topic 'shop.nope' doesn't exist
+--> error 1146 (42S02): Queue 'shop.nope' doesn't exist
 
 -- TRACE MESSAGE of several
 TRACE MESSAGE 1, 2 ON orders
@@ -702,7 +732,7 @@ TRACE MESSAGE 1, 2 ON orders
 
 -- TRACE MESSAGE with a parameter
 TRACE MESSAGE ? ON orders
---> error 1064 (42000): You have an error in your SQL syntax; check the queuegate manual for the right syntax to use near '? ON orders' at line 1 (TRACE MESSAGE takes the offset of one message)
+--> error 1235 (42000): TRACE MESSAGE takes no ?; write the id into the statement
 
 -- TRACE of nothing
 TRACE orders

@@ -102,7 +102,7 @@ def test_metrics_tell_of_queues_and_processes(admin_gate):
 def test_metrics_tell_of_topics_and_groups(admin_gate):
     gate = admin_gate()
     sql = Sql(gate.connect())
-    sql("CREATE TOPIC orders (n INT)")
+    sql("CREATE TOPIC orders (n INT) WITH (trace_keep = '1d')")
     for group in ("billing", "audit"):
         sql(f"CREATE GROUP {group} ON orders START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')")
     sql("INSERT INTO orders (n, time_created) VALUES (1, (UNIX_TIMESTAMP() - 7200) * 1000000000), (2, DEFAULT)")
@@ -124,6 +124,8 @@ def test_metrics_tell_of_topics_and_groups(admin_gate):
         assert told("oldest_unread_age_seconds", "billing", samples) < 7000
         assert value(samples, "queuegate_topic_last_offset", **topic) == 3
         assert value(samples, "queuegate_topic_messages", **topic) == 3
+        for name in ("dropped", "failing"):
+            assert value(samples, f"queuegate_topic_history_{name}", **topic) == 0
     sql.close()
 
 

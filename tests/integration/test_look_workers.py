@@ -87,3 +87,37 @@ def test_consumers_of_every_worker(two_workers):
             stream.close()
         for client in clients:
             client.close()
+
+
+def test_a_kept_history_is_told_by_the_proxies_that_are_left(mariadb, tmp_path):
+    """Two proxies with two workers each; the one at which most happened is killed."""
+    url, gates = mariadb.fresh_database("kept_by_two"), []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        gates.append(Gate(url, tmp_path / name, database="kept_by_two", workers=2).start())
+    first, second = gates
+    sql, other = Sql(first.connect()), Sql(second.connect())
+    sql("CREATE TOPIC orders (n INT) WITH (trace_keep = '1d')")
+    sql("CREATE GROUP g ON orders START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '3h')")
+    sql("INSERT INTO orders (n) VALUES (1), (2)")
+    assert sql.column("SELECT id FROM STREAM orders WITH (group = 'g') LIMIT 2 WAIT 20") == [1, 2]
+    other("NACK orders 1 GROUP g DELAY '1h' REASON 'late'")
+
+    def told(client: Sql) -> list[str]:
+        ((*_, history),) = client.rows("TRACE MESSAGE 1 ON orders")
+        return history.split("; ")
+
+    whats = [[piece.split(" ")[2].rstrip(":,") for piece in told(client)] for client in (sql, other)]
+    assert whats == [["enqueued", "sent", "nacked"]] * 2
+    before = told(other)
+    written = "SELECT COUNT(*) FROM queuegate_traces"
+    wait_until(
+        lambda: "queuegate_traces" in other.column("SHOW TABLES") and other.value(written) == 5, what="all of it"
+    )
+    assert told(sql) == told(other) == before
+    first.kill()
+    wait_until(lambda: told(other) == before, what="what was kept to be told by the other")
+    assert other.value("SELECT COUNT(*) FROM queuegate.traces WHERE db = DATABASE()") == 5
+    sql.connection._force_close()
+    other.close()
+    second.stop()

@@ -41,6 +41,7 @@ from rewriter.plan import (
     ShowTopics,
     Subscribe,
     Trace,
+    TraceInQueue,
     UseDatabase,
 )
 from rewriter.planner import Planner
@@ -135,6 +136,11 @@ def rendered(plan: Plan) -> list[str]:
         case Trace(topic, id_, sql, groups):
             asked = [f"in the queue of {group}: {question.sql}" for group, question in groups]
             return [f"trace message {id_} of {topic}: {sql}", *asked]
+        case TraceInQueue(question, sql):
+            asked = [f"in the queue {question.queue}: {question.sql}"] + (
+                [f"ids {question.ids}"] if question.ids else []
+            )
+            return [f"trace message: {sql}", *asked]
         case ReadSystem(pieces):
             text = "".join(piece if isinstance(piece, str) else f"<{piece.value}>" for piece in pieces)
             return [f"read: {text}".replace("\n", "\\n")]

@@ -211,3 +211,24 @@ def test_what_may_have_been_undone_is_not_reported_of_messages() -> None:
     scope.record(verb=TransactionVerb.ROLLBACK_TO, ok=True, in_transaction=True)
     report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
     assert report is not None and report.traced == ()
+
+
+def test_what_was_enqueued_is_told_once_it_is_committed() -> None:
+    insert = Effects(touched=frozenset({Q}), tally=(Q, "enqueued"), numbered=True)
+    told = Settlement(Q, "enqueued", (7, 8), True)
+    scope = TransactionScope()
+    report = scope.record(insert, ok=True, in_transaction=False, affected=2, enqueued=told)
+    assert report is not None and report.traced == (told,)
+    scope.record(insert, ok=True, in_transaction=True, affected=2, enqueued=told)
+    report = scope.record(verb=TransactionVerb.ROLLBACK, ok=True, in_transaction=False)
+    assert report is not None and report.traced == ()
+    for spoils in (TransactionVerb.ROLLBACK_TO, TransactionVerb.OPAQUE):
+        scope.record(insert, ok=True, in_transaction=True, affected=2, enqueued=told)
+        scope.record(verb=spoils, ok=True, in_transaction=True)
+        report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+        assert report is not None and report.traced == ()  # perhaps it was undone
+    many = Settlement(Q, "enqueued", tuple(range(6000)), True)
+    for _ in range(3):
+        scope.record(insert, ok=True, in_transaction=True, affected=6000, enqueued=many)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report is not None and report.traced == (many,)

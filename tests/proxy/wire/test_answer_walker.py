@@ -93,6 +93,18 @@ def test_ok_tells_status_and_affected_rows(dep: bool) -> None:
 
 
 @both
+def test_ok_tells_the_first_id_that_was_given(dep: bool) -> None:
+    walker = AnswerWalker(capabilities(dep))
+    for first in (7, 70_000, 1 << 40):
+        answer = sequence([replies.ok_packet(0, status=2, affected_rows=2, last_insert_id=first)])
+        for cut in range(len(answer)):
+            walker.begin(QUERY)
+            for piece in filter(None, (answer[:cut], answer[cut:])):
+                walker.feed(piece)
+            assert walker.done and (walker.outcome.affected_rows, walker.outcome.last_insert_id) == (2, first)
+
+
+@both
 def test_ok_with_session_state_behind_it(dep: bool) -> None:
     tracked = struct.pack("<BBBHH", 0, 0, 0, 0x4002, 0) + b"\x00" + b"\x0f\x00\x0dautocommit..x"
     check(sequence([tracked]), QUERY, Outcome(status=0x4002), deprecate_eof=dep)

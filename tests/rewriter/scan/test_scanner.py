@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from rewriter_catalog import CATALOG
 
 from engine.model.queue import QueueCatalog, QueueName
+from engine.model.topic_options import TopicOptions
 from rewriter.plan import NO_EFFECTS, Effects
 from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
 from rewriter.scan.socket_variable import without_socket
@@ -345,3 +347,34 @@ def test_settings_of_one_statement_end_with_it(sql: bytes) -> None:
 def test_the_socket_of_the_database_is_not_for_clients(sql: str, asked: str | None) -> None:
     assert without_socket(sql) == asked
     assert (SCANNER.glance(sql.encode(), "shop").concern is Concern.PLAN) >= (asked is not None)
+
+
+def test_which_inserts_tell_the_ids_that_they_give() -> None:
+    """Of a topic whose history is kept: those that add rows and do nothing else, for the answer has the first id."""
+    topics = {name: replace(t, options=TopicOptions(trace_keep_ns=1)) for name, t in CATALOG.topics.items()}
+    keeping = StatementScanner(replace(CATALOG, topics=topics))
+    plain = [
+        b"INSERT INTO orders (user_id) VALUES (1), (2)",
+        b"insert into `shop`.`orders`(user_id)values(1)",
+        b"INSERT LOW_PRIORITY orders VALUES (1, 2)",
+        b"INSERT INTO orders () VALUES ()",
+        b"/* IGNORE */ INSERT INTO orders SET user_id = 1, body = 'IGNORE, then SELECT'",
+        b"INSERT INTO orders (body) VALUE ((SELECT MAX(body) FROM clicks))",
+    ]
+    other = [
+        b"INSERT IGNORE INTO orders (user_id) VALUES (1)",
+        b"INSERT DELAYED INTO orders (user_id) VALUES (1)",
+        b"INSERT INTO orders (user_id) SELECT 1",
+        b"INSERT INTO orders SELECT * FROM clicks",
+        b"INSERT INTO orders TABLE clicks",
+        b"INSERT INTO orders (user_id) VALUES (1) ON DUPLICATE KEY UPDATE user_id = 2",
+        b"INSERT INTO orders (user_id) VALUES (1) RETURNING id",
+        b"REPLACE INTO orders (user_id) VALUES (1)",
+        b"LOAD DATA INFILE 'x' INTO TABLE orders",
+        b"INSERT INTO orders (id) VALUES (1)",
+        b"INSERT INTO q (user_id) VALUES (1)",
+        b"INSERT INTO orders (user_id) VALUES (1); INSERT INTO orders (user_id) VALUES (2)",
+    ]
+    assert [sql for sql in plain if not keeping.glance(sql, "shop").effects.numbered] == []
+    assert [sql for sql in other if keeping.glance(sql, "shop").effects.numbered] == []
+    assert [sql for sql in plain if SCANNER.glance(sql, "shop").effects.numbered] == []  # where none is kept
