@@ -25,7 +25,9 @@ _LOOK_AGAIN_SECONDS = 3600.0  # a topic may have been kept, and not any more, be
 def keep_ns(queue: QueueName, catalog: QueueCatalog) -> int | None:
     """How long the history of a queue or topic is kept; None: not known now, so that nothing may be deleted."""
     spec, topic = catalog.get(queue), queue
-    if spec is not None and spec.options.topic is not None:
+    if spec is not None:
+        if spec.options.topic is None:
+            return GONE_NS  # a topic was called so before
         topic = QueueName(queue.database, spec.options.topic)
     if (found := catalog.topics.get(topic)) is not None:
         return found.options.trace_keep_ns or 0
@@ -60,12 +62,17 @@ class HistoryCleaner(Service):
         """Delete what is old. Returns how many events went."""
         topics, now = self._catalog().topics.values(), self._context.clock.monotonic()
         self._empty = {database: at for database, at in self._empty.items() if now - at < _LOOK_AGAIN_SECONDS}
+        keeping = {topic.name.database for topic in topics if topic.options.trace_keep_ns is not None}
         deleted = 0
         for database in {topic.name.database for topic in topics} - self._empty.keys():
             try:
-                deleted += await self._clean(database)
+                queues = await self._context.work.run(self._context.store.traces.queues(database))
+                if not queues and database not in keeping:
+                    self._empty[database] = now
+                for queue in queues:
+                    deleted += await self._clean(queue)
             except BackendError as error:
-                self._failed(database, error)
+                self._failed(database, error, keeps=database in keeping)
             else:
                 self._problems.pop(database, None)
         return deleted
@@ -75,17 +82,7 @@ class HistoryCleaner(Service):
         for database in databases:
             self._empty.pop(database, None)
 
-    async def _clean(self, database: str) -> int:
-        context, deleted = self._context, 0
-        queues = await context.work.run(context.store.traces.queues(database))
-        keeping = (topic.name.database for topic in self._catalog().topics.values() if topic.options.trace_keep_ns)
-        if not queues and database not in keeping:
-            self._empty[database] = context.clock.monotonic()
-        for queue in queues:
-            deleted += await self._clean_queue(queue)
-        return deleted
-
-    async def _clean_queue(self, queue: QueueName) -> int:
+    async def _clean(self, queue: QueueName) -> int:
         context, deleted = self._context, 0
         while (older_ns := keep_ns(queue, self._catalog())) is not None and not self._stopping.is_set():
             began = context.clock.monotonic()
@@ -96,8 +93,11 @@ class HistoryCleaner(Service):
             await self._pause(self._pace.rest(context.clock.monotonic() - began))
         return deleted
 
-    def _failed(self, database: str, error: BackendError) -> None:
+    def _failed(self, database: str, error: BackendError, *, keeps: bool) -> None:
         if isinstance(error, BackendUnavailable):
+            return
+        if not keeps:  # a server may deny what is not there
+            self._empty[database] = self._context.clock.monotonic()
             return
         if database not in self._problems:  # once, until it is cleaned again
             self._context.logger.warning("the history in database '%s' is not cleaned: %s", database, error)

@@ -123,10 +123,13 @@ class HistoryWriter(Service):
 
     async def run_once(self) -> int:
         """Write what waits, unless its database is to be left alone for now. Returns how many events were written."""
-        written = 0
-        for database, buffer in list(self._buffers.items()):
-            while self._fill(buffer) and self._context.clock.monotonic() >= buffer.retry_at:
-                written += await self._write(database, buffer)
+        written, more = 0, True
+        while more:  # a batch of each in turn
+            more = False
+            for database, buffer in list(self._buffers.items()):
+                if self._fill(buffer) and self._context.clock.monotonic() >= buffer.retry_at:
+                    written += await self._write(database, buffer)
+                    more = True
         return written
 
     def _fill(self, buffer: _Buffer) -> bool:

@@ -178,7 +178,7 @@ async def test_cleaning_goes_by_the_age_that_a_topic_says() -> None:
 def test_what_may_be_deleted() -> None:
     known = catalog(keep_ns=5)
     assert [keep_ns(name, known) for name in (T, G, OTHER)] == [5, 5, 0]
-    assert keep_ns(QueueName("shop", "dropped"), known) == GONE_NS
+    assert keep_ns(QueueName("shop", "dropped"), known) == keep_ns(PLAIN, known) == GONE_NS
     without = QueueCatalog(1, known.queues, {T: "cannot be read"}, {})
     assert keep_ns(T, without) is keep_ns(G, without) is None  # its COMMENT cannot be read: nobody knows
     assert keep_ns(G, QueueCatalog(1, known.queues)) is None  # its topic was renamed
