@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from engine.clock import Jitter
 from engine.duties.pace import DeletingPace
 from engine.history.writer import HistoryContext
 from engine.model.errors import BackendError, BackendUnavailable
@@ -42,13 +41,12 @@ class HistoryCleaner(Service):
     def __init__(
         self,
         context: HistoryContext,
-        jitter: Jitter,
         catalog: Callable[[], QueueCatalog],
         leads: Callable[[], bool],
         period_seconds: float,
     ) -> None:
         super().__init__("cleaner of histories", context.logger)
-        self._context, self._jitter, self._catalog, self._leads = context, jitter, catalog, leads
+        self._context, self._catalog, self._leads = context, catalog, leads
         self._period = period_seconds
         self._empty: dict[str, float] = {}  # when a database was found to have nothing, and none is written there
         self._pace = DeletingPace()
@@ -104,9 +102,7 @@ class HistoryCleaner(Service):
         self._problems[database] = f"the history is not cleaned: {error.message}"
 
     async def _run(self) -> None:
-        # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.
-        await self._pause(self._period * (self._jitter() - 2 / 3) * 1.5)
         while not self._stopping.is_set():
-            if self._leads():
-                await self.run_once()
             await self._pause(self._period)
+            if self._leads() and not self._stopping.is_set():
+                await self.run_once()

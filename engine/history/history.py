@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from engine.clock import Jitter
 from engine.history.cleaner import HistoryCleaner
 from engine.history.writer import HistoryContext, HistoryState, HistoryWriter
 from engine.model.errors import BackendError
@@ -32,7 +31,6 @@ class History:
         self,
         context: HistoryContext,
         traces: Traces,
-        jitter: Jitter,
         leads: Callable[[], bool],
         retention_seconds: float,
     ) -> None:
@@ -41,9 +39,8 @@ class History:
         self._kept: dict[QueueName, QueueName] = {}
         self._unread: dict[str, str] = {}  # why what is kept in a database could not be read
         self._writer = HistoryWriter(context)
-        self._cleaner = HistoryCleaner(
-            context, jitter, lambda: self._catalog, leads, retention_seconds * CLEANING_PERIODS
-        )
+        period = retention_seconds * CLEANING_PERIODS
+        self._cleaner = HistoryCleaner(context, lambda: self._catalog, leads, period)
         self._asking: asyncio.Task[None] | None = None
 
     @property

@@ -68,7 +68,6 @@ class Topics:
         self.history = History(
             HistoryContext(context.store, context.work, context.clock, context.logger, context.traces.process),
             context.traces,
-            context.jitter,
             context.leads,
             context.retention_seconds,
         )

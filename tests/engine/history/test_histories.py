@@ -43,7 +43,7 @@ class Kept:
         self.traces = Traces(clock)
         logger = logging.getLogger("queuegate.test")
         context = HistoryContext(store, DatabaseWork(8), clock, logger, self.traces.process)
-        self.history = History(context, self.traces, lambda: 1.0, lambda: True, 5.0)
+        self.history = History(context, self.traces, lambda: True, 5.0)
         self.history.apply(catalog())
 
     def acked(self, *ids: int, queue: QueueName = G) -> None:
