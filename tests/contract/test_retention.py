@@ -172,8 +172,8 @@ def test_a_group_that_is_being_made_counts_what_it_loses(gate, sql, topic, serve
         maker = Sql(gate.connect())
         making = threading.Thread(target=maker, args=(f"CREATE GROUP g ON {t} START AT EARLIEST",))
         making.start()
-        reader.execute("BEGIN")
         wait_until(lambda: reader.execute(f"SHOW TABLES LIKE '{t}_group_g'"), what="the group's table")
+        reader.execute("BEGIN")
         reader.execute(f"SELECT * FROM {t}_group_g")  # from now on its definition cannot be changed
         locks.execute("UNLOCK TABLES")
         placed = f"SELECT position FROM queuegate_positions WHERE group_table = '{t}_group_g'"
