@@ -147,9 +147,13 @@ async def test_what_the_database_refuses_costs_the_history_alone(caplog: pytest.
 async def test_the_last_things_are_written_at_the_end() -> None:
     k = Kept(VirtualClock())
     await k.history.open()
+    k.table.fails = BackendUnavailable("gone away", 2006)
     k.acked(1)
+    await pass_time(1.0)  # from now on a pause
+    k.acked(2)
+    k.table.fails = None
     await k.history.close()
-    assert k.ids == [1]
+    assert k.ids == [1, 2]
 
 
 @in_virtual_time
