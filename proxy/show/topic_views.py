@@ -26,12 +26,12 @@ Sees = Callable[[QueueName], bool]
 
 
 class TopicViews:
-    """See the module. `sees`: which tables the session may know of."""
+    """See the module. `sees`: which tables the session may know of. `told`: how it is told of a problem."""
 
-    def __init__(self, engine: Engine, peers: Peers, sees: Sees) -> None:
+    def __init__(self, engine: Engine, peers: Peers, sees: Sees, told: Callable[[str], str]) -> None:
         self._engine = engine
         self._peers = peers
-        self._sees = sees
+        self._sees, self._told = sees, told
 
     def _wanted(self, database: str | None, like: str | None) -> list[QueueName]:
         pattern = like_pattern("%" if like is None else like)
@@ -61,6 +61,7 @@ class TopicViews:
             problem = error.message
         if history is not None:
             problem = "; ".join(filter(None, (problem, history_problem(history)))) or None
+        problem = problem and self._told(problem)
         groups = sum(self._sees(group.name) for group in self._engine.catalog.groups_of(name).values())
         readers = sum(stream.queue == name for stream in streams)
         return (name.table, name.database, *bounds, groups, readers, *contents, self._options(name), problem)
@@ -100,6 +101,7 @@ class TopicViews:
             problem = problem or _problem(self._engine.catalog.topics[topic], group, lag)
         except EngineError as error:
             problem = error.message
+        problem = problem and self._told(problem)
         members, alarms = (0, 0) if status is None else (status.subscribers, status.alarms)
         name = group.options.consumer_group
         first = (topic.table, topic.database, name, group.name.table, int(group.options.paused), members)

@@ -53,6 +53,7 @@ from proxy.show.system_tables import derived_table
 from proxy.show.topic_views import TopicViews
 from proxy.show.trace_rows import SeesUser, history, in_queue, not_in_queue, not_there, not_told, trace_values
 from proxy.upstream.base import collected
+from proxy.upstream.concealing import concealed_problem
 from proxy.wire.outcome import Collected, number
 from rewriter.grammar.system_tables import DATABASE
 from rewriter.plan import (
@@ -204,7 +205,9 @@ class QueueViews:
             """Of a topic that cannot be read, rights on topics let an account know that, and nothing else."""
             return sees(name) or (rights is not None and name in unread and rights.granted.sees_topic(name))
 
-        return TopicViews(self._engine, self._peers, sees_topic)
+        # What a database says of its own accounts and files is not for accounts with limits.
+        told = concealed_problem if rights is not None else str
+        return TopicViews(self._engine, self._peers, sees_topic, told)
 
     async def trace(self, plan: Trace) -> list[Values]:
         """The rows of TRACE MESSAGE: of the groups that the account may know of."""

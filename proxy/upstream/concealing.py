@@ -20,6 +20,7 @@ _ACCOUNT = re.compile(rb"(?<!\w)'.*'@'[^']*'", re.DOTALL)
 _USER = re.compile(rb"(?<=ser )(?:'[^']*'|\S+)(?= (?:has|already|on host) )")
 _FILE = re.compile(rb"(?<![\w./\\])(?:\.{0,2}/|\.{0,2}\\|[A-Za-z]:\\)[^'\"()\s]*[^'\"()\s:;,.]")
 _HIDDEN = b"..."
+_DENIED, _ANY = 1142, 1105
 _ERR_TEXT_AT = 9  # after 0xFF, the number, `#` and the SQLSTATE
 
 
@@ -35,6 +36,11 @@ def concealed(errno: int, text: bytes) -> bytes:
 def concealed_text(errno: int, text: str) -> str:
     """As `concealed`."""
     return concealed(errno, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+
+def concealed_problem(text: str) -> str:
+    """As `concealed`, of a text that tells of an error whose number is not known any more."""
+    return concealed_text(_DENIED, concealed_text(_ANY, text))
 
 
 def concealed_packet(payload: bytes) -> bytes:

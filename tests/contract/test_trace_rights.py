@@ -123,6 +123,15 @@ def test_accounts_and_rights_of_the_database(mariadb, tmp_path):
     assert owner("ACK orders 1 GROUP g") == 1  # all else works
     assert gate.log.count("is not written, deliveries go on") == 1
     assert history(looker, 2)["g"] == ["enqueued", "sent, delivery 1"]  # from memory, and without the connections
+    assert "'modest'@" in told
+    users = [{"name": "shop", "password": "pw", "topics": {"orders": ["consume:g"]}}]
+    (tmp_path / "limited").mkdir()
+    limited = Gate(gate.backend, tmp_path / "limited", database="kept_traces", auth="proxy", users=users).start()
+    shop = login(limited, "shop")  # of another proxy, and told less of the proxy's own account
+    told = wait_until(lambda: shop.named("SHOW TOPICS")[0]["problem"], what="the problem to be told by the other")
+    assert "the history is not written: " in told and "modest" not in told
+    shop.close()
+    limited.stop()
     owner("GRANT CREATE, SELECT, INSERT, DELETE ON kept_traces.queuegate_traces TO modest")
     owner("NACK orders 2 GROUP g DELAY '1h' REASON 'later'")
     wait_until(lambda: "not written" not in (problem() or ""), what="it to be written", timeout=60)

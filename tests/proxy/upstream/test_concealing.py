@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.upstream.concealing import concealed, concealed_packet, concealed_text, concealed_warning
+from proxy.upstream.concealing import (
+    concealed,
+    concealed_packet,
+    concealed_problem,
+    concealed_text,
+    concealed_warning,
+)
 from proxy.wire.packets import frame
 from proxy.wire.reframer import reworded
 
@@ -68,3 +74,10 @@ def test_a_packet_keeps_its_number_and_its_state() -> None:
         assert concealed_packet(head + text) == head + hidden
         row = frame(b"\x01x", 3)
         assert reworded(row + frame(head + text, 4), concealed_packet) == row + frame(head + hidden, 4)
+
+
+def test_a_problem_is_told_without_accounts_and_files() -> None:
+    text = "the history is not written: INSERT command denied to user 'gate'@'10.0.0.1' for table `shop`.`t`"
+    assert concealed_problem(text) == text.replace("'gate'@'10.0.0.1'", "'...'@'...'")
+    assert concealed_problem("Error writing file '/var/lib/mysql/shop/t.ibd' (28)") == "Error writing file '...' (28)"
+    assert concealed_problem("retain: 'soon' is too short; at least 1s") == "retain: 'soon' is too short; at least 1s"
