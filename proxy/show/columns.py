@@ -61,8 +61,10 @@ def queue_rows(
     database: str | None,
     like: str | None,
     sees: Callable[[QueueName], bool] | None = None,
+    told: Callable[[str], str] = str,
 ) -> list[Row]:
-    """The rows of SHOW QUEUES: those served with their counters, those refused with the reason. `sees`: no others."""
+    """The rows of SHOW QUEUES: those served with their counters, those refused with the reason, as the account may be
+    `told` it. `sees`: no others."""
     wanted = like_pattern("%" if like is None else like)
     rows: list[tuple[str, str, Row]] = []
     paused = {queue.name for queue in catalog if queue.options.paused}
@@ -82,6 +84,6 @@ def queue_rows(
             continue
         blanks: Row = (None,) * 6
         rows.append(
-            (name.database, name.table, (name.table.encode(), name.database.encode(), *blanks, reason.encode()))
+            (name.database, name.table, (name.table.encode(), name.database.encode(), *blanks, told(reason).encode()))
         )
     return [row for db, table, row in sorted(rows, key=lambda r: r[:2]) if database in (None, db) and wanted(table)]

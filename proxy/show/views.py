@@ -152,7 +152,7 @@ class QueueViews:
         dead = [target for queue in queues if (target := dead_letter_queue(queue, catalog)) is not None]
         surveys = await self._engine.surveyor.survey({queue.name: queue for queue in (*queues, *dead)}.values())
         statuses = [status for status in await self._peers.queue_statuses() if wanted(status.name)]
-        rejected = {name: reason for name, reason in catalog.rejected.items() if wanted(name)}
+        rejected = {name: self.told(reason) for name, reason in catalog.rejected.items() if wanted(name)}
         return queue_values(statuses, surveys, catalog, rejected, await self._unmatched(queues))
 
     async def _unmatched(self, queues: Sequence[QueueSpec]) -> dict[QueueName, int]:
@@ -205,9 +205,12 @@ class QueueViews:
             """Of a topic that cannot be read, rights on topics let an account know that, and nothing else."""
             return sees(name) or (rights is not None and name in unread and rights.granted.sees_topic(name))
 
-        # What a database says of its own accounts and files is not for accounts with limits.
-        told = concealed_problem if rights is not None else str
-        return TopicViews(self._engine, self._peers, sees_topic, told)
+        return TopicViews(self._engine, self._peers, sees_topic, self.told)
+
+    def told(self, problem: str) -> str:
+        """A problem as the session may know of it: what a database says of its own accounts and files is not for
+        accounts with limits."""
+        return problem if self._session.rights is None else concealed_problem(problem)
 
     async def trace(self, plan: Trace) -> list[Values]:
         """The rows of TRACE MESSAGE: of the groups that the account may know of."""

@@ -339,7 +339,7 @@ class Executor:
                 return (), ()
             case ShowQueues(database, like):
                 statuses, sees = await self.peers.queue_statuses(), await self._views.sees()
-                return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees)
+                return QUEUES_COLUMNS, queue_rows(statuses, self.engine.catalog, database, like, sees, self._views.told)
             case (
                 ShowQueueStatus()
                 | ShowSubscriptions()

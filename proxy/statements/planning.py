@@ -8,6 +8,7 @@ from engine.engine import Engine
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog, QueueName
 from proxy.login.rights import QueueRights, SessionRights
+from proxy.upstream.concealing import concealed_problem
 from rewriter.planner import Planner
 from rewriter.scan.scanner import StatementScanner
 
@@ -50,12 +51,12 @@ class Planning:
         return self._limited[rights.granted]
 
     def planner_of(self, sees: Callable[[QueueName], bool]) -> Planner:
-        """A planner that knows these queues only, made anew."""
+        """A planner that knows these queues only, made anew, for an account that is told nothing of the proxy's own."""
         catalog = self._engine.catalog
         seen = QueueCatalog(
             catalog.version,
             {name: queue for name, queue in catalog.queues.items() if sees(name)},
-            {name: reason for name, reason in catalog.rejected.items() if sees(name)},
+            {name: concealed_problem(reason) for name, reason in catalog.rejected.items() if sees(name)},
             {name: topic for name, topic in catalog.topics.items() if sees(name)},
         )
         return Planner(seen, self._defaults)

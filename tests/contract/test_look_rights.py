@@ -118,3 +118,30 @@ def test_an_account_of_the_database_learns_that_it_may_not_read_the_dead_letters
     ((_, state, text),) = rejected_message(root, half)
     assert state == "unknown" and "dead-letter queue, which this account may not read" in text
     half.close()
+
+
+def test_a_limited_account_is_not_told_the_proxys_own_account(mariadb, tmp_path):
+    """Of a queue whose definition the proxy may not read: the database's refusal names the proxy's account."""
+    url = mariadb.fresh_database("told_less")
+    gate = Gate(url, tmp_path, database="told_less").start()
+    owner = Sql(gate.connect())
+    owner("CREATE QUEUE orders (n INT)")
+    owner("DROP USER IF EXISTS humble")
+    owner("CREATE USER humble IDENTIFIED BY 'pw'")
+    owner("GRANT INSERT ON told_less.orders TO humble")
+    owner.close()
+    gate.stop()
+    users = [
+        {"name": "root", "password": "pw", "admin": True},
+        {"name": "shop", "password": "pw", "queues": {"orders": ["receive"]}},
+    ]
+    address = url.partition("@")[2]
+    (tmp_path / "humble").mkdir()
+    backend = f"mysql://humble:pw@{address}"
+    gate = Gate(backend, tmp_path / "humble", database="told_less", auth="proxy", users=users).start()
+    for user, sees in (("root", True), ("shop", False)):
+        one = client(gate, user)
+        texts = [str(one.rows("SHOW QUEUES")), str(one.rows("SHOW QUEUE STATUS"))]
+        texts.append(one.error("SELECT id FROM STREAM orders LIMIT 1 NOWAIT")[1])
+        assert [("cannot be read: " in text, "humble" in text) for text in texts] == [(True, sees)] * 3, texts
+        one.close()
