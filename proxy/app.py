@@ -236,7 +236,8 @@ async def _backend(
     """The database: the engine's store on it, the way of clients to it, and where other proxies are."""
     url, limits = config.backend, config.limits
     if not url.embedded:
-        pool = MySQLPool(url, size=limits.database_work)
+        # One more: dropping a partition is one piece of work on two connections, of which one waits for the other.
+        pool = MySQLPool(url, size=limits.database_work + 1)
         store = SqlMessageStore.for_mysql(pool, server_group_condition)
         directory = ProxyDirectory(pool) if config.peers.enabled and url.database else None
         try:

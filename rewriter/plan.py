@@ -71,11 +71,20 @@ class Passthrough:
 
 
 @dataclass(frozen=True, slots=True)
+class Partitioned:
+    """A topic that is to have partitions. `made`: with them; else it has to have them already."""
+
+    topic: QueueName
+    made: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Execute:
     """Queue statement that is one MySQL statement in the table's terms; parameters keep their order and count.
 
     `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a SELECT
-    that the database has to accept before. `manages`: the consumer group that it alters or drops.
+    that the database has to accept before. `manages`: the consumer group that it alters or drops. `partitions`: the
+    topic that is to have partitions from then on, if the backend has them.
     """
 
     sql: str
@@ -83,6 +92,7 @@ class Execute:
     warnings: tuple[str, ...] = ()
     check: str = ""
     manages: GroupName | None = None
+    partitions: Partitioned | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,11 @@ _ROWS_MAX = 10**15
 _TRACE_WORDS = {0: "off", 100: "on"}
 _PERCENT = re.compile(r"([0-9]{1,3})\s*%", re.ASCII)
 
+_PARTITION_NS_MIN = 60 * NS_PER_SECOND
+
+PARTITIONS_MAX = 1000
+"""As many as a topic shall have, about. Servers have up to 8,192, and each costs an open file."""
+
 COMPACT_AFTER_NS = 60 * NS_PER_SECOND
 """What `compact_after` is where it is not given: a reader that is not behind by a minute gets every message."""
 
@@ -41,7 +46,8 @@ COMPACT_INDEX = "queuegate_compact"
 class TopicOptions:
     """What a topic keeps; None: without that limit. Durations in nanoseconds. `trace`: of how many messages in a
     hundred it is recorded what happens to them; None: of all. `trace_keep_ns`: for how long the database keeps those
-    records; None: it does not. `compact`: a column; of the messages with one value of it only the newest stays."""
+    records; None: it does not. `compact`: a column; of the messages with one value of it only the newest stays.
+    `partition_ns`: for how long a partition of the topic takes messages, about."""
 
     retain_ns: int | None = None
     retain_rows: int | None = None
@@ -50,6 +56,7 @@ class TopicOptions:
     trace_keep_ns: int | None = None
     compact: str | None = None
     compact_after_ns: int | None = None
+    partition_ns: int | None = None
 
     @property
     def limited(self) -> bool:
@@ -77,6 +84,7 @@ class TopicOptions:
             "trace_keep": _duration_text(self.trace_keep_ns),
             "compact": self.compact,
             "compact_after": _duration_text(self.compact_after_ns),
+            "partition": _duration_text(self.partition_ns),
         }
         return {name: text for name, text in texts.items() if text is not None}
 
@@ -93,6 +101,13 @@ def _retain(name: str, value: OptionValue) -> int:
     nanoseconds = parse_duration(name, value)
     if nanoseconds < NS_PER_SECOND:
         raise InvalidOption(f"{name}: '{value}' is too short; at least 1s")
+    return nanoseconds
+
+
+def _partition(name: str, value: OptionValue) -> int:
+    nanoseconds = parse_duration(name, value)
+    if nanoseconds < _PARTITION_NS_MIN:
+        raise InvalidOption(f"{name}: '{value}' is too short; at least 1m")
     return nanoseconds
 
 
@@ -121,6 +136,7 @@ _READERS: Mapping[str, Callable[[str, OptionValue], int | str | None]] = {
     "retain_bytes": parse_size,
     "compact": read_name,
     "compact_after": parse_duration,
+    "partition": _partition,
     "trace": _trace,
     "trace_keep": _trace_keep,
 }
@@ -130,6 +146,7 @@ _FIELDS = {
     "retain_bytes": "retain_bytes",
     "compact": "compact",
     "compact_after": "compact_after_ns",
+    "partition": "partition_ns",
     "trace": "trace",
     "trace_keep": "trace_keep_ns",
 }
@@ -156,7 +173,22 @@ def parse_topic_options(given: Mapping[str, OptionValue | None], base: TopicOpti
     options = replace(base or TopicOptions(), **values)  # type: ignore[arg-type]
     if options.compact is None and values.get("compact_after_ns") is not None:
         raise InvalidOption("compact_after is of use only with compact = 'column'")
+    _check_partition(options)
     return options if options.compact is not None else replace(options, compact_after_ns=None)
+
+
+def _check_partition(options: TopicOptions) -> None:
+    """Raises InvalidOption where partitions would be of no use, or too many."""
+    if options.partition_ns is None:
+        return
+    if not options.limited:
+        raise InvalidOption(
+            "partition is of use only with retain, retain_rows or retain_bytes: nothing is dropped else"
+        )
+    if options.compact is not None:
+        raise InvalidOption("partition: a topic with compact has none; a partition would go with the newest messages")
+    if (options.retain_ns or 0) > options.partition_ns * PARTITIONS_MAX:
+        raise InvalidOption(f"partition: retain holds more than {PARTITIONS_MAX} of so short ones; give a longer time")
 
 
 def topic_comment(options: TopicOptions, foreign: Iterable[str] = ()) -> str:

@@ -8,7 +8,7 @@ made, give back the leases that it may have made (LeaseUnknown), and look at the
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -26,6 +26,7 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
+from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.model.traced import Traced
 from engine.store.census import Census
@@ -207,9 +208,52 @@ class TraceStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A look at a topic's partitions. `whole`: its first messages go with a whole partition; else row by row. `width`:
+    about how many ids a partition has that is made now. `problem`: what keeps it from being divided ahead. `waits`: it
+    was to be divided, and others used the table for too long."""
+
+    whole: bool
+    width: int
+    problem: str | None = None
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What dropping a topic's first partition came to. `partition`: its name; None: none was dropped. `messages`: in
+    it. `lost`: of each group's queue, how many of these it had not read. `waits`: others used the table, or the groups,
+    for too long. `more`: what is in it is not counted to its end; ask again."""
+
+    partition: str | None = None
+    messages: int = 0
+    lost: Mapping[QueueName, int] = field(default_factory=dict)
+    waits: bool = False
+    more: bool = False
+
+
+class PartitionStore(Protocol):
+    """The partitions of topics, by RANGE of their ids."""
+
+    async def divide(self, topic: TopicSpec) -> Divided:
+        """Make partitions ahead of a topic's ids, where they are needed. Raises BackendError: no right to it."""
+        ...
+
+    async def drop_first(self, topic: TopicSpec, groups: Sequence[QueueSpec]) -> Dropped:
+        """Drop a topic's first partition, if nothing in it is to be kept. `groups`: all of its consumer groups. Raises
+        BackendError: no right to it, or the database failed."""
+        ...
+
+
 class TopicStore(Protocol):
     """Topics, and how far their consumer groups have read. The queue of a group is a queue as any other, but that a
     look at it feeds it first."""
+
+    @property
+    def partitions(self) -> PartitionStore:
+        """What is asked of the partitions of topics."""
+        ...
 
     async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
         """Write the position of a new group. Raises InvalidOption where that lies beyond the topic's end."""
@@ -223,8 +267,11 @@ class TopicStore(Protocol):
         """Drop what a group has in its queue, and have it read on from there. Raises InvalidOption."""
         ...
 
-    async def retain(self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int) -> Retained:
-        """Delete up to `limit` messages beyond what a topic keeps. `groups`: all of its consumer groups."""
+    async def retain(
+        self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace = NO_GRACE
+    ) -> Retained:
+        """Delete up to `limit` messages beyond what a topic keeps, and the grace. `groups`: all of its consumer
+        groups."""
         ...
 
     async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> Compacted:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.queue import Condition, QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
+from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import (
     NOTHING_SETTLED,
     Compacted,
@@ -42,6 +44,7 @@ from engine.store.statements.topics import (
     TopicStatements,
     create_positions,
 )
+from engine.store.topic_partitions import TopicPartitions
 
 T = TypeVar("T")
 
@@ -78,6 +81,7 @@ class TopicLog:
         self._unsettled: set[QueueName] = set()  # groups whose holes are to be
         self._settled: dict[QueueName, Settled] = {}  # which ids of a topic are, as far as somebody had to know
         self._texts: dict[QueueName, FeedStatements] = {}
+        self.partitions = TopicPartitions(pool, dialect, self._begin_missing)
 
     async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
         """Copy the next messages of a topic into the queue of its group: until `limit` are due there, or so many
@@ -215,14 +219,19 @@ class TopicLog:
         except BackendError as error:
             if error.errno != _NO_SUCH_TABLE:
                 raise
-        positions = PositionStatements(self._dialect, group.name.database)
-        await self._make_positions(positions, group.name.database)
-        try:
-            await self._pool.write(lambda connection: feed.begin_missing(connection, positions, group.name))
-        except BackendError as error:
-            if error.errno != _DUPLICATE:  # another has written it in this moment
-                raise
+        await self._begin_missing(group.name.database, group.name)
         return await work()
+
+    async def _begin_missing(self, database: str, *groups: QueueName) -> None:
+        """Make the database's table of positions, and those of groups that have none: before the first message."""
+        positions = PositionStatements(self._dialect, database)
+        await self._make_positions(positions, database)
+        for group in groups:
+            try:
+                await self._pool.write(partial(feed.begin_missing, statements=positions, group=group))
+            except BackendError as error:
+                if error.errno != _DUPLICATE:  # another has written it in this moment
+                    raise
 
     async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
         """Write the position of a new group.
@@ -270,8 +279,10 @@ class TopicLog:
 
         return await self._with_position(group, work)
 
-    async def retain(self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int) -> Retained:
-        """Delete up to `limit` messages beyond what a topic keeps. `groups`: all of its consumer groups.
+    async def retain(
+        self, topic: TopicSpec, groups: Sequence[QueueSpec], limit: int, grace: Grace = NO_GRACE
+    ) -> Retained:
+        """Delete up to `limit` messages beyond what a topic keeps, and the grace. `groups`: all of its consumer groups.
 
         Raises:
             BackendError: nothing was deleted.
@@ -280,9 +291,12 @@ class TopicLog:
         statements, log = RetentionStatements(self._dialect, topic), TopicStatements(self._dialect, topic.name)
         if groups:
             await self._make_positions(positions, topic.name.database)
-        return await self._pool.write(
-            lambda connection: retain(connection, positions, statements, log, topic, groups, limit)
+        retained = await self._pool.write(
+            lambda connection: retain(connection, positions, statements, log, topic, groups, limit, grace)
         )
+        if retained.deleted:
+            self.partitions.deleted(topic.name)
+        return retained
 
     async def compact(self, topic: TopicSpec, groups: Sequence[QueueSpec], place: int, limit: int) -> Compacted:
         """Look at the next messages beyond a place, up to `limit`, and delete what they supersede. `groups`: all of the

@@ -1,9 +1,9 @@
 """Retention: deletes what the topics of a database no longer keep, in small batches, at the purger's pace.
 
 One pass deletes of each topic batch after batch until one is not full, at most for one period; then it compacts it in
-the same way. What a group had not read is counted for it, and logged: a group that falls behind the end of its topic
-never does so unseen. What is compacted is not lost: a newer message stands for it. Where a group cannot be read,
-nothing is deleted, for it may ask that all be kept.
+the same way. Of a topic with the option `partition`, whole partitions go first. What a group had not read is counted
+for it, and logged: a group that falls behind the end of its topic never does so unseen. What is compacted is not lost:
+a newer message stands for it. Where a group cannot be read, nothing is deleted, for it may ask that all be kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from engine.model.topics import Compacted, Retained, may_be_group_of
 from engine.service import Service
 from engine.store.base import TopicStore
 from engine.topics.compaction import Compaction
+from engine.topics.partitioning import Partitioning
 
 PERIOD_SECONDS = 5.0
 """Between two passes, unless the last did not come to its end; where nothing else is said."""
@@ -50,6 +51,9 @@ class Retention(Service):
         super().__init__("retention of topics", context.logger)
         self._context = context
         self._compaction = Compaction(context.store, context.work, context.clock, context.catalog)
+        self._partitioning = Partitioning(
+            context.store, context.work, context.clock, context.logger, context.period_seconds
+        )
         self._paces: dict[tuple[QueueName, str], DeletingPace] = {}
         self._problems: dict[QueueName, str] = {}
 
@@ -58,13 +62,15 @@ class Retention(Service):
         known = self._context.catalog().topics.get(topic)
         if known is not None and known.options.deletes and (unreadable := self._unreadable_group(topic)):
             return unreadable
-        return self._problems.get(topic) or (None if known is None else known.uncompacted)
+        told = self._problems.get(topic) or self._partitioning.problem(topic)
+        return told or (None if known is None else known.uncompacted)
 
     async def run_once(self) -> int:
         """Delete what is not to be kept. Returns how many messages went."""
         topics = {name: topic for name, topic in self._context.catalog().topics.items() if topic.options.deletes}
         self._paces = {key: pace for key, pace in self._paces.items() if key[0] in topics}
         self._compaction.forget(topics)
+        self._partitioning.forget(topics)
         self._problems = {name: text for name, text in self._problems.items() if name in topics}
         return sum([await self._pass(topic) for topic in topics.values()])
 
@@ -86,7 +92,13 @@ class Retention(Service):
             raise BackendError(unreadable)
         deleted, lost = 0, Counter[QueueName]()
         if topic.options.limited:
-            deleted += await self._repeat((topic.name, "retain"), partial(self._retain, topic, lost))
+            try:
+                deleted += await self._drop_partitions(topic, lost)
+            finally:
+                self._tell(topic, lost)
+                lost.clear()
+            if not self._partitioning.counts(topic.name):
+                deleted += await self._repeat((topic.name, "retain"), partial(self._retain, topic, lost))
             self._tell(topic, lost)
         if topic.options.compact is not None and topic.uncompacted is None:
             deleted += await self._repeat((topic.name, "compact"), partial(self._compaction.step, topic))
@@ -104,6 +116,15 @@ class Retention(Service):
             if not done.more or pace.behind or self._stopping.is_set():
                 return deleted
             await self._pause(pace.rest(clock.monotonic() - began))
+
+    async def _drop_partitions(self, topic: TopicSpec, lost: Counter[QueueName]) -> int:
+        groups = tuple(self._context.catalog().groups_of(topic.name).values())
+        deadline = self._context.clock.monotonic() + self._context.period_seconds
+
+        def ends() -> bool:
+            return self._stopping.is_set() or self._context.clock.monotonic() >= deadline
+
+        return await self._partitioning.run(topic, groups, lost, ends)
 
     def _tell(self, topic: TopicSpec, lost: Counter[QueueName]) -> None:
         for group, count in lost.items():
@@ -123,7 +144,8 @@ class Retention(Service):
     async def _retain(self, topic: TopicSpec, lost: Counter[QueueName], limit: int) -> Retained:
         context = self._context
         groups = tuple(context.catalog().groups_of(topic.name).values())
-        step = await context.work.run(context.store.retain(topic, groups, limit))
+        grace = self._partitioning.grace(topic)
+        step = await context.work.run(context.store.retain(topic, groups, limit, grace))
         lost.update(step.lost)
         return step
 

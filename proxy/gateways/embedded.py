@@ -160,7 +160,7 @@ def _upstream(session: ClientSession) -> EmbeddedUpstream:
 class EmbeddedGateway:
     """Clients of the embedded backend."""
 
-    traits = BackendTraits(accounts=False, condition=embedded_condition, check_stream=check_stream)
+    traits = BackendTraits(accounts=False, condition=embedded_condition, check_stream=check_stream, partitions=False)
 
     def __init__(
         self,

@@ -24,10 +24,11 @@ class BackendTraits:
 
     `accounts`: the database knows the client and its rights. `one_account`: a server, all of whose connections have the
     backend's own account. `condition`: makes a stream's WHERE. `check_stream`: refuses a stream in a state of the
-    session in which nothing could be delivered.
+    session in which nothing could be delivered. `partitions`: whether its tables can have them.
     """
 
     accounts: bool
     condition: MakeCondition
     one_account: bool = False
     check_stream: Callable[[ClientSession], None] | None = None
+    partitions: bool = True

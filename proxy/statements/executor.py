@@ -31,6 +31,7 @@ from proxy.statements.dead_letters import RedriveStatement
 from proxy.statements.enqueued import enqueued
 from proxy.statements.event_groups import Done, GroupedStatements
 from proxy.statements.kill import KillStatement
+from proxy.statements.partitions import check_partitions
 from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.statements.receive import StreamStatement
@@ -214,6 +215,8 @@ class Executor:
         """Run a queue statement and answer it."""
         if plan.check:
             await self._collect(plan.check)
+        if plan.partitions is not None:
+            await check_partitions(self.session, self.traits, plan.partitions)
         if plan.warnings or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
         return await self.forward(self.query(self.reader.encode(plan.sql)), plan.effects, more=more)

@@ -14,7 +14,7 @@ from engine.model.options import GROUP_INDEX, QueueOptions, to_comment
 from engine.model.queue import ERROR_COLUMNS, ERROR_TYPE, Layout, QueueName, QueueSpec, quoted
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import ColumnItem
-from rewriter.plans.queue_table import EXECUTABLE_COMMENT, comment_literal, quoted_name
+from rewriter.plans.queue_table import comment_literal, quoted_name, without_comments
 from rewriter.text.tokens import Name
 
 STATE = "state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL THEN 'acked' ELSE 'dead' END) VIRTUAL"
@@ -37,7 +37,7 @@ TABLE_CHARSET = re.compile(r"\n\) [^'\n]*?(DEFAULT CHARSET=\w+(?: COLLATE=\w+)?)
 
 def dead_letter_table(create_table_sql: str, queue: QueueSpec, name: QueueName) -> str:
     """The CREATE TABLE, from what SHOW CREATE TABLE says of the queue's table."""
-    text = EXECUTABLE_COMMENT.sub(r"\1", create_table_sql)
+    text = without_comments(create_table_sql)
     _, items = parse_create_table(text)
     columns = [item for item in items if isinstance(item, ColumnItem)]
     names = {column.name.lower() for column in columns}

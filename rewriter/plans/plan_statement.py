@@ -134,8 +134,7 @@ class Passes:
                 return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
             case CreateTopic(name):
                 topic = self._new_name(name, context)
-                sql = create_topic(statement, topic, context.now_sql)
-                return Execute(sql, Effects(catalog=True))
+                return create_topic(statement, topic, context.now_sql)
             case AlterTopic(name, topic_options):
                 return alter_topic(self._topic(name, context), topic_options)
             case DropTopic():

@@ -274,8 +274,14 @@ _AS_CREATED = {
     ),
 }
 
-EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")
-"""How MySQL prints what older versions do not know."""
+_EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")
+_PARTITIONS = re.compile(r"\n/\*!\d{5,6} PARTITION BY .*\Z", re.DOTALL)
+
+
+def without_comments(definition: str) -> str:
+    """What a server prints of a table, without its partitions, and without the comments around what older versions do
+    not know: MySQL prints them."""
+    return _EXECUTABLE_COMMENT.sub(r"\1", _PARTITIONS.sub("", definition))
 
 
 _ESCAPING_STRING = r"'(?:[^'\\]|\\.|'')*'"
@@ -294,7 +300,7 @@ def show_create_queue(create_table_sql: str, spec: QueueSpec, *, backslash_escap
 
     Left out: the queue's own columns as CREATE QUEUE makes them, its index, and table options (engine, charset).
     """
-    _, items = parse_create_table(EXECUTABLE_COMMENT.sub(r"\1", create_table_sql))
+    _, items = parse_create_table(without_comments(create_table_sql))
     ours = {item.name.lower() for item in items if isinstance(item, ColumnItem) and _is_as_created(item)}
     kept = [_as_declared(item) for item in items if not _is_ours(item, ours)]
     columns = "\n  " + ",\n  ".join(kept) + "\n" if kept else ""

@@ -48,17 +48,27 @@ from rewriter.grammar.statements import (
     KeyItem,
     SelectStream,
 )
-from rewriter.plan import CreateConsumerGroup, Effects, Execute, Passthrough, Plan, PlanContext, Subscribe
+from rewriter.plan import (
+    CreateConsumerGroup,
+    Effects,
+    Execute,
+    Partitioned,
+    Passthrough,
+    Plan,
+    PlanContext,
+    Subscribe,
+)
 from rewriter.plans.condition import stream_filter
 from rewriter.plans.dead_letter_table import TABLE_CHARSET
+from rewriter.plans.partitions import PARTITION_CLAUSE, check_partitionable
 from rewriter.plans.queue_table import (
-    EXECUTABLE_COMMENT,
     back_quoted,
     comment_literal,
     create_table,
     quoted_name,
     times_rule,
     type_code,
+    without_comments,
 )
 from rewriter.plans.subscribe import consumer_name, stream_columns
 from rewriter.text.literals import plain_literal
@@ -72,7 +82,7 @@ _SOUGHT = ColumnItem(SOUGHT_COLUMN, f"{SOUGHT_COLUMN} TINYINT NOT NULL DEFAULT 0
 _RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN))
 
 
-def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> str:
+def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> Execute:
     """The CREATE TABLE that makes a topic.
 
     Raises:
@@ -96,7 +106,11 @@ def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> str:
     ]
     exists = "IF NOT EXISTS " if statement.if_not_exists else ""
     comment = comment_literal(topic_comment(options))
-    return f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) COMMENT={comment}"
+    sql = f"CREATE TABLE {exists}{quoted_name(Name(*_parts(name)))} ({', '.join(lines)}) COMMENT={comment}"
+    if options.partition_ns is None:
+        return Execute(sql, Effects(catalog=True))
+    check_partitionable(statement.items)
+    return Execute(f"{sql} {PARTITION_CLAUSE}", Effects(catalog=True), partitions=Partitioned(name, made=True))
 
 
 def alter_topic(topic: TopicSpec, given: Mapping[str, OptionValue | None]) -> Execute:
@@ -107,7 +121,9 @@ def alter_topic(topic: TopicSpec, given: Mapping[str, OptionValue | None]) -> Ex
         raise InvalidOption(reason)
     comment = comment_literal(changed_topic_comment(topic.comment, options))
     changes = [*_index_changes(changed), f"COMMENT={comment}"]
-    return Execute(f"ALTER TABLE {topic.name.sql} {', '.join(changes)}", Effects(catalog=True))
+    asked = any(name.lower() == "partition" and value is not None for name, value in given.items())
+    partitions = Partitioned(topic.name, made=False) if asked else None
+    return Execute(f"ALTER TABLE {topic.name.sql} {', '.join(changes)}", Effects(catalog=True), partitions=partitions)
 
 
 def _compact_keys(options: TopicOptions) -> list[str]:
@@ -210,7 +226,7 @@ def group_queue(definition: str, name: QueueName, options: QueueOptions, now_sql
     Raises:
         InvalidOption: an option names a column that the topic does not have.
     """
-    text = EXECUTABLE_COMMENT.sub(r"\1", back_quoted(definition, backslash_escapes=escapes))
+    text = without_comments(back_quoted(definition, backslash_escapes=escapes))
     _, items = parse_create_table(text)
     columns = [i for i in items if isinstance(i, ColumnItem) and i.name.lower() not in TOPIC_COLUMNS]
     charset = TABLE_CHARSET.search(text)

@@ -24,6 +24,7 @@ _ON_MYSQL_TOO = [
     "test_vitess_tables",
     "test_ordering_and_limits",
     "test_forms_and_mappers",
+    "test_topic_partitions",
 ]
 """What `make test` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
 

@@ -142,7 +142,7 @@ def test_retention_is_changed_and_ended(sql, topic):
         ("retain_bytes = 'much'", "is not a size"),
         ("retain_bytes = '-1g'", "is not a size"),
         ("retainn = '7d'", "did you mean retain?"),
-        ("ack_wait = '7d'", "allowed: compact, compact_after, retain, retain_bytes, retain_rows"),
+        ("ack_wait = '7d'", "allowed: compact, compact_after, partition, retain, retain_bytes, retain_rows"),
     ],
 )
 def test_bad_options_are_refused(sql, topic, options, hint):

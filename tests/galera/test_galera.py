@@ -144,3 +144,19 @@ def test_a_restored_group_is_not_fed_on_a_cluster_and_says_why(cluster, gate_at,
     client("DROP GROUP readers ON dumped")
     client("DROP TOPIC dumped")
     client.close()
+
+
+def test_topics_have_no_partitions_on_a_cluster(cluster, gate_at):
+    """LOCK TABLES of one node holds no transaction of another, so nothing is known to be settled."""
+    client = Sql(gate_at(cluster.nodes[0]).connect())
+    client("CREATE TOPIC whole (n INT) WITH (retain = '7d')")
+    for statement in (
+        "CREATE TOPIC parts (n INT) WITH (retain = '7d', partition = '1d')",
+        "ALTER TOPIC whole SET (partition = '1d')",
+    ):
+        errno, text = client.error(statement)
+        assert errno == 1235
+        assert "Galera" in text
+    assert client.column("SHOW TOPICS") == ["whole"]
+    client("DROP TOPIC whole")
+    client.close()

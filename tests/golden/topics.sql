@@ -19,7 +19,7 @@ CREATE TOPIC t
 
 -- CREATE TOPIC with an option that there is not
 CREATE TOPIC t (body TEXT) WITH (retention = '7d')
---> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: compact, compact_after, retain, retain_bytes, retain_rows, trace, trace_keep
+--> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: compact, compact_after, partition, retain, retain_bytes, retain_rows, trace, trace_keep
 
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
@@ -57,6 +57,26 @@ ALTER TOPIC orders SET (compact = DEFAULT)
 -- ALTER TOPIC with a lag and nothing to compact by
 ALTER TOPIC orders SET (compact_after = 5)
 --> error 1231 (42000): compact_after is of use only with compact = 'column'
+
+-- CREATE TOPIC with partitions
+CREATE TOPIC t (body TEXT) WITH (retain = '7d', partition = '1d')
+--> if it can have partitions: shop.t
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) COMMENT='queuegate_topic,retain=604800s,partition=86400s' PARTITION BY RANGE (id) (PARTITION `p10000` VALUES LESS THAN (10000), PARTITION `p20000` VALUES LESS THAN (20000), PARTITION `p30000` VALUES LESS THAN (30000), PARTITION `p40000` VALUES LESS THAN (40000), PARTITION `p80000` VALUES LESS THAN (80000), PARTITION `p240000` VALUES LESS THAN (240000), PARTITION `p880000` VALUES LESS THAN (880000), PARTITION `p3440000` VALUES LESS THAN (3440000), PARTITION `p13680000` VALUES LESS THAN (13680000), PARTITION `pmax` VALUES LESS THAN (MAXVALUE))
+--> catalog
+
+-- CREATE TOPIC with partitions and a foreign key
+CREATE TOPIC t (user_id INT, FOREIGN KEY (user_id) REFERENCES users (id)) WITH (retain = '7d', partition = '1d')
+--> error 1235 (42000): partition: a table with partitions has no foreign keys; leave these out, or the option
+
+-- CREATE TOPIC with partitions of which none would be dropped
+CREATE TOPIC t (body TEXT) WITH (partition = '1d')
+--> error 1231 (42000): partition is of use only with retain, retain_rows or retain_bytes: nothing is dropped else
+
+-- ALTER TOPIC to other partitions
+ALTER TOPIC orders SET (retain = '7d', partition = '1h')
+--> if it can have partitions: shop.orders
+--> execute: ALTER TABLE `shop`.`orders` COMMENT='queuegate_topic,retain=604800s,partition=3600s'
+--> catalog
 
 -- ALTER TOPIC without a list
 ALTER TOPIC orders RETAIN 7

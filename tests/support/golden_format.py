@@ -94,7 +94,8 @@ def rendered(plan: Plan) -> list[str]:
         case Passthrough(effects):
             return ["pass through", *_effects(effects)]
         case Execute(sql, effects, warnings, check):
-            lines = [*_check(check), f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
+            parts = [] if plan.partitions is None else [f"if it can have partitions: {plan.partitions.topic}"]
+            lines = [*_check(check), *parts, f"execute: {sql}".replace("\n", "\\n"), *_effects(effects)]
             return lines + [f"warning {text}" for text in warnings]
         case EndInGroup(sql, effects, group, seen):
             lines = [f"groups of {group.queue} by {group.column}: {seen}", f"execute: {sql}"]

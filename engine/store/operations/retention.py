@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from engine.backend.base import StoreConnection
 from engine.model.queue import QueueSpec, TopicSpec
+from engine.model.topic_options import TopicOptions
+from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Retained
 from engine.store.operations.retained import first_kept, positions_of
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
@@ -23,11 +25,12 @@ def retain(
     topic: TopicSpec,
     groups: Sequence[QueueSpec],
     limit: int,
+    grace: Grace = NO_GRACE,
 ) -> Retained:
     """Delete up to `limit` messages beyond what the topic keeps, but for those that a group asks to be kept."""
     read = positions_of(connection, positions.lock, groups)
     floor = first_kept(connection, groups, read)
-    ids = _excess(connection, statements, log, topic, floor, limit)
+    ids = _excess(connection, statements, log, topic, floor, limit, grace)
     if not ids:
         return Retained(0, False, {})
     deleted = connection.execute(statements.delete(len(ids)), ids)
@@ -44,20 +47,27 @@ def _excess(
     topic: TopicSpec,
     floor: int,
     limit: int,
+    grace: Grace,
 ) -> list[int]:
     """Up to `limit` messages that are older than the topic keeps them, or more than it keeps, below `floor`."""
     options = topic.options
     now_ns, last = map(int, connection.query(log.now_and_last)[0])
     ids: set[int] = set()
     if options.retain_ns is not None:
-        before = now_ns - options.retain_ns
+        before = now_ns - options.retain_ns - grace.nanoseconds
         older = [int(row[0]) for row in connection.query(statements.older, (before, before, limit))]
         # Not in the statement: it would read all of a long backlog each time, to find nothing.
         ids.update(id_ for id_ in older if id_ < floor)
+    end = min(last_excess(connection, statements, options, last) - grace.ids, floor - 1)
+    if end > 0:
+        ids.update(int(row[0]) for row in connection.query(statements.up_to, (end, limit)))
+    return sorted(ids)[:limit]
+
+
+def last_excess(connection: StoreConnection, statements: RetentionStatements, options: TopicOptions, last: int) -> int:
+    """The id up to which messages are beyond `retain_rows` or `retain_bytes`, whatever their age; 0: none are. `last`:
+    the topic's last id."""
     kept = [] if options.retain_rows is None else [options.retain_rows]
     if options.retain_bytes is not None and (size := connection.query(statements.size)[0][0]):
         kept.append(int(options.retain_bytes / float(size)))
-    if kept:
-        end = min(last - min(kept), floor - 1)
-        ids.update(int(row[0]) for row in connection.query(statements.up_to, (end, limit)))
-    return sorted(ids)[:limit]
+    return max(0, last - min(kept)) if kept else 0

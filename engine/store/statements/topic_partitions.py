@@ -1,0 +1,68 @@
+"""Statements for topics that are partitioned by RANGE of their id. MySQL, MariaDB."""
+
+from __future__ import annotations
+
+import re
+
+from engine.model.queue import TopicSpec, quoted
+from engine.model.topic_partitions import COPIED_MAX, Division, Partition, partition_list
+
+PAGE = 10_000
+"""Messages that are counted at once: some milliseconds."""
+
+NO_SUCH_PARTITION = 1507
+
+TABLE = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+"""Whether there is such a table."""
+
+_NEXT_ID = re.compile(r"\n\) ENGINE=\w+ (?:[^'\n]* )?AUTO_INCREMENT=(\d+)")
+
+
+def next_id(definition: str) -> int:
+    """The id that the next message gets, from what SHOW CREATE TABLE says."""
+    found = _NEXT_ID.search(definition)
+    return 1 if found is None else int(found[1])
+
+
+class TopicPartitionStatements:
+    """The texts for one topic."""
+
+    def __init__(self, topic: TopicSpec) -> None:
+        self._table = table = topic.name.sql
+        self.definition = f"SHOW CREATE TABLE {table}"
+        self.lock = f"LOCK TABLES {table} WRITE"
+        self.may_drop = f"ALTER TABLE {table} DROP PARTITION {quoted('queuegate none')}"
+        """Fails with 1507, as there is no such partition, where the account may drop others."""
+
+    def divide(self, division: Division) -> str:
+        """Make partitions."""
+        new = partition_list(division.new)
+        if not division.old:
+            return f"ALTER TABLE {self._table} ADD PARTITION {new}"
+        return f"ALTER TABLE {self._table} REORGANIZE PARTITION {', '.join(map(quoted, division.old))} INTO {new}"
+
+    def drop(self, partition: Partition) -> str:
+        """Delete all of it."""
+        return f"ALTER TABLE {self._table} DROP PARTITION {quoted(partition.name)}"
+
+    def messages(self, partition: Partition) -> str:
+        """How many are in it, counted up to one more than are copied."""
+        return f"SELECT COUNT(*) FROM (SELECT 1 FROM {self._of(partition)} LIMIT {COPIED_MAX + 1}) AS messages"
+
+    def young(self, partition: Partition) -> str:
+        """Whether a message in it was written at `?` or later."""
+        return f"SELECT 1 FROM {self._of(partition)} WHERE time_created >= ? LIMIT 1"
+
+    def page(self, partition: Partition) -> str:
+        """Of the next messages in it beyond an id: how many, the first and the last id, and the newest time."""
+        page = f"SELECT id, time_created, time_scheduled FROM {self._of(partition)} WHERE id > ? ORDER BY id LIMIT ?"
+        newest = "GREATEST(MAX(time_created), MAX(time_scheduled))"
+        return f"SELECT COUNT(*), MIN(id), MAX(id), {newest} FROM ({page}) AS page"
+
+    def count(self, ranges: int) -> str:
+        """How many messages there are in so many ranges of ids."""
+        ranged = " OR ".join(("id BETWEEN ? AND ?",) * ranges)
+        return f"SELECT COUNT(*) FROM {self._table} WHERE {ranged}"
+
+    def _of(self, partition: Partition) -> str:
+        return f"{self._table} PARTITION ({quoted(partition.name)})"
