@@ -11,6 +11,7 @@ from enum import Enum
 from engine.model.groups import GroupKey
 from engine.model.options import QueueOptions
 from engine.model.queue import MessageId, QueueName, StartAt, SubscribeRequest
+from engine.model.sequence import Sequencing
 from engine.model.topics import GroupName
 
 
@@ -84,7 +85,8 @@ class Execute:
 
     `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a SELECT
     that the database has to accept before. `manages`: the consumer group that it alters or drops. `partitions`: the
-    topic that is to have partitions from then on, if the backend has them.
+    topic that is to have partitions from then on, if the backend has them. `numbers`: a topic whose
+    messages are to have their numbers before.
     """
 
     sql: str
@@ -93,6 +95,7 @@ class Execute:
     check: str = ""
     manages: GroupName | None = None
     partitions: Partitioned | None = None
+    numbers: QueueName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +283,8 @@ class ExplainDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """TRACE MESSAGE: what is known of a message of a topic. `sql` reads when it was enqueued; `groups`: by their names,
-    the questions for it in their queues."""
+    """TRACE MESSAGE: what is known of a message of a topic. `sql` reads when it was enqueued, and its offset; `groups`:
+    by their names, the questions for it in their queues."""
 
     topic: QueueName
     id: int
@@ -412,8 +415,10 @@ Plan = (
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """What a plan depends on besides the text and the catalog. `now_sql` is evaluated by the database."""
+    """What a plan depends on besides the text and the catalog. `now_sql` is evaluated by the database. `sequencing`:
+    what it says to topics with numbers; asked for only where a topic is defined."""
 
     database: str | None = None
     now_sql: str = "(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)"
     sql_modes: frozenset[str] = field(default_factory=frozenset)
+    sequencing: Sequencing = Sequencing.POSSIBLE

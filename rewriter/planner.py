@@ -63,7 +63,7 @@ class Planner:
         statement = None if settings else parse(sql, context.sql_modes, context.database)
         if statement is None:
             if leading_verb(encoded)[0] in _INSERTING:
-                self._passes.check_unread_insert(glance.effects.touched)
+                self._passes.check_unread_insert(sql, glance.effects.touched)
             return Passthrough(replace(glance.effects, transaction=transaction_verb(encoded)))
         return self._passes.plan(statement, context)
 

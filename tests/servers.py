@@ -35,6 +35,9 @@ Server = TypeVar("Server", bound="MariaDb")
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = os.environ.get("QUEUEGATE_TEST_SERVER", "mariadb")
 """What stands where else MariaDB does: `mysql` in `make test-mysql`, `galera` in `make test-galera`."""
+NUMBERED = SERVER == "galera"
+"""Whether CREATE TOPIC gives a topic the option `sequence` by itself."""
+
 DATABASE = "main"  # the embedded backend's only database; the servers under test have one of the same name
 NS = 1_000_000_000
 
@@ -201,6 +204,11 @@ class MariaDb:
         assert self._process.poll() is None, f"the server ended; see {self.directory / 'log'}"
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.socket)) == 0
+
+
+def topic_options(given: str) -> str:
+    """The options of a topic as SHOW TOPICS has them, where WITH gave these."""
+    return ", ".join([text for text in (given, "sequence = on" if NUMBERED else "") if text])
 
 
 @contextlib.contextmanager

@@ -10,6 +10,8 @@ SERVER_VARIABLES = "SHOW VARIABLES WHERE Variable_name IN ('version', 'wsrep_on'
 _MYSQL, _MARIADB = (8, 0, 13), (10, 6, 0)
 """SKIP LOCKED, and in MySQL expressions as defaults of columns."""
 
+_INVISIBLE_COLUMNS = (8, 0, 23)  # of MySQL; MariaDB has them since 10.3
+
 _NEEDED = "queuegate needs MySQL 8.0.13 or later, or MariaDB 10.6 or later"
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
 _OWN_NUMBERS = ("tidb",)  # servers whose version begins with the number of a MySQL that they resemble
@@ -26,3 +28,11 @@ def unsupported(version: str) -> str | None:
     if number >= (_MARIADB if mariadb else _MYSQL):
         return None
     return f"the server is {'MariaDB' if mariadb else 'MySQL'} {version}, and {_NEEDED}"
+
+
+def has_invisible_columns(version: str) -> bool:
+    """Whether a server of this version can have columns that `SELECT *` leaves out."""
+    found = _VERSION.match(version)
+    if found is None or "mariadb" in version.lower():
+        return True
+    return tuple(int(part or 0) for part in found.groups()) >= _INVISIBLE_COLUMNS

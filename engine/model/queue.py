@@ -54,6 +54,10 @@ QUEUE_MARK = "vitess_message"
 TOPIC_COLUMNS = ("id", "time_scheduled", "time_created")
 """Columns that CREATE TOPIC adds, in table order. All but `id` are hidden from `*`."""
 
+SEQUENCE_COLUMN = "queuegate_seq"
+"""Of a topic with the option `sequence`: the number that a message is given once it is committed. Invisible, and hidden
+from `*`."""
+
 SOUGHT_COLUMN = "queuegate_sought"
 """Of a consumer group's queue: 1 where the group had read beyond the message before a seek. Hidden from `*`."""
 
@@ -236,11 +240,29 @@ class TopicSpec:
 
     @property
     def compact_index(self) -> IndexInfo | None:
-        """The index in which the messages of one value of `compact` follow one another by id; None where there is
+        """The index in which the messages of one value of `compact` follow one another by offset; None where there is
         none. A table's primary key, which is the id, is the end of its every index."""
         name = (self.options.compact or "").lower()
-        fit = [index for index in self.indexes if index.whole and index.columns in ((name,), (name, "id"))]
-        return next(iter(fit), None)
+        wanted = ((name, SEQUENCE_COLUMN),) if self.sequenced else ((name,), (name, "id"))
+        return next((index for index in self.indexes if index.whole and index.columns in wanted), None)
+
+    @property
+    def sequenced(self) -> bool:
+        """Whether a message's offset is the number that it is given after its commit, and not its id."""
+        return self.options.sequence
+
+    @property
+    def unsequenced(self) -> str | None:
+        """Why `sequence` cannot have its effect; None where it has, or is not asked for."""
+        if not self.options.sequence or (
+            self.column(SEQUENCE_COLUMN) is not None
+            and any(index.unique and index.columns == (SEQUENCE_COLUMN,) for index in self.indexes)
+        ):
+            return None
+        return (
+            f"sequence: the column {SEQUENCE_COLUMN} or its unique key is missing; ALTER TOPIC {self.name.table} SET"
+            " (sequence = 'on') adds them"
+        )
 
     @property
     def uncompacted(self) -> str | None:
@@ -249,14 +271,15 @@ class TopicSpec:
         if reason := unfit_compact_column(column, {c.name.lower(): c.type for c in self.columns}):
             return reason
         if column is not None and self.compact_index is None:
-            return f"compact: there is no index on ({quoted(column)}) alone and as a whole; add one"
+            wanted = f"({quoted(column)}, {SEQUENCE_COLUMN})" if self.sequenced else f"({quoted(column)}) alone"
+            return f"compact: there is no index on {wanted} and as a whole; add one"
         return None
 
     @property
     def message_columns(self) -> tuple[str, ...]:
         """The names that `*` streams, `id` first."""
-        users = [column.name for column in self.columns if column.name.lower() not in TOPIC_COLUMNS]
-        return ("id", *users)
+        own = (*TOPIC_COLUMNS, SEQUENCE_COLUMN)
+        return ("id", *(column.name for column in self.columns if column.name.lower() not in own))
 
     def column(self, name: str) -> ColumnMeta | None:
         """The column of that name, compared as MySQL does: without case."""

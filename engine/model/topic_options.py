@@ -47,7 +47,8 @@ class TopicOptions:
     """What a topic keeps; None: without that limit. Durations in nanoseconds. `trace`: of how many messages in a
     hundred it is recorded what happens to them; None: of all. `trace_keep_ns`: for how long the database keeps those
     records; None: it does not. `compact`: a column; of the messages with one value of it only the newest stays.
-    `partition_ns`: for how long a partition of the topic takes messages, about."""
+    `partition_ns`: for how long a partition of the topic takes messages, about.
+    `sequence`: offsets are numbers that messages are given once they are committed."""
 
     retain_ns: int | None = None
     retain_rows: int | None = None
@@ -57,6 +58,7 @@ class TopicOptions:
     compact: str | None = None
     compact_after_ns: int | None = None
     partition_ns: int | None = None
+    sequence: bool = False
 
     @property
     def limited(self) -> bool:
@@ -85,6 +87,7 @@ class TopicOptions:
             "compact": self.compact,
             "compact_after": _duration_text(self.compact_after_ns),
             "partition": _duration_text(self.partition_ns),
+            "sequence": "on" if self.sequence else None,
         }
         return {name: text for name, text in texts.items() if text is not None}
 
@@ -130,6 +133,13 @@ def _trace(name: str, value: OptionValue) -> int:
     return int(match[1])
 
 
+def _sequence(name: str, value: OptionValue) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("on", "off"):
+        raise InvalidOption(f"{name}: '{value}' is neither 'on' nor 'off'")
+    return text == "on"
+
+
 _READERS: Mapping[str, Callable[[str, OptionValue], int | str | None]] = {
     "retain": _retain,
     "retain_rows": whole_number(1, _ROWS_MAX),
@@ -139,6 +149,7 @@ _READERS: Mapping[str, Callable[[str, OptionValue], int | str | None]] = {
     "partition": _partition,
     "trace": _trace,
     "trace_keep": _trace_keep,
+    "sequence": _sequence,
 }
 _FIELDS = {
     "retain": "retain_ns",
@@ -149,6 +160,7 @@ _FIELDS = {
     "partition": "partition_ns",
     "trace": "trace",
     "trace_keep": "trace_keep_ns",
+    "sequence": "sequence",
 }
 assert set(_FIELDS.values()) == {f.name for f in fields(TopicOptions)}
 
@@ -170,6 +182,8 @@ def parse_topic_options(given: Mapping[str, OptionValue | None], base: TopicOpti
             hint = f"did you mean {near[0]}? " if near else ""
             raise InvalidOption(f"unknown topic option '{raw}'; {hint}allowed: {', '.join(sorted(_FIELDS))}")
         values[_FIELDS[name]] = None if value is None else _READERS[name](name, value)
+    if values.get("sequence", False) is None:
+        values["sequence"] = False
     options = replace(base or TopicOptions(), **values)  # type: ignore[arg-type]
     if options.compact is None and values.get("compact_after_ns") is not None:
         raise InvalidOption("compact_after is of use only with compact = 'column'")

@@ -73,6 +73,10 @@ class Hole:
     newest: int = 0
 
 
+NO_OFFSET = (1 << 63) - 1
+"""Where a message stands that has no number yet: beyond all offsets."""
+
+
 class Entry(NamedTuple):
     """A message of a topic. `seen_ns`: before that time the ids below its own were taken."""
 

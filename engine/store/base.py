@@ -26,6 +26,7 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
+from engine.model.sequence import Numbered, Sequencing
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.model.traced import Traced
@@ -255,11 +256,23 @@ class TopicStore(Protocol):
         """What is asked of the partitions of topics."""
         ...
 
-    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+    async def sequencing(self) -> Sequencing:
+        """Whether topics can have the option `sequence` in this database, or have to."""
+        ...
+
+    async def number(self, topic: TopicSpec) -> Numbered:
+        """Give the next messages of a topic with the option `sequence` their numbers, if it has some without."""
+        ...
+
+    async def number_all(self, topic: TopicSpec) -> None:
+        """The same for all messages that are committed now, but for those that clients have locked."""
+        ...
+
+    async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
         """Write the position of a new group. Raises InvalidOption where that lies beyond the topic's end."""
         ...
 
-    async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
+    async def position_at(self, topic: TopicSpec, start: StartAt) -> GroupPosition:
         """The position of a reader that begins there. Raises InvalidOption."""
         ...
 
@@ -287,7 +300,7 @@ class TopicStore(Protocol):
         """How far a group has read."""
         ...
 
-    async def extent(self, topic: QueueName) -> TopicExtent:
+    async def extent(self, topic: TopicSpec) -> TopicExtent:
         """What a topic has."""
         ...
 

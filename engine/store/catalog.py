@@ -16,6 +16,7 @@ from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (
     QUEUE_MARK,
     REQUIRED_COLUMNS,
+    SEQUENCE_COLUMN,
     SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
     TOPIC_COLUMNS,
@@ -34,6 +35,7 @@ from engine.model.topics import group_table
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
 _NUMBERS = ("priority", "epoch", "time_next", "time_acked")
+_BIGINT, _BINARY, _NUMBER = 8, 63, 0x8004  # a type, a collation, and the flags of a number with a unique key
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,18 @@ def topic_spec(table: TableInfo) -> TopicSpec:
     if not any(index.unique and index.columns == ("id",) for index in table.indexes):
         raise InvalidQueueTable(f"id of topic {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
     options = read_topic_options(table.comment, table.name.table)
-    return TopicSpec(table.name, table.columns, table.comment, options, table.generated, table.indexes)
+    columns = (*table.columns, *_invisible(table, by_name))
+    return TopicSpec(table.name, columns, table.comment, options, table.generated, table.indexes)
+
+
+def _invisible(table: TableInfo, by_name: Container[str]) -> tuple[ColumnMeta, ...]:
+    """The column of numbers, which the server does not list with the others. Its key tells that it is there."""
+    keyed = any(index.unique and index.columns == (SEQUENCE_COLUMN,) for index in table.indexes)
+    if not keyed or SEQUENCE_COLUMN in by_name:
+        return ()
+    name = table.name
+    names = (SEQUENCE_COLUMN, name.table, name.table, name.database)
+    return (ColumnMeta(SEQUENCE_COLUMN, _BIGINT, _BINARY, 20, _NUMBER, 0, *names),)
 
 
 def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
-from engine.model.queue import Condition, QueueName, QueueSpec, StartAt, TextValue, TopicSpec, quoted
+from engine.model.queue import Condition, QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec, quoted
+from engine.model.sequence import Numbered, Sequencing
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import (
     NOTHING_SETTLED,
@@ -33,7 +35,9 @@ from engine.store.operations.compaction import Compacting, compact, find_superse
 from engine.store.operations.extent import read_extent
 from engine.store.operations.feed import Known, Transactions, Wanted
 from engine.store.operations.retention import retain
+from engine.store.operations.sequence import sequencing
 from engine.store.operations.take import Taken, Taking, Wish
+from engine.store.sequencer import Sequencer
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import QueueStatements, placeholders
 from engine.store.statements.scan import is_true
@@ -43,6 +47,7 @@ from engine.store.statements.topics import (
     RetentionStatements,
     TopicStatements,
     create_positions,
+    offset_column,
 )
 from engine.store.topic_partitions import TopicPartitions
 
@@ -82,6 +87,26 @@ class TopicLog:
         self._settled: dict[QueueName, Settled] = {}  # which ids of a topic are, as far as somebody had to know
         self._texts: dict[QueueName, FeedStatements] = {}
         self.partitions = TopicPartitions(pool, dialect, self._begin_missing)
+        self._sequencer = Sequencer(pool, dialect, self._make_positions_of)
+
+    async def sequencing(self) -> Sequencing:
+        """Whether topics can have the option `sequence` here. Raises BackendError."""
+        return await self._pool.read(lambda connection: sequencing(connection, self._dialect))
+
+    async def number(self, topic: TopicSpec) -> Numbered:
+        """Give the next messages of a topic their numbers, if it has some without; nothing is done where ids are
+        offsets.
+
+        Raises:
+            BackendError: no number was given; 1235 where the topic lacks the column.
+        """
+        _check_numbers(topic)
+        return await self._sequencer.number(topic) if topic.sequenced else Numbered()
+
+    async def number_all(self, topic: TopicSpec) -> None:
+        """The same for all messages that are committed now."""
+        if (await self.number(topic)).more:
+            await self._sequencer.number_all(topic)
 
     async def feed(self, group: QueueSpec, topic: TopicSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
         """Copy the next messages of a topic into the queue of its group: until `limit` are due there, or so many
@@ -93,14 +118,15 @@ class TopicLog:
         statements = await self._statements_of(group, topic)
 
         async def work() -> Fed:
+            numbered = await self.number(topic)
             if not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):
-                return Fed(0, False)
+                return Fed(0, numbered.more, held=numbered.waiting)
             due_max = None if whatever_waits else limit
             wanted = Wanted(limit, due_max, self._known(topic.name, group.name))
             fed = await self._pool.write(lambda connection: feed.feed(connection, statements, group, wanted))
             if fed.check:
                 await self._close_holes(group, statements)
-            return fed
+            return replace(fed, more=fed.more or numbered.more, held=fed.held or numbered.waiting)
 
         return await self._with_position(group, work)
 
@@ -108,12 +134,14 @@ class TopicLog:
         self, group: QueueSpec, topic: TopicSpec, rows: QueueStatements, count: int, delay_ns: int
     ) -> Taken | None:
         """Feed a group up to `count` messages and lease them at once; `rows` are the texts of its queue. None where it
-        has to be looked at: messages are due in its queue already, or there is nothing to feed.
+        has to be looked at: messages are due in its queue already, there is nothing to feed, or the topic has numbers.
 
         Raises:
             LeaseUnknown: perhaps the leases were made.
             BackendError: nothing was fed.
         """
+        if topic.sequenced:  # how what is in the group's queue stands to the offset is not known there
+            return None
         statements = await self._statements_of(group, topic)
         await self._settle(group, statements)
 
@@ -149,32 +177,34 @@ class TopicLog:
             self._unsettled.discard(group.name)
 
     async def _close_holes(self, group: QueueSpec, statements: FeedStatements) -> None:
-        known = await self._settle_topic(statements.topic_spec.name)
+        known = await self._settle_topic(statements.topic_spec)
         await self._pool.write(lambda connection: feed.close_holes(connection, statements, group, known))
         self._checked_ns[group.name] = known.now_ns
 
-    async def _settle_more(self, topic: QueueName) -> Settled:
+    async def _settle_more(self, topic: TopicSpec) -> Settled:
         """Which ids of a topic are settled. The open transactions are asked for only where that may help."""
-        text, settled = TopicStatements(self._dialect, topic).now_and_last, self._settled_of(topic)
+        text, settled = self._log_of(topic).now_and_last, self._settled_of(topic.name)
         ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
         if settled.to_compare(int(last), int(now_ns)):
             await self._settle_topic(topic)
         elif settled.asked is None or int(last) < settled.asked.last:
-            self._settled[topic] = settled.further(int(last), int(now_ns), int(now_ns), None)
-        return self._settled_of(topic)
+            self._settled[topic.name] = settled.further(int(last), int(now_ns), int(now_ns), None)
+        return self._settled_of(topic.name)
 
-    async def _settle_topic(self, topic: QueueName) -> Transactions:
+    async def _settle_topic(self, topic: TopicSpec) -> Transactions:
         """The open transactions; what they say of which ids of a topic are settled is kept. Raises BackendError."""
-        known = await self._transactions(topic.database)
-        text = TopicStatements(self._dialect, topic).now_and_last
+        known = await self._transactions(topic.name.database)
+        text = self._log_of(topic).now_and_last
         ((now_ns, last),) = await self._pool.read(lambda connection: connection.query(text))
         if not known.old:
-            settled = self._settled_of(topic)
-            self._settled[topic] = settled.further(int(last), int(now_ns), known.now_ns, known.open)
+            settled = self._settled_of(topic.name)
+            self._settled[topic.name] = settled.further(int(last), int(now_ns), known.now_ns, known.open)
         return known
 
     async def _statements_of(self, group: QueueSpec, topic: TopicSpec) -> FeedStatements:
-        """The texts, which are kept as long as both definitions stand. Raises BackendError: the filter is wrong."""
+        """The texts, which are kept as long as both definitions stand. Raises BackendError: the filter is wrong, or the
+        topic lacks the column of its numbers."""
+        _check_numbers(topic)
         known = self._texts.get(group.name)
         if known is None or known.group is not group or known.topic_spec is not topic:
             text = group.options.filter
@@ -233,17 +263,32 @@ class TopicLog:
                 if error.errno != _DUPLICATE:  # another has written it in this moment
                     raise
 
-    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+    async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
         """Write the position of a new group.
 
         Raises:
             InvalidOption: the start lies beyond the topic's end.
             BackendError: nothing was written.
         """
-        positions, statements = PositionStatements(self._dialect, group.database), TopicStatements(self._dialect, topic)
+        positions, statements = PositionStatements(self._dialect, group.database), self._log_of(topic)
         await self._make_positions(positions, group.database)
-        settled = self._settled_of(topic)
+        await self._number_for(topic, start)
+        settled = self._settled_of(topic.name)
         await self._pool.write(lambda connection: feed.begin(connection, positions, statements, group, start, settled))
+
+    async def _number_for(self, topic: TopicSpec, start: StartAt) -> None:
+        """Before it is asked where a reader begins that begins there: with the first message it does wherever that
+        is."""
+        if start.start is not Start.EARLIEST:
+            await self.number_all(topic)
+
+    def _log_of(self, topic: TopicSpec) -> TopicStatements:
+        """The texts for a topic. Raises BackendError, 1235 where its offsets are numbers and it lacks their column."""
+        _check_numbers(topic)
+        return TopicStatements(self._dialect, topic)
+
+    async def _make_positions_of(self, database: str) -> None:
+        await self._make_positions(PositionStatements(self._dialect, database), database)
 
     async def _make_positions(self, positions: PositionStatements, database: str) -> None:
         """Make the table of positions, if it is not there."""
@@ -254,16 +299,17 @@ class TopicLog:
                 raise
             await self._define(create_positions(database))
 
-    async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
-        """The position of a reader that begins there. Raises InvalidOption."""
-        statements, settled = TopicStatements(self._dialect, topic), self._settled_of(topic)
+    async def position_at(self, topic: TopicSpec, start: StartAt) -> GroupPosition:
+        """The position of a reader that begins there. Raises InvalidOption, BackendError."""
+        await self._number_for(topic, start)
+        statements, settled = self._log_of(topic), self._settled_of(topic.name)
         return await self._pool.read(lambda connection: feed.position_at(connection, statements, start, settled))
 
     async def rows(
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
     ) -> list[tuple[TextValue, ...]]:
         """Those of these messages that are there, and for which the condition is true: whole rows in order."""
-        return await self._pool.read(lambda connection: _rows(connection, topic, ids, condition))
+        return await self._pool.read(lambda connection: _rows(connection, topic, "id", ids, condition))
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:
         """Drop what a group has in its queue, and have it read on from there.
@@ -272,6 +318,7 @@ class TopicLog:
             InvalidOption: the start lies beyond the topic's end.
             BackendError: nothing was changed; 1205 where a client's open transaction holds one of the messages.
         """
+        await self._number_for(topic, start)
         statements, settled = await self._statements_of(group, topic), self._settled_of(topic.name)
 
         async def work() -> Sought:
@@ -288,7 +335,7 @@ class TopicLog:
             BackendError: nothing was deleted.
         """
         positions = PositionStatements(self._dialect, topic.name.database)
-        statements, log = RetentionStatements(self._dialect, topic), TopicStatements(self._dialect, topic.name)
+        statements, log = RetentionStatements(self._dialect, topic), self._log_of(topic)
         if groups:
             await self._make_positions(positions, topic.name.database)
         retained = await self._pool.write(
@@ -308,7 +355,7 @@ class TopicLog:
         statements = Compacting(self._dialect, topic, groups)
         if statements.positions is not None:
             await self._make_positions(statements.positions, topic.name.database)
-        settled = NOTHING_SETTLED if statements.log.in_order else await self._settle_more(topic.name)
+        settled = NOTHING_SETTLED if statements.log.in_order else await self._settle_more(topic)
         found = await self._pool.read(lambda connection: find_superseded(connection, statements, settled, place, limit))
         if not found.superseded:
             return Compacted(0, found.place, found.more)
@@ -326,10 +373,10 @@ class TopicLog:
 
         return await self._with_position(group, work)
 
-    async def extent(self, topic: QueueName) -> TopicExtent:
+    async def extent(self, topic: TopicSpec) -> TopicExtent:
         """What a topic has."""
-        statements = TopicStatements(self._dialect, topic)
-        return await self._pool.read(lambda connection: read_extent(connection, statements, topic))
+        statements = self._log_of(topic)
+        return await self._pool.read(lambda connection: read_extent(connection, statements, topic.name))
 
     async def lag(self, group: QueueSpec, topic: TopicSpec, *, counted: bool = True) -> GroupLag:
         """How far a group is behind. Not `counted`: at a cost that does not grow with that."""
@@ -345,7 +392,9 @@ class TopicLog:
     ) -> LogPage:
         """The next messages beyond a reader's position, and those of its holes that have become visible; of up to
         `limit` of them, those for which the condition is true."""
-        statements, known = TopicStatements(self._dialect, topic.name), self._known(topic.name)
+        await self.number(topic)
+        statements, known = self._log_of(topic), self._known(topic.name)
+        offset = offset_column(topic)
 
         def work(connection: StoreConnection) -> LogPage:
             page = feed.log_page(connection, statements, position, limit, known)
@@ -354,7 +403,7 @@ class TopicLog:
             ids = [*late, *(entry.id for entry in fresh)]
             if not ids:
                 return LogPage((), position, page.now_ns)
-            rows = _rows(connection, topic, ids, condition)
+            rows = _rows(connection, topic, offset, ids, condition)
             reached = position.fed(fresh, late, complete=page.complete)
             return LogPage(tuple(rows), reached, page.now_ns)
 
@@ -362,17 +411,23 @@ class TopicLog:
 
     async def awaited(self, topic: TopicSpec, holes: Sequence[Hole]) -> tuple[Hole, ...]:
         """Those of a reader's holes that are to be kept: somebody may fill them yet, or has just done so."""
-        statements = TopicStatements(self._dialect, topic.name)
-        known = await self._settle_topic(topic.name)
+        statements = self._log_of(topic)
+        known = await self._settle_topic(topic)
         return await self._pool.read(lambda connection: feed.awaited(connection, statements, holes, known))
 
 
+def _check_numbers(topic: TopicSpec) -> None:
+    """Raises BackendError, 1235 where the topic's offsets are numbers and it lacks their column."""
+    if topic.unsequenced is not None:
+        raise BackendError(topic.unsequenced, 1235, "42000")
+
+
 def _rows(
-    connection: StoreConnection, topic: TopicSpec, ids: Sequence[int], condition: Condition | None
+    connection: StoreConnection, topic: TopicSpec, by: str, values: Sequence[int], condition: Condition | None
 ) -> list[tuple[TextValue, ...]]:
     columns = ", ".join(quoted(column.name) for column in topic.columns)
-    sql = f"SELECT {columns} FROM {topic.name.sql} WHERE id IN ({placeholders(len(ids))})"
+    sql = f"SELECT {columns} FROM {topic.name.sql} WHERE {by} IN ({placeholders(len(values))})"
     if condition is None:
-        return connection.query_text(f"{sql} ORDER BY id", ids, topic.columns)
+        return connection.query_text(f"{sql} ORDER BY {by}", values, topic.columns)
     with connection.reading(condition.settings):
-        return connection.query_text(f"{sql} AND {is_true(condition)} ORDER BY id", ids, topic.columns)
+        return connection.query_text(f"{sql} AND {is_true(condition)} ORDER BY {by}", values, topic.columns)

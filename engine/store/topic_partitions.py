@@ -60,7 +60,7 @@ class TopicPartitions:
         """See PartitionStore."""
         if not self._dialect.partitions:
             return Divided(whole=False, width=0, problem=_NONE_HERE)
-        statements, log = TopicPartitionStatements(topic), TopicStatements(self._dialect, topic.name)
+        statements, log = TopicPartitionStatements(topic), TopicStatements(self._dialect, topic)
         retention = RetentionStatements(self._dialect, topic)
         return await self._pool.read(lambda connection: divide(connection, statements, log, retention, topic))
 
@@ -71,7 +71,7 @@ class TopicPartitions:
             topic,
             tuple(groups),
             PositionStatements(self._dialect, topic.name.database),
-            TopicStatements(self._dialect, topic.name),
+            TopicStatements(self._dialect, topic),
             RetentionStatements(self._dialect, topic),
             TopicPartitionStatements(topic),
         )

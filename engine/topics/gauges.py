@@ -64,7 +64,7 @@ class TopicGauges:
         lags: dict[QueueName, GroupLag],
     ) -> None:
         try:
-            extents[name] = await self._work.run(self._log.extent(name))
+            extents[name] = await self._work.run(self._log.extent(catalog.topics[name]))
             for group in catalog.groups_of(name).values():
                 lags[group.name] = await self._lag(group, name, catalog)
         except EngineError:

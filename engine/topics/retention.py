@@ -1,9 +1,11 @@
 """Retention: deletes what the topics of a database no longer keep, in small batches, at the purger's pace.
 
 One pass deletes of each topic batch after batch until one is not full, at most for one period; then it compacts it in
-the same way. Of a topic with the option `partition`, whole partitions go first. What a group had not read is counted
-for it, and logged: a group that falls behind the end of its topic never does so unseen. What is compacted is not lost:
-a newer message stands for it. Where a group cannot be read, nothing is deleted, for it may ask that all be kept.
+the same way. Of a topic with the option `partition`, whole partitions go first. Before all that it gives the messages
+of a topic with the option `sequence` their numbers: perhaps nobody reads it, and what has no number is not deleted.
+What a group had not read is counted for it, and logged: a group that falls behind the end of its topic never does so
+unseen. What is compacted is not lost: a newer message stands for it. Where a group cannot be read, nothing is deleted,
+for it may ask that all be kept.
 """
 
 from __future__ import annotations
@@ -60,14 +62,17 @@ class Retention(Service):
     def problem(self, topic: QueueName) -> str | None:
         """Why messages of a topic are not deleted; None where they are, or where another engine does that."""
         known = self._context.catalog().topics.get(topic)
-        if known is not None and known.options.deletes and (unreadable := self._unreadable_group(topic)):
+        if known is None:
+            return self._problems.get(topic)
+        if known.options.deletes and (unreadable := self._unreadable_group(topic)):
             return unreadable
         told = self._problems.get(topic) or self._partitioning.problem(topic)
-        return told or (None if known is None else known.uncompacted)
+        return known.unsequenced or told or known.uncompacted
 
     async def run_once(self) -> int:
         """Delete what is not to be kept. Returns how many messages went."""
-        topics = {name: topic for name, topic in self._context.catalog().topics.items() if topic.options.deletes}
+        known = self._context.catalog().topics
+        topics = {name: topic for name, topic in known.items() if topic.options.deletes or topic.sequenced}
         self._paces = {key: pace for key, pace in self._paces.items() if key[0] in topics}
         self._compaction.forget(topics)
         self._partitioning.forget(topics)
@@ -88,6 +93,8 @@ class Retention(Service):
         return deleted
 
     async def _delete(self, topic: TopicSpec) -> int:
+        if topic.sequenced:
+            await self._repeat((topic.name, "number"), lambda _: self._number(topic))
         if unreadable := self._unreadable_group(topic.name):
             raise BackendError(unreadable)
         deleted, lost = 0, Counter[QueueName]()
@@ -148,6 +155,10 @@ class Retention(Service):
         step = await context.work.run(context.store.retain(topic, groups, limit, grace))
         lost.update(step.lost)
         return step
+
+    async def _number(self, topic: TopicSpec) -> Retained:
+        numbered = await self._context.work.run(self._context.store.number(topic))
+        return Retained(0, numbered.more, {})
 
     async def _run(self) -> None:
         # The jitter is 2/3 to 4/3; stretched to 0 to 1 of the period, so that several engines do not begin together.

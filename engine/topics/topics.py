@@ -22,6 +22,7 @@ from engine.model.queue import (
     SubscriptionStatus,
     TopicSpec,
 )
+from engine.model.sequence import Sequencing
 from engine.model.topics import GroupLag, GroupPosition, Sought, TopicExtent
 from engine.service import Service
 from engine.store.base import MessageStore
@@ -118,7 +119,7 @@ class Topics:
         """
         topic = self._topic(request.queue)
         start = request.start or StartAt(Start.LATEST)
-        position = await self._work.run(self._store.topics.position_at(topic.name, start))
+        position = await self._work.run(self._store.topics.position_at(topic, start))
         context = LogContext(self._store.topics, self._work, self._clock, self._left)
         reader = BroadcastReader(topic, request, position, context)
         reader.since_ns = self._clock.now_ns()
@@ -147,12 +148,12 @@ class Topics:
     # --- consumer groups
 
     async def check_start(self, topic: QueueName, start: StartAt) -> None:
-        """Raises InvalidOption where no group can begin there, BackendError."""
-        await self._work.run(self._store.topics.position_at(topic, start))
+        """Raises InvalidOption where no group can begin there, QueueNotFound, BackendError."""
+        await self._work.run(self._store.topics.position_at(self._topic(topic), start))
 
     async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
-        """Have a new group begin there. Raises InvalidOption, BackendError."""
-        await self._work.run(self._store.topics.begin(group, topic, start))
+        """Have a new group begin there. Raises InvalidOption, QueueNotFound, BackendError."""
+        await self._work.run(self._store.topics.begin(group, self._topic(topic), start))
 
     async def seek(self, group: QueueSpec, start: StartAt) -> Sought:
         """Drop what a group has outstanding, and have it read on from there. Raises InvalidOption, BackendError."""
@@ -163,8 +164,23 @@ class Topics:
         return await self._work.run(self._store.topics.position(group, self._topic_of(group)))
 
     async def extent(self, topic: QueueName) -> TopicExtent:
-        """What a topic has. Raises BackendError."""
-        return await self._work.run(self._store.topics.extent(topic))
+        """What a topic has. Raises QueueNotFound, BackendError."""
+        spec = self._topic(topic)
+        await self._work.run(self._store.topics.number(spec))
+        return await self._work.run(self._store.topics.extent(spec))
+
+    # --- numbers of messages
+
+    async def sequencing(self) -> Sequencing:
+        """Whether topics can have the option `sequence` in this database, or have to. Raises BackendError."""
+        return await self._work.run(self._store.topics.sequencing())
+
+    async def number(self, topic: QueueName) -> None:
+        """Give all messages of a topic that are committed now their numbers, where they get some. Raises QueueNotFound,
+        BackendError."""
+        spec = self._topic(topic)
+        if spec.sequenced:
+            await self._work.run(self._store.topics.number_all(spec))
 
     async def gauges(self) -> Gauges:
         """What a monitor asks of all of them."""
@@ -172,7 +188,9 @@ class Topics:
 
     async def lag(self, group: QueueSpec) -> GroupLag:
         """How far a group is behind its topic. Raises QueueNotFound where that is gone, BackendError."""
-        return await self._work.run(self._store.topics.lag(group, self._topic_of(group)))
+        topic = self._topic_of(group)
+        await self._work.run(self._store.topics.number(topic))
+        return await self._work.run(self._store.topics.lag(group, topic))
 
     async def open(self) -> None:
         """Begin to delete what topics do not keep, and to keep what happens to messages."""

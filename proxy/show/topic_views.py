@@ -12,7 +12,7 @@ from engine.duties.surveyor import Survey
 from engine.engine import Engine
 from engine.history.writer import HistoryState
 from engine.model.errors import EngineError
-from engine.model.queue import QueueName, QueueSpec, QueueStatus, SubscriptionStatus, TopicSpec
+from engine.model.queue import SEQUENCE_COLUMN, QueueName, QueueSpec, QueueStatus, SubscriptionStatus, TopicSpec
 from engine.model.topics import GroupLag
 from proxy.cluster.peers import Peers
 from proxy.show.columns import like_pattern
@@ -136,7 +136,8 @@ def _problem(topic: TopicSpec, group: QueueSpec, lag: GroupLag) -> str | None:
     other = [
         column.name
         for column in topic.columns
-        if (kept := own.get(column.name.lower())) is None or (kept.type, kept.length) != (column.type, column.length)
+        if column.name.lower() != SEQUENCE_COLUMN
+        and ((kept := own.get(column.name.lower())) is None or (kept.type, kept.length) != (column.type, column.length))
     ]
     if not other:
         return None

@@ -22,6 +22,7 @@ from engine.model.queue import (
     TextValue,
 )
 from engine.model.topic_options import TOPIC_MARK
+from engine.model.topics import NO_OFFSET
 from engine.model.traced import in_order
 from proxy.cluster.peers import Peers
 from proxy.errors import ProxyError
@@ -215,14 +216,17 @@ class QueueViews:
     async def trace(self, plan: Trace) -> list[Values]:
         """The rows of TRACE MESSAGE: of the groups that the account may know of."""
         sees = await self.sees()
-        found = (await self._collect(plan.sql)).each(1)
-        enqueued = None if not found else moment(number(found[0][0]))
+        found = (await self._collect(plan.sql)).each(2)
+        enqueued, offset = None, plan.id
+        if found:
+            enqueued = moment(number(found[0][0]))
+            offset = NO_OFFSET if found[0][1] is None else number(found[0][1])
         asked = [(group, question) for group, question in plan.groups if sees(question.queue)]
         users = await self._sees_users()
         of_topic = await self._peers.trace(plan.topic, plan.id) if asked else []
         rows = []
         for group, question in asked:
-            told, row = await self._traced(group, question, plan.id, enqueued)
+            told, row = await self._traced(group, question, (plan.id, offset), enqueued)
             recorded = in_order(of_topic + await self._peers.trace(question.queue, plan.id)) if told else []
             rows.append((*row, history(recorded, users)))
         return rows
@@ -253,13 +257,15 @@ class QueueViews:
         return queue
 
     async def _traced(
-        self, group: str, question: ExplainDelivery, id_: int, enqueued: str | None
+        self, group: str, question: ExplainDelivery, message: tuple[int, int], enqueued: str | None
     ) -> tuple[bool, Values]:
-        """Whether the account may know of the message in that group, and the row but for its last column."""
+        """Whether the account may know of the message, an id and an offset, in that group, and the row but for its last
+        column."""
+        id_, offset = message
         try:
             queue = self._queue(question.queue)
             # Before its queue is looked into: what is fed in between is found there.
-            place = (await self._engine.topics.position(queue)).place_of(id_)
+            place = (await self._engine.topics.position(queue)).place_of(offset)
             _, rows, facts = await self._asked(question, queue)
             if rows:
                 holder = facts.holders.get(rows[0].id)

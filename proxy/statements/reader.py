@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from engine.engine import Engine
 from engine.model.errors import EngineError, NotAQueue
 from engine.model.queue import QueueName
+from engine.model.sequence import Sequencing
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_plan, check_sees
 from proxy.session.session import ClientSession
@@ -36,6 +37,7 @@ DENIED = frozenset((1044, 1142, 1143))
 """What a database says of a table to which an account has no right."""
 
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
+_DEFINING = (b"CREATE", b"ALTER")
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 
 
@@ -73,6 +75,7 @@ class StatementReader:
         self._traits = traits
         self._allow_drop_table = allow_drop_table
         self._seen: _Seen | None = None
+        self._sequencing = Sequencing.POSSIBLE
 
     def glance(self, text: bytes) -> Glance:
         """What the scanner says of a text. What it says of one that needs a plan is kept until the plan is made."""
@@ -120,12 +123,15 @@ class StatementReader:
         return seen.glance if same_text and seen.holds(text, self._session.database, self._planning.scanner) else None
 
     def _plan_context(self) -> PlanContext:
-        return PlanContext(self._session.database, sql_modes=self._session.reading_modes())
+        modes = self._session.reading_modes()
+        return PlanContext(self._session.database, sql_modes=modes, sequencing=self._sequencing)
 
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
         alias, a queue that another proxy has just made, or a table that is no queue. And only what the session may."""
         plan = await self._found(text)
+        if isinstance(plan, Execute) and plan.numbers is not None:
+            await self._engine.topics.number(plan.numbers)
         if self._session.rights is not None:
             check_plan(self._session, plan)
             if isinstance(plan, Execute):
@@ -142,6 +148,8 @@ class StatementReader:
         if defines_queue(text):
             # Another proxy, or somebody around it, may have changed it a moment ago.
             await self._engine.refresh_catalog()
+        if leading_verb(text)[0] in _DEFINING and b"TOPIC" in text.upper():
+            self._sequencing = await self._engine.topics.sequencing()
         try:
             return await self._judged(text)
         except UnknownQueue as error:

@@ -54,10 +54,11 @@ class TopicStatements:
         """
         engine, upstream = self._engine, self._session.upstream
         start = await self.start(plan.start, plan.moment)
-        await self._check_ids()
+        topic = engine.catalog.topics.get(plan.topic)
+        if topic is None or not topic.sequenced:
+            await self._check_ids()
         if plan.check:
             await self._do(plan.check)
-        topic = engine.catalog.topics.get(plan.topic)
         await check_may_read(self._session, plan.topic, () if topic is None else tuple(c.name for c in topic.columns))
         await engine.topics.check_start(plan.topic, start)
         _, definition = (await collected(upstream, f"SHOW CREATE TABLE {plan.topic.sql}")).row(2)
@@ -85,8 +86,9 @@ class TopicStatements:
         (step,) = (await collected(self._session.upstream, "SELECT @@auto_increment_increment")).row(1)
         if number(step) != 1:
             raise UnsupportedSql(
-                "consumer groups are not supported where several servers give ids in turn (auto_increment_increment is"
-                f" {number(step)}, as on a Galera cluster); use a queue"
+                f"several servers give ids in turn here (auto_increment_increment is {number(step)}, as on a Galera"
+                " cluster), so that they tell no order: a topic with consumer groups needs its messages numbered, ALTER"
+                " TOPIC ... SET (sequence = 'on')"
             )
 
     async def seek(self, plan: SeekConsumerGroup) -> tuple[Outcome, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.model.queue import Layout, MessageId, QueueName, QueueSpec, quoted
+from engine.model.queue import SEQUENCE_COLUMN, Layout, MessageId, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.states import in_flight
 from rewriter.errors import IncorrectId
 from rewriter.grammar.explain_delivery import LIMIT_DEFAULT
@@ -53,13 +53,15 @@ def offset_in(id_: Token, topic: QueueName) -> int:
     return int(id_.text)
 
 
-def trace_plan(id_: int, topic: QueueName, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:
+def trace_plan(id_: int, topic: TopicSpec, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:
     """TRACE MESSAGE on a known topic."""
     asked = [
         (group, explain_plan(ExplainMessages(Name(None, spec.name.table), f"id = {id_}", None), spec, now_sql))
         for group, spec in sorted(groups.items())
     ]
-    return Trace(topic, id_, f"SELECT time_created FROM {topic.sql} WHERE id = {id_}", tuple(asked))
+    offset = SEQUENCE_COLUMN if topic.sequenced else "id"
+    sql = f"SELECT time_created, {offset} FROM {topic.name.sql} WHERE id = {id_}"
+    return Trace(topic.name, id_, sql, tuple(asked))
 
 
 def ids_sql(queue: QueueSpec, ids: tuple[MessageId, ...]) -> str:

@@ -9,7 +9,7 @@ from typing import assert_never
 from engine.model.groups import group_key
 from engine.model.option_values import OptionValue, is_name
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
-from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import GroupName
 from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.statements import (
@@ -72,6 +72,7 @@ from rewriter.plans.insert import insert_plan
 from rewriter.plans.lease_verbs import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
+from rewriter.plans.sequenced_topics import gives_numbers, update_of_topic
 from rewriter.plans.subscribe import subscribe
 from rewriter.plans.topics import (
     alter_topic,
@@ -134,9 +135,10 @@ class Passes:
                 return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
             case CreateTopic(name):
                 topic = self._new_name(name, context)
-                return create_topic(statement, topic, context.now_sql)
+                return create_topic(statement, topic, context)
             case AlterTopic(name, topic_options):
-                return alter_topic(self._topic(name, context), topic_options)
+                log = self._topic(name, context)
+                return alter_topic(log, topic_options, self._catalog.groups_of(log.name), context.sequencing)
             case DropTopic():
                 return self._drop_topic(statement, context)
             case CreateGroup():
@@ -166,15 +168,15 @@ class Passes:
                 return ShowCreateQueue(self._spec(name, context).name)
         assert_never(statement)
 
-    def check_unread_insert(self, queues: Iterable[QueueName]) -> None:
+    def check_unread_insert(self, sql: str, queues: Iterable[QueueName]) -> None:
         """Of an INSERT in a form that the grammar does not read, and that the scanner has stopped.
 
         Raises:
-            UnsupportedSql: its target is a topic, whose ids it gives, or the queue of a consumer group.
+            UnsupportedSql: its target is a topic, whose ids or numbers it gives, or the queue of a consumer group.
         """
         for name in queues:
             if name in self._catalog.topics:
-                raise gives_ids(name)
+                raise gives_numbers(name) if SEQUENCE_COLUMN in sql.lower() else gives_ids(name)
             if (spec := self._catalog.get(name)) is not None:
                 check_not_fed(spec)
 
@@ -327,7 +329,7 @@ class Passes:
         if topic is None:
             return trace_in_queue(id_, self._spec(name, context), context.now_sql)
         offset, groups = offset_in(id_, topic.name), self._catalog.groups_of(topic.name)
-        return trace_plan(offset, topic.name, groups, context.now_sql)
+        return trace_plan(offset, topic, groups, context.now_sql)
 
     def _ack(self, statement: Ack, context: PlanContext) -> Plan:
         spec = self._receiver(statement.name, context)
@@ -338,6 +340,9 @@ class Passes:
 
     def _change(self, statement: UpdateQueue | DeleteQueue, context: PlanContext) -> Plan:
         """UPDATE and DELETE, which are the database's own business where there is no queue of that name."""
+        topic = self._perhaps_topic(statement.name, context)
+        if topic is not None and isinstance(statement, UpdateQueue):
+            return update_of_topic(statement, topic.name)
         spec = self._perhaps(statement.name, context)
         if spec is None:
             return Passthrough()

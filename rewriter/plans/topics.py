@@ -13,6 +13,7 @@ from engine.model.errors import InvalidOption
 from engine.model.option_values import OptionValue
 from engine.model.options import GROUPS_ONLY, OF_GROUPS, QueueOptions, parse_options
 from engine.model.queue import (
+    SEQUENCE_COLUMN,
     SOUGHT_COLUMN,
     SYSTEM_COLUMNS,
     TOPIC_COLUMNS,
@@ -26,6 +27,7 @@ from engine.model.queue import (
     quoted,
     unfit_compact_column,
 )
+from engine.model.sequence import Sequencing
 from engine.model.topic_options import (
     COMPACT_INDEX,
     TopicOptions,
@@ -58,6 +60,7 @@ from rewriter.plan import (
     PlanContext,
     Subscribe,
 )
+from rewriter.plans import sequenced_topics
 from rewriter.plans.condition import stream_filter
 from rewriter.plans.dead_letter_table import TABLE_CHARSET
 from rewriter.plans.partitions import PARTITION_CLAUSE, check_partitionable
@@ -70,6 +73,7 @@ from rewriter.plans.queue_table import (
     type_code,
     without_comments,
 )
+from rewriter.plans.sequenced_topics import check_sequence, gives_numbers, sequence_changes, with_sequence
 from rewriter.plans.subscribe import consumer_name, stream_columns
 from rewriter.text.literals import plain_literal
 from rewriter.text.tokens import Name, TokenCursor
@@ -79,27 +83,30 @@ _NOT_OF_GROUPS = (
     "topic", "consumer_group", "dead_letter", "dead_letter_of", "group_key", "archive", "message_cols",
 )  # fmt: skip
 _SOUGHT = ColumnItem(SOUGHT_COLUMN, f"{SOUGHT_COLUMN} TINYINT NOT NULL DEFAULT 0", "TINYINT NOT NULL DEFAULT 0", ())
-_RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN))
+_RESERVED = frozenset((*SYSTEM_COLUMNS, SOUGHT_COLUMN, SEQUENCE_COLUMN))
 
 
-def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> Execute:
+def create_topic(statement: CreateTopic, name: QueueName, context: PlanContext) -> Execute:
     """The CREATE TABLE that makes a topic.
 
     Raises:
-        UnsupportedSql: a column or a key that a topic cannot have.
+        UnsupportedSql: a column, a key or an option that a topic cannot have.
         InvalidOption: an unknown option, or an absurd value.
     """
-    options = parse_topic_options(statement.options)
+    options = with_sequence(parse_topic_options(statement.options), statement.options, context.sequencing)
+    now_sql = context.now_sql
     for item in statement.items:
         _check_item(item)
     columns = {item.name.lower(): type_code(item) for item in statement.items if isinstance(item, ColumnItem)}
     if reason := unfit_compact_column(options.compact, columns):
         raise InvalidOption(reason)
+    check_sequence(options, context.sequencing)
     lines = [
         "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
         f"time_scheduled BIGINT NOT NULL DEFAULT {now_sql}",
         f"time_created BIGINT NOT NULL DEFAULT {now_sql}",
         *(item.text for item in statement.items),
+        *((sequenced_topics.COLUMN, sequenced_topics.KEY) if options.sequence else ()),
         f"KEY {_TIME_KEY} (time_created)",
         *(f"KEY {COMPACT_INDEX} ({key})" for key in _compact_keys(options)),
         times_rule(name.table, ("time_scheduled",)),
@@ -113,14 +120,19 @@ def create_topic(statement: CreateTopic, name: QueueName, now_sql: str) -> Execu
     return Execute(f"{sql} {PARTITION_CLAUSE}", Effects(catalog=True), partitions=Partitioned(name, made=True))
 
 
-def alter_topic(topic: TopicSpec, given: Mapping[str, OptionValue | None]) -> Execute:
-    """The ALTER TABLE that gives a topic these options. Raises InvalidOption."""
+def alter_topic(
+    topic: TopicSpec, given: Mapping[str, OptionValue | None], groups: Iterable[str], sequencing: Sequencing
+) -> Execute:
+    """The ALTER TABLE that gives a topic these options. `groups`: the names of its groups. Raises InvalidOption,
+    UnsupportedSql."""
     options = parse_topic_options(given, topic.options)
     changed = replace(topic, options=options)
     if reason := unfit_compact_column(options.compact, {c.name.lower(): c.type for c in topic.columns}):
         raise InvalidOption(reason)
+    check_sequence(options, sequencing)
     comment = comment_literal(changed_topic_comment(topic.comment, options))
-    changes = [*_index_changes(changed), f"COMMENT={comment}"]
+    numbers = sequence_changes(topic, options, groups)
+    changes = [*numbers, *_index_changes(changed), f"COMMENT={comment}"]
     asked = any(name.lower() == "partition" and value is not None for name, value in given.items())
     partitions = Partitioned(topic.name, made=False) if asked else None
     return Execute(f"ALTER TABLE {topic.name.sql} {', '.join(changes)}", Effects(catalog=True), partitions=partitions)
@@ -128,7 +140,8 @@ def alter_topic(topic: TopicSpec, given: Mapping[str, OptionValue | None]) -> Ex
 
 def _compact_keys(options: TopicOptions) -> list[str]:
     """The columns of the index that compaction needs."""
-    return [] if options.compact is None else [f"{quoted(options.compact)}, id"]
+    offset = SEQUENCE_COLUMN if options.sequence else "id"
+    return [] if options.compact is None else [f"{quoted(options.compact)}, {offset}"]
 
 
 def _index_changes(topic: TopicSpec) -> list[str]:
@@ -228,7 +241,8 @@ def group_queue(definition: str, name: QueueName, options: QueueOptions, now_sql
     """
     text = without_comments(back_quoted(definition, backslash_escapes=escapes))
     _, items = parse_create_table(text)
-    columns = [i for i in items if isinstance(i, ColumnItem) and i.name.lower() not in TOPIC_COLUMNS]
+    own = (*TOPIC_COLUMNS, SEQUENCE_COLUMN)
+    columns = [i for i in items if isinstance(i, ColumnItem) and i.name.lower() not in own]
     charset = TABLE_CHARSET.search(text)
     sql = create_table(Name(*_parts(name)), (*columns, _SOUGHT), options, now_sql, if_not_exists=False)
     return sql if charset is None else f"{sql} {charset[1]}"
@@ -238,9 +252,11 @@ def insert_into_topic(statement: InsertQueue, topic: QueueName) -> Passthrough:
     """INSERT with named columns, `id` among them.
 
     Raises:
-        UnsupportedSql: it gives an id. Readers that are beyond it would never see the message.
+        UnsupportedSql: it gives an id, or a number. Readers that are beyond it would never see the message.
     """
     named = [column.lower() for column in statement.columns]
+    if SEQUENCE_COLUMN in named or sequenced_topics.SETS.search(statement.sql, statement.places[-1]):
+        raise gives_numbers(topic)
     rows = 1 if statement.assigns else len(statement.places) - 1
     if "id" in named:
         place = named.index("id")
@@ -345,45 +361,52 @@ def _replay(statement: SelectStream, topic: TopicSpec, now_sql: str) -> Execute:
         raise UnsupportedSql("a stream with SINCE or UNTIL ends by itself: leave WAIT and NOWAIT out")
     if isinstance(clauses.limit, Bound):
         raise UnsupportedSql("LIMIT ? is not supported with SINCE or UNTIL; write the number")
+    offset = SEQUENCE_COLUMN if topic.sequenced else "id"
     conditions = [f"time_scheduled <= {now_sql}"]
+    if topic.sequenced:  # what has no number yet is beyond all that have one
+        conditions.append(f"{offset} > 0")
     if clauses.since is not None:
-        conditions += _since(clauses.since, table)
+        conditions += _since(clauses.since, table, offset)
     if clauses.until is not None:
-        conditions += _until(clauses.until)
+        conditions += _until(clauses.until, offset)
     if clauses.condition:
         conditions.append(f"({clauses.condition_text})")
     names = stream_columns(statement.columns, topic) or topic.message_columns
     columns = ", ".join(map(quoted, names))
     limit = "" if clauses.limit is None else f" LIMIT {clauses.limit}"
-    return Execute(f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY id{limit}")
+    sql = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY {offset}{limit}"
+    return Execute(sql, numbers=topic.name if topic.sequenced else None)
 
 
 def _time(moment: str) -> str:
     return f"CAST(UNIX_TIMESTAMP({plain_literal(moment)}) * 1000000000 AS SIGNED)"
 
 
-def _since(beginning: Beginning, table: str) -> list[str]:
+def _since(beginning: Beginning, table: str, offset: str) -> list[str]:
     match beginning.start:
         case Start.EARLIEST:
             return []
         case Start.LATEST:
             raise UnsupportedSql("SINCE LATEST would bring nothing; WITH (mode = 'broadcast') reads what is to come")
         case Start.OFFSET:
-            return [f"id >= {beginning.offset}"]
+            return [f"{offset} >= {beginning.offset}"]
         case Start.TIMESTAMP:
             time = _time(beginning.moment)
-            # Ids rise with the times, but for neighbours; so the table is read from there on, and not from its start.
-            first = f"SELECT id FROM {table} WHERE time_created >= {time} ORDER BY time_created LIMIT 1000"
-            return [f"time_created >= {time}", f"id >= (SELECT MIN(id) FROM ({first}) AS qg_since)"]
+            # Offsets rise with the times, but for neighbours; so the table is read from there on, and not from its
+            # start.
+            first = f"SELECT {offset} FROM {table} WHERE time_created >= {time} ORDER BY time_created LIMIT 1000"
+            around = f" - {sequenced_topics.AROUND}" if offset == SEQUENCE_COLUMN else ""
+            bound = f"{offset} >= (SELECT MIN({offset}) FROM ({first}) AS qg_since){around}"
+            return [f"time_created >= {time}", bound]
 
 
-def _until(beginning: Beginning) -> list[str]:
+def _until(beginning: Beginning, offset: str) -> list[str]:
     match beginning.start:
         case Start.EARLIEST:
             raise UnsupportedSql("UNTIL EARLIEST would bring nothing")
         case Start.LATEST:
             return []
         case Start.OFFSET:
-            return [f"id <= {beginning.offset}"]
+            return [f"{offset} <= {beginning.offset}"]
         case Start.TIMESTAMP:
             return [f"time_created <= {_time(beginning.moment)}"]

@@ -7,6 +7,7 @@ form, on the same table. Whoever reads a lookup has to compare the names of its 
 
 from __future__ import annotations
 
+from engine.model.queue import SEQUENCE_COLUMN
 from rewriter.rights.kinds import Act, QueueStatement
 from rewriter.rights.reader import StrictReader, Unreadable
 from rewriter.rights.statements import CLAUSES, FUNCTIONS, OPERATORS, take_column, take_name, take_order, take_table
@@ -15,6 +16,7 @@ from rewriter.text.tokens import Name, word_set
 _COUNTS = word_set("COUNT MIN MAX")
 _MIN = word_set("MIN")
 _CAST = word_set("CAST")
+_OFFSETS = ("ID", SEQUENCE_COLUMN.upper())
 _UNIX = word_set("UNIX_TIMESTAMP")
 _IN_CONDITIONS = FUNCTIONS | _CAST
 
@@ -64,8 +66,7 @@ def _take_condition(reader: StrictReader, name: Name, used: set[str]) -> None:
     some = False
     while reader.word not in CLAUSES and not reader.ended:
         if reader.accept("SELECT"):
-            _take_first_since(reader, name)
-            used |= {"id", "time_created"}
+            used |= {_take_first_since(reader, name), "time_created"}
         elif not (
             reader.pass_terms()
             or reader.accept_function(_IN_CONDITIONS)
@@ -78,14 +79,15 @@ def _take_condition(reader: StrictReader, name: Name, used: set[str]) -> None:
         raise Unreadable
 
 
-def _take_first_since(reader: StrictReader, name: Name) -> None:
+def _take_first_since(reader: StrictReader, name: Name) -> str:
     """MIN(id) FROM (SELECT id FROM t WHERE time_created >= time ORDER BY time_created LIMIT n) AS qg_since), to the
-    letter: what else might stand there could be another table."""
-    if not (reader.accept_function(_MIN) and reader.accept("ID") and reader.accept_symbol(b")")):
+    letter: what else might stand there could be another table. Or the number in place of the id; which one it is."""
+    offset = reader.accept_any(*_OFFSETS) if reader.accept_function(_MIN) else ""
+    if not (offset and reader.accept_symbol(b")")):
         raise Unreadable
     reader.take("FROM")
     reader.take_symbol(b"(")
-    reader.take("SELECT", "ID", "FROM")
+    reader.take("SELECT", offset, "FROM")
     if take_table(reader) != name:
         raise Unreadable
     reader.take("WHERE", "TIME_CREATED")
@@ -97,6 +99,7 @@ def _take_first_since(reader: StrictReader, name: Name) -> None:
     reader.take_symbol(b")")
     reader.take("AS", "QG_SINCE")
     reader.take_symbol(b")")
+    return offset.lower()
 
 
 def _take_time(reader: StrictReader) -> None:

@@ -15,6 +15,7 @@ from enum import Enum
 
 from engine.model.queue import Layout, QueueCatalog, QueueName
 from rewriter.plan import NO_EFFECTS, Effects, SystemTable
+from rewriter.scan.named_columns import NUMBERS, gives_id, names_column
 from rewriter.scan.named_ids import ending, key_kind, settled_ids
 from rewriter.scan.socket_variable import asks_socket
 from rewriter.text.lexis import (
@@ -25,7 +26,6 @@ from rewriter.text.lexis import (
     SET_STATEMENT,
     SPACE,
     WORD_END,
-    WORDS,
     leading_verb,
     split_statements,
 )
@@ -86,8 +86,6 @@ _INFORMATION = _pattern(
     rb"information_schema[`\"]?+" + MAYBE_GAP + rb"\." + MAYBE_GAP + rb"[`\"]?+(?:tables|columns|schemata)" + WORD_END
 )
 _INSERT = _pattern(SPACE + _words(b"LOW_PRIORITY", b"DELAYED", b"HIGH_PRIORITY", b"IGNORE", b"INTO") + QUALIFIED)
-_SETS_ID = _pattern(SPACE + rb"SET" + WORD_END + rb"[^;]*?(?:\bid\b|`id`)" + SPACE + rb":?=")
-_COLUMNS = _pattern(SPACE + rb"\(([^()]*+)\)")
 _ROWS = _pattern(SPACE + rb"(?:\([^()]*+\)" + SPACE + rb")?(?:VALUES?" + SPACE + rb"\(|SET" + WORD_END + rb")")
 _NOT_EACH_ROW = _pattern(rb"\b(?:IGNORE|DELAYED)\b")
 _UPDATE = _pattern(
@@ -308,13 +306,13 @@ class StatementScanner:
             return self._into_topic(sql, match, queue, glance)
         if may_show_defaults(sql[match.end() : match.end() + _FORM_MAX]):
             return replace(glance, concern=Concern.PLAN)
-        if (b"state" in lowered or len(sql) > _SEARCH_MAX) and _names_column(sql, match.end(), b"state"):
+        if (b"state" in lowered or len(sql) > _SEARCH_MAX) and names_column(sql, match.end(), b"state"):
             return replace(glance, concern=Concern.PLAN)
         return glance
 
     def _into_topic(self, sql: bytes, match: re.Match[bytes], topic: QueueName, glance: Glance) -> Glance:
         """An INSERT into a topic. Of one whose history is kept: whether it adds rows and does nothing else."""
-        if _gives_id(sql, match.end()):
+        if gives_id(sql, match.end()):
             return replace(glance, concern=Concern.PLAN)
         if glance.effects.tally is None or self._catalog.topics[topic].options.trace_keep_ns is None:
             return glance
@@ -328,7 +326,7 @@ class StatementScanner:
         queue = self._target(match, database)
         if match is None or queue is None:
             return _NOTHING
-        if queue in self._names.topics and _gives_id(sql, match.end()):
+        if queue in self._names.topics and gives_id(sql, match.end()):
             return Glance(Concern.PLAN, _changing(queue))
         lowered = sql[-_SEARCH_MAX:].lower()
         grouped = b"after" in lowered and _AFTER_GROUP.search(lowered)
@@ -348,7 +346,8 @@ class StatementScanner:
         if queue is None:
             return _NOTHING
         lowered = sql.lower()
-        ours = b"state" in lowered or b"time_acked" in lowered
+        words = (NUMBERS,) if queue in self._names.topics else (b"state", b"time_acked")
+        ours = any(word in lowered for word in words)
         return Glance(Concern.PLAN if ours else Concern.TOUCHES, _changing(queue))
 
     def _delete(self, sql: bytes, end: int, database: str | None) -> Glance:
@@ -468,17 +467,6 @@ class StatementScanner:
 
     def _release(self, sql: bytes, end: int, database: str | None) -> Glance:
         return _NOTHING if _SAVEPOINT.match(sql, end) else _PLAN
-
-
-def _gives_id(sql: bytes, place: int) -> bool:
-    """Whether an INSERT names the column id: in its list of columns, or as one that it sets."""
-    return _names_column(sql, place, b"id") or _SETS_ID.match(sql, place, place + _SEARCH_MAX) is not None
-
-
-def _names_column(sql: bytes, place: int, column: bytes) -> bool:
-    """Whether the list of columns that begins here has this one."""
-    columns = _COLUMNS.match(sql, place)
-    return columns is not None and column in WORDS.findall(columns[1].lower())
 
 
 def _removal(queues: frozenset[QueueName]) -> Glance:

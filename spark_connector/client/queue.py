@@ -15,6 +15,7 @@ from spark_connector.errors import QueueError, SchemaError
 _NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE, _NO_TOPIC = 1146, 1064, 1347, 1235
 _TOPIC_MARK = "queuegate_topic"  # what the comment of a topic's table begins with
 _OF_THE_PROXY = "queuegate_sought"  # a column of a group's queue that says nothing to readers
+_NUMBERS = ("queuegate_seq",)  # a topic's key on numbers that the proxy gives: no row that is written has one
 _DUE = ("time_acked", "priority", "time_next")
 _MARK = "vitess_message"
 PURGE_AFTER = "86400"
@@ -91,7 +92,7 @@ def describe(client: Client, name: str) -> Queue:
         for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
     )
     keys, in_part = _keys(client, name)
-    unique = tuple(columns for columns, is_unique in keys.values() if is_unique)
+    unique = tuple(columns for columns, is_unique in keys.values() if is_unique and _lower(columns) != _NUMBERS)
     id_key = next((key for key, (columns, _) in keys.items() if _lower(columns) == ("id",)), "PRIMARY")
     due_key = next((key for key, (columns, _) in keys.items() if _lower(columns)[:3] == _DUE), None)
     return Queue(name, columns, queue_options(client, name), unique, in_part, id_key, due_key, is_topic)

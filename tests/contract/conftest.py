@@ -25,11 +25,13 @@ _ON_MYSQL_TOO = [
     "test_ordering_and_limits",
     "test_forms_and_mappers",
     "test_topic_partitions",
+    "test_sequenced_topics",
 ]
 """What `make test` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
 
 
 _ANOTHER_NODE = "connections of another node are neither listed nor killed here"
+_CLOCKS = "what two proxies record has the order of their clocks"
 _NOT_THROUGH_TWO_NODES = {
     "test_a_killed_receivers_messages_go_to_another": _ANOTHER_NODE,
     "test_a_dead_receiver_is_noticed_with_nothing_to_send": _ANOTHER_NODE,
@@ -40,9 +42,12 @@ _NOT_THROUGH_TWO_NODES = {
     "test_wait_returns_as_soon_as_something_comes": _ANOTHER_NODE,
     "test_too_many_conditions": "each proxy counts its own streams",
     "test_a_message_that_somebody_holds_locked_comes_when_it_is_free": "locks are a node's own; the claim wins",
+    "test_the_history_of_a_message": _CLOCKS,
+    "test_how_else_a_delivery_ends": _CLOCKS,
+    "test_records_are_a_table": _CLOCKS,
+    "test_a_group_that_is_being_made_counts_what_it_loses": "DDL on a cluster ends what is in its way",
     "test_a_table_made_changed_and_dropped_around_the_proxy": "the first proxy knows the table when it is asked of it",
 }
-_OF_GROUPS = ("test_topic_grants", "test_topic_rights")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,8 +55,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if SERVER == "galera" else ():
         if reason := _NOT_THROUGH_TWO_NODES.get(getattr(item, "originalname", "")):
             item.add_marker(pytest.mark.skip(reason=reason))
-        elif "topic" in getattr(item, "fixturenames", ()) or item.path.stem in _OF_GROUPS:
-            item.add_marker(pytest.mark.skip(reason="topics are not read in order on a cluster; tests/galera"))
 
 
 def _left_out(item: pytest.Item) -> bool:

@@ -18,6 +18,7 @@ def test_topics_are_read_with_plain_sql(sql, gate, topic):
     empty, full = topic(), topic(a="", b="")
     sql(f"INSERT INTO {full} (body) VALUES ('a'), ('b'), ('c')")
     sql(f"INSERT INTO {full} (body, time_created) VALUES ('old', 1)")
+    sql.rows("SHOW TOPICS")  # on a cluster it numbers the messages
     sql(f"DELETE FROM {full} WHERE id = 1")
     ours = f"topic IN ('{empty}', '{full}')"
     order = "ORDER BY messages DESC, topic"

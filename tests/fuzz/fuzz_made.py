@@ -141,7 +141,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # whether it sees all receivers
     (_TRACES + rb"|queuegate", rb"SELECT 1 FROM information_schema\.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'PROCESS'"
      rb" AND GRANTEE = CONCAT\('{4}, REPLACE\(CURRENT_USER\(\), '@', '{3}@'{3}\), '{4}\)"),
-    (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id = (?P<ids>\d+)"),
+    (_TRACES, rb"SELECT time_created, id FROM " + _TABLE + rb" WHERE id = (?P<ids>\d+)"),
     (_TRACES, _EXPLAINED + rb" WHERE \(id = (?P<ids>\d+)\) ORDER BY id LIMIT 20"),
     (_TRACES, rb"SELECT id FROM " + _TABLE + rb" WHERE " + _FREE + rb" AND id IN \((?:(?P<ids>\d+)|" + _TEXT + rb")\)"),
     (_TRACES, rb"SELECT time_created FROM " + _TABLE + rb" WHERE id IN \((?P<ids>[^()]*)\)"),

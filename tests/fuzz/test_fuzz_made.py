@@ -110,7 +110,7 @@ MADE = [
         " time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held"
         " FROM `main`.`fq` WHERE (id = 42) ORDER BY id LIMIT 20",
     ),
-    ("TRACE MESSAGE 7 ON fe", "SELECT time_created FROM `main`.`fe` WHERE id = 7"),
+    ("TRACE MESSAGE 7 ON fe", "SELECT time_created, id FROM `main`.`fe` WHERE id = 7"),
     (
         "trace message 42 on fe",
         f"SELECT {NOW} AS qg_now, `main`.`fe_group_g`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS"
@@ -163,8 +163,8 @@ MADE = [
 ]  # fmt: skip
 
 NOT_MADE = [
-    ("TRACE MESSAGE 7 ON fe", "SELECT time_created FROM `main`.`fe` WHERE id = 8"),
-    ("SELECT 7", "SELECT time_created FROM `main`.`fe` WHERE id = 7"),
+    ("TRACE MESSAGE 7 ON fe", "SELECT time_created, id FROM `main`.`fe` WHERE id = 8"),
+    ("SELECT 7", "SELECT time_created, id FROM `main`.`fe` WHERE id = 7"),
     ("ACK fq 1, 2", f"{_ACKED} (id IN (1, 3)) AND time_acked IS NULL"),
     ("ACK fq 1", f"{_ACKED} (id IN (1))"),
     ("ACK fq 1", f"UPDATE `main`.`fq` SET time_acked = {NOW}, epoch = 0 WHERE (id IN (1)) AND time_acked IS NULL"),

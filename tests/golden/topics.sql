@@ -19,12 +19,48 @@ CREATE TOPIC t
 
 -- CREATE TOPIC with an option that there is not
 CREATE TOPIC t (body TEXT) WITH (retention = '7d')
---> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: compact, compact_after, partition, retain, retain_bytes, retain_rows, trace, trace_keep
+--> error 1231 (42000): unknown topic option 'retention'; did you mean retain? allowed: compact, compact_after, partition, retain, retain_bytes, retain_rows, sequence, trace, trace_keep
 
 -- CREATE TOPIC with options
 CREATE TOPIC t (body TEXT) WITH (retain = '7d', retain_rows = 1e6, retain_bytes = '1.5G')
 --> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) COMMENT='queuegate_topic,retain=604800s,retain_rows=1000000,retain_bytes=1610612736'
 --> catalog
+
+-- CREATE TOPIC with numbers
+CREATE TOPIC t (body TEXT) WITH (sequence = 'on')
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), body TEXT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) COMMENT='queuegate_topic,sequence=on'
+--> catalog
+
+-- CREATE TOPIC with a column that is called as that of numbers
+CREATE TOPIC t (Queuegate_Seq INT)
+--> error 1235 (42000): Column 'Queuegate_Seq' is one of the topic's or its groups' own; leave it out
+
+-- CREATE TOPIC with numbers that is compacted
+CREATE TOPIC t (k INT) WITH (sequence = 'on', compact = 'k')
+--> execute: CREATE TABLE `shop`.`t` (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT (NOW_NS()), time_created BIGINT NOT NULL DEFAULT (NOW_NS()), k INT, queuegate_seq BIGINT NULL INVISIBLE, UNIQUE KEY queuegate_seq (queuegate_seq), KEY queuegate_time (time_created), KEY queuegate_compact (`k`, queuegate_seq), CONSTRAINT `t_times_are_nanoseconds` CHECK ((time_scheduled <= 0 OR time_scheduled >= 946684800000000000))) COMMENT='queuegate_topic,compact=k,sequence=on'
+--> catalog
+
+-- ALTER TOPIC that gives numbers to a topic with groups
+ALTER TOPIC orders SET (sequence = 'on')
+--> error 1235 (42000): sequence: with it the offsets of a topic are numbers, and without it ids, so its consumer groups have to be made anew; DROP GROUP them first: audit, billing
+
+-- INSERT that gives a number
+INSERT INTO orders (user_id, queuegate_seq) VALUES (1, 2)
+--> error 1235 (42000): the proxy gives a topic's messages their numbers; leave queuegate_seq out: 'orders'
+
+-- INSERT that gives a number where there is one already
+INSERT INTO orders (user_id) VALUES (1) ON DUPLICATE KEY UPDATE `queuegate_seq` = 2
+--> error 1235 (42000): the proxy gives a topic's messages their numbers; leave queuegate_seq out: 'orders'
+
+-- UPDATE that gives a number
+UPDATE orders AS o SET o.body = 'queuegate_seq', o.queuegate_seq = NULL
+--> error 1235 (42000): the proxy gives a topic's messages their numbers; leave queuegate_seq out: 'orders'
+
+-- UPDATE by a number
+UPDATE orders SET body = 'queuegate_seq' WHERE queuegate_seq = 2
+--> pass through
+--> touched shop.orders
+--> uncertain shop.orders
 
 -- ALTER TOPIC
 ALTER TOPIC orders SET (retain = '12h', retain_rows = DEFAULT)
@@ -699,13 +735,13 @@ SELECT * FROM STREAM q WITH (consumer = '')
 
 -- TRACE MESSAGE
 TRACE MESSAGE 101 ON orders
---> trace message 101 of shop.orders: SELECT time_created FROM `shop`.`orders` WHERE id = 101
+--> trace message 101 of shop.orders: SELECT time_created, id FROM `shop`.`orders` WHERE id = 101
 --> in the queue of audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 = 1)) AS qg_held FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20
 --> in the queue of billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
 
 -- TRACE MESSAGE of a topic in another database
 trace message 1 on `other`.feed;
---> trace message 1 of other.Feed: SELECT time_created FROM `other`.`Feed` WHERE id = 1
+--> trace message 1 of other.Feed: SELECT time_created, id FROM `other`.`Feed` WHERE id = 1
 --> in the queue of Readers: SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20
 
 -- TRACE MESSAGE of a queue

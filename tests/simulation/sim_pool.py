@@ -138,7 +138,7 @@ class SimTopicLog(TopicLog):
         super().__init__(pool, *args)
         self._database = database
 
-    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+    async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
         await TopicLog.begin(self._moving(group, start), group, topic, start)
 
     async def seek(self, group: QueueSpec, topic: TopicSpec, start: StartAt) -> Sought:

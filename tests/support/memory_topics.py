@@ -28,6 +28,7 @@ from engine.model.queue import (
     TextValue,
     TopicSpec,
 )
+from engine.model.sequence import Numbered, Sequencing
 from engine.model.topics import (
     IN_ORDER,
     GroupLag,
@@ -107,14 +108,24 @@ class MemoryTopics:
 
     # --- TopicStore
 
-    async def begin(self, group: QueueName, topic: QueueName, start: StartAt) -> None:
+    async def sequencing(self) -> Sequencing:
+        return Sequencing.POSSIBLE
+
+    async def number(self, topic: TopicSpec) -> Numbered:
+        assert not topic.sequenced, "the fake gives no numbers"
+        return Numbered()
+
+    async def number_all(self, topic: TopicSpec) -> None:
+        await self.number(topic)
+
+    async def begin(self, group: QueueName, topic: TopicSpec, start: StartAt) -> None:
         def work() -> None:
-            self.positions[group] = self._position_at(topic, start)
+            self.positions[group] = self._position_at(topic.name, start)
 
         await self._call("begin", work)
 
-    async def position_at(self, topic: QueueName, start: StartAt) -> GroupPosition:
-        return await self._call("position_at", lambda: self._position_at(topic, start))
+    async def position_at(self, topic: TopicSpec, start: StartAt) -> GroupPosition:
+        return await self._call("position_at", lambda: self._position_at(topic.name, start))
 
     async def rows(
         self, topic: TopicSpec, ids: Sequence[int], condition: Condition | None = None
@@ -132,10 +143,10 @@ class MemoryTopics:
     async def position(self, group: QueueSpec, topic: TopicSpec) -> GroupPosition:
         return await self._call("position", lambda: self.positions.get(group.name, GroupPosition(0, 0)))
 
-    async def extent(self, topic: QueueName) -> TopicExtent:
+    async def extent(self, topic: TopicSpec) -> TopicExtent:
         def work() -> TopicExtent:
-            ids, since = self._visible(topic), self.clock.now_ns() - 60 * NS_PER_SECOND
-            recent = sum(self.logs[topic][id_].time_created >= since for id_ in ids)
+            ids, since = self._visible(topic.name), self.clock.now_ns() - 60 * NS_PER_SECOND
+            recent = sum(self.logs[topic.name][id_].time_created >= since for id_ in ids)
             return TopicExtent(ids[0] if ids else None, ids[-1] if ids else None, len(ids), None, recent)
 
         return await self._call("extent", work)

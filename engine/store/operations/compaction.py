@@ -1,9 +1,9 @@
 """Compaction of a topic, in SQL: of messages with the same value of a column the newest stays. Blocking; in a thread.
 
-It walks through the topic by id. For each message it finds the oldest of the same value, by one entry of an index; an
-older one is deleted, and so are those of the same value beside it. So a message costs the same whatever the topic has.
-It goes no further than to where all ids are settled, so nothing appears in what it has passed; than to the first
-message that is too young; and than to the first that a group is to be kept.
+It walks through the topic by offset. For each message it finds the oldest of the same value, by one entry of an index;
+an older one is deleted, and so are those of the same value beside it. So a message costs the same whatever the topic
+has. It goes no further than to where all offsets are settled, so nothing appears in what it has passed; than to the
+first message that is too young; and than to the first that a group is to be kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Compacting:
         self.lag_ns = topic.options.compact_lag_ns
         self.safe = [group for group in groups if group.options.retain == UNTIL_CONSUMED]
         self.positions = PositionStatements(dialect, topic.name.database) if self.safe else None
-        self.log = TopicStatements(dialect, topic.name)
+        self.log = TopicStatements(dialect, topic)
         self.texts = CompactionStatements(dialect, topic)
         self.deleting = RetentionStatements(dialect, topic)
 
@@ -52,7 +52,8 @@ def find_superseded(
         place = 0
     whole = last if statements.log.in_order else min(settled.offset, last)
     end = min(whole, _last_old(connection, statements, now_ns), _first_kept(connection, statements, lock=False) - 1)
-    rows = connection.query(statements.texts.window, (now_ns, now_ns, place, end, limit)) if end > place else []
+    asked = statements.texts.in_window(now_ns, now_ns - statements.lag_ns, place, end, limit)
+    rows = connection.query(statements.texts.window, asked) if end > place else []
     if len(rows) == limit:
         place = int(rows[-1][0])
         return Found(superseded(rows), place, place < end)
@@ -73,7 +74,7 @@ def _first_kept(connection: StoreConnection, statements: Compacting, *, lock: bo
     if positions is None:
         return NO_BOUND
     read = positions_of(connection, positions.lock if lock else positions.read, statements.safe)
-    return first_kept(connection, statements.safe, read)
+    return first_kept(connection, statements.deleting, statements.safe, read)
 
 
 def superseded(rows: Iterable[tuple[int, int | None]]) -> dict[int, int]:

@@ -112,7 +112,7 @@ def find(connection: StoreConnection, statements: Statements) -> Candidate | Non
     if not partitions or (bound := partitions[0].bound) is None or last < bound:
         return None
     read = positions_of(connection, statements.positions.read, statements.groups)
-    if first_kept(connection, statements.groups, read) < bound:
+    if first_kept(connection, statements.retention, statements.groups, read) < bound:
         return None
     if last_excess(connection, statements.retention, statements.topic.options, last) >= bound - 1:
         return Candidate(partitions[0], bound, None)
@@ -237,7 +237,7 @@ class Mover:
             if not rows or _lost(connection, positions, group.name) != counting.lost[group.name]:
                 return None
             read[group.name] = position_of(rows)
-        kept = first_kept(connection, self._statements.groups, read)
+        kept = first_kept(connection, self._statements.retention, self._statements.groups, read)
         return read if kept >= counting.candidate.bound else None
 
     def _strangers(self, connection: StoreConnection, read: Mapping[QueueName, GroupPosition]) -> bool:

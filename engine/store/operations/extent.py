@@ -14,10 +14,10 @@ _MINUTE_NS = 60 * NS_PER_SECOND
 def read_extent(connection: StoreConnection, statements: TopicStatements, topic: QueueName) -> TopicExtent:
     """What a topic has."""
     ((first, last),) = connection.query(statements.bounds)
-    if first is None:
-        return TopicExtent(None, None, 0, _size(connection, statements, topic), 0)
-    first, last = int(first), int(last)
     counted = int(connection.query(statements.messages)[0][0])
+    if first is None:  # or no message has a number yet
+        return TopicExtent(None, None, counted, _size(connection, statements, topic), 0)
+    first, last = int(first), int(last)
     messages = counted if counted < MESSAGES_COUNTED_MAX else max(counted, last - first + 1)
     now_ns = int(connection.query(statements.now)[0][0])
     (recent,) = connection.query(statements.first_since, (now_ns - _MINUTE_NS,))[0]

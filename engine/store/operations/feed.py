@@ -32,6 +32,7 @@ from engine.store.operations.due_messages import INTEGER, not_null
 from engine.store.statements.topics import (
     LATE_MAX,
     OPEN_TRANSACTIONS,
+    UNNUMBERED_COUNTED_MAX,
     UNREAD_COUNTED_MAX,
     FeedStatements,
     PositionStatements,
@@ -46,15 +47,21 @@ _NEWEST = 1000  # ids before a start at the end that are looked through for hole
 _RANGES_AT_ONCE = 100
 
 ON_A_CLUSTER = (
-    "topics cannot be read in order on a Galera cluster: a message with a smaller id, which another node committed, may"
-    " come at any time. Use a queue, or a plain SELECT"
+    "this topic cannot be read in order on a Galera cluster: a message with a smaller id, which another node committed,"
+    " may come at any time. ALTER TOPIC ... SET (sequence = 'on') numbers its messages, while it has no groups"
 )
 
 
-def insist_on_order(connection: StoreConnection) -> None:
-    """That a hole in a topic can be judged here: one server gives its ids. Raises BackendError, 1235."""
-    if connection.replicates:
-        raise BackendError(ON_A_CLUSTER, 1235, "42000")
+def insist_on_order(connection: StoreConnection, topic: TopicStatements) -> None:
+    """That a topic's offsets have an order here: its messages are numbered, or one server gives the ids, so that a hole
+    can be judged. Raises BackendError, 1235."""
+    if (refused := unordered(connection, topic)) is not None:
+        raise BackendError(refused, 1235, "42000")
+
+
+def unordered(connection: StoreConnection, topic: TopicStatements) -> str | None:
+    """Why a topic's offsets have no order here; None where they have."""
+    return ON_A_CLUSTER if connection.replicates and not topic.sequenced else None
 
 
 def read_position(connection: StoreConnection, statements: PositionStatements, group: QueueName) -> GroupPosition:
@@ -72,7 +79,7 @@ def position_of(rows: Sequence[tuple[object, ...]]) -> GroupPosition:
 
 def waits(connection: StoreConnection, statements: FeedStatements, group: QueueSpec) -> bool:
     """Whether there may be something to feed. Outside any transaction: it locks nothing."""
-    insist_on_order(connection)
+    insist_on_order(connection, statements.topic)
     rows = connection.query(statements.waits, (group.name.table,))
     if not rows:
         raise LookupError("the group has no position")
@@ -102,7 +109,7 @@ class Wanted:
 
 def feed(connection: StoreConnection, statements: FeedStatements, group: QueueSpec, wanted: Wanted) -> Fed:
     """Feed a group, and give up those of its holes that nobody will fill."""
-    insist_on_order(connection)
+    insist_on_order(connection, statements.topic)
     position, due, page = _before(connection, statements, group, wanted)
     wanted_more = max(0, wanted.limit - due)
     fresh = page.fresh[: _examined(statements, wanted_more) if wanted_more and passes(page.late) else 0]
@@ -188,7 +195,7 @@ def log_page(
     connection: StoreConnection, statements: TopicStatements, position: GroupPosition, limit: int, known: Known
 ) -> LogIds:
     """What a reader that has read up to there has before it: up to `limit` messages beyond, and the late ones."""
-    insist_on_order(connection)
+    insist_on_order(connection, statements)
     beyond = connection.query(statements.beyond, (position.offset, limit))
     rows = [(int(id_), int(created)) for id_, created in beyond]
     # After these, each of which may have been written once one in a hole was committed: that comes before it then.
@@ -295,8 +302,18 @@ def offset_of(connection: StoreConnection, statements: TopicStatements, start: S
                 raise InvalidOption(f"OFFSET {start.value} is beyond the topic's end: its last message is {last}")
             return max(0, start.value - 1)
         case Start.TIMESTAMP:
-            (first,) = connection.query(statements.first_since, (start.value,))[0]
-            return last if first is None else int(first) - 1
+            first = first_since(connection, statements, start.value)
+            return last if first is None else first - 1
+
+
+def first_since(connection: StoreConnection, statements: TopicStatements, time_ns: int) -> int | None:
+    """The first offset of a message that was enqueued at a time or after it; None where there is none."""
+    (first,) = connection.query(statements.first_since, (time_ns,))[0]
+    if first is None or not statements.sequenced:
+        return None if first is None else int(first)
+    # Those with the first times may be of a long transaction, and numbered after many that are younger.
+    (earlier,) = connection.query(statements.first_around, (first, time_ns))[0]
+    return int(first if earlier is None else earlier)
 
 
 def position_at(
@@ -304,10 +321,10 @@ def position_at(
 ) -> GroupPosition:
     """The position of a group that begins there. At the end and at a time, messages of transactions that are open
     count as new: the ids that are missing shortly before it are holes."""
-    insist_on_order(connection)
+    insist_on_order(connection, statements)
     offset = offset_of(connection, statements, start)
     position = GroupPosition(offset, max(offset, highest))
-    if start.start not in (Start.LATEST, Start.TIMESTAMP):
+    if statements.in_order or start.start not in (Start.LATEST, Start.TIMESTAMP):
         return position
     rows = sorted((int(id_), int(created)) for id_, created in connection.query(statements.newest, (_NEWEST,)))
     now_ns = int(connection.query(statements.now)[0][0])
@@ -359,10 +376,14 @@ def lag(connection: StoreConnection, statements: FeedStatements, group: QueueSpe
     if counted:
         unread = int(connection.query(statements.topic.unread, (position.offset,))[0][0])
     exact = counted and unread < UNREAD_COUNTED_MAX
+    if statements.topic.sequenced:  # what has no number yet will have one beyond all that have
+        ((unnumbered, created),) = connection.query(statements.topic.unnumbered)
+        unread, exact = unread + int(unnumbered), exact and int(unnumbered) < UNNUMBERED_COUNTED_MAX
+        age = max(0, now_ns - int(created)) / NS_PER_SECOND if age is None and created is not None else age
     beyond = 0 < last < position.offset
     lost = int(connection.query(statements.position.lost, (group.name.table,))[0][0])
     unfiltered = _unfiltered(connection, statements, position) if counted else None
-    refused = ON_A_CLUSTER if connection.replicates else None
+    refused = unordered(connection, statements.topic)
     return GroupLag(position.offset, unread, exact, len(position.holes), beyond, lost, age, unfiltered, refused)
 
 

@@ -26,13 +26,18 @@ def positions_of(
 
 
 def first_kept(
-    connection: StoreConnection, groups: Sequence[QueueSpec], read: Mapping[QueueName, GroupPosition]
+    connection: StoreConnection,
+    statements: RetentionStatements,
+    groups: Sequence[QueueSpec],
+    read: Mapping[QueueName, GroupPosition],
 ) -> int:
-    """The smallest id that is to be kept for one of the groups."""
+    """The smallest offset that is to be kept for one of the groups."""
     safe = (group for group in groups if group.options.retain == UNTIL_CONSUMED)
-    return min((_first_undone(connection, group, read[group.name]) for group in safe), default=NO_BOUND)
+    return min((_first_undone(connection, statements, group, read[group.name]) for group in safe), default=NO_BOUND)
 
 
-def _first_undone(connection: StoreConnection, group: QueueSpec, position: GroupPosition) -> int:
-    first = connection.query(RetentionStatements.first_undone(group.name))[0][0]
+def _first_undone(
+    connection: StoreConnection, statements: RetentionStatements, group: QueueSpec, position: GroupPosition
+) -> int:
+    first = connection.query(statements.first_undone(group.name))[0][0]
     return position.first_unread if first is None else min(int(first), position.first_unread)

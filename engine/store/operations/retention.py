@@ -29,7 +29,7 @@ def retain(
 ) -> Retained:
     """Delete up to `limit` messages beyond what the topic keeps, but for those that a group asks to be kept."""
     read = positions_of(connection, positions.lock, groups)
-    floor = first_kept(connection, groups, read)
+    floor = first_kept(connection, statements, groups, read)
     ids = _excess(connection, statements, log, topic, floor, limit, grace)
     if not ids:
         return Retained(0, False, {})

@@ -84,7 +84,7 @@ class Taking:
             LeaseUnknown: perhaps the leases were made.
             BackendError: 1235 on a Galera cluster.
         """
-        insist_on_order(self._connection)
+        insist_on_order(self._connection, self._statements.topic)
         statements, key = self._statements, self._group.name.table
         asked = [
             Statement(statements.position.lock, (key,), (INTEGER, INTEGER, TEXT)),

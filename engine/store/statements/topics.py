@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.model.queue import SOUGHT_COLUMN, Condition, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.queue import SEQUENCE_COLUMN, SOUGHT_COLUMN, Condition, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import FED_PRIORITY, POSITIONS_TABLE
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import placeholders
@@ -36,6 +36,26 @@ of them. Parameter: a number that no other statement has. Needs the PROCESS priv
 The server shows what it has collected before, as long as somebody asks more often than ten times a second: so the list
 may be old, and counts only where our own transaction is in it, with this very statement. An earlier transaction of the
 same connection may be in an old list, too."""
+
+
+UNNUMBERED_COUNTED_MAX = 10_000
+"""Messages without a number that are counted."""
+
+_AROUND = 100_000  # numbers before a message that are looked through for those of messages that are younger
+
+
+def offset_column(topic: TopicSpec) -> str:
+    """The column that a topic is read by."""
+    return SEQUENCE_COLUMN if topic.sequenced else "id"
+
+
+def numbers_of(dialect: Dialect, topic: TopicSpec) -> str:
+    """The table, with its index on the numbers forced. By statistics of a time when many messages had none a server
+    would read all of the table to find one that has none."""
+    keys = [index.name for index in topic.indexes if index.unique and index.columns == (SEQUENCE_COLUMN,)]
+    if not keys or not dialect.force_index:
+        return topic.name.sql
+    return f"{topic.name.sql} {dialect.force_index.format(table=quoted(topic.name.table), index=quoted(keys[0]))}"
 
 
 def positions_of(database: str) -> str:
@@ -77,63 +97,79 @@ class PositionStatements:
 
 
 class TopicStatements:
-    """The texts for one topic."""
+    """The texts for one topic. An offset is an id, or the number of a message (`sequenced`). A message that has no
+    number yet has no offset, and is not read; of those that have one, none becomes visible late."""
 
-    def __init__(self, dialect: Dialect, topic: QueueName) -> None:
-        table = topic.sql
-        self._table = table
+    def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
+        table, offset = topic.name.sql, offset_column(topic)
+        self._table, self._offset, self.sequenced = table, offset, topic.sequenced
         self.now = f"SELECT {dialect.now_ns}"
-        self.now_and_last = f"SELECT {dialect.now_ns}, COALESCE(MAX(id), 0) FROM {table}"
-        self.bounds = f"SELECT MIN(id), MAX(id) FROM {table}"
-        self.beyond = f"SELECT id, time_created FROM {table} WHERE id > ? ORDER BY id LIMIT ?"
+        self.now_and_last = f"SELECT {dialect.now_ns}, COALESCE(MAX({offset}), 0) FROM {table}"
+        self.bounds = f"SELECT MIN({offset}), MAX({offset}) FROM {table}"
+        self.beyond = f"SELECT {offset}, time_created FROM {table} WHERE {offset} > ? ORDER BY {offset} LIMIT ?"
         """The messages beyond an offset, in order, up to so many."""
 
-        self.in_order = not dialect.lock
-        """Whether ids become visible in their order: where a writing transaction has the database to itself."""
+        self.in_order = topic.sequenced or not dialect.lock
+        """Whether offsets become visible in their order: as numbers do, and ids where a writing transaction has the
+        database to itself."""
 
-        self.newest = f"SELECT id, time_created FROM {table} ORDER BY id DESC LIMIT ?"
+        self.newest = f"SELECT {offset}, time_created FROM {table} ORDER BY {offset} DESC LIMIT ?"
         """The last messages, descending."""
 
-        since = f"SELECT id FROM {table} WHERE time_created >= ? ORDER BY time_created LIMIT 1000"
-        self.first_since = f"SELECT MIN(id) FROM ({since}) AS since"
-        """The first message that was enqueued at a time or after it. Ids and times may differ in order by some rows."""
+        since = f"SELECT {offset} FROM {table} WHERE time_created >= ? ORDER BY time_created LIMIT 1000"
+        self.first_since = f"SELECT MIN({offset}) FROM ({since}) AS since"
+        """The first message that was enqueued at a time or after it. Ids and times may differ in order by some rows.
+        Numbers may by many, so that `first_around` is asked, too."""
 
-        self.unread = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE id > ? LIMIT {UNREAD_COUNTED_MAX}) AS unread"
+        before = f"SELECT {offset}, time_created FROM {table} WHERE {offset} < ? ORDER BY {offset} DESC LIMIT {_AROUND}"
+        self.first_around = f"SELECT MIN({offset}) FROM ({before}) AS around WHERE time_created >= ?"
+        """The first message that was enqueued at a time or after it, of those before an offset."""
+
+        unread = f"SELECT 1 FROM {table} WHERE {offset} > ? LIMIT {UNREAD_COUNTED_MAX}"
+        self.unread = f"SELECT COUNT(*) FROM ({unread}) AS unread"
+        numbers = f"{numbers_of(dialect, topic)} WHERE {SEQUENCE_COLUMN} IS NULL"
+        unnumbered = f"SELECT time_created FROM {numbers} LIMIT {UNNUMBERED_COUNTED_MAX}"
+        self.unnumbered = f"SELECT COUNT(*), MIN(time_created) FROM ({unnumbered}) AS unnumbered"
+        """How many messages have no number yet, counted up to a bound, and when the first of them was written."""
+
         self.messages = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} LIMIT {MESSAGES_COUNTED_MAX}) AS messages"
         self.bytes = dialect.table_bytes
         """The size of the table, by its database and name; empty where that is not known."""
 
     def within(self, ranges: int) -> str:
-        """The first ids in so many ranges."""
-        ranged = " OR ".join(("id BETWEEN ? AND ?",) * ranges)
-        return f"SELECT id FROM {self._table} WHERE {ranged} ORDER BY id LIMIT {LATE_MAX}"
+        """The first offsets in so many ranges."""
+        ranged = " OR ".join((f"{self._offset} BETWEEN ? AND ?",) * ranges)
+        return f"SELECT {self._offset} FROM {self._table} WHERE {ranged} ORDER BY {self._offset} LIMIT {LATE_MAX}"
 
 
 class RetentionStatements:
-    """The texts for what a topic no longer keeps."""
+    """The texts for what a topic no longer keeps, by offsets: what has none yet is kept."""
 
     def __init__(self, dialect: Dialect, topic: TopicSpec) -> None:
-        self._table = topic.name.sql
-        by_time = f"SELECT id FROM {self._table} WHERE time_created < ? AND time_scheduled < ?"
-        self.older = f"{by_time} ORDER BY time_created LIMIT ?"
+        self._table, self._offset, self._sequenced = topic.name.sql, offset_column(topic), topic.sequenced
+        by_time = f"SELECT {self._offset} FROM {self._table} WHERE time_created < ? AND time_scheduled < ?"
+        numbered = f" AND {self._offset} IS NOT NULL" if topic.sequenced else ""
+        self.older = f"{by_time}{numbered} ORDER BY time_created LIMIT ?"
         """The first messages that were written and due before a time."""
 
-        self.up_to = f"SELECT id FROM {self._table} WHERE id <= ? ORDER BY id LIMIT ?"
+        offset = self._offset
+        self.up_to = f"SELECT {offset} FROM {self._table} WHERE {offset} <= ? ORDER BY {offset} LIMIT ?"
         """The first messages up to an offset."""
 
         size = " + ".join(f"COALESCE(LENGTH({quoted(column.name)}), 0)" for column in topic.columns)
-        newest = f"SELECT {size} AS size FROM {self._table} ORDER BY id DESC LIMIT {_SIZED}"
+        newest = f"SELECT {size} AS size FROM {self._table} ORDER BY {self._offset} DESC LIMIT {_SIZED}"
         self.size = f"SELECT AVG(size) FROM ({newest}) AS newest"
         """Bytes of a message, on average of the last ones."""
 
     def delete(self, count: int) -> str:
-        """Delete so many messages by their ids."""
-        return f"DELETE FROM {self._table} WHERE id IN ({placeholders(count)})"
+        """Delete so many messages by their offsets."""
+        return f"DELETE FROM {self._table} WHERE {self._offset} IN ({placeholders(count)})"
 
-    @staticmethod
-    def first_undone(group: QueueName) -> str:
-        """The smallest id that a group has in its queue; NULL where it has none."""
-        return f"SELECT MIN(id) FROM {group.sql}"
+    def first_undone(self, group: QueueName) -> str:
+        """The smallest offset that a group has in its queue; NULL where it has none."""
+        if not self._sequenced:
+            return f"SELECT MIN(id) FROM {group.sql}"
+        return f"SELECT MIN(t.{self._offset}) FROM {group.sql} AS g JOIN {self._table} AS t ON t.id = g.id"
 
 
 class FeedStatements:
@@ -144,8 +180,9 @@ class FeedStatements:
     ) -> None:
         self.group, self.topic_spec, self.condition = group, topic, condition
         self.position = PositionStatements(dialect, group.name.database)
-        self.topic = TopicStatements(dialect, topic.name)
+        self.topic = TopicStatements(dialect, topic)
         self._topic, self._group, self._now = topic.name.sql, group.name.sql, dialect.now_ns
+        self._offset = offset = offset_column(topic)
         self.due = (
             f"SELECT COUNT(*) FROM (SELECT 1 FROM {self._group} WHERE time_acked IS NULL AND priority = {FED_PRIORITY}"
             f" AND time_next <= {dialect.now_ns} LIMIT ?) AS due"
@@ -154,13 +191,14 @@ class FeedStatements:
 
         of_group = f"FROM {positions_of(group.name.database)} WHERE group_table = ?"
         self.waits = (
-            f"SELECT CASE WHEN holes <> '[]' OR position < (SELECT COALESCE(MAX(id), 0) FROM {self._topic})"
+            f"SELECT CASE WHEN holes <> '[]' OR position < (SELECT COALESCE(MAX({offset}), 0) FROM {self._topic})"
             f" THEN 1 ELSE 0 END {of_group}"
         )
         """Whether there may be something to feed; no row where the group has no position."""
 
         self.beyond = (
-            f"SELECT id, time_created FROM {self._topic} WHERE id > (SELECT position {of_group}) ORDER BY id LIMIT ?"
+            f"SELECT {offset}, time_created FROM {self._topic} WHERE {offset} > (SELECT position {of_group})"
+            f" ORDER BY {offset} LIMIT ?"
         )
         """The messages beyond the group's position, in order, up to so many."""
 
@@ -173,17 +211,21 @@ class FeedStatements:
         of the usual one falls due, and the largest id. Each is one seek in an index."""
 
         self.empty = f"DELETE FROM {self._group}"
-        names = [c.name for c in topic.columns if c.name.lower() not in topic.generated and group.column(c.name)]
+        own = (*topic.generated, SEQUENCE_COLUMN)
+        names = [c.name for c in topic.columns if c.name.lower() not in own and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
 
     def fitting(self, condition: Condition, count: int) -> str:
-        """Of so many messages, those for which the group's filter is true. A server ends it after some seconds."""
+        """Of so many messages, by their offsets, those for which the group's filter is true. A server ends it after
+        some seconds."""
         limited = f"/*M! SET STATEMENT max_statement_time={_FILTER_SECONDS_MAX} FOR */ SELECT"
         hint = f"/*+ MAX_EXECUTION_TIME({_FILTER_SECONDS_MAX * 1000}) */"
-        return f"{limited} {hint} id FROM {self._topic} WHERE id IN ({placeholders(count)}) AND {is_true(condition)}"
+        fed = f"{self._offset} IN ({placeholders(count)})"
+        return f"{limited} {hint} {self._offset} FROM {self._topic} WHERE {fed} AND {is_true(condition)}"
 
     def copy(self, count: int) -> str:
-        """Put messages into the group's queue. Parameters: the group's highest offset, the ids."""
+        """Put messages into the group's queue. Parameters: the group's highest offset, their
+        offsets."""
         # Due by when they are fed, so that they come in the order of the offsets; what is scheduled comes at its time.
         due = f"CASE WHEN t.time_scheduled > {self._now} THEN t.time_scheduled ELSE {self._now} END"
         absent = f" AND NOT EXISTS (SELECT 1 FROM {self._group} AS g WHERE g.id = t.id)"
@@ -198,11 +240,11 @@ class FeedStatements:
 
     def _insert(self, values: Mapping[str, str], count: int) -> str:
         """INSERT of so many messages with these values besides their own."""
-        sought = "CASE WHEN t.id <= ? THEN 1 ELSE 0 END"
+        sought = f"CASE WHEN t.{self._offset} <= ? THEN 1 ELSE 0 END"
         named = {"priority": str(FED_PRIORITY), **values, SOUGHT_COLUMN: sought}
         columns = [*map(quoted, self._columns), *named]
         selected = [*(f"t.{quoted(name)}" for name in self._columns), *named.values()]
         return (
             f"INSERT INTO {self._group} ({', '.join(columns)}) SELECT {', '.join(selected)} FROM {self._topic} AS t"
-            f" WHERE t.id IN ({placeholders(count)})"
+            f" WHERE t.{self._offset} IN ({placeholders(count)})"
         )

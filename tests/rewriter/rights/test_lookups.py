@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_topics import make_topic
 
-from rewriter.plan import PlanContext
+from engine.model.queue import QueueCatalog, QueueName
+from engine.model.topic_options import TopicOptions
+from rewriter.plan import Execute, PlanContext
+from rewriter.planner import Planner
 from rewriter.rights.kinds import Act, QueueStatement
 from rewriter.rights.lookups import read_lookup
 from rewriter.text.tokens import Name
@@ -36,6 +42,16 @@ def test_lookups(sql: str) -> None:
 def test_a_replay_from_a_time() -> None:
     columns = frozenset(("id", "n", "time_scheduled", "time_created"))
     assert read_lookup(_REPLAY.encode()) == QueueStatement(Act.READ, Name("d", "t"), columns)
+
+
+def test_a_replay_from_a_time_by_numbers() -> None:
+    """The text is the one of rewriter.plans.topics."""
+    topic = replace(make_topic(QueueName("d", "t")), options=TopicOptions(sequence=True))
+    sql = "SELECT * FROM STREAM t SINCE TIMESTAMP '2026-05-01 12:00' UNTIL OFFSET 9"
+    plan = Planner(QueueCatalog(1, topics={topic.name: topic})).plan(sql, PlanContext("d"))
+    assert isinstance(plan, Execute) and plan.numbers == topic.name
+    columns = frozenset(("id", "payload", "queuegate_seq", "time_scheduled", "time_created"))
+    assert read_lookup(plan.sql.encode()) == QueueStatement(Act.READ, Name("d", "t"), columns)
 
 
 NOT_READ = [

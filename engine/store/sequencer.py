@@ -1,0 +1,107 @@
+"""Sequencer: sees to it that a topic's messages have their numbers before somebody reads it.
+
+Any number of processes may take steps: that is sound, and of two at once one is in vain. So the steps of one process
+follow each other; and a process whose step was in vain lets the others go first for a moment, for a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+
+from engine.backend.base import StorePool
+from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.queue import QueueName, TopicSpec
+from engine.model.sequence import Numbered
+from engine.store.operations.sequence import step
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.sequence import SequenceStatements
+
+_NO_SUCH_TABLE = 1146
+_LOST = frozenset((1213, 1062))
+"""Another step was faster: the transaction was rolled back, or the topic's row was made just now."""
+
+_CHANCE = secrets.SystemRandom().random
+_TRIES = 6
+_PAUSE_SECONDS = 0.01  # at most, after a step that was in vain; each time twice as long
+_YIELD_SECONDS = 1.0  # for which the others go first then
+
+
+class Sequencer:
+    """See the module. `make_positions` makes the table of positions of a database; `chance` is from 0 to 1."""
+
+    def __init__(
+        self,
+        pool: StorePool,
+        dialect: Dialect,
+        make_positions: Callable[[str], Awaitable[None]],
+        chance: Callable[[], float] = _CHANCE,
+    ) -> None:
+        self._pool, self._dialect, self._make_positions, self._chance = pool, dialect, make_positions, chance
+        self._turns: dict[QueueName, asyncio.Lock] = {}
+        self._yields_until: dict[QueueName, float] = {}
+        self._texts: dict[QueueName, tuple[TopicSpec, SequenceStatements]] = {}
+
+    async def number(self, topic: TopicSpec) -> Numbered:
+        """Give the topic's next messages their numbers, if there are such without. Raises BackendError."""
+        statements = self._statements(topic)
+        for tries in range(_TRIES):
+            if not await self._to_number(topic, statements):
+                return Numbered()
+            async with self._turns.setdefault(topic.name, asyncio.Lock()):
+                numbered = await self._step(topic, statements)
+            if numbered is not None:
+                return numbered
+            self._yields_until[topic.name] = asyncio.get_running_loop().time() + _YIELD_SECONDS
+            await asyncio.sleep(_PAUSE_SECONDS * 2**tries * self._chance())
+        return Numbered(waiting=True)
+
+    async def number_all(self, topic: TopicSpec) -> None:
+        """The same for all messages that are committed now, but for those that clients have locked. A million takes
+        about a minute. Raises BackendError."""
+        statements = self._statements(topic)
+        ((last,),) = await self._pool.read(lambda connection: connection.query(statements.last_unnumbered))
+        more = last is not None
+        while more:
+            more = (await self.number(topic)).more
+            first = await self._first(statements) if more else None
+            more = first is not None and first <= int(last)
+
+    async def _to_number(self, topic: TopicSpec, statements: SequenceStatements) -> bool:
+        """Whether a message has no number, also once the others have gone first, if that is their turn."""
+        there = await self._first(statements) is not None
+        if there and self._yields(topic.name):
+            await asyncio.sleep(_PAUSE_SECONDS * (1 + self._chance()))
+            there = await self._first(statements) is not None
+        return there
+
+    def _yields(self, topic: QueueName) -> bool:
+        return asyncio.get_running_loop().time() < self._yields_until.get(topic, 0.0)
+
+    async def _first(self, statements: SequenceStatements) -> int | None:
+        """The first message without a number. Outside of a transaction, so that on a cluster it waits for what other
+        nodes have committed."""
+        rows = await self._pool.read(lambda connection: connection.query(statements.unnumbered, (1,)))
+        return int(rows[0][0]) if rows else None
+
+    async def _step(self, topic: TopicSpec, statements: SequenceStatements) -> Numbered | None:
+        """One step; None where it was in vain."""
+        try:
+            return await self._pool.write(lambda connection: step(connection, statements))
+        except BackendUnavailable:
+            raise
+        except LockWaitTimeout:  # that took seconds
+            return Numbered(waiting=True)
+        except BackendError as error:
+            if error.errno == _NO_SUCH_TABLE:
+                await self._make_positions(topic.name.database)  # where the topic is gone, the next look says it
+            elif error.errno not in _LOST:
+                raise
+        return None
+
+    def _statements(self, topic: TopicSpec) -> SequenceStatements:
+        known = self._texts.get(topic.name)
+        if known is None or known[0] is not topic:
+            known = self._texts[topic.name] = (topic, SequenceStatements(self._dialect, topic))
+        return known[1]
