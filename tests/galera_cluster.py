@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,6 +72,16 @@ class Node(MariaDb):
                 return row is not None and row[1] == "Synced"
         except pymysql.err.MySQLError:
             return False
+
+    def pause(self) -> None:
+        """Stop the process as it is: the others soon take the node for lost."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def recover(self) -> None:
         """After a kill: how far its data had come, which a restart has to say."""

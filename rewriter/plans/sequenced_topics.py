@@ -38,10 +38,10 @@ def check_sequence(options: TopicOptions, sequencing: Sequencing) -> None:
     if options.sequence and sequencing.refusal is not None:
         raise UnsupportedSql(sequencing.refusal)
     if options.sequence and options.partition_ns is not None:
-        raise UnsupportedSql(
-            "partition: a topic whose messages are numbered cannot be partitioned by its ids, for its key on the numbers"
-            " is unique; leave one of sequence and partition out"
-        )
+        reason = "the key on the numbers of its messages is unique, so it cannot be partitioned by its ids"
+        if sequencing is Sequencing.NEEDED:
+            raise UnsupportedSql(f"partition: a topic has no partitions on a Galera cluster: {reason}")
+        raise UnsupportedSql(f"partition: {reason}; leave one of sequence and partition out")
 
 
 def sequence_changes(topic: TopicSpec, options: TopicOptions, groups: Iterable[str]) -> list[str]:

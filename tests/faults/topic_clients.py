@@ -30,6 +30,7 @@ GROUPS = ("billing", "effects", "ordered")
 AT_ONCE = 20  # messages that are settled together, at most
 BEHIND_MAX = 2000  # messages that a group may be behind: producers wait then, so that all read where others write
 DELIVERED_SECONDS = 10.0  # from the commit of a message until a broadcast reader has it, at most
+WITH_THE_OTHERS = "SET SESSION wsrep_sync_wait = 7"  # reads, BEGIN, UPDATE, DELETE and INSERT
 AWAY = (pymysql.err.OperationalError, pymysql.err.InterfaceError, pymysql.err.InternalError, OSError)
 
 SETUP = (
@@ -57,10 +58,12 @@ class Proxy:
 
 
 class Clients:
-    """All of them, each in a thread; they begin at once. `total`: messages that have to be known to be committed."""
+    """All of them, each in a thread; they begin at once. `total`: messages that have to be known to be committed.
+    `cluster`: the proxies are on nodes of one, so messages are numbered, and each client waits for what other nodes
+    have committed."""
 
-    def __init__(self, proxies: Sequence[Proxy], total: int, seed: str) -> None:
-        self.proxies, self.total, self.seed = proxies, total, seed
+    def __init__(self, proxies: Sequence[Proxy], total: int, seed: str, *, cluster: bool = False) -> None:
+        self.proxies, self.total, self.seed, self.cluster = proxies, total, seed, cluster
         self.over = threading.Event()
         self.written = 0  # messages that are known to be committed
         self._lock = threading.Lock()
@@ -105,7 +108,10 @@ class Clients:
         while not self.over.is_set():
             for proxy in random.sample(self.proxies, len(self.proxies)):
                 with contextlib.suppress(*AWAY):
-                    return Sql(proxy.gate.connect(connect_timeout=5, read_timeout=20))
+                    client = Sql(proxy.gate.connect(connect_timeout=5, read_timeout=20))
+                    if self.cluster:
+                        client(WITH_THE_OTHERS)
+                    return client
             self.over.wait(0.05)
         return None
 
@@ -148,6 +154,7 @@ class Producer:
             if (client := client or self._clients.client(self._random)) is None:
                 break
             transaction = self._planned()
+            transaction.node = client.connection.port if self._clients.cluster else 0
             self._clients.transactions.append(transaction)
             try:
                 self._carry_out(client, transaction)
@@ -341,13 +348,14 @@ class Listener:
         """From where it was as the oldest transaction began of those whose messages it may not have."""
         back = max((one.seconds for one in list(self._clients.transactions)), default=0.0)
         behind_ns = int((back + AHEAD_SECONDS + DELIVERED_SECONDS) * NS)
-        start = self._reader.last_id(time.time_ns() - behind_ns) + 1
-        return f"SELECT id, n, user_id FROM STREAM events WITH (mode = 'broadcast', start = {start})"
+        start = self._reader.last_offset(time.time_ns() - behind_ns) + 1
+        offset = "queuegate_seq" if self._clients.cluster else "id"
+        return f"SELECT id, n, user_id, {offset} FROM STREAM events WITH (mode = 'broadcast', start = {start})"
 
     def _follow(self, stream: Stream) -> None:
         heard: list[Heard] = []
         self._reader.streams.append(heard)
         while rows := stream.more(len(heard)):
             now = time.time_ns()
-            heard += [Heard(*row, received_ns=now) for row in rows]
+            heard += [Heard(id_, n, key, now, offset) for id_, n, key, offset in rows]
             self._reader.had.update(row[0] for row in rows)

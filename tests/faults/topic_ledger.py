@@ -45,7 +45,8 @@ class Transaction:
 
     `rows`: the key of each message by its number. `scheduled`: the numbers of those that were given a time.
     `undone`: of those that were rolled back to a savepoint. `journaled`: whether the numbers were written into an
-    ordinary table, too. `committed_ns`: when COMMIT had returned.
+    ordinary table, too. `committed_ns`: when COMMIT had returned. `node`: of a cluster, the node where it was; the
+    order of messages is promised between those of one node.
     """
 
     rows: dict[int, int | None]
@@ -56,6 +57,7 @@ class Transaction:
     ended_ns: int = NEVER
     committed_ns: int = NEVER
     outcome: Outcome = Outcome.ROLLED_BACK
+    node: int = 0
 
     def commits(self) -> None:
         """The statement that commits it is about to be sent."""
@@ -143,12 +145,13 @@ class GroupRecord:
 
 
 class Heard(NamedTuple):
-    """What a broadcast reader got."""
+    """What a broadcast reader got. `offset`: where it may go on."""
 
     id: int
     n: int
     key: int | None
     received_ns: int
+    offset: int = 0
 
 
 @dataclass(eq=False)
@@ -158,9 +161,9 @@ class Reader:
     streams: list[list[Heard]] = field(default_factory=list)
     had: set[int] = field(default_factory=set)  # ids
 
-    def last_id(self, before_ns: int) -> int:
-        """The largest id that it had by then."""
-        return max((one.id for stream in self.streams for one in stream if one.received_ns < before_ns), default=0)
+    def last_offset(self, before_ns: int) -> int:
+        """The largest offset that it had by then."""
+        return max((one.offset for stream in self.streams for one in stream if one.received_ns < before_ns), default=0)
 
 
 def judge_writes(transactions: Sequence[Transaction], table: Mapping[int, Row], journal: Sequence[int]) -> None:
@@ -218,7 +221,12 @@ class Step:
 
 
 def overtaken(steps: Sequence[Step]) -> list[tuple[Step, Step]]:
-    """Messages that were begun before one was done that was committed when they were inserted."""
+    """Messages that were begun before one was done that was committed, on the same node, when they were inserted."""
+    nodes = {step.transaction.node for step in steps}
+    return [pair for node in nodes for pair in _overtaken([one for one in steps if one.transaction.node == node])]
+
+
+def _overtaken(steps: Sequence[Step]) -> list[tuple[Step, Step]]:
     committed = sorted((one for one in steps), key=lambda one: one.transaction.committed_ns)
     times = [one.transaction.committed_ns for one in committed]
     latest = list(itertools.accumulate(committed, lambda one, two: max(one, two, key=lambda step: step.done)))

@@ -104,29 +104,36 @@ def test_a_claim_that_loses_to_another_node_claims_nothing(cluster, gate_at):
     client.close()
 
 
-def test_topics_are_not_read_in_order_on_a_cluster(cluster, gate_at):
-    """Nor where the session says that ids follow each other."""
+def test_a_topic_without_numbers_is_not_read_in_order(cluster, gate_at):
+    """Nor where the session says that ids follow each other. The error says how to give it numbers."""
     client = Sql(gate_at(cluster.nodes[0]).connect())
     client("SET SESSION auto_increment_increment = 1")
-    client("CREATE TOPIC written (n INT) WITH (retain = '1h')")
+    client("CREATE TOPIC written (n INT) WITH (retain = '1h', sequence = 'off')")
     client("INSERT INTO written (n) VALUES (1), (2)")
+    begins = "CREATE GROUP readers ON written START AT EARLIEST"
     for statement in (
-        "CREATE GROUP readers ON written START AT EARLIEST",
+        begins,
         "SELECT * FROM STREAM written WITH (mode = 'broadcast', start = 'earliest')",
         "SELECT * FROM STREAM written LIMIT 1 WITH (mode = 'broadcast', start = 'latest')",
     ):
-        assert client.error(statement)[0] == 1235, statement
-    assert client.column("SELECT n FROM written ORDER BY id") == [1, 2]
+        errno, text = client.error(statement)
+        assert (errno, "SET (sequence = 'on')" in text) == (1235, True), (statement, text)
+    client("SET SESSION auto_increment_increment = 3")
+    assert "SET (sequence = 'on')" in client.error(begins)[1]
     assert client.column("SELECT n FROM STREAM written SINCE EARLIEST") == [1, 2]
     assert client.rows("SHOW GROUPS ON written") == []
+    client("ALTER TOPIC written SET (sequence = 'on')")
+    client(begins)
+    assert client.column("SELECT n FROM STREAM written WITH (group = 'readers') NOWAIT") == [1, 2]
+    client("DROP GROUP readers ON written")
     client("DROP TOPIC written")
     client.close()
 
 
-def test_a_restored_group_is_not_fed_on_a_cluster_and_says_why(cluster, gate_at, tmp_path):
+def test_a_restored_group_is_not_fed_where_its_topic_has_no_numbers(cluster, gate_at, tmp_path):
     """Its definition is taken from the embedded backend, as from another server's dump."""
     client = Sql(gate_at(cluster.nodes[0]).connect())
-    client("CREATE TOPIC dumped (n INT) WITH (retain = '1h')")
+    client("CREATE TOPIC dumped (n INT) WITH (retain = '1h', sequence = 'off')")
     other = Gate(f"sqlite:///{tmp_path}/queue.db", tmp_path).start()
     try:
         source = Sql(other.connect())
@@ -141,6 +148,7 @@ def test_a_restored_group_is_not_fed_on_a_cluster_and_says_why(cluster, gate_at,
     assert client.error("ALTER GROUP readers ON dumped SEEK TO EARLIEST")[0] == 1235
     assert "Galera cluster" in str(client.rows("SHOW GROUPS ON dumped"))
     assert client.error("SELECT * FROM STREAM dumped LIMIT 1 WAIT 5 WITH (group = 'readers')")[0] == 1235
+    assert "DROP GROUP them first: readers" in client.error("ALTER TOPIC dumped SET (sequence = 'on')")[1]
     client("DROP GROUP readers ON dumped")
     client("DROP TOPIC dumped")
     client.close()
@@ -159,4 +167,31 @@ def test_topics_have_no_partitions_on_a_cluster(cluster, gate_at):
         assert "Galera" in text
     assert client.column("SHOW TOPICS") == ["whole"]
     client("DROP TOPIC whole")
+    client.close()
+
+
+def test_a_message_of_a_topic_reaches_readers_at_another_node_at_once(cluster, gate_at):
+    """Of two proxies one numbers it, and the other must not wait for its next look, which is a minute away."""
+    here, there = gate_at(cluster.nodes[0]), gate_at(cluster.nodes[1])
+    linked(here, there)
+    client = Sql(here.connect())
+    client("CREATE TOPIC beyond (n INT)")
+    client("CREATE GROUP g ON beyond WITH (ack_wait = '1h', max_backoff = '2h', poll_interval = '60s')")
+    waited = []
+    reading = "SELECT n FROM STREAM beyond WITH (mode = 'broadcast')"
+    with (
+        Stream(there, "SELECT n FROM STREAM beyond WITH (group = 'g')") as member,
+        Stream(there, reading) as one,
+        Stream(here, reading) as two,
+    ):
+        for n in range(200):
+            begun = time.monotonic()
+            client("INSERT INTO beyond (n) VALUES (%s)", n)
+            for stream in (member, one, two):
+                stream.wait(n + 1, 30)
+            waited.append(time.monotonic() - begun)
+    assert max(waited) < 4, sorted(waited)[-5:]
+    print("until three readers have a message:", sorted(waited)[100], "at most", max(waited))
+    client("DROP GROUP g ON beyond")
+    client("DROP TOPIC beyond")
     client.close()
