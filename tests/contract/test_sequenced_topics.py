@@ -228,6 +228,7 @@ def test_the_option_is_given_and_taken(sql, topic, stream):
         errno, text = sql.error(f"ALTER TOPIC {t} SET (sequence = {value})")
         assert (errno, "DROP GROUP them first: g" in text) == (1235, True), text
     assert sql.named(f"SHOW TOPICS LIKE '{t}'")[0]["options"] == "retain = 2592000s, sequence = on"
+    assert "is unique" in sql.error(f"ALTER TOPIC {t} SET (partition = '1d')")[1]
     assert "neither 'on' nor 'off'" in sql.error(f"ALTER TOPIC {t} SET (sequence = 1)")[1]
     sql(f"DROP GROUP g ON {t}")
     sql(f"ALTER TOPIC {t} SET (sequence = DEFAULT)")

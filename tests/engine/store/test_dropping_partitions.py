@@ -218,7 +218,7 @@ async def test_a_group_that_is_made_meanwhile_counts_what_it_loses(log, monkeypa
     stopped = Stopped(monkeypatch, Dropper, step)
     dropping = asyncio.ensure_future(log.bench.store.topics.partitions.drop_first(topic, groups))
     await stopped.wait()
-    beginning = asyncio.ensure_future(log.bench.store.topics.begin(name, topic.name, StartAt(Start.EARLIEST)))
+    beginning = asyncio.ensure_future(log.bench.store.topics.begin(name, topic, StartAt(Start.EARLIEST)))
     if step == "_lock_and_drop":
         await beginning
     stopped.go.set()
