@@ -23,7 +23,7 @@ from proxy.gateways.database_accounts import Gateway, Opened
 from proxy.listen.admission import Admission, Visit
 from proxy.listen.listener import Acceptor
 from proxy.listen.sweeper import Sweeper
-from proxy.login.carried import refusal
+from proxy.login.carried_login import refusal
 from proxy.session.open_transactions import OpenTransactions
 from proxy.statements.executor import Executor
 from proxy.statements.planning import Planning

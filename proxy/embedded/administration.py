@@ -20,7 +20,7 @@ from rewriter.sqlite.plan import ResultColumn
 from rewriter.sqlite.schema import DATABASE
 from rewriter.sqlite.session import commands
 from rewriter.sqlite.session.show import Explain, Show, ShowCreate, ShowQuery, ShowWarnings
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.values.types import SqlType, meta, text_type, varchar
 
 Result = OkResult | RowsResult

@@ -10,7 +10,7 @@ from proxy.embedded.results import RowsResult, fixed_rows
 from proxy.embedded.state import State
 from rewriter.sqlite.compile import compile_statement
 from rewriter.sqlite.plan import Insert, Query, ResultColumn, Statement
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.values.types import DOUBLE, UNSIGNED_BIGINT, meta, varchar
 
 _STEP = re.compile(r"(?P<how>SCAN|SEARCH) (?P<table>\S+)(?: .*?USING (?:COVERING )?INDEX (?P<index>\S+))?")

@@ -19,8 +19,8 @@ from engine.model.queue import ColumnMeta
 from proxy.embedded.administration import Administration
 from proxy.embedded.changes import RowPlan
 from proxy.embedded.client_text import ClientText
+from proxy.embedded.plan_runner import Runs, StalePlan
 from proxy.embedded.results import OkResult, PreparedInfo, RowsResult
-from proxy.embedded.running import Runs, StalePlan
 from proxy.embedded.state import Identity, State
 from proxy.embedded.statement_limits import UNBOUNDED, Bounds, TimeLimit
 from rewriter.errors import RewriteError
@@ -33,7 +33,7 @@ from rewriter.sqlite.queries.stream_condition import compile_condition
 from rewriter.sqlite.schema import DATABASE
 from rewriter.sqlite.session.commands import read_command
 from rewriter.sqlite.session.show import ShowQuery, read_show
-from rewriter.sqlite.text.lift import Lifted, lift, slot_kinds, syntax_error
+from rewriter.sqlite.text.literal_lifting import Lifted, lift, slot_kinds, syntax_error
 from rewriter.sqlite.text.pipes import check_modes
 from rewriter.sqlite.text.rows import split_rows
 from rewriter.sqlite.text.tokens import Tokens

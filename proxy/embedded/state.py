@@ -15,7 +15,7 @@ from proxy.embedded.binding import MOMENTS, Dynamics, dynamic_values, moment_val
 from proxy.embedded.client_text import DEFAULT_CHARSET, ClientText, client_text
 from proxy.embedded.diagnostics import Diagnostics
 from proxy.embedded.schema.information_schema import Information
-from proxy.embedded.shared import Shared
+from proxy.embedded.shared_database import Shared
 from proxy.embedded.transaction import Transaction
 from proxy.embedded.variables import Variables
 from rewriter.sqlite.errors import SqlError

@@ -16,7 +16,7 @@ from proxy.wire.status_flags import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.functions.dates import time_zone
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import LexicalModes
+from rewriter.sqlite.text.literal_lifting import LexicalModes
 from rewriter.sqlite.values.types import DEFAULT_COLLATION
 
 DEFAULT_SQL_MODE = (

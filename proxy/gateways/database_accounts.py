@@ -15,7 +15,7 @@ from engine.clock import Clock
 from engine.model.option_values import NAME_CHARACTERS
 from proxy.commands.connection import ClientConnection
 from proxy.login.backend_tls import backend_tls
-from proxy.login.carried import Admit, LoginResult, carry_authentication
+from proxy.login.carried_login import Admit, LoginResult, carry_authentication
 from proxy.login.client_tls import ClientTls
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.session import ClientSession, Identity

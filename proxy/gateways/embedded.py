@@ -23,14 +23,14 @@ from proxy.config import Config
 from proxy.embedded.client_text import charset_of
 from proxy.embedded.results import OkResult
 from proxy.embedded.session import EmbeddedSession
-from proxy.embedded.shared import Shared
+from proxy.embedded.shared_database import Shared
 from proxy.embedded.state import Identity
 from proxy.embedded.statement_limits import UNBOUNDED, Bounds
 from proxy.embedded.upstream import EmbeddedUpstream
 from proxy.embedded.variables import IDLE_MAX
 from proxy.gateways.configured import configured_accounts, configured_rights
 from proxy.gateways.database_accounts import Gateway, Opened, identity_of
-from proxy.login.carried import Admit, LoginResult, user_of
+from proxy.login.carried_login import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
 from proxy.login.own_accounts import (
     LoginRules,

@@ -23,7 +23,7 @@ from proxy.errors import ProxyError
 from proxy.gateways.configured import configured_accounts, configured_rights
 from proxy.gateways.database_accounts import Opened, identity_of
 from proxy.login.accounts import NATIVE, Accounts
-from proxy.login.carried import Admit, LoginResult, user_of
+from proxy.login.carried_login import Admit, LoginResult, user_of
 from proxy.login.client_tls import ClientTls
 from proxy.login.own_accounts import (
     LoginRules,

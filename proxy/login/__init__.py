@@ -1,6 +1,6 @@
 """Who a client is: accounts, password plugins, TLS, rights.
 
-Two ways: the client and the MySQL server settle it between them and the proxy carries their packets (`carried`,
+Two ways: the client and the MySQL server settle it between them and the proxy carries their packets (`carried_login`,
 `exchange`, `password_bridge`, `account_check`), or the proxy decides by its own accounts (`own_accounts`, `plugins`,
 `accounts`). `as_client` is the proxy's own login at the server. `rights` says what an account of the proxy may do.
 

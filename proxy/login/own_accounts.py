@@ -21,7 +21,7 @@ from mysql_mimic.utils import nonce as new_nonce
 
 from proxy.errors import ProxyError
 from proxy.login.accounts import NATIVE, Accounts
-from proxy.login.carried import (
+from proxy.login.carried_login import (
     LOGIN_SECONDS,
     Admit,
     LoginResult,

@@ -2,7 +2,7 @@
 
 One statement in, its whole answer at the client, and a report to the engine of what was committed. Errors of planning
 and of the engine become ERR packets here; only a broken client connection is raised. What one kind of plan alone needs
-lives in a module of its own (receive, kill, proxy.show.views).
+lives in a module of its own (receive, kill, proxy.show.queue_status).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from proxy.session.session import ClientSession
 from proxy.show.columns import QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
-from proxy.show.views import QueueViews
+from proxy.show.queue_status import QueueViews
 from proxy.statements.dead_letters import RedriveStatement
 from proxy.statements.enqueued import enqueued
 from proxy.statements.event_groups import Done, GroupedStatements

@@ -18,7 +18,7 @@ from engine.model.sequence import Sequencing
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import check_plan, check_sees
 from proxy.session.session import ClientSession
-from proxy.show.views import QueueViews
+from proxy.show.queue_status import QueueViews
 from proxy.statements.drop_table import check_removal
 from proxy.statements.planning import Planning
 from proxy.upstream.base import collected, encoded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.errors import FatalProtocolError, StreamClosed
-from proxy.login.carried import refuse
+from proxy.login.carried_login import refuse
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.packets import frame

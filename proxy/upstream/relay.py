@@ -32,7 +32,7 @@ from proxy.errors import (
     SessionLost,
     StreamClosed,
 )
-from proxy.login.carried import Admit, LoginResult, anybody, carry_change_user
+from proxy.login.carried_login import Admit, LoginResult, anybody, carry_change_user
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.upstream.answer_output import HELD_MAX_BYTES, AnswerOutput

@@ -15,7 +15,7 @@ from typing import Any
 from rewriter.sqlite.errors import SqlError
 from rewriter.sqlite.plan import Bind, Statement
 from rewriter.sqlite.schema import IndexPart, Schema
-from rewriter.sqlite.text.lift import slot_of
+from rewriter.sqlite.text.literal_lifting import slot_of
 from rewriter.sqlite.text.modes import Modes
 
 _PLACE = re.compile("\x01(\\d+)\x02")

@@ -20,7 +20,7 @@ from rewriter.sqlite.expressions.calls import known
 from rewriter.sqlite.plan import Compiled, Insert, Modify, Query
 from rewriter.sqlite.queries.select import compile_select
 from rewriter.sqlite.schema import Schema
-from rewriter.sqlite.text.lift import LexicalModes, Lifted, slot_kinds
+from rewriter.sqlite.text.literal_lifting import LexicalModes, Lifted, slot_kinds
 from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.text.parse import parse
 from rewriter.sqlite.text.pipes import joining

@@ -317,7 +317,7 @@ async def test_nowait_waits_for_the_end_of_an_autocommit_write(database, client,
     await client("BEGIN")
     assert await client.errno("SELECT n FROM t FOR UPDATE NOWAIT") == 3572
     assert await client.errno("SELECT n FROM t FOR UPDATE WAIT 0") == 3572
-    monkeypatch.setattr("proxy.embedded.running._BATCH_WAIT", 60.0)
+    monkeypatch.setattr("proxy.embedded.plan_runner._BATCH_WAIT", 60.0)
     reading = asyncio.create_task(client.rows("SELECT n FROM t FOR UPDATE NOWAIT"))
     await until(lambda: waits_for_gate(client) or reading.done())
     go_on.set()

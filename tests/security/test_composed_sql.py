@@ -46,8 +46,11 @@ REVIEWED = {
     ("rewriter/scan/socket_variable.py", "found[1]"): "@@socket or @@global.socket, by the pattern before it",
     ("rewriter/sqlite/session/commands.py", "_level(tokens)"): "an isolation level, of a fixed list",
     ("rewriter/sqlite/definitions/alter_table.py", "old"): "a name that is looked for in a text",
-    ("rewriter/sqlite/text/lift.py", "slot"): "a number",
-    ("rewriter/sqlite/text/lift.py", """text[1:-1].replace('""', '"').replace('`', '``')"""): "quotes doubled there",
+    ("rewriter/sqlite/text/literal_lifting.py", "slot"): "a number",
+    (
+        "rewriter/sqlite/text/literal_lifting.py",
+        """text[1:-1].replace('""', '"').replace('`', '``')""",
+    ): "quotes doubled",
     ("rewriter/sqlite/expressions/calls.py", "side"): "ltrim, rtrim or trim",
     ("rewriter/sqlite/expressions/dates.py", "unit"): "a unit of a fixed list",
     ("rewriter/sqlite/definitions/emit.py", "'0' * (decimals - 3)"): "zeros",

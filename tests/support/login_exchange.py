@@ -10,7 +10,7 @@ import pytest
 from wire_peers import RecordingTransport, packet, packets_of, settle
 
 from proxy.errors import LoginFailed
-from proxy.login.carried import LoginResult, carry_authentication
+from proxy.login.carried_login import LoginResult, carry_authentication
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.flags import CARRIED, COMPRESS

@@ -8,7 +8,7 @@ from wire_server import WireServer
 
 from proxy.errors import FatalProtocolError, LoginFailed, StreamClosed
 from proxy.login.accounts import Account, Accounts
-from proxy.login.carried import LoginResult
+from proxy.login.carried_login import LoginResult
 from proxy.login.client_tls import OfferedTls
 from proxy.login.own_accounts import LoginRules, OwnIdentities, ShownServer, change_own_user, log_in_with_own_account
 from proxy.transport.client_socket import ClientSocket

@@ -10,7 +10,7 @@ from __future__ import annotations
 from wire_server import WireServer
 
 from proxy.errors import LoginFailed, ProxyError, StreamClosed
-from proxy.login.carried import BackendTls, LoginResult, carry_authentication
+from proxy.login.carried_login import BackendTls, LoginResult, carry_authentication
 from proxy.login.client_tls import OfferedTls
 from proxy.transport.backend_socket import BackendSocket
 from proxy.transport.client_socket import ClientSocket

@@ -15,7 +15,7 @@ from engine.backend.base import StoreConnection
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topics import Settled
-from engine.store.operations.retained import NO_BOUND, first_kept, positions_of
+from engine.store.operations.kept_for_groups import NO_BOUND, first_kept, positions_of
 from engine.store.statements.compaction import CompactionStatements
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements

@@ -36,7 +36,7 @@ from engine.model.topics import GroupPosition, may_be_group_of
 from engine.store.base import Dropped
 from engine.store.operations.dividing import locked, partitions_of
 from engine.store.operations.feed import position_of, write
-from engine.store.operations.retained import first_kept, positions_of
+from engine.store.operations.kept_for_groups import first_kept, positions_of
 from engine.store.operations.retention import last_excess
 from engine.store.statements.topic_partitions import (
     NO_SUCH_PARTITION,

@@ -13,7 +13,7 @@ from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Retained
-from engine.store.operations.retained import first_kept, positions_of
+from engine.store.operations.kept_for_groups import first_kept, positions_of
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
 
 

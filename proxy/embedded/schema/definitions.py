@@ -44,7 +44,7 @@ from rewriter.sqlite.functions.context import CallContext
 from rewriter.sqlite.plan import Insert, Query
 from rewriter.sqlite.queries.sources import table_name
 from rewriter.sqlite.schema import DATABASE, Column, Schema, Table
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.values.types import Kind, collation_name, text_type, text_width
 

@@ -14,7 +14,7 @@ from rewriter.sqlite.expressions.dates import moment
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import Typed, pad_moment, rebind, to_text
 from rewriter.sqlite.schema import Column, Table, stored_default
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.text.parse import parse_expression
 from rewriter.sqlite.values.store import HexStoreAs, StoreAs
 from rewriter.sqlite.values.types import CALENDAR, INTEGER_BITS, Kind, SqlType

@@ -9,7 +9,7 @@ from rewriter.sqlite.definitions.types import check_collation, read_type
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.expressions.calls import known
 from rewriter.sqlite.schema import Check, Column, Default, ForeignKey, Index, IndexPart
-from rewriter.sqlite.text.lift import literal_text
+from rewriter.sqlite.text.literal_lifting import literal_text
 from rewriter.sqlite.text.parse import mysql_text, parse_expression
 from rewriter.sqlite.text.tokens import Tokens
 from rewriter.sqlite.values.types import Kind, SqlType

@@ -21,7 +21,7 @@ from rewriter.sqlite.expressions.typed import Typed
 from rewriter.sqlite.queries.query import Queries
 from rewriter.sqlite.queries.sources import table_name
 from rewriter.sqlite.schema import Check, Column, Default, Index, Schema, Table, stored_default
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.text.parse import parse_expression
 from rewriter.sqlite.values.types import TEXTUAL

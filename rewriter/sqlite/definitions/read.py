@@ -22,7 +22,7 @@ from rewriter.sqlite.definitions.statements import (
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.schema import Index
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import fill_slots
+from rewriter.sqlite.text.literal_lifting import fill_slots
 from rewriter.sqlite.text.tokens import Tokens
 from rewriter.sqlite.values.types import DEFAULT_COLLATION
 

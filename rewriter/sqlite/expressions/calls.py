@@ -24,7 +24,7 @@ from rewriter.sqlite.expressions.typed import (
     to_text,
 )
 from rewriter.sqlite.functions.numbers import signed
-from rewriter.sqlite.text.lift import slot_of
+from rewriter.sqlite.text.literal_lifting import slot_of
 from rewriter.sqlite.text.parse import PREFIX
 from rewriter.sqlite.values.types import (
     BIGINT,

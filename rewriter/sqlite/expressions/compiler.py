@@ -17,7 +17,7 @@ from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.subqueries import Subqueries
 from rewriter.sqlite.expressions.typed import NULL, Typed, slot_value, to_number, truth
-from rewriter.sqlite.text.lift import slot_of
+from rewriter.sqlite.text.literal_lifting import slot_of
 from rewriter.sqlite.text.parse import PREFIX
 from rewriter.sqlite.values.types import BOOLEAN, DOUBLE, NUMERIC, Kind
 

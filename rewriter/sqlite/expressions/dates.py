@@ -16,7 +16,7 @@ from rewriter.sqlite.expressions.functions import define, simple
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import NULL, Typed, slot_value, to_number, to_text
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import slot_of
+from rewriter.sqlite.text.literal_lifting import slot_of
 from rewriter.sqlite.values.types import (
     BIGINT,
     DATE,

@@ -11,7 +11,7 @@ from rewriter.sqlite.expressions.comparison import sort_collation, sort_key
 from rewriter.sqlite.expressions.compiler import Expressions, refuse_parts
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import Typed, shown
-from rewriter.sqlite.text.lift import slot_of
+from rewriter.sqlite.text.literal_lifting import slot_of
 from rewriter.sqlite.values.types import Kind
 
 

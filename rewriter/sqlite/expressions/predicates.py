@@ -13,7 +13,7 @@ from rewriter.sqlite.expressions.comparison import Pair, collation_of, comparabl
 from rewriter.sqlite.expressions.compiler import Expressions, handles
 from rewriter.sqlite.expressions.scope import Scope
 from rewriter.sqlite.expressions.typed import Typed, chosen, to_number, to_text, truth
-from rewriter.sqlite.text.lift import syntax_error
+from rewriter.sqlite.text.literal_lifting import syntax_error
 from rewriter.sqlite.values.types import BOOLEAN, NULL_TYPE, NUMERIC, TEXTUAL, Kind, compared_by_bytes, unify
 
 _OPERATORS: dict[type[exp.Expression], str] = {

@@ -23,7 +23,7 @@ from rewriter.sqlite.plan import RowLock
 from rewriter.sqlite.queries.sources import Sources
 from rewriter.sqlite.text.column_names import ItemText
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import slot_of, syntax_error
+from rewriter.sqlite.text.literal_lifting import slot_of, syntax_error
 from rewriter.sqlite.text.parse import mysql_text
 from rewriter.sqlite.values.types import TEXTUAL, Kind, SqlType, unify
 

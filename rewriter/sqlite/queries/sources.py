@@ -17,7 +17,7 @@ from rewriter.sqlite.expressions.typed import Typed
 from rewriter.sqlite.queries.information_schema import INFORMATION_SCHEMA, grant_source, is_grant_table, virtual_source
 from rewriter.sqlite.schema import DATABASE, SIDE_TABLE_PREFIX, Table
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.text.parse import parse
 from rewriter.sqlite.values.types import NOT_NULL_FLAG
 

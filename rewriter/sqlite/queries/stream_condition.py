@@ -13,7 +13,7 @@ from rewriter.sqlite.expressions.calls import known
 from rewriter.sqlite.expressions.scope import Scope, table_source
 from rewriter.sqlite.queries.query import Queries
 from rewriter.sqlite.schema import Schema
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.text.parse import parse_expression
 from rewriter.sqlite.text.pipes import joining

@@ -16,7 +16,7 @@ from sqlglot import exp
 from rewriter.errors import UnsupportedSql
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import slot_notes, slot_of
+from rewriter.sqlite.text.literal_lifting import slot_notes, slot_of
 from rewriter.sqlite.text.parse import PREFIX
 
 _MAX_NODES = 20_000  # of the select list with values in the place of variables: each may hold the one before it twice

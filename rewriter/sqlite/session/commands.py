@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rewriter.sqlite.definitions.types import charset_collation, check_collation
 from rewriter.sqlite.errors import SqlError, unsupported
-from rewriter.sqlite.text.lift import fill_slots
+from rewriter.sqlite.text.literal_lifting import fill_slots
 from rewriter.sqlite.text.tokens import Tokens
 from rewriter.text.literals import string_literal
 

@@ -8,7 +8,7 @@ from engine.model.queue import quoted
 from rewriter.sqlite.definitions.show_create import string
 from rewriter.sqlite.errors import SqlError, unsupported
 from rewriter.sqlite.schema import DATABASE
-from rewriter.sqlite.text.lift import fill_slots
+from rewriter.sqlite.text.literal_lifting import fill_slots
 from rewriter.sqlite.text.tokens import Tokens
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import END, MARK, SqlValue, literal_text, slot_kinds, slot_notes
+from rewriter.sqlite.text.literal_lifting import END, MARK, SqlValue, literal_text, slot_kinds, slot_notes
 
 _TOKEN = re.compile(rf"`(?:[^`]|``)*`|{MARK}[^{END}]*{END}|[A-Za-z_$][\w$]*|\s+|.", re.S)
 _END_OF_LIST = keywords("FROM WHERE GROUP HAVING ORDER LIMIT UNION INTERSECT EXCEPT FOR INTO WINDOW LOCK")

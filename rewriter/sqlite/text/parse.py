@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from rewriter.sqlite.errors import unsupported
 from rewriter.sqlite.text.keywords import keywords
-from rewriter.sqlite.text.lift import END, MARK, fill_slots, mark_slots, syntax_error
+from rewriter.sqlite.text.literal_lifting import END, MARK, fill_slots, mark_slots, syntax_error
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings become our errors, and repeat the statement's text
 

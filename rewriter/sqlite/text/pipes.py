@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from rewriter.sqlite.errors import unsupported
-from rewriter.sqlite.text.lift import syntax_error
+from rewriter.sqlite.text.literal_lifting import syntax_error
 from rewriter.sqlite.text.modes import Modes
 
 OPERATOR = "<->"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rewriter.sqlite.text.lift import MARK
+from rewriter.sqlite.text.literal_lifting import MARK
 
 _NAME = r"(?>`(?:[^`]|``)*`|[\w$]++)"
 _HEAD = re.compile(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewriter.sqlite.text.keywords import RESERVED
-from rewriter.sqlite.text.lift import END, MARK, fill_slots, slot_kinds, syntax_error
+from rewriter.sqlite.text.literal_lifting import END, MARK, fill_slots, slot_kinds, syntax_error
 
 _TOKEN = re.compile(
     rf"\s*(?:(?P<slot>{MARK}[^{END}]*{END})|(?P<quoted>`(?:[^`]|``)*`)|(?P<variable>@@?[\w$.`]+)"

@@ -24,7 +24,7 @@ from engine.backend.url import BackendUrl
 from proxy.errors import BackendLost, LoginFailed, MalformedPacket, StreamClosed
 from proxy.login.accounts import CACHING_SHA2, Account
 from proxy.login.backend_tls import backend_tls
-from proxy.login.carried import BackendTls
+from proxy.login.carried_login import BackendTls
 from proxy.login.exchange import AUTH_PACKETS_MAX
 from proxy.transport.backend_socket import BackendSocket
 from proxy.wire.flags import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding

@@ -17,7 +17,7 @@ from login_server import LoginServer
 from relay_server import RelayServer
 from wire_peers import LOOPS, packet
 
-from proxy.login.carried import BackendTls
+from proxy.login.carried_login import BackendTls
 from proxy.login.client_tls import OfferedTls, load_certificate
 from proxy.wire.login import Credentials, encode_response, parse_greeting
 

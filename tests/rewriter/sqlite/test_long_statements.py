@@ -8,8 +8,8 @@ import time
 import pytest
 
 from rewriter.errors import RewriteError
-from rewriter.sqlite.text import lift as literals
-from rewriter.sqlite.text.lift import LexicalModes, lift
+from rewriter.sqlite.text import literal_lifting as literals
+from rewriter.sqlite.text.literal_lifting import LexicalModes, lift
 from rewriter.text.lexis import split_statements
 from rewriter.text.long_text import LONG_TEXT, pieces
 

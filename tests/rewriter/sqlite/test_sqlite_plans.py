@@ -10,7 +10,7 @@ from rewriter.sqlite.definitions.read import read_definition
 from rewriter.sqlite.functions import numbers
 from rewriter.sqlite.plan import Insert, InsertMode, Modify, Query, RowLock
 from rewriter.sqlite.schema import Schema, from_json, to_json
-from rewriter.sqlite.text.lift import lift
+from rewriter.sqlite.text.literal_lifting import lift
 from rewriter.sqlite.text.modes import Modes
 from rewriter.sqlite.text.rows import split_rows
 from rewriter.sqlite.text.tokens import Tokens

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewriter.errors import SqlSyntaxError
-from rewriter.sqlite.text.lift import LexicalModes, fill_slots, lift, literal_text, mark_slots, slot_kinds, slot_of
+from rewriter.sqlite.text.literal_lifting import (
+    LexicalModes,
+    fill_slots,
+    lift,
+    literal_text,
+    mark_slots,
+    slot_kinds,
+    slot_of,
+)
 
 
 def kinds_and_values(sql, *params, **modes):

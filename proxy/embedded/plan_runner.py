@@ -18,7 +18,7 @@ from proxy.embedded.changes import Report, RowPlan, Runner, atomically
 from proxy.embedded.result_reader import Stream
 from proxy.embedded.results import ClosingRows, OkResult, Row, RowsResult, row_decoder
 from proxy.embedded.schema.definitions import Defined, Definer
-from proxy.embedded.shared import read_tables
+from proxy.embedded.shared_database import read_tables
 from proxy.embedded.state import State
 from rewriter.sqlite.definitions.statements import CreateTable, Definition, DropTables
 from rewriter.sqlite.functions.context import CallContext

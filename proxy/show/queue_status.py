@@ -51,7 +51,7 @@ from proxy.show.status_tables import (
 from proxy.show.system_information import columns_of, with_system_tables
 from proxy.show.system_shows import system_show
 from proxy.show.system_tables import derived_table
-from proxy.show.topic_views import TopicViews
+from proxy.show.topic_status import TopicViews
 from proxy.show.trace_rows import SeesUser, history, in_queue, not_in_queue, not_there, not_told, trace_values
 from proxy.upstream.base import collected
 from proxy.upstream.concealing import concealed_problem
