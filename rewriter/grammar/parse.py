@@ -15,7 +15,7 @@ from rewriter.grammar.ack import parse_ack, parse_delete, parse_update
 from rewriter.grammar.create_queue import parse_alter_queue, parse_create_queue
 from rewriter.grammar.explain_delivery import parse_explain_delivery
 from rewriter.grammar.insert import parse_insert, parse_replace
-from rewriter.grammar.lease_verbs import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
+from rewriter.grammar.nack_release_renew import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
 from rewriter.grammar.quick_ack import quick_ack
 from rewriter.grammar.statements import (
     Ack,

@@ -19,7 +19,7 @@ from rewriter.errors import RewriteError, StreamIsNoTable, UnsupportedSql
 from rewriter.grammar.ack import skip_group
 from rewriter.grammar.beginning import take_beginning
 from rewriter.grammar.condition_words import OPERATORS
-from rewriter.grammar.lease_verbs import parse_function_select
+from rewriter.grammar.nack_release_renew import parse_function_select
 from rewriter.grammar.statements import Bound, SelectStream, Statement, StreamClauses, StreamColumn
 from rewriter.text.tokens import Kind, Token, TokenCursor, string_value, word_set
 

@@ -69,7 +69,7 @@ from rewriter.plans.alter_queue import alter_plan
 from rewriter.plans.event_groups import ack_in_group, delete_in_group, insert_after_group, update_in_group
 from rewriter.plans.explain_delivery import explain_plan, offset_in, trace_in_queue, trace_plan
 from rewriter.plans.insert import insert_plan
-from rewriter.plans.lease_verbs import retry_as_update, settle_as_update
+from rewriter.plans.nack_release_renew import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
 from rewriter.plans.sequenced_topics import gives_numbers, update_of_topic

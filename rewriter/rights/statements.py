@@ -49,7 +49,7 @@ _RESERVED = _ACCOUNT_WORDS | word_set(
     "SELECT TABLE VALUES VALUE WITH FROM INTO UNION EXCEPT INTERSECT MINUS EXISTS CALL PROCEDURE RETURNING SET WHERE "
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
-# What the verbs set (rewriter.plans.lease_verbs): whoever may settle may nack, release and reject.
+# What the verbs set (rewriter.plans.nack_release_renew): whoever may settle may nack, release and reject.
 _SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", "first_error", "last_error"))
 _LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 # Behind SET these are statements of their own, not variables.

@@ -35,7 +35,7 @@ MAKERS = {
 
 REVIEWED = {
     ("rewriter/plans/condition.py", "text"): "the text of an error",
-    ("rewriter/plans/lease_verbs.py", "spec.name.table"): "the text of a warning",
+    ("rewriter/plans/nack_release_renew.py", "spec.name.table"): "the text of a warning",
     ("rewriter/sqlite/queries/information_schema.py", "position"): "a number",
     ("rewriter/grammar/system_tables.py", "short.value"): "a name of the product's own",
     ("rewriter/grammar/system_tables.py", "table.value"): "a name of the product's own",
