@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import PASSING, BackendError, BackendUnavailable, LockWaitTimeout
+from engine.model.errors import BackendError, passes
 from engine.model.queue import QueueName
 from engine.model.traced import Traced, TraceRecord
 from engine.service import Service
@@ -163,7 +163,7 @@ class HistoryWriter(Service):
 
     def _failed(self, database: str, buffer: _Buffer, error: BackendError) -> None:
         buffer.retry_at = self._context.clock.monotonic() + buffer.pause.take()
-        if isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno in PASSING:
+        if passes(error):
             return  # the same batch again; that the database is away is told already
         for event in buffer.batch:
             self._drop(event.queue, 1)

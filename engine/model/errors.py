@@ -139,3 +139,9 @@ class LockWaitTimeout(BackendError):
 
     def __init__(self, message: str = "Lock wait timeout exceeded; try restarting transaction") -> None:
         super().__init__(message, 1205)
+
+
+def passes(error: BackendError) -> bool:
+    """Whether the same may succeed later: the database is away, is read only for a moment, or another transaction was
+    in the way."""
+    return isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno in PASSING

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
 from engine.delivery.subscription import check_request, project
-from engine.model.errors import BackendUnavailable, EngineError
+from engine.model.errors import BackendError, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Batch,
@@ -103,12 +103,13 @@ class BroadcastReader:
             self._waiting = False
 
     async def _rows(self) -> list[tuple[TextValue, ...]]:
-        """What there is to read; nothing, for now, while the database is away. A result that ends by itself must not
-        end then as if nothing had been there."""
+        """What there is to read; nothing, for now, while the database is away, or something passing is in the way, as
+        a lock, or a node of a cluster that lags behind. A result that ends by itself must not end then as if nothing
+        had been there."""
         try:
             return await self._read()
-        except BackendUnavailable:
-            if self.request.wait_mode is not WaitMode.ENDLESS:
+        except BackendError as error:
+            if self.request.wait_mode is not WaitMode.ENDLESS or not passes(error):
                 raise
             await asyncio.sleep(_AWAY_SECONDS)
             self._news.set()

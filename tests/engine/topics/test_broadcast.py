@@ -19,6 +19,7 @@ from engine.model.errors import (
     BackendError,
     BackendUnavailable,
     InvalidOption,
+    LockWaitTimeout,
     QueueNotFound,
     ShuttingDown,
     StreamKilled,
@@ -502,10 +503,17 @@ async def test_what_is_no_topic_has_no_readers() -> None:
 
 
 @in_virtual_time
-async def test_an_endless_reader_goes_on_when_the_database_is_back() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [BackendUnavailable("away"), LockWaitTimeout(), BackendError("deadlock", 1213), BackendError("read only", 1290)],
+    ids=lambda error: str(error.errno),
+)
+async def test_an_endless_reader_goes_on_when_the_database_is_back(error: BackendError) -> None:
+    """Numbers of messages are given before they are read; and on a cluster a read waits for what other nodes have
+    committed, in vain where one of them is just being put out."""
     async with topic_world() as w:
         reader = await reads(w)
-        w.store.topics.down = BackendUnavailable("away")
+        w.store.topics.down = error
         await told(w)
         await pass_time(60)
         w.store.topics.fill(range(1, 4))
