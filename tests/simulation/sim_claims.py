@@ -270,10 +270,14 @@ class Claims:
         self._seen.setdefault(actor, {}).update(dict.fromkeys(ids, self.now()))
 
     def claims(self, actor: str, ids: Iterable[int]) -> None:
-        """The engine asks for leases of these, which it remembers."""
+        """The engine asks for leases of these, which it remembers.
+
+        What it is told between the taking of keys and the call is too late for the call; what becomes of the answer is
+        another claim's.
+        """
         told, seen = self._told.get(actor, {}), self._seen.get(actor, {})
         for id_ in ids:
-            if id_ in told and seen.get(id_, 0.0) + TURNS_SECONDS < told[id_]:
+            if id_ in told and seen.get(id_, 0.0) + TURNS_SECONDS < told[id_] < self.now() - TURNS_SECONDS:
                 self.fail("what was acked is forgotten", f"{actor} claims {id_}, told at {told[id_]:.4f}")
 
     # --- how busy it is
