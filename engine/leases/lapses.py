@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from itertools import islice
 
 from engine.clock import DatabaseTime
 from engine.model.queue import Message, MessageId, SubscribeRequest
@@ -25,42 +25,44 @@ ASKED_MAX = 1000
 """Messages that the table is asked about at once, as in a claim."""
 
 
-class _Left(NamedTuple):
-    epoch: int
-    until_ns: int
-    receiver: SubscribeRequest
+_Left = tuple[Release, SubscribeRequest]
+"""A lease, and who had it. A plain tuple: one is made for each message of a bounded result."""
 
 
 class Lapses:
-    """See the module. For one queue."""
+    """See the module. For one queue. A result is one entry of the heap, for it may have many messages."""
 
     def __init__(self, time: DatabaseTime, trace: QueueTrace) -> None:
         self._time, self._trace = time, trace
         self._left: dict[MessageId, _Left] = {}
-        self._ends: list[tuple[int, int, MessageId]] = []
+        self._ends: list[tuple[int, int, tuple[MessageId, ...]]] = []  # when the first of these may have run out
         self._order = 0  # ties in the heap must never compare ids of two types
+        self._in_heap = 0  # ids in all entries, settled ones and repeated ones included
 
     def __len__(self) -> int:
         return len(self._left)
 
     def left(self, leases: Iterable[Release], receiver: SubscribeRequest) -> None:
         """A result has ended, and these leases of it stand."""
-        for lease in leases if self._trace.wanted else ():
-            self._left.pop(lease.id, None)
-            if len(self._left) < LAPSES_MAX:
-                self._watch(lease.id, _Left(lease.epoch, lease.lease_until_ns, receiver))
+        if self._trace.wanted:
+            room = max(0, LAPSES_MAX - len(self._left))
+            self._watch({lease.id: (lease, receiver) for lease in islice(leases, room)})
 
-    def _watch(self, id_: MessageId, left: _Left) -> None:
-        self._left[id_] = left
-        self._order += 1
-        heapq.heappush(self._ends, (left.until_ns, self._order, id_))
-        if len(self._ends) > 2 * LAPSES_MAX:
-            self._ends = [end for end in self._ends if self._stands(end)]
-            heapq.heapify(self._ends)
+    def _watch(self, some: Mapping[MessageId, _Left]) -> None:
+        self._left.update(some)
+        self._push(tuple(some))
+        if self._in_heap > 2 * LAPSES_MAX:
+            entries, self._ends, self._in_heap = self._ends, [], 0
+            standing = dict.fromkeys(id_ for _, _, ids in entries for id_ in ids if id_ in self._left)
+            self._push(tuple(standing))
 
-    def _stands(self, end: tuple[int, int, MessageId]) -> bool:
-        left = self._left.get(end[2])
-        return left is not None and left.until_ns == end[0]
+    def _push(self, ids: tuple[MessageId, ...]) -> None:
+        """These are watched. They are looked at when the first of them is over."""
+        if ids:
+            self._order += 1
+            self._in_heap += len(ids)
+            first = min([self._left[id_][0].lease_until_ns for id_ in ids])
+            heapq.heappush(self._ends, (first, self._order, ids))
 
     def forget(self, ids: Iterable[MessageId | None]) -> None:
         """These were settled, or their leases given up."""
@@ -73,19 +75,25 @@ class Lapses:
         """These are leased again. Those whose time was over had run out."""
         for message in messages if self._left else ():
             left = self._left.pop(message.id, None)
-            if left is not None and (message.due_ns, message.epoch) == (left.until_ns, left.epoch + 1):
+            if left is not None and message.due_ns == left[0].lease_until_ns and message.epoch == left[0].epoch + 1:
                 self._ran_out(message.id, left)
 
     def _ran_out(self, id_: MessageId, left: _Left, *, sure: bool = True) -> None:
-        self._trace.note(LEASE_ENDED, (id_,), left.receiver, sure=sure, at_ns=left.until_ns)
+        self._trace.note(LEASE_ENDED, (id_,), left[1], sure=sure, at_ns=left[0].lease_until_ns)
 
     def due(self) -> list[MessageId]:
         """Of which the time is over: the table is to be asked."""
         due: list[MessageId] = []
-        while self._ends and len(due) < ASKED_MAX and (self._time.is_past(self._ends[0][0])):
-            end = heapq.heappop(self._ends)
-            if self._stands(end):
-                due.append(end[2])
+        while self._ends and len(due) < ASKED_MAX and self._time.is_past(self._ends[0][0]):
+            _, _, ids = heapq.heappop(self._ends)
+            self._in_heap -= len(ids)
+            later: list[MessageId] = []
+            for id_ in dict.fromkeys(ids):
+                if (left := self._left.get(id_)) is None:
+                    continue
+                over = len(due) < ASKED_MAX and self._time.is_past(left[0].lease_until_ns)
+                (due if over else later).append(id_)
+            self._push(tuple(later))
         return due
 
     def told(self, asked: Iterable[MessageId], found: Mapping[MessageId, LeaseStanding]) -> None:
@@ -95,16 +103,14 @@ class Lapses:
             left, standing = self._left.pop(id_, None), found.get(id_)
             if left is None or standing is None:
                 continue
-            until_ns = standing.time_next_ns
-            if standing.epoch > left.epoch:
+            (lease, receiver), until_ns = left, standing.time_next_ns
+            if standing.epoch > lease.epoch:
                 self._ran_out(id_, left, sure=False)
-            elif standing.epoch == left.epoch and until_ns == left.until_ns:
+            elif standing.epoch == lease.epoch and until_ns == lease.lease_until_ns:
                 self._ran_out(id_, left)
-            elif standing.epoch == left.epoch and until_ns is not None and is_lease_end(until_ns):
-                self._watch(id_, left._replace(until_ns=until_ns))
+            elif standing.epoch == lease.epoch and until_ns is not None and is_lease_end(until_ns):
+                self._watch({id_: (lease._replace(lease_until_ns=until_ns), receiver)})
 
     def again(self, asked: Iterable[MessageId]) -> None:
         """The table did not answer: ask of these again."""
-        for id_ in asked:
-            if (left := self._left.get(id_)) is not None:
-                self._watch(id_, left)
+        self._push(tuple(id_ for id_ in asked if id_ in self._left))
