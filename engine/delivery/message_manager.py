@@ -40,7 +40,7 @@ from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.leases.lapses import Lapses
 from engine.leases.lease_alarms import LeaseAlarms
-from engine.model.errors import PASSING, BackendError, BackendUnavailable, EngineError, LockWaitTimeout, ShuttingDown
+from engine.model.errors import BackendError, EngineError, ShuttingDown, passes
 from engine.model.filter_limits import FilterLimits
 from engine.model.identity import IdKind, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND
@@ -60,7 +60,6 @@ from engine.store.base import LeaseUnknown, Release, release_of
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
 _NO_SUCH_INDEX = 1176  # a scan names its index, as the catalog had it
-_NOT_OF_A_CONDITION = PASSING | {_NO_SUCH_INDEX}
 _DOUBTFUL_ERRNOS = frozenset((1054, 1146, _NO_SUCH_INDEX))  # unknown column, table: the queue changed around the proxy
 
 
@@ -416,8 +415,7 @@ class MessageManager(Service):
 
         A server that refuses writes does so to what is fed to a consumer group, which not each look has to do.
         """
-        transient = isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno in _NOT_OF_A_CONDITION
-        if receiver_set.condition is None or transient:
+        if receiver_set.condition is None or passes(error) or error.errno == _NO_SUCH_INDEX:
             return False
         common = self._context.common
         await common.work.run(common.store.look(self.queue, 1))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from engine.delivery.context import WorkContext
 from engine.model.backoff import DoublingDelay
-from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, EngineError
+from engine.model.errors import BackendError, BackendUnavailable, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.model.traced import DEAD_LETTERED
@@ -38,8 +38,6 @@ _FIRST_PAUSE, _MOST_PAUSE = 1.0, 60.0  # where no dead-letter queue is to be had
 _FIRST_AGAIN = 0.1  # where others have rows locked
 _PERIOD_SECONDS_MIN = 1.0
 
-_LOCK_WAIT = 1205
-_PASSING = TRANSIENT | READ_ONLY | {_LOCK_WAIT}
 """What has nothing to do with the message that is moved."""
 
 MakeTable = Callable[[QueueSpec, QueueName], Awaitable[None]]
@@ -159,10 +157,8 @@ class DeadLetterMover(Service):
     async def _move(self, dead: QueueSpec, ids: Sequence[MessageId]) -> int:
         try:
             return await self._work.run(self._store.bury(self.queue, dead, ids))
-        except BackendUnavailable:
-            raise
         except BackendError as error:
-            if error.errno in _PASSING:
+            if passes(error):
                 raise
             if len(ids) == 1:
                 self._left(dead, ids[0], error)

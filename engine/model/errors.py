@@ -15,8 +15,8 @@ READ_ONLY = frozenset((1290, 1836, 3100))
 TRANSIENT = frozenset((1020, 1213))
 """A transaction was rolled back because of another one (deadlock, changed row): the same again may well succeed."""
 
-PASSING = READ_ONLY | TRANSIENT
-"""What has nothing to do with the statement: the same may succeed later."""
+_LOCK_WAIT = 1205
+_PASSING = READ_ONLY | TRANSIENT | {_LOCK_WAIT}
 
 
 _SERVER_NAMES_ONLY = (
@@ -138,10 +138,10 @@ class LockWaitTimeout(BackendError):
     """The bounded wait for a lock ran out; nothing was changed."""
 
     def __init__(self, message: str = "Lock wait timeout exceeded; try restarting transaction") -> None:
-        super().__init__(message, 1205)
+        super().__init__(message, _LOCK_WAIT)
 
 
 def passes(error: BackendError) -> bool:
     """Whether the same may succeed later: the database is away, is read only for a moment, or another transaction was
     in the way."""
-    return isinstance(error, BackendUnavailable | LockWaitTimeout) or error.errno in PASSING
+    return isinstance(error, BackendUnavailable) or error.errno in _PASSING
