@@ -8,7 +8,7 @@ from typing import Any
 import pymysql
 import pytest
 from pymysql.constants import COMMAND
-from servers import Gate
+from servers import Gate, Sql, wait_until
 from spark_stand_in import Checkpoint, Query, make_source
 
 from spark_connector.client import pool
@@ -34,6 +34,23 @@ def begin(gate: Gate) -> Iterator[Begin]:
     yield make
     for query in queries:
         query.kill()
+
+
+@pytest.fixture
+def tick(sql: Sql) -> Callable[[], None]:
+    """Waits until what is enqueued is certainly later than what was read of the database's clock before.
+
+    The embedded backend keeps the times of messages in whole milliseconds, cut off.
+    """
+
+    def now() -> int:
+        return int(sql.value("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"))
+
+    def wait() -> None:
+        begun = now()
+        wait_until(lambda: now() > begun + 2000, what="the database's clock to go on by two milliseconds")
+
+    return wait
 
 
 @pytest.fixture

@@ -128,13 +128,12 @@ def test_more_than_one_claim_and_a_bound_in_bytes(member, sql, topic, monkeypatc
     assert [len(small.batch()) for _ in range(3)] == [2, 1, 0]
 
 
-def test_available_now_ends_with_what_was_there_at_its_begin(member, sql, topic):
+def test_available_now_ends_with_what_was_there_at_its_begin(member, sql, topic, tick):
     name = topic()
     fill(sql, name, 30)
     query = member(name, limit=20)
     query.source.prepare_available_now()
-    begun = sql.value("SELECT NOW(6)")
-    wait_until(lambda: sql.value("SELECT NOW(6)") > begun, 60, "the next moment of the database's clock")
+    tick()
     fill(sql, name, 5, first=30)
     assert [payload for _, payload in query.drain()] == numbers(range(30))
     assert status(sql, name)["offset"] >= 30
