@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from spark_connector.batch.read import BatchRead
+    from spark_connector.sources.batch import SeveralRead
     from spark_connector.streaming.source import StreamSource
     from spark_connector.writing.batch_write import BatchWrite
     from spark_connector.writing.stream_write import StreamWrite
@@ -50,24 +51,24 @@ class QueuegateDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of the queue's table."""
-        from spark_connector.batch.read import of_queue
+        """The columns of the queue's table; of several, those that all have, and one that tells them apart."""
+        from spark_connector.sources.schema import schema
 
-        return of_queue(self._given)
+        return schema(self._given)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_connector.batch.read import BatchRead
         from spark_connector.options import batch_read
+        from spark_connector.sources.batch import batch_reader
 
         options = batch_read(self._given)
-        core = BatchRead(options, _fields(schema))
+        core = batch_reader(options, _fields(schema))
         return _PushingReader(core) if options.push_down else _Reader(core)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from spark_connector.options import stream_read
-        from spark_connector.streaming.source import source
+        from spark_connector.sources.stream import stream_source
 
-        return _StreamReader(source(stream_read(self._given), _fields(schema)))
+        return _StreamReader(stream_source(stream_read(self._given), _fields(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from spark_connector.option_names import Use
@@ -87,7 +88,7 @@ class QueuegateDataSource(DataSource):
 class _Reader(DataSourceReader):
     """A batch read. Where its settings forbid pushing filters, Spark refuses readers that can: hence two classes."""
 
-    def __init__(self, core: BatchRead) -> None:
+    def __init__(self, core: BatchRead | SeveralRead) -> None:
         self._core = core
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -28,7 +28,7 @@ CONNECTION = (
     "url", "host", "port", "user", "password", "passwordFile", "passwordEnv", "database", "ssl", "sslCa",
     "connectTimeout", "queryTimeout", "queue",
 )  # fmt: skip
-_READING = ("numPartitions", "fetchsize")
+_READING = ("numPartitions", "fetchsize", "subscribe", "subscribePattern", "sourceColumn", "timesAsTimestamp")
 _WRITING = ("writeMode", "keyColumn", "batchsize", "routeColumn")
 QUEUE_ONLY = ("leaseSeconds", "onLeaseLost", "groupPrefix", "group")
 BEGINNING = ("startingOffsets", "startingTimestamp")
@@ -47,11 +47,12 @@ ALIASES = {
     "path": "queue", "subscribe": "queue", "topic": "queue", "maxoffsetspertrigger": "maxmessagespertrigger",
     "minpartitions": "numpartitions", "groupidprefix": "groupprefix",
 }  # fmt: skip
-SEVERAL = "a query reads one queue or topic; name it by queue or topic, and union several reads"
-_BY_TIME = "give one time for the topic, by startingTimestamp or endingTimestamp"
+"""`subscribe` is another name of `queue` where it names one; with several it is an option of its own."""
+
+SEVERAL_WRITTEN = "rows go to one queue or topic, or each to the one that option routeColumn names"
+_BY_TIME = "give one time for all topics, by startingTimestamp or endingTimestamp"
 _OF_KAFKA: Mapping[str, str] = {
-    "subscribepattern": SEVERAL,
-    "assign": "a topic here has no partitions; name it by topic, and give ids by startingOffsets",
+    "assign": "a topic here has no partitions; name topics by subscribe, and give ids by startingOffsets",
     "startingoffsetsbytimestamp": _BY_TIME,
     "endingoffsetsbytimestamp": _BY_TIME,
     "startingoffsetsbytimestampstrategy": "where no message is that new, a query begins after the last one",

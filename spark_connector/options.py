@@ -5,40 +5,30 @@ An unknown one is refused: a typo would otherwise cost messages.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from spark_connector.errors import OptionError
-from spark_connector.option_names import (
-    ALIASES,
-    BEGINNING,
-    ENDING,
-    QUEUE_ONLY,
-    SEVERAL,
-    SPARKS_OWN,
-    TAIL_ONLY,
-    Use,
-    allowed,
-    unknown,
-)
+from spark_connector.option_names import BEGINNING, ENDING, QUEUE_ONLY, TAIL_ONLY, Use
+from spark_connector.option_values import Given, bounded
 
 DEFAULT_PORT = 3307  # where `queuegate serve` listens
 LEASE_SECONDS = 300.0  # a batch of Spark takes longer than a receiver's 30 s
 MESSAGES_PER_TRIGGER = 20_000
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _EARLIEST_MS = 10**11  # in 1973: who gives a smaller time means seconds
 _PREFIX_MAX = 100  # the column that keeps it has room for the rest, too
-_SECONDS_MAX = 7 * 86400.0
 _MESSAGES_MAX = 10_000_000
 _GROUP_MAX = 64
 _IDS_END = 2**63
+Bound = Literal["earliest", "latest"] | int
+Mode = Literal["queue", "tail"]
 _DURATIONS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True)
@@ -60,12 +50,26 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Several:
+    """Several queues or topics that are read as one."""
+
+    names: tuple[str, ...]  # in order; empty where there is a pattern
+    pattern: str | None = None  # a regular expression: those whose whole name it fits, also later ones
+    topics: bool = False  # the pattern is for topics; else it is for queues
+    column: str = "topic"  # tells of each row which of them it is from
+    starting: Mapping[str, Bound] = field(default_factory=dict)  # where to begin with each; empty: not given
+    ending: Mapping[str, Bound] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class QueueAddress:
-    """A queue or a topic, and how to get to it."""
+    """A queue or a topic, or several of them, and how to get there."""
 
     address: Address
-    queue: str
+    queue: str  # empty where there are several
     group: str | None = None  # of consumers of the topic `queue`
+    several: Several | None = None
+    times: bool = False  # as TIMESTAMP
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class BatchReadOptions:
     include_acked: bool
     push_down: bool
     span: Span | None = None  # of a topic's messages; None: nothing is said
+    several: Several | None = None  # in place of `queue`, which is empty then
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class StreamReadOptions:
     address: Address
     queue: str
     group: str | None  # of consumers of the topic `queue`; mode=queue
-    mode: Literal["queue", "tail"]
+    mode: Mode
     num_partitions: int
     fetch_size: int  # rows
     max_messages: int  # at most in a micro-batch
@@ -107,11 +112,12 @@ class StreamReadOptions:
     lease: float  # seconds; mode=queue
     on_lease_lost: Literal["redeliver", "fail"]  # mode=queue
     group_prefix: str  # mode=queue: what the names of this query's claims begin with
-    starting: Literal["earliest", "latest"] | int  # mode=tail: one of the ends, or an id
+    starting: Bound  # mode=tail: one of the ends, or an id
     starting_time: int | None  # mode=tail: ns; in its place
     fail_on_data_loss: bool  # mode=tail
     min_messages: int  # mode=tail: a micro-batch waits for so many, 0: for none
     max_delay: float  # mode=tail: seconds that it waits for them
+    several: Several | None = None  # in place of `queue`, which is empty then
 
 
 @dataclass(frozen=True)
@@ -128,38 +134,58 @@ class WriteOptions:
 
 
 def place(options: Mapping[str, str]) -> QueueAddress:
-    """Where the queue is that a read names, be it of a batch or of a stream; its reader checks the rest."""
-    given = _Given(options, Use.BATCH_READ, Use.STREAM_READ)
-    return QueueAddress(_address(given), _queue(given), _group(given))
+    """Where the one queue or topic is that the options name; its reader checks the rest. Raises OptionError."""
+    found = places(options)
+    if found.several is not None:
+        raise OptionError(
+            "options subscribe with several names, subscribePattern and sourceColumn are for spark.read and"
+            " spark.readStream: name one queue or topic by queue or topic"
+        )
+    return found
+
+
+def places(options: Mapping[str, str]) -> QueueAddress:
+    """The same of what a batch or a stream reads, which may be several."""
+    given = Given(options, Use.BATCH_READ, Use.STREAM_READ)
+    several = _several(given)
+    return QueueAddress(
+        _address(given),
+        "" if several else _queue(given),
+        _group(given),
+        several,
+        given.flag("timesAsTimestamp", False),
+    )
 
 
 def batch_read(options: Mapping[str, str]) -> BatchReadOptions:
     """Checks the options of spark.read. Raises OptionError."""
-    given = _Given(options, Use.BATCH_READ)
+    given = Given(options, Use.BATCH_READ)
+    several = _several(given)
     return BatchReadOptions(
         address=_address(given),
-        queue=_queue(given),
+        queue="" if several else _queue(given),
         num_partitions=given.whole("numPartitions", 4, 1, 10_000),
         fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
         include_acked=given.flag("includeAcked", False),
         push_down=given.flag("pushDownPredicate", False),
-        span=_span(given),
+        span=_span(given, several),
+        several=several,
     )
 
 
 def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
     """Checks the options of spark.readStream. Raises OptionError."""
-    given = _Given(options, Use.STREAM_READ)
-    mode = given.choice("mode", "queue", ("queue", "tail"))
+    given = Given(options, Use.STREAM_READ)
+    mode, several = _mode(given), _several(given)
     for name in TAIL_ONLY if mode == "queue" else QUEUE_ONLY:
         if given.has(name):
             raise OptionError(f"option {name} has no meaning with mode={mode}: leave it out")
     max_messages = given.whole("maxMessagesPerTrigger", MESSAGES_PER_TRIGGER, 1, _MESSAGES_MAX)
     return StreamReadOptions(
         address=_address(given),
-        queue=_queue(given),
+        queue="" if several else _queue(given),
         group=_group(given),
-        mode="tail" if mode == "tail" else "queue",
+        mode=mode,
         num_partitions=given.whole("numPartitions", 4, 1, 10_000),
         fetch_size=given.whole("fetchsize", 10_000, 1, 1_000_000),
         max_messages=max_messages,
@@ -170,17 +196,18 @@ def stream_read(options: Mapping[str, str]) -> StreamReadOptions:
         if given.choice("onLeaseLost", "redeliver", ("redeliver", "fail")) == "fail"
         else "redeliver",
         group_prefix=_prefix(given),
-        starting=_starting(given),
+        starting=_starting(given, several),
         starting_time=_time(given, "startingTimestamp", "startingOffsets", "where to begin"),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         min_messages=_least(given, max_messages),
         max_delay=_delay(given),
+        several=several,
     )
 
 
 def write(options: Mapping[str, str], use: Use) -> WriteOptions:
     """Checks the options of df.write or df.writeStream. Raises OptionError."""
-    given = _Given(options, use)
+    given = Given(options, use)
     mode = given.choice("writeMode", "staged", ("staged", "direct"))
     route = _route(given, mode)
     return WriteOptions(
@@ -194,86 +221,83 @@ def write(options: Mapping[str, str], use: Use) -> WriteOptions:
     )
 
 
-class _Given:
-    """The options that were given, each under its lower-case name, known to be allowed."""
-
-    def __init__(self, options: Mapping[str, str], *uses: Use) -> None:
-        names = {name.lower(): name for use in uses for name in allowed(use)}
-        self._values: dict[str, str] = {}
-        for name, value in options.items():
-            lower = name.lower()
-            if lower in SPARKS_OWN and Use.STREAM_WRITE in uses:
-                continue
-            key = ALIASES.get(lower, lower)
-            if lower == "subscribe" and "," in value:
-                raise OptionError(f"option subscribe names several, {value[:80]!r}: {SEVERAL}")
-            if key not in names:
-                raise OptionError(unknown(name, names, uses))
-            if self._values.setdefault(key, value) != value:
-                raise OptionError(f"option {names[key]} is given twice, with different values")
-
-    def has(self, name: str) -> bool:
-        return name.lower() in self._values
-
-    def text(self, name: str, default: str) -> str:
-        return self._values.get(name.lower(), default)
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.text(name, str(default)).strip().lower()
-        if value not in ("true", "false"):
-            raise OptionError(f"option {name} is true or false, not {value!r}")
-        return value == "true"
-
-    def choice(self, name: str, default: str, values: Sequence[str]) -> str:
-        value = self.text(name, default).strip().lower()
-        if value not in values:
-            raise OptionError(f"option {name} is one of {', '.join(values)}, not {value!r}")
-        return value
-
-    def whole(self, name: str, default: int, least: int, most: int) -> int:
-        return _bounded(name, self.text(name, str(default)), int, (least, most), "a whole number")
-
-    def size(self, name: str) -> int | None:
-        """Bytes, as in 500000, 64k, 10m or 1g; None where it is not given."""
-        if not self.has(name):
-            return None
-        text = self.text(name, "").strip().lower().removesuffix("b")
-        unit = _UNITS.get(text[-1:], 1)
-        return (
-            _bounded(
-                name, text[:-1] if unit > 1 else text, int, (1, 2**40), "a number of bytes, as in 500000, 64k or 10m"
-            )
-            * unit
-        )
-
-    def seconds(self, name: str, default: float, least: float) -> float:
-        return _bounded(name, self.text(name, str(default)), float, (least, _SECONDS_MAX), "a number of seconds")
-
-
-def _bounded(name: str, text: str, read: Callable[[str], N], bounds: tuple[N, N], what: str) -> N:
-    try:
-        value = read(text.strip().replace("_", "?"))  # which Python takes for a digit's neighbour
-    except ValueError:
-        raise OptionError(f"option {name} is {what}, not {text!r}") from None
-    if not bounds[0] <= value <= bounds[1]:
-        raise OptionError(f"option {name} is {what} from {_plain(bounds[0])} to {_plain(bounds[1])}, not {text}")
-    return value
-
-
-def _plain(bound: float) -> str:
-    return f"{bound:d}" if isinstance(bound, int) else f"{bound:g}"
-
-
-def _queue(given: _Given) -> str:
+def _queue(given: Given) -> str:
     name = given.text("queue", "").strip()
     if not name:
         raise OptionError("option queue is missing: the name of the queue or topic, as in .option('queue', 'orders')")
+    return _name(name)
+
+
+def _name(text: str) -> str:
+    name = text.strip()
+    if not name:
+        raise OptionError("option subscribe is names of queues or topics with commas between them, and one is empty")
     if len(name) > 64 or "\0" in name:
         raise OptionError(f"option queue is the name of a queue, at most 64 characters, not {name[:80]!r}")
     return name
 
 
-def _route(given: _Given, mode: str) -> str | None:
+def _mode(given: Given) -> Mode:
+    return "tail" if given.choice("mode", "queue", ("queue", "tail")) == "tail" else "queue"
+
+
+def _several(given: Given) -> Several | None:
+    """What is read where that is more than one queue or topic; or one, of which each row is to have the name."""
+    if not any(given.has(name) for name in ("subscribe", "subscribePattern", "sourceColumn")):
+        return None
+    ways = [name for name in ("queue", "subscribe", "subscribePattern") if given.has(name)]
+    if len(ways) > 1:
+        raise OptionError(f"options {' and '.join(ways)} both say what to read: give one of them")
+    column = given.text("sourceColumn", "topic").strip()
+    if not column:
+        raise OptionError("option sourceColumn is the name of a column, as in .option('sourceColumn', 'source')")
+    starting, ending = (_of_each(given, name) for name in ("startingOffsets", "endingOffsets"))
+    if not given.has("subscribePattern"):
+        names = (
+            [_queue(given)] if given.has("queue") else [_name(each) for each in given.text("subscribe", "").split(",")]
+        )
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise OptionError(f"option subscribe names {twice!r} twice")
+        return Several(tuple(names), column=column, starting=starting, ending=ending)
+    pattern = given.text("subscribePattern", "")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise OptionError(f"option subscribePattern is no regular expression: {error}, in {pattern[:80]!r}") from None
+    topics = _mode(given) == "tail" or any(given.has(name) for name in ("group", *BEGINNING, *ENDING))
+    return Several((), pattern, topics, column, starting, ending)
+
+
+def _of_each(given: Given, name: str) -> Mapping[str, Bound]:
+    """A bound for each topic, as JSON: {"orders": 900, "bills": "earliest"}; Kafka's -2 and -1 are its ends."""
+    text = given.text(name, "").strip()
+    if not text or text in ("earliest", "latest"):
+        return {}
+    form = (
+        f"option {name}, where several are read, is earliest, latest, or JSON with a bound for each, as in"
+        ' {"orders": 900, "bills": "latest"}'
+    )
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise OptionError(f"{form}: not {text[:80]!r}")
+    bounds: dict[str, Bound] = {}
+    for topic, bound in found.items():
+        match bound:
+            case "earliest" | -2:
+                bounds[topic] = "earliest"
+            case "latest" | -1:
+                bounds[topic] = "latest"
+            case int() if not isinstance(bound, bool) and 0 <= bound < _IDS_END:
+                bounds[topic] = bound
+            case _:
+                raise OptionError(f"{form}: for {topic[:64]!r} it has {json.dumps(bound)[:80]}")
+    return bounds
+
+
+def _route(given: Given, mode: str) -> str | None:
     if not given.has("routeColumn"):
         return None
     if given.has("queue"):
@@ -286,14 +310,14 @@ def _route(given: _Given, mode: str) -> str | None:
     return route
 
 
-def _prefix(given: _Given) -> str:
+def _prefix(given: Given) -> str:
     prefix = given.text("groupPrefix", "spark")
     if not 0 < len(prefix) <= _PREFIX_MAX:
         raise OptionError(f"option groupPrefix is 1 to {_PREFIX_MAX} characters, not {len(prefix)}")
     return prefix
 
 
-def _group(given: _Given) -> str | None:
+def _group(given: Given) -> str | None:
     if not given.has("group"):
         return None
     group = given.text("group", "").strip()
@@ -302,12 +326,14 @@ def _group(given: _Given) -> str | None:
     return group
 
 
-def _starting(given: _Given) -> Literal["earliest", "latest"] | int:
+def _starting(given: Given, several: Several | None) -> Bound:
+    if several is not None and several.starting:
+        return "latest"
     found = _end_or_id(given, "startingOffsets", "latest", ("earliest", "latest"))
     return found if isinstance(found, int) else "earliest" if found == "earliest" else "latest"
 
 
-def _end_or_id(given: _Given, name: str, default: str, ends: Sequence[str]) -> str | int:
+def _end_or_id(given: Given, name: str, default: str, ends: Sequence[str]) -> str | int:
     text = given.text(name, default).strip().lower()
     if text in ends:
         return text
@@ -316,21 +342,25 @@ def _end_or_id(given: _Given, name: str, default: str, ends: Sequence[str]) -> s
     raise OptionError(f"option {name} is {' or '.join(ends)}, or an id, not {text[:80]!r}")
 
 
-def _time(given: _Given, name: str, other: str, what: str) -> int | None:
+def _time(given: Given, name: str, other: str, what: str) -> int | None:
     """A time in ns, where it is given in the place of the `other` option."""
     if not given.has(name):
         return None
     if given.has(other):
         raise OptionError(f"options {other} and {name} both say {what}: give one of them")
     bounds = (_EARLIEST_MS, 9_000_000_000_000)
-    return 1_000_000 * _bounded(name, given.text(name, ""), int, bounds, "a unix time in milliseconds, a whole number")
+    return 1_000_000 * bounded(name, given.text(name, ""), int, bounds, "a unix time in milliseconds, a whole number")
 
 
-def _span(given: _Given) -> Span | None:
+def _span(given: Given, several: Several | None) -> Span | None:
     if not any(given.has(name) for name in (*BEGINNING, *ENDING)):
         return None
-    first = _end_or_id(given, "startingOffsets", "earliest", ("earliest",))
-    end = _end_or_id(given, "endingOffsets", "latest", ("latest",))
+    first: str | int = "earliest"
+    end: str | int = "latest"
+    if several is None or not several.starting:
+        first = _end_or_id(given, "startingOffsets", "earliest", ("earliest",))
+    if several is None or not several.ending:
+        end = _end_or_id(given, "endingOffsets", "latest", ("latest",))
     since = _time(given, "startingTimestamp", "startingOffsets", "where to begin")
     until = _time(given, "endingTimestamp", "endingOffsets", "where to end")
     if isinstance(first, int) and isinstance(end, int) and first > end:
@@ -342,14 +372,14 @@ def _span(given: _Given) -> Span | None:
     )
 
 
-def _least(given: _Given, most: int) -> int:
+def _least(given: Given, most: int) -> int:
     least = given.whole("minOffsetsPerTrigger", 0, 0, _MESSAGES_MAX)
     if least > most:
         raise OptionError(f"option minOffsetsPerTrigger is {least}, more than maxMessagesPerTrigger, which is {most}")
     return least
 
 
-def _delay(given: _Given) -> float:
+def _delay(given: Given) -> float:
     if given.has("maxTriggerDelay") and not given.has("minOffsetsPerTrigger"):
         raise OptionError("option maxTriggerDelay needs minOffsetsPerTrigger: how many messages it waits for")
     text = given.text("maxTriggerDelay", "15m").strip().lower()
@@ -359,7 +389,7 @@ def _delay(given: _Given) -> float:
     return int(found[1]) * _DURATIONS[found[2]]
 
 
-def _transaction(given: _Given, mode: str) -> tuple[str, int] | None:
+def _transaction(given: Given, mode: str) -> tuple[str, int] | None:
     if not given.has("txnAppId") and not given.has("txnVersion"):
         return None
     if not (given.has("txnAppId") and given.has("txnVersion")):
@@ -372,7 +402,7 @@ def _transaction(given: _Given, mode: str) -> tuple[str, int] | None:
     return app, given.whole("txnVersion", 0, 0, 2**63 - 1)
 
 
-def _address(given: _Given) -> Address:
+def _address(given: Given) -> Address:
     at = _url(given)
     password = _password(given, at.get("password"))
     ssl = given.choice("ssl", "disabled", ("disabled", "required", "verify"))
@@ -394,14 +424,14 @@ def _address(given: _Given) -> Address:
     )
 
 
-def _host(given: _Given) -> str:
+def _host(given: Given) -> str:
     host = given.text("host", "127.0.0.1").strip()
     if not host or any(character in host for character in "/@ "):
         raise OptionError(f"option host is a name or an address, not {host!r}; a port is an option of its own")
     return host
 
 
-def _url(given: _Given) -> dict[str, str]:
+def _url(given: Given) -> dict[str, str]:
     """The parts of mysql://user:password@host:port/database; what it names must not be given again."""
     text = given.text("url", "")
     if not text:
@@ -431,7 +461,7 @@ def _url(given: _Given) -> dict[str, str]:
     return found
 
 
-def _password(given: _Given, in_url: str | None) -> str:
+def _password(given: Given, in_url: str | None) -> str:
     ways = [name for name in ("password", "passwordFile", "passwordEnv") if given.has(name)]
     if in_url is not None:
         ways.append("url")

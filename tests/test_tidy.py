@@ -28,7 +28,8 @@ FLOORS = {
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
     "engine": "engine topics history duties delivery leases traces database_work service store backend clock model",
-    "spark_connector": "jobs datasource streaming writing batch values client options option_names errors",
+    "spark_connector": "jobs datasource sources streaming writing batch values client options option_values"
+    " option_names errors",
 }
 # What a package may import besides: other packages, or rooms of them.
 BETWEEN = {

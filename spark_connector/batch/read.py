@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,11 +11,11 @@ import pymysql
 from spark_connector.batch import parts
 from spark_connector.batch.filters import Condition, split
 from spark_connector.batch.parts import Part
-from spark_connector.client.columns import Field, ddl, fields
+from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client, placed, told
-from spark_connector.client.queue import Queue, describe, group_queue
+from spark_connector.client.queue import Queue, describe
 from spark_connector.errors import OptionError
-from spark_connector.options import BatchReadOptions, place
+from spark_connector.options import BatchReadOptions
 from spark_connector.values import arrow
 
 if TYPE_CHECKING:
@@ -83,11 +83,3 @@ def _insist(queue: Queue, options: BatchReadOptions) -> None:
             f"options startingOffsets, startingTimestamp, endingOffsets and endingTimestamp are for topics, and"
             f" {queue.name} is a queue: choose by .where(...)"
         )
-
-
-def of_queue(options: Mapping[str, str]) -> str:
-    """The DDL of the queue or topic that the options name. Raises OptionError, QueueError, ConnectionFailed."""
-    at = place(options)
-    with Client(at.address) as client:
-        name = at.queue if at.group is None else group_queue(client, at.queue, at.group)
-        return ddl(fields(describe(client, name).columns))

@@ -21,6 +21,7 @@ _PLAIN = {
 }  # fmt: skip
 _UNSIGNED = {"tinyint": "smallint", "smallint": "int", "mediumint": "int", "int": "bigint", "bigint": "decimal(20,0)"}
 _PRECISION_MAX = 38  # of Spark's decimals
+_TIMES = frozenset({"time_scheduled", "time_created", "time_next", "time_acked"})
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,18 @@ def spark_type(column: Column) -> str:
     )
 
 
-def fields(columns: Iterable[Column]) -> tuple[Field, ...]:
-    """What a queue's table looks like in Spark."""
-    return tuple(Field(column.name, spark_type(column), column.nullable) for column in columns if not column.invisible)
+def is_time(name: str) -> bool:
+    """Whether the column of that name of a queue or topic holds a time: a BIGINT, unix time in nanoseconds."""
+    return name.lower() in _TIMES
+
+
+def fields(columns: Iterable[Column], *, times: bool = False) -> tuple[Field, ...]:
+    """What a queue's table looks like in Spark. `times`: columns that hold times are TIMESTAMP, not BIGINT."""
+    return tuple(
+        Field(column.name, "timestamp" if times and is_time(column.name) else spark_type(column), column.nullable)
+        for column in columns
+        if not column.invisible
+    )
 
 
 def ddl(of: Sequence[Field]) -> str:

@@ -27,6 +27,9 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 _KEYS = """
 SELECT INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NON_UNIQUE FROM information_schema.STATISTICS
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"""
+_MARKED = f"""
+SELECT TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()
+AND (TABLE_COMMENT LIKE '{_TOPIC_MARK}%%' OR TABLE_COMMENT LIKE '%%{_MARK}%%')"""
 _COMMENT = """
 SELECT TABLE_COMMENT, TABLE_NAME FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"""
@@ -96,6 +99,30 @@ def describe(client: Client, name: str) -> Queue:
     id_key = next((key for key, (columns, _) in keys.items() if _lower(columns) == ("id",)), "PRIMARY")
     due_key = next((key for key, (columns, _) in keys.items() if _lower(columns)[:3] == _DUE), None)
     return Queue(name, columns, queue_options(client, name), unique, in_part, id_key, due_key, is_topic)
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A table that is marked as a queue or a topic."""
+
+    name: str
+    is_topic: bool
+    topic: str | None = None  # of which it is a consumer group's queue
+    consumer_group: str | None = None
+    of_another: bool = False  # it is a consumer group's queue, or holds the dead letters of another queue
+
+
+def marked(client: Client) -> tuple[Marked, ...]:
+    """The queues and topics of the client's database, as their tables' comments mark them."""
+    found: list[Marked] = []
+    for name, comment in client.rows(_MARKED, ()):
+        if str(comment).startswith(_TOPIC_MARK):
+            found.append(Marked(str(name), True))
+        elif options := _options(str(comment)):
+            topic, group = options.get("topic"), options.get("consumer_group")
+            of_another = topic is not None or "dead_letter_of" in options
+            found.append(Marked(str(name), False, topic, group, of_another))
+    return tuple(found)
 
 
 def group_queue(client: Client, topic: str, group: str) -> str:

@@ -329,7 +329,7 @@ class Consumer:
         place = f"{self._options.address.database}.{self._queue.name}"
         counts = {"queue": place, "acked": self._acked, "leasesLost": self._taken, "endedByOthers": self._ended}
         try:
-            claimed = self._claimed()
+            claimed = self.claimed()
             if self._nothing_due:
                 self._backlog = 0
             elif self._clock() >= self._count_again:
@@ -338,7 +338,7 @@ class Consumer:
             return {**counts, "error": str(error)}
         return {**counts, "backlog": self._backlog, "claimed": claimed}
 
-    def _claimed(self) -> int:
+    def claimed(self) -> int:
         """How many messages are claimed; without a look at the table where this process has made all claims."""
         if self._newest is not None:
             sizes = [self._sizes.get(seq) for seq in range(max(self._settled, 0) + 1, self._newest + 1)]

@@ -57,6 +57,8 @@ def tail_offset(json: Mapping[str, Any], queue: str) -> TailOffset:
 
 def _belongs(json: Mapping[str, Any], queue: str, mark: str, mode: str) -> None:
     other = "give this query a checkpointLocation of its own"
+    if "sources" in json:
+        raise QueueError(f"the checkpoint belongs to a query of several, not of {queue!r} alone: {other}")
     if json.get("queue") != queue:
         raise QueueError(f"the checkpoint belongs to queue {json.get('queue')!r}, not {queue!r}: {other}")
     if json.get("v") != VERSION:

@@ -70,6 +70,9 @@ class QueueSource(PickledSource):
         upto = self._consumer_of(offset.group).advance(offset.seq, most, self._until)
         return replace(offset, seq=upto).json()
 
+    def planned(self, end: dict[str, Any]) -> int:
+        return self._consumer_of(queue_offset(end, self._place).group).claimed()
+
     def report(self) -> dict[str, Any] | None:
         return None if self._consumer is None else self._consumer.report()
 

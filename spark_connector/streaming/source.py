@@ -25,6 +25,9 @@ class StreamSource(Protocol):
     def latest_offset(self, start: dict[str, Any], most: int | None) -> dict[str, Any]:
         """Where the next micro-batch ends; `start` if there is nothing new. All up to `start` is committed by now."""
 
+    def planned(self, end: dict[str, Any]) -> int:
+        """How many messages the micro-batch has that ends there; `latest_offset` has just said so."""
+
     def report(self) -> dict[str, Any] | None:
         """What query.lastProgress shows as the latest offset."""
 

@@ -101,6 +101,9 @@ class TailSource(PickledSource):
                 break
         return start
 
+    def planned(self, end: dict[str, Any]) -> int:
+        return tail_offset(end, self._place).count
+
     def report(self) -> dict[str, Any] | None:
         """Counts: committed messages that are not in a micro-batch yet, and ids that went missing, perhaps purged."""
         if self._at is None:

@@ -68,3 +68,30 @@ def test_a_stream_of_one_topic_into_others_by_a_column(spark, gate, sql, topic, 
         assert query.awaitTermination(END_SECONDS)
     assert sorted(sql.column(f"SELECT payload FROM {even}")) == list(range(0, 100, 2))
     assert sorted(sql.column(f"SELECT payload FROM {odd}")) == list(range(1, 100, 2))
+
+
+def test_several_topics_in_one_query_and_one_batch(spark, gate, sql, topic, files):
+    """Rows tell which topic they are from, also those of a topic that is made between two runs."""
+    one = topic()
+    other = topic(name=f"{one}_b")
+    insert(sql, one, *range(100))
+    insert(sql, other, *range(100, 150))
+    reading(spark, gate)
+    options = at(gate, subscribePattern=f"{one}(_[bc])?", startingOffsets="earliest", timesAsTimestamp="true")
+
+    def stream():
+        frame = spark.readStream.format("queuegate").options(**options, mode="tail", maxOffsetsPerTrigger=60).load()
+        return frame.selectExpr("topic || ':' || payload AS payload", "time_created")
+
+    query = files.take_all(stream())
+    assert max(progress["numInputRows"] for progress in query.recentProgress) == 60
+    named = [*(f"{one}:{n}" for n in range(100)), *(f"{other}:{n}" for n in range(100, 150))]
+    assert sorted(files.payloads()) == sorted(named)
+    third = topic(name=f"{one}_c")
+    insert(sql, third, "new")
+    files.take_all(stream())
+    assert sorted(files.payloads()) == sorted([*named, f"{third}:new"])
+    batch = spark.read.format("queuegate").options(**options).load()
+    counts = {row.topic: row["count"] for row in batch.groupBy("topic").count().collect()}
+    assert counts == {one: 100, other: 50, third: 1}
+    assert batch.where("time_created > current_timestamp() - INTERVAL 1 HOUR").count() == 151

@@ -22,7 +22,7 @@ def begin(gate: Gate) -> Iterator[Begin]:
     queries: list[Query] = []
 
     def make(
-        queue: str,
+        queue: str | None,
         checkpoint: Checkpoint | None = None,
         limit: int | None = 20_000,
         at: Gate = gate,

@@ -124,6 +124,8 @@ def test_a_schema_takes_the_options_of_both_reads_and_no_others():
         options.place({**LEAST, "leasSeconds": "3"})
     with pytest.raises(OptionError, match=r"belongs to df.write"):
         options.place({**LEAST, "batchsize": "3"})
+    with pytest.raises(OptionError, match=r"name one queue or topic by queue or topic"):
+        options.place({**LEAST, "sourceColumn": "from"})
 
 
 # --- the document
@@ -162,3 +164,36 @@ def test_the_defaults_are_those_of_the_document(name, default, use):
             assert options.write({**LEAST, name: default}, each) == options.write(LEAST, each)
         elif "tail" not in use or each is Use.STREAM_READ:
             assert check({**given, name: default}) == check(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"subscribe": "t, u", "topic": "v"}, "options queue and subscribe both say what to read"),
+        (
+            {"subscribe": "t,u", "subscribePattern": ".*"},
+            "options subscribe and subscribePattern both say what to read",
+        ),
+        ({"subscribe": "t,,u"}, "names of queues or topics with commas between them, and one is empty"),
+        ({"subscribe": "t,u,t"}, "option subscribe names 't' twice"),
+        ({"subscribePattern": "t(*"}, "option subscribePattern is no regular expression: "),
+        ({"subscribe": "t,u", "sourceColumn": " "}, "option sourceColumn is the name of a column"),
+        ({"subscribe": "t,u", "startingOffsets": "5"}, "earliest, latest, or JSON with a bound for each"),
+        ({"subscribe": "t,u", "startingOffsets": '{"t": {"0": 5}}'}, "for 't' it has {\"0\": 5}"),
+        ({"subscribe": "t,u", "startingOffsets": '{"t": true}'}, "for 't' it has true"),
+        ({"subscribe": "t,u", "endingOffsets": '{"t": -3}'}, "for 't' it has -3"),
+        ({"subscribe": "t,u", "endingOffsets": "earliest"}, "endingOffsets is latest, or an id"),
+    ],
+)
+def test_several_that_make_no_sense(given, words):
+    rest = {key: value for key, value in LEAST.items() if key != "queue"}
+    with pytest.raises(OptionError) as caught:
+        options.batch_read({**rest, **given})
+    assert words in str(caught.value)
+
+
+def test_rows_are_not_written_to_several_by_their_names():
+    for use in (Use.BATCH_WRITE, Use.STREAM_WRITE):
+        rest = {key: value for key, value in LEAST.items() if key != "queue"}
+        with pytest.raises(OptionError, match=r"subscribe names several, 't,u': .* option routeColumn"):
+            options.write({**rest, "subscribe": "t,u"}, use)

@@ -14,12 +14,15 @@ from spark_connector.batch.read import BatchRead
 from spark_connector.client.columns import Field, fields
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe
+from spark_connector.sources.batch import SeveralRead
 from spark_connector.values.arrow import arrow_schema
 
 
-def options(gate: Gate, queue: str, **more: Any) -> dict[str, str]:
-    """Options as Spark hands them over."""
-    at = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database, "queue": queue, **more}
+def options(gate: Gate, queue: str | None, **more: Any) -> dict[str, str]:
+    """Options as Spark hands them over. Without a queue: `more` says what is read."""
+    at = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database, **more}
+    if queue is not None:
+        at["queue"] = queue
     return {key: str(value) for key, value in at.items()}
 
 
@@ -36,9 +39,9 @@ def reader(gate: Gate, queue: str, of: Sequence[Field] | None = None, **more: An
     return BatchRead(checked.batch_read(options(gate, queue, **more)), own_fields(gate, queue) if of is None else of)
 
 
-def read(core: BatchRead) -> pa.Table:
+def read(core: BatchRead | SeveralRead) -> pa.Table:
     """All rows, and that the batches have the schema that Spark was told of."""
-    copy: BatchRead = pickle.loads(pickle.dumps(core))
+    copy: BatchRead | SeveralRead = pickle.loads(pickle.dumps(core))
     parts = pickle.loads(pickle.dumps(copy.partitions()))
     copy = pickle.loads(pickle.dumps(copy))
     batches = [batch for part in parts for batch in copy.read(part)]

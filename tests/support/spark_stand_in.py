@@ -13,22 +13,29 @@ from spark_connector.client.columns import Field, fields
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import describe, group_queue
 from spark_connector.options import stream_read
-from spark_connector.streaming.source import StreamSource, source
+from spark_connector.sources.stream import stream_source
+from spark_connector.streaming.source import StreamSource
 
 
-def options_of(gate: Gate, queue: str, **options: object) -> dict[str, str]:
+def options_of(gate: Gate, queue: str | None, **options: object) -> dict[str, str]:
     """What a user would give as options, under lower-case names as Spark passes them."""
-    at = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database, "queue": queue}
-    return {name.lower(): str(value) for name, value in {**at, **options}.items()}
+    at = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
+    named = {} if queue is None else {"queue": queue}
+    return {name.lower(): str(value) for name, value in {**at, **named, **options}.items()}
 
 
-def make_source(gate: Gate, queue: str, columns: str = "id, payload", **options: object) -> StreamSource:
-    """A source that reads these columns."""
+def make_source(gate: Gate, queue: str | None, columns: str = "id, payload", **options: object) -> StreamSource:
+    """A source that reads these columns; of several, where no queue is named, `id` as a number and others as text."""
     read = stream_read(options_of(gate, queue, **{"pollTimeoutMs": 0, **options}))
+    names = [name.strip() for name in columns.split(",")]
+    if queue is None:
+        return stream_source(read, tuple(Field(name, "bigint" if name == "id" else "string") for name in names))
     with Client(read.address) as client:
         name = queue if read.group is None else group_queue(client, queue, read.group)
         known = {found.name: found for found in fields(describe(client, name).columns)}
-    return source(read, tuple(known.get(name.strip(), Field(name.strip(), "string")) for name in columns.split(",")))
+    return stream_source(
+        read, tuple(known.get(name.strip(), Field(name.strip(), "string")) for name in columns.split(","))
+    )
 
 
 @dataclass

@@ -98,8 +98,6 @@ def test_options_that_have_no_meaning_are_refused(gate, queue, topic):
         ({"endingTimestamp": "5"}, "endingTimestamp is a unix time in milliseconds"),
         ({"startingTimestamp": str(2 * 10**12), "endingTimestamp": str(10**12)}, "is before startingTimestamp"),
         ({"minPartitions": "2", "numPartitions": "3"}, "numPartitions is given twice, with different values"),
-        ({"subscribe": "t,u"}, "option subscribe names several, 't,u': a query reads one queue or topic"),
-        ({"subscribePattern": "t.*"}, "option subscribePattern of Kafka's source is not offered: a query reads one"),
         ({"assign": "{}"}, "option assign of Kafka's source is not offered: a topic here has no partitions"),
         ({"kafka.bootstrap.servers": "h:1"}, "not offered: host and port say where the proxy is"),
     ],

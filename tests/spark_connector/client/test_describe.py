@@ -11,11 +11,11 @@ from certificates import Authority
 from reading import described, options, own_fields, read, reader
 from servers import Gate, free_port
 
-from spark_connector.batch.read import of_queue
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
 from spark_connector.errors import ConnectionFailed, OptionError, QueueError
 from spark_connector.options import place
+from spark_connector.sources.schema import schema
 
 SYSTEM = [
     Field("id", "bigint", False), Field("priority", "tinyint", False), Field("time_scheduled", "bigint", False),
@@ -35,7 +35,7 @@ LAYOUT_2 = f"""CREATE TABLE {{}} (id BIGINT NOT NULL, priority TINYINT NOT NULL 
 def test_a_queue_of_ours(gate, queue):
     name = queue("payload VARCHAR(20) NOT NULL, note TEXT")
     assert list(own_fields(gate, name)) == [*SYSTEM, Field("payload", "string", False), Field("note", "string")]
-    assert of_queue(options(gate, name)).startswith("`id` bigint NOT NULL, `priority` tinyint NOT NULL, ")
+    assert schema(options(gate, name)).startswith("`id` bigint NOT NULL, `priority` tinyint NOT NULL, ")
 
 
 def test_vitess_first_layout(gate, sql, name):
@@ -141,7 +141,7 @@ def test_names_that_differ_by_case_alone(gate, sql, name):
 
 def refused(gate: Gate, queue: str, kind: type[Exception], **more: object) -> str:
     with pytest.raises(kind) as caught:
-        of_queue(options(gate, queue, **more))
+        schema(options(gate, queue, **more))
     text = str(caught.value)
     assert "\n" not in text and "secret" not in text
     return text

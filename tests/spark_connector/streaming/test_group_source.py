@@ -6,9 +6,9 @@ import pytest
 from servers import Sql, Stream, wait_until
 from spark_stand_in import Checkpoint, options_of
 
-from spark_connector.batch.read import of_queue
 from spark_connector.errors import ConnectorError, OptionError, QueueError
 from spark_connector.options import stream_read
+from spark_connector.sources.schema import schema
 from spark_connector.streaming.claims import table_name
 
 DAY_NS = 86_400_000_000_000
@@ -89,8 +89,8 @@ def test_the_group_is_named_in_either_way(member, begin, sql, topic):
 
 def test_its_columns_are_those_of_the_groups_queue(gate, topic):
     name = topic()
-    found = of_queue(options_of(gate, name, group="billing"))
-    assert found == of_queue(options_of(gate, f"{name}_group_billing"))
+    found = schema(options_of(gate, name, group="billing"))
+    assert found == schema(options_of(gate, f"{name}_group_billing"))
     assert "`id` bigint NOT NULL" in found and "`epoch` bigint" in found and "queuegate_sought" not in found
 
 

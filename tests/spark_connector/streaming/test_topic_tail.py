@@ -8,9 +8,9 @@ import pytest
 from servers import Sql, wait_until
 from spark_stand_in import Checkpoint, options_of
 
-from spark_connector.batch.read import of_queue
 from spark_connector.errors import DataLossError, OptionError, QueueError
 from spark_connector.options import stream_read
+from spark_connector.sources.schema import schema
 
 DAY_NS = 86_400_000_000_000
 WAIT_SECONDS = 60
@@ -53,7 +53,7 @@ def test_a_topic_is_read_whole_by_every_query_and_by_its_groups_besides(tail, sq
 def test_its_columns_are_those_of_the_topic(gate, topic):
     name = topic("payload VARCHAR(256), total DECIMAL(10,2)")
     columns = "`id` bigint NOT NULL, `time_scheduled` bigint NOT NULL, `time_created` bigint NOT NULL"
-    assert of_queue(options_of(gate, name)) == f"{columns}, `payload` string, `total` decimal(10,2)"
+    assert schema(options_of(gate, name)) == f"{columns}, `payload` string, `total` decimal(10,2)"
 
 
 @pytest.mark.parametrize("first", ["a", "b", "c"])

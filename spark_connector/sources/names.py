@@ -1,0 +1,49 @@
+"""Which queues or topics are read: those that are listed, or those of the database whose names fit a pattern."""
+
+from __future__ import annotations
+
+import re
+
+from spark_connector.client.connection import Client
+from spark_connector.client.queue import marked
+from spark_connector.errors import QueueError
+from spark_connector.options import Several
+
+NAMES_MAX = 100
+"""Each is planned by itself, by a connection of its own."""
+
+
+def find(client: Client, several: Several, group: str | None) -> tuple[str, ...]:
+    """Their names: as they are listed, or as a pattern finds them, in order.
+
+    A pattern for topics finds those that have the consumer `group`, if one is given. One for queues finds neither the
+    queues of consumer groups nor dead-letter queues: their messages belong to somebody.
+
+    Raises QueueError: there are too many.
+    """
+    if several.pattern is None:
+        return several.names
+    fits, found = re.compile(several.pattern).fullmatch, marked(client)
+    if group is not None:
+        names = {each.topic for each in found if each.consumer_group == group and each.topic is not None}
+    elif several.topics:
+        names = {each.name for each in found if each.is_topic}
+    else:
+        names = {each.name for each in found if not each.is_topic and not each.of_another}
+    fitting = sorted(name for name in names if fits(name))
+    if len(fitting) > NAMES_MAX:
+        raise QueueError(
+            f"option subscribePattern, {several.pattern[:80]!r}, fits {len(fitting)} names, and a query reads at most"
+            f" {NAMES_MAX}: divide them among several queries"
+        )
+    return tuple(fitting)
+
+
+def insist(several: Several, names: tuple[str, ...], client: Client) -> None:
+    """That there is one at least, for only then is it known what is read. Raises QueueError."""
+    if not names:
+        raise QueueError(
+            f"no {'topic' if several.topics else 'queue'} of database {client.address.database!r} has a name that fits"
+            f" option subscribePattern, {several.pattern or ''!r}: make the first one before the query begins, or say"
+            " by .schema(...) what its columns are"
+        )
