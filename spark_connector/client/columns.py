@@ -43,6 +43,11 @@ class Column:
         return _parts(self.type)[0]
 
     @property
+    def is_time(self) -> bool:
+        """Whether it is a time of the queue's or topic's own: unix time in nanoseconds."""
+        return self.base == "bigint" and self.name.lower() in _TIMES
+
+    @property
     def args(self) -> str:
         """What stands in the type's parentheses: "20" of varchar(20)."""
         return _parts(self.type)[1]
@@ -73,15 +78,10 @@ def spark_type(column: Column) -> str:
     )
 
 
-def is_time(name: str) -> bool:
-    """Whether the column of that name of a queue or topic holds a time: a BIGINT, unix time in nanoseconds."""
-    return name.lower() in _TIMES
-
-
 def fields(columns: Iterable[Column], *, times: bool = False) -> tuple[Field, ...]:
     """What a queue's table looks like in Spark. `times`: columns that hold times are TIMESTAMP, not BIGINT."""
     return tuple(
-        Field(column.name, "timestamp" if times and is_time(column.name) else spark_type(column), column.nullable)
+        Field(column.name, "timestamp" if times and column.is_time else spark_type(column), column.nullable)
         for column in columns
         if not column.invisible
     )

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_connector.client.columns import Column, Field, is_time, spark_type
+from spark_connector.client.columns import Column, Field, spark_type
 from spark_connector.client.connection import Client, placed
 from spark_connector.client.queue import Queue
 from spark_connector.client.row_blocks import Block
@@ -52,7 +53,7 @@ def agree(queue: Queue, fields: Sequence[Field]) -> None:
         column = queue.column(field.name)
         own = spark_type(column)
         arrow_type(field.type)
-        if _counted(field):
+        if column.is_time and field.type == "timestamp":
             own = field.type
         elif not lossless(column.type, own, field.type):
             raise SchemaError(
@@ -99,17 +100,12 @@ def _arrays(texts: Sequence[pa.BinaryArray], count: int, fields: Sequence[Field]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _counted(field: Field) -> bool:
-    """Whether it is a time that the table counts in nanoseconds, asked for as a TIMESTAMP, which has microseconds."""
-    return field.type == "timestamp" and is_time(field.name)
-
-
 def _expression(column: Column, field: Field, table: str) -> str:
     name = placed(table, column.name) if table else placed(column.name)
     if column.base == "bit":
         return f"{name} + 0"
-    if _counted(field):
-        return f"{name} DIV 1000"
+    if column.is_time and field.type == "timestamp":
+        return f"{name} DIV 1000"  # nanoseconds; a TIMESTAMP has microseconds
     # The text of a FLOAT has six digits, and a FLOAT about seven: as a DOUBLE it is exact.
     return f"{name} * 1E0" if column.base == "float" and field.type in ("float", "double") else name
 
@@ -122,8 +118,8 @@ def _array(text: pa.BinaryArray, field: Field, of: pa.DataType) -> pa.Array:
         return text
     try:
         first = text.cast(pa.string())  # raises if it is no UTF-8
-        if _counted(field):
-            return first.cast(pa.int64()).cast(of)
+        if field.type == "timestamp" and not pc.any(pc.match_substring(first, ":")).as_py():
+            return first.cast(pa.int64()).cast(of)  # microseconds, of a time that is counted
         return first.cast(_BY_WAY_OF[field.type]).cast(of) if field.type in _BY_WAY_OF else first.cast(of)
     except pa.ArrowInvalid as error:
         raise SchemaError(

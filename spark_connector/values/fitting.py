@@ -14,7 +14,6 @@ from enum import StrEnum
 from spark_connector.client.columns import Column, Field, spark_type
 from spark_connector.errors import SchemaError
 
-TIMES = frozenset({"time_scheduled", "time_next", "time_created", "time_acked"})  # a queue's own, in nanoseconds
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 
 
@@ -86,7 +85,7 @@ def fitted(field: Field, column: Column, called: str) -> Target:
 def _way(spark: str, column: Column) -> Way | None:
     if found := _DECIMAL.fullmatch(spark):
         return Way.DECIMAL if column.base in _INTEGERS and int(found[2]) <= _scale(column) else None
-    if spark == "timestamp" and column.base == "bigint" and column.name.lower() in TIMES:
+    if spark == "timestamp" and column.is_time:
         return Way.NANOSECONDS
     if spark == "string" and column.base in ("decimal", "numeric") and spark_type(column) == "string":
         return Way.DIGITS
@@ -105,6 +104,6 @@ def _advice(spark: str, column: Column) -> str:
         return "make it text with to_json()"
     if column.base in ("float", *_DOUBLES) and "," in column.args:
         return "such a column rounds what it is given; make it a plain FLOAT or DOUBLE, or a DECIMAL"
-    if column.base == "bigint" and column.name.lower() in TIMES:
+    if column.is_time:
         return "give a TIMESTAMP, or unix nanoseconds as a BIGINT"
     return f"cast it to {spark_type(column)}, which says what becomes of each value"
