@@ -46,7 +46,7 @@ class ReconnectingClient:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._address, self._settings, self._patience = address, settings, patience
+        self._address, self._settings, self._patience = address, tuple(settings), patience
         self._clock, self._sleep = clock, sleep
         self._client: Client | None = None
 
@@ -70,6 +70,11 @@ class ReconnectingClient:
                     raise self._in_words(error) from error
             self._sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX)
+
+    def add(self, setting: str) -> None:
+        """Each connection begins with that statement, too, and the one that is open runs it now. Raises as `run`."""
+        self._settings = (*self._settings, setting)
+        self.run(lambda client: client.execute(setting))
 
     def close(self) -> None:
         """Hang up; the next `run` connects again."""
