@@ -175,8 +175,20 @@ def _groups(client: Client, topic: str, like: str) -> dict[str, _Group]:
     }
 
 
+def have_looked_again(client: Client, name: str) -> None:
+    """Have the proxy read anew what tables there are, as it does, once a second, where it is asked for a queue that it
+    does not know. `name`: a topic's, which is none."""
+    try:
+        client.rows(f"SHOW CREATE QUEUE {quoted(name)}")
+    except pymysql.Error as error:
+        if number(error) not in (_NO_QUEUE, _NO_SUCH_TABLE):
+            raise
+
+
 def _insist(client: Client, name: str) -> bool:
-    """Only the proxy knows the statement, and it knows only queues. Whether it is a topic."""
+    """Only the proxy knows the statements, and it knows only queues and topics. Whether it is a topic."""
+    if _is_topic(client, name) and _is_known(client, name):
+        return True
     try:
         own = str(client.rows(f"SHOW CREATE QUEUE {quoted(name)}")[0][0])
     except pymysql.Error as error:
@@ -188,6 +200,15 @@ def _insist(client: Client, name: str) -> bool:
     if own != name:  # the proxy knows its queues in any case, the database perhaps its tables not
         raise QueueError(f"there is no queue {name!r} in database {client.address.database!r}: it is called {own!r}")
     return False
+
+
+def _is_known(client: Client, topic: str) -> bool:
+    """Whether the proxy says at once that there is such a topic."""
+    try:
+        client.rows(f"SHOW GROUPS ON {quoted(topic)} LIKE ''")
+    except pymysql.Error:
+        return False  # one that another proxy has just made, or what answers is no proxy: the next statement tells
+    return True
 
 
 def _is_topic(client: Client, name: str) -> bool:

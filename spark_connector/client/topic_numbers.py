@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import pymysql
 
-from spark_connector.client.connection import Client
-from spark_connector.client.connection import number as number_of
-from spark_connector.client.queue import NUMBER, Queue
+from spark_connector.client.connection import Client, number
+from spark_connector.client.queue import NUMBER, Queue, have_looked_again
 from spark_connector.errors import QueueError
 
 FRESH = "SET SESSION wsrep_sync_wait = 1"
@@ -24,16 +23,15 @@ _BEYOND_ALL = 10**18 - 1  # as large as an offset may be in SQL
 
 def number_all(client: Client, topic: Queue) -> None:
     """Have all messages that are committed now numbered, but for those that somebody has locked. A replay in SQL does
-    that before it reads, and this one finds nothing to read. Raises QueueError, pymysql's errors."""
+    that before it reads, and this one finds nothing to read. Raises pymysql's errors."""
+    replay = f"SELECT {NUMBER} FROM STREAM {topic.quoted} SINCE OFFSET {_BEYOND_ALL}"
     try:
-        client.rows(f"SELECT {NUMBER} FROM STREAM {topic.quoted} SINCE OFFSET {_BEYOND_ALL}")
+        client.rows(replay)
     except pymysql.Error as error:
-        if number_of(error) != _UNKNOWN_COLUMN:
+        if number(error) != _UNKNOWN_COLUMN:
             raise
-        raise QueueError(
-            f"the proxy does not know yet that {topic.called} has numbers, which it was given through another proxy:"
-            " try again in some seconds"
-        ) from error
+        have_looked_again(client, topic.name)  # it was given numbers through another proxy, just now
+        client.rows(replay)
 
 
 def on_a_cluster(client: Client) -> bool:
