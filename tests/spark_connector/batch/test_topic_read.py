@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from reading import values
+from reading import reader, values
 
 from spark_connector.batch import parts
 from spark_connector.errors import OptionError
@@ -75,6 +75,73 @@ def test_a_range_of_times(gate, sql, topic):
     assert ids(gate, name, startingOffsets=1, endingTimestamp=at[3]) == [1, 2]
     assert ids(gate, name, startingTimestamp=at[4] + DAY_MS) == []
     assert ids(gate, name, endingTimestamp=at[4] + DAY_MS) == [1, 2, 3, 4]
+
+
+# --- of a topic whose messages have numbers
+
+
+@pytest.fixture
+def numbered(topic, sql, connect, place):
+    """Makes a topic of 20 messages whose ids 1 to 3 have the numbers 18 to 20; the last numbers are yet to be given."""
+    if place == "embedded":
+        pytest.skip("there are no numbers: one transaction writes at a time, so ids are in order")
+
+    def make() -> str:
+        name = topic(options="WITH (sequence = 'on')")
+        slow = connect(autocommit=False)
+        fill(slow, name, 3)
+        fill(sql, name, 17)
+        sql.rows(f"SELECT id FROM STREAM {name} SINCE EARLIEST")
+        slow.connection.commit()
+        return name
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ({}, range(1, 21)),
+        ({"startingOffsets": 16, "endingOffsets": 19}, range(16, 19)),
+        ({"endingOffsets": 3}, range(1, 3)),
+        ({"startingOffsets": 20, "endingOffsets": 900}, [20]),
+        ({"startingOffsets": 21}, []),
+    ],
+)
+@pytest.mark.parametrize("exact", [1_000_000, 4])
+def test_a_range_of_numbers(gate, sql, numbered, monkeypatch, span, expected, exact):
+    monkeypatch.setattr(parts, "EXACT_ROWS_MAX", exact)
+    name = numbered()
+    found = values(gate, name, "queuegate_seq", numPartitions=4, **span)
+    assert sorted(found) == list(expected)
+    among = ", ".join(map(str, [0, *expected]))
+    chosen = sql.column(f"SELECT id FROM {name} WHERE queuegate_seq IN ({among}) ORDER BY id")
+    assert sorted(ids(gate, name, **span)) == chosen
+
+
+def test_a_batch_of_numbers_ends_with_what_is_there_when_it_begins(gate, sql, numbered):
+    name = numbered()
+    core = reader(gate, name, numPartitions=3)
+    planned = core.partitions()
+    fill(sql, name, 1)
+    sql.rows(f"SELECT id FROM STREAM {name} SINCE EARLIEST")
+    assert sum(batch.num_rows for part in planned for batch in core.read(part)) == 20
+    sql(f"DELETE FROM {name}")
+    planned = core.partitions()
+    fill(sql, name, 1)
+    assert sum(batch.num_rows for part in planned for batch in core.read(part)) == 0
+
+
+def test_a_range_of_times_of_numbers(gate, sql, numbered, monkeypatch):
+    """Of those made in the time or later, the smallest number, although others were made before it."""
+    monkeypatch.setattr("spark_connector.client.topic_log._AROUND", 1)
+    name = numbered()
+    now = int(sql.value(f"SELECT MAX(time_created) FROM {name}"))
+    sql(f"UPDATE {name} SET time_created = {now} - {DAY_MS} * 1000000 WHERE id IN (1, 2, 4)")  # 18, 19 and 1
+    at = (now // 1_000_000) - DAY_MS // 2
+    assert sorted(values(gate, name, "queuegate_seq", startingTimestamp=at)) == list(range(2, 21))
+    assert values(gate, name, "queuegate_seq", endingTimestamp=at) == [1]
+    assert sorted(ids(gate, name, startingTimestamp=at - DAY_MS)) == list(range(1, 21))
 
 
 def test_options_that_have_no_meaning_are_refused(gate, queue, topic):

@@ -237,7 +237,7 @@ def test_a_checkpoint_of_the_other_order_is_refused(tail, gate, sql, topic, serv
     assert numbered.plan()
     numbered.kill()
     sql(f"ALTER TOPIC {name} SET (sequence = 'off')")
-    with pytest.raises(QueueError, match="holds numbers of messages, and topic .* has no numbers now"):
+    with pytest.raises(QueueError, match=r"holds numbers of messages, and topic .* has no numbers now"):
         tail(name, numbered.checkpoint).parts()
 
 
@@ -264,7 +264,7 @@ def test_the_number_is_a_column_as_kafkas_offset_is(begin, gate, sql, mixed):
     assert of_queue(options_of(gate, name)) == f"{columns}, `payload` string, `queuegate_seq` bigint"
     query = begin(name, mode="tail", startingOffsets="earliest", columns="queuegate_seq, payload")
     assert query.batch() == [(1, "c"), (2, "d"), (3, "a"), (4, "b")]
-    with pytest.raises(SchemaError, match="gives the messages of topic .* their numbers: leave column queuegate_seq"):
+    with pytest.raises(SchemaError, match=r"gives the messages of topic .* their numbers: leave column queuegate_seq"):
         plan(query.source._described(), [Field("payload", "string"), Field("queuegate_seq", "bigint")], None)
 
 
