@@ -11,10 +11,11 @@ import pymysql
 from spark_connector.batch import parts
 from spark_connector.batch.filters import Condition, split
 from spark_connector.batch.parts import Part
+from spark_connector.client.cluster import settings
 from spark_connector.client.columns import Field, ddl, fields
 from spark_connector.client.connection import Client, placed, told
 from spark_connector.client.queue import Queue, describe, group_queue
-from spark_connector.client.topic_numbers import insist_on_numbers, settings
+from spark_connector.client.topic_numbers import insist_on_numbers
 from spark_connector.errors import OptionError
 from spark_connector.options import BatchReadOptions, place
 from spark_connector.values import arrow
@@ -37,7 +38,7 @@ class BatchRead:
         with Client(self._options.address) as client:
             queue = self._described(client)
             try:
-                options, own = self._options, settings(client, queue)
+                options, own = self._options, settings(client)
                 for setting in own:
                     client.execute(setting)
                 return parts.cut(client, queue, options.num_partitions, options.include_acked, options.span, own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import pymysql
@@ -71,10 +72,12 @@ class ReconnectingClient:
             self._sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX)
 
-    def add(self, setting: str) -> None:
-        """Each connection begins with that statement, too, and the one that is open runs it now. Raises as `run`."""
-        self._settings = (*self._settings, setting)
-        self.run(lambda client: client.execute(setting))
+    def add(self, settings: Sequence[str]) -> None:
+        """Each connection begins with these statements, too, and the one that is open runs them now. Raises as
+        `run`."""
+        self._settings = (*self._settings, *settings)
+        for setting in settings:
+            self.run(partial(_execute, setting=setting))
 
     def close(self) -> None:
         """Hang up; the next `run` connects again."""
@@ -92,6 +95,10 @@ class ReconnectingClient:
 
     def _in_words(self, error: Exception) -> Exception:
         return told(error, self._address) if isinstance(error, pymysql.Error) else error
+
+
+def _execute(client: Client, setting: str) -> None:
+    client.execute(setting)
 
 
 def _number(error: BaseException) -> int:

@@ -3,9 +3,9 @@ tell an order at all."""
 
 from __future__ import annotations
 
+from spark_connector.client.cluster import on_a_cluster
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue
-from spark_connector.client.topic_numbers import on_a_cluster
 from spark_connector.errors import QueueError
 
 _STEP = "SELECT @@auto_increment_increment"

@@ -12,12 +12,7 @@ from spark_connector.client.connection import Client, number
 from spark_connector.client.queue import NUMBER, Queue, have_looked_again
 from spark_connector.errors import QueueError
 
-FRESH = "SET SESSION wsrep_sync_wait = 1"
-"""On a Galera cluster: a SELECT outside of a transaction waits until its node has what all nodes had committed before.
-So a task that reads at another node than the driver's finds every message of its micro-batch."""
-
 _UNKNOWN_COLUMN = 1054
-_CLUSTER = "SHOW VARIABLES LIKE 'wsrep_on'"
 _BEYOND_ALL = 10**18 - 1  # as large as an offset may be in SQL
 
 
@@ -32,16 +27,6 @@ def number_all(client: Client, topic: Queue) -> None:
             raise
         have_looked_again(client, topic.name)  # it was given numbers through another proxy, just now
         client.rows(replay)
-
-
-def on_a_cluster(client: Client) -> bool:
-    """Whether the database is a node of a Galera cluster."""
-    return any(str(value).upper() in ("ON", "1") for _, value in client.rows(_CLUSTER))
-
-
-def settings(client: Client, queue: Queue) -> tuple[str, ...]:
-    """What each connection begins with that reads by numbers; nothing where the queue or topic has none."""
-    return (FRESH,) if queue.sequenced and on_a_cluster(client) else ()
 
 
 def insist_on_numbers(queue: Queue) -> None:

@@ -16,11 +16,12 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from spark_connector.client.cluster import settings
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe
 from spark_connector.client.reconnecting import ReconnectingClient
 from spark_connector.client.topic_log import insist_on_order
-from spark_connector.client.topic_numbers import insist_on_numbers, settings
+from spark_connector.client.topic_numbers import insist_on_numbers
 from spark_connector.errors import ConnectorError, DataLossError, QueueError
 from spark_connector.streaming.by_id import ById
 from spark_connector.streaming.by_number import ByNumber
@@ -263,8 +264,7 @@ class TailSource(PickledSource):
     def _ordered(self) -> Order:
         if self._order is None:
             order = self._line.run(self._find_order)
-            for setting in order.settings:
-                self._line.add(setting)
+            self._line.add(order.settings)
             self._order = order
         return self._order
 
@@ -275,7 +275,7 @@ class TailSource(PickledSource):
         insist_on_numbers(queue)
         agree(queue, self._fields)
         if queue.sequenced:
-            return ByNumber(queue, settings(client, queue))
+            return ByNumber(queue, settings(client))
         insist_on_order(client, queue)
         return ById(queue)
 

@@ -11,7 +11,10 @@ from spark_stand_in import Checkpoint, Query, make_source, read
 from spark_connector.errors import QueueError
 
 TAIL = {"mode": "tail", "startingOffsets": "earliest"}
-TASK_IS_THERE = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT%queuegate_seq > 0%'"
+TASK_IS_THERE = (
+    "SELECT COUNT(*) FROM information_schema.processlist"
+    " WHERE (info LIKE '%queuegate_seq > 1 %' OR info LIKE '%STRAIGHT_JOIN%') AND id <> CONNECTION_ID()"
+)
 
 
 def test_messages_of_all_nodes_come_once_in_one_order_and_late_ones_late(cluster, gate_at):
@@ -43,17 +46,21 @@ def test_messages_of_all_nodes_come_once_in_one_order_and_late_ones_late(cluster
     slow.close()
 
 
-def test_a_task_at_a_node_that_is_behind_reads_all_of_its_micro_batch(cluster, gate_at):
+@pytest.mark.parametrize("options", [TAIL, {"mode": "queue"}], ids=lambda options: options["mode"])
+def test_a_task_at_a_node_that_is_behind_reads_all_of_its_micro_batch(cluster, gate_at, options):
     here, there = gate_at(cluster.nodes[0]), gate_at(cluster.nodes[1])
     client, node = Sql(here.connect()), Sql(cluster.nodes[1].connect(database="main"))
-    client("CREATE TOPIC behind (payload VARCHAR(20))")
-    query, task = Query(make_source(here, "behind", **TAIL), Checkpoint()), make_source(there, "behind", **TAIL)
+    kind = "TOPIC" if options is TAIL else "QUEUE"
+    client(f"CREATE {kind} behind (payload VARCHAR(20))")
+    client("INSERT INTO behind (payload) VALUES ('first')")
+    query, task = Query(make_source(here, "behind", **options), Checkpoint()), make_source(there, "behind", **options)
+    wait_until(query.batch, what="the first message, with which all tables are made")
     node("FLUSH TABLES WITH READ LOCK")  # from now on it applies nothing
     try:
         client("INSERT INTO behind (payload) VALUES ('a'), ('b')")
-        assert query.plan()
+        wait_until(query.plan, what="the micro-batch")
         parts = query.parts()
-        assert node.value("SELECT COUNT(*) FROM behind") == 0
+        assert node.value("SELECT COUNT(*) FROM behind") == 1
         with ThreadPoolExecutor(1) as tasks:
             reading = tasks.submit(lambda: [row for part in parts for row in read(task, part)])
             wait_until(lambda: reading.done() or node.value(TASK_IS_THERE), 30, "the task to read")
@@ -63,7 +70,7 @@ def test_a_task_at_a_node_that_is_behind_reads_all_of_its_micro_batch(cluster, g
         node.close()
     query.kill()
     task.stop()
-    client("DROP TOPIC behind")
+    client(f"DROP {kind} behind")
     client.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 from reading import reader, values
 
 from spark_connector.batch import parts
+from spark_connector.client.cluster import FRESH
 from spark_connector.errors import OptionError
 from spark_connector.options import batch_read
 
@@ -119,13 +120,16 @@ def test_a_range_of_numbers(gate, sql, numbered, monkeypatch, span, expected, ex
     assert sorted(ids(gate, name, **span)) == chosen
 
 
-def test_a_batch_of_numbers_ends_with_what_is_there_when_it_begins(gate, sql, numbered):
+def test_a_batch_of_numbers_ends_with_what_is_there_when_it_begins(gate, sql, numbered, sent, monkeypatch):
+    monkeypatch.setattr("spark_connector.client.cluster._CLUSTER", "SELECT 'wsrep_on', 'ON'")
     name = numbered()
     core = reader(gate, name, numPartitions=3)
     planned = core.partitions()
+    assert sent.count(FRESH) == 1
     fill(sql, name, 1)
     sql.rows(f"SELECT id FROM STREAM {name} SINCE EARLIEST")
     assert sum(batch.num_rows for part in planned for batch in core.read(part)) == 20
+    assert sent.count(FRESH) == 1 + len(planned)  # each task's node has what the driver's had
     sql(f"DELETE FROM {name}")
     planned = core.partitions()
     fill(sql, name, 1)

@@ -7,8 +7,8 @@ from servers import Sql, wait_until
 from spark_stand_in import Checkpoint, options_of
 
 from spark_connector.batch.read import of_queue
+from spark_connector.client.cluster import FRESH
 from spark_connector.client.columns import Field
-from spark_connector.client.topic_numbers import FRESH
 from spark_connector.errors import DataLossError, QueueError, SchemaError
 from spark_connector.writing.plan import plan
 
@@ -280,7 +280,7 @@ def test_a_topic_without_its_column_says_how_to_mend_it(tail, sql, topic):
 
 def test_on_a_cluster_numbers_are_read_and_ids_are_refused(tail, sql, topic, queue, sent, monkeypatch):
     """A cluster as far as the connector asks; tests/galera has a real one."""
-    monkeypatch.setattr("spark_connector.client.topic_numbers._CLUSTER", "SELECT 'wsrep_on', 'ON'")
+    monkeypatch.setattr("spark_connector.client.cluster._CLUSTER", "SELECT 'wsrep_on', 'ON'")
     name, without, other = topic(), topic(sequence="off"), queue()
     fill(sql, name, "a")
     query = tail(name)
