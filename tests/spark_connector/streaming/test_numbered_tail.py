@@ -7,13 +7,13 @@ from servers import Sql, wait_until
 from spark_stand_in import Checkpoint, options_of
 
 from spark_connector.batch.read import of_queue
-from spark_connector.client.cluster import FRESH
 from spark_connector.client.columns import Field
 from spark_connector.errors import DataLossError, QueueError, SchemaError
 from spark_connector.writing.plan import plan
 
 DAY_NS = 86_400_000_000_000
 HOUR_NS = 3_600_000_000_000
+SETTING = "SET SESSION lock_wait_timeout = 3601"  # which any server has, in the place of a cluster's
 
 
 def fill(sql: Sql, topic: str, *payloads: object) -> None:
@@ -281,11 +281,12 @@ def test_a_topic_without_its_column_says_how_to_mend_it(tail, sql, topic):
 def test_on_a_cluster_numbers_are_read_and_ids_are_refused(tail, sql, topic, queue, sent, monkeypatch):
     """A cluster as far as the connector asks; tests/galera has a real one."""
     monkeypatch.setattr("spark_connector.client.cluster._CLUSTER", "SELECT 'wsrep_on', 'ON'")
+    monkeypatch.setattr("spark_connector.client.cluster.FRESH", SETTING)
     name, without, other = topic(), topic(sequence="off"), queue()
     fill(sql, name, "a")
     query = tail(name)
     assert came(query) == ["a"]
-    assert sent.count(FRESH) == 2  # the driver's connection and the task's: either may lead to a node that is behind
+    assert sent.count(SETTING) == 2  # the driver's connection and the task's: either may lead to a node that is behind
     with pytest.raises(QueueError, match=f"several servers .* ALTER TOPIC {without} SET \\(sequence = 'on'\\)"):
         tail(without).plan()
     with pytest.raises(QueueError, match=f"cannot read queue {other} by its ids; read the queue with mode=queue"):
