@@ -339,7 +339,7 @@ def _end_or_id(given: Given, name: str, default: str, ends: Sequence[str]) -> st
         return text
     if text.isdecimal() and int(text) < _IDS_END:
         return int(text)
-    raise OptionError(f"option {name} is {' or '.join(ends)}, or an id, not {text[:80]!r}")
+    raise OptionError(f"option {name} is {' or '.join(ends)}, or an offset, not {text[:80]!r}")
 
 
 def _time(given: Given, name: str, other: str, what: str) -> int | None:

@@ -11,9 +11,11 @@ import pymysql
 from spark_connector.batch import parts
 from spark_connector.batch.filters import Condition, split
 from spark_connector.batch.parts import Part
+from spark_connector.client.cluster import settings
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client, placed, told
 from spark_connector.client.queue import Queue, describe
+from spark_connector.client.topic_numbers import insist_on_numbers
 from spark_connector.errors import OptionError
 from spark_connector.options import BatchReadOptions
 from spark_connector.values import arrow
@@ -36,8 +38,10 @@ class BatchRead:
         with Client(self._options.address) as client:
             queue = self._described(client)
             try:
-                options = self._options
-                return parts.cut(client, queue, options.num_partitions, options.include_acked, options.span)
+                options, own = self._options, settings(client)
+                for setting in own:
+                    client.execute(setting)
+                return parts.cut(client, queue, options.num_partitions, options.include_acked, options.span, own)
             except pymysql.Error as error:
                 raise told(error, self._options.address) from error
 
@@ -46,8 +50,11 @@ class BatchRead:
         with Client(self._options.address) as client:
             queue = self._described(client)
             where, args = self._where(part, queue)
-            sql = f"SELECT {arrow.select_list(queue, self.fields)} FROM {placed(queue.name)} WHERE {where}"
+            table = placed(queue.name) if self._pushed else queue.placed_log  # a filter may have a better index
+            sql = f"SELECT {arrow.select_list(queue, self.fields)} FROM {table} WHERE {where}"
             try:
+                for setting in part.settings:
+                    client.execute(setting)
                 yield from arrow.batches(client, sql, args, self.fields, self._options.fetch_size)
             except pymysql.Error as error:
                 raise told(error, self._options.address) from error
@@ -75,7 +82,8 @@ class BatchRead:
 
 
 def _insist(queue: Queue, options: BatchReadOptions) -> None:
-    """That the options have a meaning for what is read. Raises OptionError."""
+    """That the options have a meaning for what is read, and its numbers are there. Raises OptionError, QueueError."""
+    insist_on_numbers(queue)
     if queue.is_topic and options.include_acked:
         raise OptionError(f"option includeAcked has no meaning for {queue.called}, whose messages are not acked")
     if not queue.is_topic and options.span is not None:

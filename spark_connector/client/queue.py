@@ -15,7 +15,9 @@ from spark_connector.errors import QueueError, SchemaError
 _NO_SUCH_TABLE, _SYNTAX, _NO_QUEUE, _NO_TOPIC = 1146, 1064, 1347, 1235
 _TOPIC_MARK = "queuegate_topic"  # what the comment of a topic's table begins with
 _OF_THE_PROXY = "queuegate_sought"  # a column of a group's queue that says nothing to readers
-_NUMBERS = ("queuegate_seq",)  # a topic's key on numbers that the proxy gives: no row that is written has one
+NUMBER = "queuegate_seq"
+"""The column of a topic with the option `sequence` that has the numbers of its messages. The proxy gives them."""
+
 _DUE = ("time_acked", "priority", "time_next")
 _MARK = "vitess_message"
 PURGE_AFTER = "86400"
@@ -49,11 +51,29 @@ class Queue:
     id_key: str = "PRIMARY"  # the name of the key that is `id` alone
     due_key: str | None = None  # the name of the index that finds what is due
     is_topic: bool = False
+    sequenced: bool = False  # a topic's: it has the option `sequence`, by which its messages have numbers
+    number_key: str | None = None  # the name of the unique key on those numbers; None where there is none
 
     @property
     def quoted(self) -> str:
         """The name as SQL writes it."""
         return quoted(self.name)
+
+    @property
+    def offset(self) -> str:
+        """The column that readers go by, which needs no quotes: the number of a message, or its id."""
+        return NUMBER if self.sequenced else "id"
+
+    @property
+    def log(self) -> str:
+        """The table as FROM names it for who reads by the offset. An index on numbers is forced, or a server that
+        remembers how many messages had none may read the whole table."""
+        return f"{self.quoted} FORCE INDEX ({quoted(self.number_key)})" if self.number_key else self.quoted
+
+    @property
+    def placed_log(self) -> str:
+        """The same in a statement that has placeholders."""
+        return self.log.replace("%", "%%")
 
     @property
     def called(self) -> str:
@@ -81,6 +101,8 @@ class Queue:
 def describe(client: Client, name: str) -> Queue:
     """The queue or topic of that name. Raises QueueError where there is none, or no proxy."""
     is_topic = _insist(client, name)
+    comment = _comment(client, name)
+    sequenced = is_topic and _pairs(comment).get("sequence", "").lower() == "on"
     columns = tuple(
         Column(
             column,
@@ -90,15 +112,21 @@ def describe(client: Client, name: str) -> Queue:
             auto="auto_increment" in extra.lower(),
             default=default is not None and str(default).upper() != "NULL",
             collation=collation,
-            invisible="INVISIBLE" in extra.upper() or column == _OF_THE_PROXY,
+            invisible=("INVISIBLE" in extra.upper() and not (sequenced and column == NUMBER))
+            or column == _OF_THE_PROXY,
         )
         for column, declared, null, extra, default, collation in client.rows(_COLUMNS, (name,))
     )
     keys, in_part = _keys(client, name)
-    unique = tuple(columns for columns, is_unique in keys.values() if is_unique and _lower(columns) != _NUMBERS)
+    number_key = next((key for key, (names, one) in keys.items() if one and _lower(names) == (NUMBER,)), None)
+    # No row that is written has a number.
+    unique = tuple(columns for key, (columns, is_unique) in keys.items() if is_unique and key != number_key)
     id_key = next((key for key, (columns, _) in keys.items() if _lower(columns) == ("id",)), "PRIMARY")
     due_key = next((key for key, (columns, _) in keys.items() if _lower(columns)[:3] == _DUE), None)
-    return Queue(name, columns, queue_options(client, name), unique, in_part, id_key, due_key, is_topic)
+    return Queue(
+        name, columns, _options(comment), unique, in_part, id_key, due_key, is_topic, sequenced,
+        number_key if sequenced else None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -148,8 +176,13 @@ def group_backlog(client: Client, topic: str, group: str) -> int:
 
 def queue_options(client: Client, name: str) -> dict[str, str]:
     """The queue's options as they are now, which ALTER QUEUE may change at any time. None where it is gone."""
-    comment = client.row(_COMMENT, (name,))
-    return _options(str(comment[0])) if comment else {}
+    return _options(_comment(client, name))
+
+
+def _comment(client: Client, name: str) -> str:
+    """Its table's comment; empty where it is gone."""
+    row = client.row(_COMMENT, (name,))
+    return str(row[0]) if row else ""
 
 
 @dataclass(frozen=True)
@@ -169,8 +202,20 @@ def _groups(client: Client, topic: str, like: str) -> dict[str, _Group]:
     }
 
 
+def have_looked_again(client: Client, name: str) -> None:
+    """Have the proxy read anew what tables there are, as it does, once a second, where it is asked for a queue that it
+    does not know. `name`: a topic's, which is none."""
+    try:
+        client.rows(f"SHOW CREATE QUEUE {quoted(name)}")
+    except pymysql.Error as error:
+        if number(error) not in (_NO_QUEUE, _NO_SUCH_TABLE):
+            raise
+
+
 def _insist(client: Client, name: str) -> bool:
-    """Only the proxy knows the statement, and it knows only queues. Whether it is a topic."""
+    """Only the proxy knows the statements, and it knows only queues and topics. Whether it is a topic."""
+    if _is_topic(client, name) and _is_known(client, name):
+        return True
     try:
         own = str(client.rows(f"SHOW CREATE QUEUE {quoted(name)}")[0][0])
     except pymysql.Error as error:
@@ -182,6 +227,15 @@ def _insist(client: Client, name: str) -> bool:
     if own != name:  # the proxy knows its queues in any case, the database perhaps its tables not
         raise QueueError(f"there is no queue {name!r} in database {client.address.database!r}: it is called {own!r}")
     return False
+
+
+def _is_known(client: Client, topic: str) -> bool:
+    """Whether the proxy says at once that there is such a topic."""
+    try:
+        client.rows(f"SHOW GROUPS ON {quoted(topic)} LIKE ''")
+    except pymysql.Error:
+        return False  # one that another proxy has just made, or what answers is no proxy: the next statement tells
+    return True
 
 
 def _is_topic(client: Client, name: str) -> bool:
@@ -200,8 +254,13 @@ def _refusal(client: Client, name: str, error: pymysql.Error) -> str:
 
 
 def _options(comment: str) -> dict[str, str]:
+    """A queue's; those of a topic are others."""
+    return _pairs(comment) if _MARK in comment else {}
+
+
+def _pairs(comment: str) -> dict[str, str]:
     pairs = (part.split("=", 1) for part in comment.split(",") if "=" in part)
-    return {key.strip(): value.strip() for key, value in pairs} if _MARK in comment else {}
+    return {key.strip(): value.strip() for key, value in pairs}
 
 
 def _keys(client: Client, name: str) -> tuple[dict[str, tuple[tuple[str, ...], bool]], tuple[str, ...]]:

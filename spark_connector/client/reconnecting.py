@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import pymysql
@@ -46,7 +47,7 @@ class ReconnectingClient:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._address, self._settings, self._patience = address, settings, patience
+        self._address, self._settings, self._patience = address, tuple(settings), patience
         self._clock, self._sleep = clock, sleep
         self._client: Client | None = None
 
@@ -71,6 +72,13 @@ class ReconnectingClient:
             self._sleep(pause)
             pause = min(2 * pause, _PAUSE_MAX)
 
+    def add(self, settings: Sequence[str]) -> None:
+        """Each connection begins with these statements, too, and the one that is open runs them now. Raises as
+        `run`."""
+        self._settings = (*self._settings, *settings)
+        for setting in settings:
+            self.run(partial(_execute, setting=setting))
+
     def close(self) -> None:
         """Hang up; the next `run` connects again."""
         if self._client is not None:
@@ -87,6 +95,10 @@ class ReconnectingClient:
 
     def _in_words(self, error: Exception) -> Exception:
         return told(error, self._address) if isinstance(error, pymysql.Error) else error
+
+
+def _execute(client: Client, setting: str) -> None:
+    client.execute(setting)
 
 
 def _number(error: BaseException) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from spark_connector.client.cluster import settings
 from spark_connector.client.connection import Client
 from spark_connector.client.queue import Queue, describe, group_queue
 from spark_connector.client.reconnecting import ReconnectingClient
@@ -43,6 +44,7 @@ class Part:
 
     queue: Queue
     group: str
+    settings: tuple[str, ...]  # what its connection begins with
     runs: tuple[Run, ...]
 
 
@@ -52,6 +54,7 @@ class QueueSource(PickledSource):
     def _forget(self) -> None:
         self._line = ReconnectingClient(self._options.address)
         self._queue: Queue | None = None
+        self._settings: tuple[str, ...] = ()  # of a connection; known with the queue
         self._consumer: Consumer | None = None
         self._first: QueueOffset | None = None
         self._until: int | None = None  # ns; availableNow: only what was due then
@@ -85,12 +88,12 @@ class QueueSource(PickledSource):
         consumer = self._consumer_of(upto.group)
         runs = consumer.runs(since, upto.seq)
         queue = self._described()
-        return [Part(queue, upto.group, part) for part in cut(runs, self._options.num_partitions)]
+        return [Part(queue, upto.group, self._settings, part) for part in cut(runs, self._options.num_partitions)]
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         sql = Claims(part.queue, part.group).select(select_list(part.queue, self._fields, "q"))
         statements = [Statement(sql, (part.group, run.seq), run.first - 1, run.end - 1) for run in part.runs]
-        return read(self._options, statements, self._fields)
+        return read(self._options, statements, self._fields, part.settings)
 
     def commit(self, end: dict[str, Any]) -> None:
         offset = queue_offset(end, self._place)
@@ -107,6 +110,8 @@ class QueueSource(PickledSource):
 
     def _described(self) -> Queue:
         if self._queue is None:
+            self._settings = self._line.run(settings)
+            self._line.add(self._settings)
             self._queue = self._line.run(self._look_up)
         return self._queue
 

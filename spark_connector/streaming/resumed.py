@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_connector.client import pool
 from spark_connector.client.columns import Field
 from spark_connector.client.connection import Client
+from spark_connector.client.reconnecting import READ_COMMITTED
 from spark_connector.options import StreamReadOptions
 from spark_connector.values.arrow import keyed_batches
 
@@ -32,10 +33,11 @@ class Statement:
 
 
 def read(
-    options: StreamReadOptions, statements: Sequence[Statement], fields: Sequence[Field]
+    options: StreamReadOptions, statements: Sequence[Statement], fields: Sequence[Field], settings: tuple[str, ...] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Their rows, at most `fetchsize` or about 4 MiB at a time. Raises ConnectionFailed, ConnectorError."""
-    with pool.kept(options.address) as line:
+    """Their rows, at most `fetchsize` or about 4 MiB at a time. `settings`: what the connection begins with besides.
+    Raises ConnectionFailed, ConnectorError."""
+    with pool.kept(options.address, (READ_COMMITTED, *settings)) as line:
         for statement in statements:
             reading = _Reading(statement, fields, options.fetch_size)
             while (batch := line.run(reading.next)) is not None:

@@ -1,4 +1,6 @@
-"""How far a tail may read, decided from what was seen. Pure; no SQL here.
+"""How far a tail may read by ids, decided from what was seen. Pure; no SQL here.
+
+Where a topic's messages have numbers none of this is needed: ByNumber.
 
 Ids are given before transactions commit, so a smaller id may appear after a larger one. Whoever remembers "read up to
 n" must not pass over an id that is still on its way. Two looks tell: first what is committed, then (READ UNCOMMITTED)
@@ -31,9 +33,10 @@ SETTLED_IDS = 1000
 
 @dataclass(frozen=True)
 class Row:
-    """What is read of a message to plan with. `created`: ns, None where the table does not tell."""
+    """What is read of a message to plan with: its offset, and when it was made (ns), None where the table does not
+    tell."""
 
-    id: int
+    at: int
     created: int | None
 
 
@@ -79,23 +82,23 @@ class Ripe:
 
     def gap_before(self, row: Row) -> bool:
         """Whether ids that are missing before that row may be passed."""
-        if row.id <= self.settled:
+        if row.at <= self.settled:
             return True
         old = row.created is None or not self.now - GRACE_NS < row.created <= self.now
-        return old and row.id < self.largest - SETTLED_IDS
+        return old and row.at < self.largest - SETTLED_IDS
 
 
 def readable(since: int, committed: Sequence[Row], there: Sequence[int], ripe: Ripe) -> Readable:
     """Of the rows beyond id `since`, those that no id still on its way precedes. `there`: the second look's ids."""
-    ids = {row.id for row in committed}
+    ids = {row.at for row in committed}
     blocker = min((id_ for id_ in there if id_ not in ids), default=None)
     before = since
     for place, row in enumerate(committed):
-        if blocker is not None and blocker < row.id:
+        if blocker is not None and blocker < row.at:
             return Readable(place, blocker)
-        if row.id != before + 1 and not ripe.gap_before(row):
+        if row.at != before + 1 and not ripe.gap_before(row):
             return Readable(place)
-        before = row.id
+        before = row.at
     return Readable(len(committed))
 
 
@@ -115,13 +118,14 @@ def gaps(since: int, since_ns: int, rows: Sequence[Row], purged_ns: int) -> Iter
     """
     before, made = since, since_ns
     for row in rows:
-        if row.id != before + 1 and made < purged_ns:
-            yield Gap(before + 1, row.id - 1)
-        before, made = row.id, made if row.created is None else max(made, row.created)
+        if row.at != before + 1 and made < purged_ns:
+            yield Gap(before + 1, row.at - 1)
+        before, made = row.at, made if row.created is None else max(made, row.created)
 
 
 def bounds(since: int, ids: Sequence[int], parts: int, size: int) -> list[tuple[int, ...]]:
-    """The ids as at most so many parts of equal size, each as bounds: what lies between two of them is one statement.
+    """The ids, or numbers, as at most so many parts of equal size, each as bounds: what lies between two of them is one
+    statement.
 
     A statement reads more than the one bound, up to the next, and at most `size` messages.
     """

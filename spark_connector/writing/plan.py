@@ -8,7 +8,7 @@ from typing import Literal
 
 from spark_connector.client.columns import Column, Field
 from spark_connector.client.connection import quoted
-from spark_connector.client.queue import Queue
+from spark_connector.client.queue import NUMBER, Queue
 from spark_connector.errors import OptionError, QueueError, SchemaError
 from spark_connector.values.fitting import Target, fitted
 
@@ -69,6 +69,8 @@ def plan(queue: Queue, fields: Sequence[Field], key: str | None) -> WritePlan:
     for name in given:
         if queue.is_topic and name.lower() == _ID:
             raise SchemaError(f"{queue.called} gives its messages their ids, in order: leave column {name} out")
+        if queue.sequenced and name.lower() == NUMBER:
+            raise SchemaError(f"the proxy gives the messages of {queue.called} their numbers: leave column {name} out")
         if given.count(name) > 1:
             raise SchemaError(f"the DataFrame has column {name} twice; names of columns are the same in any case")
     filled = _filled(queue, given)

@@ -182,7 +182,7 @@ def test_the_defaults_are_those_of_the_document(name, default, use):
         ({"subscribe": "t,u", "startingOffsets": '{"t": {"0": 5}}'}, "for 't' it has {\"0\": 5}"),
         ({"subscribe": "t,u", "startingOffsets": '{"t": true}'}, "for 't' it has true"),
         ({"subscribe": "t,u", "endingOffsets": '{"t": -3}'}, "for 't' it has -3"),
-        ({"subscribe": "t,u", "endingOffsets": "earliest"}, "endingOffsets is latest, or an id"),
+        ({"subscribe": "t,u", "endingOffsets": "earliest"}, "endingOffsets is latest, or an offset"),
     ],
 )
 def test_several_that_make_no_sense(given, words):

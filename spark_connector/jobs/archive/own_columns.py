@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from spark_connector.client.queue import NUMBER
 from spark_connector.jobs.archive.folder import DAY, INTERVAL
 
-_IDENTITY = frozenset({"id", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state"})
+_IDENTITY = frozenset({"id", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state", NUMBER})
 _FAILURE = frozenset({"first_error", "last_error", "attempts", "time_dead", "source"})
 _OF_ARCHIVES = frozenset({DAY, INTERVAL})
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from reading import values
+from reading import reader, values
 
 from spark_connector.batch import parts
 from spark_connector.errors import OptionError
 from spark_connector.options import batch_read
 
 DAY_MS = 86_400_000
+SETTING = "SET SESSION lock_wait_timeout = 3601"  # which any server has, in the place of a cluster's
 LEAST = {"user": "root", "database": "main", "topic": "t"}
 
 
@@ -77,6 +78,77 @@ def test_a_range_of_times(gate, sql, topic):
     assert ids(gate, name, endingTimestamp=at[4] + DAY_MS) == [1, 2, 3, 4]
 
 
+# --- of a topic whose messages have numbers
+
+
+@pytest.fixture
+def numbered(topic, sql, connect, place):
+    """Makes a topic of 20 messages whose ids 1 to 3 have the numbers 18 to 20; the last numbers are yet to be given."""
+    if place == "embedded":
+        pytest.skip("there are no numbers: one transaction writes at a time, so ids are in order")
+
+    def make() -> str:
+        name = topic(options="WITH (sequence = 'on')")
+        slow = connect(autocommit=False)
+        fill(slow, name, 3)
+        fill(sql, name, 17)
+        sql.rows(f"SELECT id FROM STREAM {name} SINCE EARLIEST")
+        slow.connection.commit()
+        return name
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ({}, range(1, 21)),
+        ({"startingOffsets": 16, "endingOffsets": 19}, range(16, 19)),
+        ({"endingOffsets": 3}, range(1, 3)),
+        ({"startingOffsets": 20, "endingOffsets": 900}, [20]),
+        ({"startingOffsets": 21}, []),
+    ],
+)
+@pytest.mark.parametrize("exact", [1_000_000, 4])
+def test_a_range_of_numbers(gate, sql, numbered, monkeypatch, span, expected, exact):
+    monkeypatch.setattr(parts, "EXACT_ROWS_MAX", exact)
+    name = numbered()
+    found = values(gate, name, "queuegate_seq", numPartitions=4, **span)
+    assert sorted(found) == list(expected)
+    among = ", ".join(map(str, [0, *expected]))
+    chosen = sql.column(f"SELECT id FROM {name} WHERE queuegate_seq IN ({among}) ORDER BY id")
+    assert sorted(ids(gate, name, **span)) == chosen
+
+
+def test_a_batch_of_numbers_ends_with_what_is_there_when_it_begins(gate, sql, numbered, sent, monkeypatch):
+    monkeypatch.setattr("spark_connector.client.cluster._CLUSTER", "SELECT 'wsrep_on', 'ON'")
+    monkeypatch.setattr("spark_connector.client.cluster.FRESH", SETTING)
+    name = numbered()
+    core = reader(gate, name, numPartitions=3)
+    planned = core.partitions()
+    assert sent.count(SETTING) == 1
+    fill(sql, name, 1)
+    sql.rows(f"SELECT id FROM STREAM {name} SINCE EARLIEST")
+    assert sum(batch.num_rows for part in planned for batch in core.read(part)) == 20
+    assert sent.count(SETTING) == 1 + len(planned)  # each task's node has what the driver's had
+    sql(f"DELETE FROM {name}")
+    planned = core.partitions()
+    fill(sql, name, 1)
+    assert sum(batch.num_rows for part in planned for batch in core.read(part)) == 0
+
+
+def test_a_range_of_times_of_numbers(gate, sql, numbered, monkeypatch):
+    """Of those made in the time or later, the smallest number, although others were made before it."""
+    monkeypatch.setattr("spark_connector.client.topic_log._AROUND", 1)
+    name = numbered()
+    now = int(sql.value(f"SELECT MAX(time_created) FROM {name}"))
+    sql(f"UPDATE {name} SET time_created = {now} - {DAY_MS} * 1000000 WHERE id IN (1, 2, 4)")  # 18, 19 and 1
+    at = (now // 1_000_000) - DAY_MS // 2
+    assert sorted(values(gate, name, "queuegate_seq", startingTimestamp=at)) == list(range(2, 21))
+    assert values(gate, name, "queuegate_seq", endingTimestamp=at) == [1]
+    assert sorted(ids(gate, name, startingTimestamp=at - DAY_MS)) == list(range(1, 21))
+
+
 def test_options_that_have_no_meaning_are_refused(gate, queue, topic):
     name = topic()
     with pytest.raises(OptionError, match=f"includeAcked has no meaning for topic {name}"):
@@ -88,10 +160,10 @@ def test_options_that_have_no_meaning_are_refused(gate, queue, topic):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"startingOffsets": "latest"}, "startingOffsets is earliest, or an id, not 'latest'"),
-        ({"endingOffsets": "earliest"}, "endingOffsets is latest, or an id, not 'earliest'"),
-        ({"endingOffsets": '{"t":{"0":5}}'}, "endingOffsets is latest, or an id, not"),
-        ({"startingOffsets": "-1"}, "startingOffsets is earliest, or an id, not '-1'"),
+        ({"startingOffsets": "latest"}, "startingOffsets is earliest, or an offset, not 'latest'"),
+        ({"endingOffsets": "earliest"}, "endingOffsets is latest, or an offset, not 'earliest'"),
+        ({"endingOffsets": '{"t":{"0":5}}'}, "endingOffsets is latest, or an offset, not"),
+        ({"startingOffsets": "-1"}, "startingOffsets is earliest, or an offset, not '-1'"),
         ({"startingOffsets": "7", "endingOffsets": "6"}, "endingOffsets is 6, before startingOffsets, which is 7"),
         ({"endingOffsets": "7", "endingTimestamp": str(10**12)}, "both say where to end: give one of them"),
         ({"startingOffsets": "7", "startingTimestamp": str(10**12)}, "both say where to begin: give one of them"),
