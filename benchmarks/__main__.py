@@ -1,7 +1,7 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
-has rivals instead (benchmarks/passthrough.py), and a report of its own.
+has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics and steps.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from benchmarks import drain, fairness, latency, passthrough, spark, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
+from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
-TOPICS = "topics"
+TOPICS, STEPS = "topics", "steps"
 SUBJECTS = {
     "latency": (
         "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
@@ -54,6 +55,10 @@ def main() -> int:
         passthrough.main(passthrough.Options(options.part or (), options.quick, options.repeats), _tell, **shown)
     if TOPICS in wanted:
         topics.main(options.part or (), _amounts(options), _tell, **shown)
+    if STEPS in wanted:
+        amounts = steps.QUICK if options.quick else steps.Amounts()
+        amounts = amounts if options.repeats is None else replace(amounts, repeats=options.repeats)
+        steps.main(options.backend or list(PLACES), amounts, _tell, **shown)
     return 0
 
 
@@ -64,8 +69,8 @@ def _amounts(options: argparse.Namespace) -> topics.Amounts:
 
 
 def _all() -> list[str]:
-    """Spark is half a gigabyte, and topics need the servers of others: they are measured when asked for by name; Spark
-    also where it is installed.
+    """Spark is half a gigabyte, topics need the servers of others, steps take many turns: they are measured when asked
+    for by name; Spark also where it is installed.
     """
     without = () if importlib.util.find_spec("pyspark") else ("spark",)
     return [subject for subject in [*SUBJECTS, PASSTHROUGH] if subject not in without]
@@ -117,26 +122,28 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS]
-    parser.add_argument("subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all but topics)")
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS]
+    parser.add_argument(
+        "subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all but topics, steps)"
+    )
     parser.add_argument(
         "--json",
         nargs="?",
         const="-",
         metavar="FILE",
-        help=f"JSON on standard output; of {PASSTHROUGH} and {TOPICS} also into a file",
+        help=f"JSON on standard output; of {PASSTHROUGH}, {TOPICS} and {STEPS} also into a file",
     )
     queue = parser.add_argument_group("latency, schedule, throughput")
-    queue.add_argument("--backend", action="append", choices=list(PLACES), help="where (default: all)")
+    queue.add_argument("--backend", action="append", choices=list(PLACES), help=f"where, of {STEPS} too (default: all)")
     queue.add_argument("--messages", type=int, default=500, help="messages for latency (default: 500)")
     queue.add_argument("--backlog", type=int, default=20_000, help="messages for throughput (default: 20000)")
     queue.add_argument("--waiting", type=int, default=200_000, help="messages for drain, spark (default: 200000)")
     queue.add_argument("--rounds", type=int, default=5, help="rounds for fairness (default: 5)")
     queue.add_argument("--attack", action="append", choices=fairness.ATTACKS, help="for fairness (default: all)")
     queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
-    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}"))
+    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}, {STEPS}"))
     parser.add_argument_group(TOPICS).add_argument(
-        "--behind", type=int, help=f"messages of the topic in which groups seek (default: {topics.Amounts.behind})"
+        "--behind", type=int, help=f"messages of the topic in which groups seek (default: {topics.Amounts().behind})"
     )
     options = parser.parse_args()
     for subject in options.subject:
@@ -149,7 +156,11 @@ def _add_reported(group: argparse._ArgumentGroup) -> None:
     names = [*(part.name for part in passthrough.PARTS), *topics.PARTS]
     group.add_argument("--quick", action="store_true", help="smaller numbers: a minute or two")
     group.add_argument("--part", action="append", choices=names, metavar="PART", help=f"only {', '.join(names)}")
-    group.add_argument("--repeats", type=int, help=f"turns of each rival (default: {passthrough.REPEATS})")
+    group.add_argument(
+        "--repeats",
+        type=int,
+        help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS} {steps.Amounts().repeats})",
+    )
     group.add_argument(
         "--document", nargs="?", type=Path, const=passthrough.DOCUMENT, metavar="FILE",
         help="write the tables into this document (default: docs/benchmarks.md) between its marks",

@@ -1,4 +1,4 @@
-"""The report of pass-through and of topics: as Markdown, as JSON, and into a document between its marks."""
+"""The report of pass-through, of topics and of steps: as Markdown, as JSON, and into a document between its marks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benchmarks.targets import Target, targets
 from benchmarks.topics.targets import topic_targets
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+STEPS_BEGIN, STEPS_END = "<!-- steps measured: begin -->", "<!-- steps measured: end -->"
 TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 
 
@@ -90,13 +91,13 @@ def _outcome_table(outcome: Outcome) -> str:
 
 
 def _row(outcome: Outcome, series: Series, columns: Sequence[str], bases: Sequence[str]) -> tuple[str, ...]:
-    low, high = series.spread(outcome.main) if outcome.main in series.values else (0.0, 0.0)
+    spread = [_number(bound) for bound in series.spread(outcome.main)] if outcome.main in series.values else ["-"]
     cells = [_number(series.median(column)) if column in series.values else "-" for column in columns]
     ratios = [outcome.ratio(series.rival, base) for base in bases]
     return (
         series.rival,
         cells[0],
-        f"{_number(low)} - {_number(high)}",
+        " - ".join(spread),
         *cells[1:],
         *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
     )

@@ -7,11 +7,12 @@ connections live as long.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from typing import Any
@@ -63,22 +64,46 @@ def run(log: Log, work: Work, jobs: Iterable[Sequence[Any]]) -> Finished:
     Raises:
         ClientFailed: one of them failed.
     """
+    with clients(log, work, jobs) as started:
+        before = _used(log)
+        started.begin()
+        results = started.results()
+        return Finished(results, before, _used(log))
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Clients that have connected, and wait to begin."""
+
+    processes: Sequence[Any]
+    answers: Any
+    may_begin: Event
+
+    def begin(self) -> None:
+        """Continue all of them."""
+        self.may_begin.set()
+
+    def results(self) -> list[Any]:
+        """What they return, once all have. Raises ClientFailed."""
+        return [_told(self.answers.get(timeout=WORK_SECONDS)) for _ in self.processes]
+
+
+@contextlib.contextmanager
+def clients(log: Any, work: Work, jobs: Iterable[Sequence[Any]]) -> Iterator[Clients]:
+    """One process for each job, which is ended in the end, whatever it does then. Raises ClientFailed."""
     context = multiprocessing.get_context("spawn")
     answers, begin = context.Queue(), context.Event()
-    clients = [context.Process(target=_client, args=(work, (log, *job), answers, begin), daemon=True) for job in jobs]
+    processes = [context.Process(target=_client, args=(work, (log, *job), answers, begin), daemon=True) for job in jobs]
     try:
-        for client in clients:
-            client.start()
-        for _ in clients:
+        for process in processes:
+            process.start()
+        for _ in processes:
             _told(answers.get(timeout=CONNECT_SECONDS))
-        before = _used(log)
-        begin.set()
-        results = [_told(answers.get(timeout=WORK_SECONDS)) for _ in clients]
-        return Finished(results, before, _used(log))
+        yield Clients(processes, answers, begin)
     finally:
-        for client in clients:
-            client.terminate()
-            client.join()
+        for process in processes:
+            process.terminate()
+            process.join()
 
 
 def _client(work: Work, arguments: Sequence[Any], answers: Any, begin: Event) -> None:

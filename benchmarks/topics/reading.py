@@ -95,8 +95,13 @@ def _added(reader: Iterator[int], messages: int) -> int:
     return done
 
 
-def converse(log: Log, group: str, messages: int) -> Generator[None, None, list[float]]:
-    """One message after the other: written, committed, received, acked. From the call of the commit to the receipt."""
+def converse(
+    log: Log, group: str, messages: int, pace_seconds: float = 0.0, warm_up: int = 0
+) -> Generator[None, None, list[float]]:
+    """One message after the other: written, committed, received, acked. From the call of the commit to the receipt.
+
+    None is sent sooner than `pace_seconds` after the one before. The first `warm_up` go before the beginning.
+    """
     lone = log.lone(group)
     _open.append(lone)
     arrived: list[float] = []
@@ -109,18 +114,30 @@ def converse(log: Log, group: str, messages: int) -> Generator[None, None, list[
             lone.ack(place)
             acked.set()
 
-    threading.Thread(target=receive, daemon=True).start()
-    yield
-    took = []
-    for number in range(messages):
+    def send() -> float:
         acked.clear()
         lone.write()
         started = time.monotonic()
         lone.commit()
         if not acked.wait(LONE_SECONDS):
-            raise TimeoutError(f"message {number + 1} was not received and acked in {LONE_SECONDS:.0f} s")
-        took.append(arrived[-1] - started)
-    return took
+            raise TimeoutError(f"message {len(arrived) + 1} was not received and acked in {LONE_SECONDS:.0f} s")
+        return arrived[-1] - started
+
+    threading.Thread(target=receive, daemon=True).start()
+    for _ in range(warm_up):
+        send()
+    yield
+    return [send() for _ in paced(messages, pace_seconds)]
+
+
+def paced(times: int, pace_seconds: float) -> Iterator[int]:
+    """Numbers, of which none comes sooner than that after the one before."""
+    due = time.monotonic()
+    for number in range(times):
+        if (early := due - time.monotonic()) > 0:
+            time.sleep(early)
+        due = time.monotonic() + pace_seconds
+        yield number
 
 
 # --- parts
