@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark check format bench differential fuzz simulate clean mariadb toolchains mysql galera
+.PHONY: help run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark check format bench profile differential fuzz simulate clean mariadb toolchains mysql galera
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 SPARK_STAMP := $(VENV)/.installed-spark
+PROFILE_STAMP := $(VENV)/.installed-profile
 TESTS ?= tests
 JOBS ?= 4
 
@@ -74,6 +75,11 @@ superset: $(STAMP) mariadb ## Apache Superset on a queue and on the counters, on
 bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about a quarter of an hour
 	$(BIN)/python -m benchmarks
 
+PROFILE_BACKEND ?= mariadb
+PROFILE_OF ?= lone
+profile: $(PROFILE_STAMP) mariadb ## where the proxy's time goes under a load, as profile.svg and two lists (PROFILE_BACKEND=embedded PROFILE_OF=lone|insert|drain)
+	@$(BIN)/python -m benchmarks.steps.profile --backend $(PROFILE_BACKEND) --of $(PROFILE_OF)
+
 INPUTS ?= 1000000
 fuzz: $(STAMP) mariadb ## a million mutated conversations at the packet layers, some over sockets (INPUTS=1000 SEED=7)
 	$(BIN)/python tests/fuzz/fuzz_run.py --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
@@ -118,4 +124,8 @@ $(STAMP): $(RUN_STAMP)
 # After a change of pyproject.toml $(STAMP) installs anew; the second install keeps what the first has made editable.
 $(SPARK_STAMP): $(STAMP)
 	@$(PIP_INSTALL) '.[dev,spark]'
+	@touch $@
+
+$(PROFILE_STAMP): $(STAMP)
+	@$(PIP_INSTALL) '.[dev,profile]'
 	@touch $@

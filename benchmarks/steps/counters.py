@@ -123,7 +123,7 @@ def by_thread(before: Counters, after: Counters, main: int, messages: int) -> di
         )
         for number, now in after.threads.items()
     }
-    others = sorted((thread for number, thread in used.items() if number != main and thread.waits), key=_cpu)[::-1]
+    others = sorted((thread for number, thread in used.items() if number != main and thread.cpu > 0), key=_cpu)[::-1]
     lines = {MAIN_THREAD: used[main]}
     lines |= {f"thread {place}": thread for place, thread in enumerate(others, 2)}
     lines[ALL_THREADS] = Thread(sum(map(_cpu, lines.values())), sum(thread.waits for thread in lines.values()))

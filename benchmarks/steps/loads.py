@@ -31,7 +31,9 @@ INSERT_ROW = f"INSERT INTO {TABLE} (payload) VALUES ('{PAYLOAD}')"
 UPDATE_ROW = f"UPDATE {TABLE} SET done = 1764000000000000000 WHERE id = {{}}"
 
 Execute = Callable[[str], object]
-_open: list[Any] = []  # a stream that is closed would be read to its end, which it has not
+_open: list[Any] = []
+"""What stays open until the process is ended. A stream that is closed would be read to its end, which it has not; and
+closing a connection would cost the proxy something before its counters are read."""
 
 
 def inserts(table: str, rows: int) -> str:
@@ -111,7 +113,7 @@ class Timed:
 
 def again(way: Way, sql: str, times: int, pace_seconds: float) -> Generator[None, None, Timed]:
     """A statement again and again, not sooner than at that pace; `{}` in it is a number that counts from 1."""
-    execute = way.executor()
+    execute = _kept(way)
     for number in range(WARM_UP):
         execute(sql.format(number + 1))
     yield
@@ -120,7 +122,7 @@ def again(way: Way, sql: str, times: int, pace_seconds: float) -> Generator[None
 
 def ack_each(queue: StepQueue, times: int, pace_seconds: float) -> Generator[None, None, Timed]:
     """Acks, each of one message, beside the stream that has received them. The queue is full enough."""
-    execute, ids = queue.executor(), queue.held(times + WARM_UP)
+    execute, ids = _kept(queue), queue.held(times + WARM_UP)
     acks = [f"ACK {queue.table} {id_}" for id_ in ids]
     for ack in acks[:WARM_UP]:
         execute(ack)
@@ -133,6 +135,11 @@ def wait(queue: StepQueue, seconds: float) -> Generator[None, None, None]:
     _open.append(queue.lone(""))
     yield
     time.sleep(seconds)
+
+
+def _kept(way: Way) -> Execute:
+    _open.append(execute := way.executor())
+    return execute
 
 
 def _timed(execute: Execute, statements: Iterable[str], times: int, pace_seconds: float) -> Timed:

@@ -69,6 +69,12 @@ class Amounts:
 QUICK = Amounts(lone=200, batched=2_000, acked_each=500, repeats=1)
 
 
+def queue_at(place: Place, meter: Meter) -> StepQueue:
+    """The queue, through the proxy of that place."""
+    pid, port = meter.proxy_pid, 0 if place.server is None else place.server.port
+    return StepQueue(port=place.gate.port, proxy_pid=pid, pid=meter.database_pid or pid, database_port=port)
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A backend, what is counted there, and how much of everything. `threads` are of the lone messages."""
@@ -80,11 +86,7 @@ class Stage:
 
     @property
     def queue(self) -> StepQueue:
-        server, pid = self.place.server, self.meter.proxy_pid
-        return StepQueue(
-            port=self.place.gate.port, proxy_pid=pid, pid=self.meter.database_pid or pid,
-            database_port=0 if server is None else server.port,
-        )  # fmt: skip
+        return queue_at(self.place, self.meter)
 
     def run(self, way: Way, work: crew.Work, job: Sequence[Any]) -> tuple[Any, Counters, Counters]:
         """One client; what it returned, and the counters before and after."""

@@ -87,6 +87,11 @@ class Clients:
         """What they return, once all have. Raises ClientFailed."""
         return [_told(self.answers.get(timeout=WORK_SECONDS)) for _ in self.processes]
 
+    def check(self) -> None:
+        """Raises ClientFailed where one has failed so far; for clients whose results nobody waits for."""
+        while not self.answers.empty():
+            _told(self.answers.get())
+
 
 @contextlib.contextmanager
 def clients(log: Any, work: Work, jobs: Iterable[Sequence[Any]]) -> Iterator[Clients]:
