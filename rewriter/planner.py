@@ -13,6 +13,7 @@ from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog
 from rewriter.grammar.parse import parse
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
+from rewriter.plans.ack_templates import AckTemplates
 from rewriter.plans.plan_statement import Passes
 from rewriter.scan.scanner import Concern, Glance, StatementScanner
 from rewriter.scan.socket_variable import without_socket
@@ -21,6 +22,7 @@ from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
 
 _INSERTING = (b"INSERT", b"REPLACE")
+_ACK = ("ACK ", "ack ")  # as receivers write it
 
 
 class Planner:
@@ -29,6 +31,7 @@ class Planner:
     def __init__(self, catalog: QueueCatalog, defaults: QueueOptions | None = None) -> None:
         self._scanner = StatementScanner(catalog)
         self._passes = Passes(catalog, QueueNames(catalog), defaults or QueueOptions())
+        self._acks = AckTemplates(self._passes)
         self._cache = PlanCache()
 
     def plan(self, sql: str, context: PlanContext, glance: Glance | None = None) -> Plan:
@@ -43,12 +46,19 @@ class Planner:
             RewriteError: syntax, names, or something that is not supported.
             EngineError: an option or a column that the queue does not have.
         """
+        if sql[:4] in _ACK and (quick := self.quick(sql, context)) is not None:
+            return quick
         plan = self._cache.get(sql, context)
         if plan is None:
             plan = self._plan(sql, context, glance)
             if _comes_again(plan):
                 self._cache.put(sql, context, plan)
         return plan
+
+    def quick(self, sql: str, context: PlanContext) -> Execute | None:
+        """The plan of a statement that receivers send all the time, in its plainest form, as `plan` would make it;
+        None: `plan` has to. Never raises."""
+        return self._acks.plan(sql, context)
 
     def _plan(self, sql: str, context: PlanContext, glance: Glance | None) -> Plan:
         encoded = sql.encode("utf-8", "surrogatepass")

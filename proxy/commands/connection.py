@@ -33,7 +33,7 @@ from proxy.wire import replies, requests
 from proxy.wire.answer_walker import BULK_EXECUTE, parse_err
 from proxy.wire.command_pieces import LARGE_BYTES
 from proxy.wire.outcome import Outcome
-from proxy.wire.packets import HEADER_BYTES
+from proxy.wire.packets import HEADER_BYTES, frame
 from proxy.wire.requests import FIRST_LOCAL_ID
 from rewriter.plan import (
     NO_EFFECTS,
@@ -79,6 +79,7 @@ _STATEMENT_COMMANDS = frozenset(
     )
 )
 # Plain numbers: an enum's members cost more to compare than the rest of the decision.
+_ACK = (b"ACK ", b"ack ")  # as receivers write it
 _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
 _KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB says to connections at rest
 KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before others get its messages
@@ -284,8 +285,8 @@ class ClientConnection:
 
     # --- the fast path: called from the socket callback, for one whole small packet
 
-    def may_relay(self, command: int, packet: bytes) -> FastPath:
-        """Whether this command may go straight to the database. Never raises; unsure means no."""
+    def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
+        """Whether this command may go straight to the database, or what in its place. Never raises; unsure means no."""
         session = self.session
         if not session.scope.empty or session.notes:
             return FastPath.REFUSE
@@ -295,6 +296,8 @@ class ClientConnection:
             text = requests.query_text(packet[5:], session.identity.capabilities)
             if text is None:
                 return FastPath.REFUSE
+            if text[:4] in _ACK:
+                return self._quickly(text)
             glance = self.executor.reader.glance(text)
             if glance.concern is Concern.NONE:
                 return FastPath.RELAY
@@ -306,6 +309,14 @@ class ClientConnection:
             effects = self._statements.effects.get(number)
             return FastPath.RELAY if effects is None else self._with_effects(effects)
         return FastPath.RELAY if command == _PING else FastPath.REFUSE
+
+    def _quickly(self, text: bytes) -> FastPath | bytes:
+        """What goes to the database in place of a statement on a queue, where that is known at once."""
+        plan = self.executor.reader.quick(text)
+        if plan is None:
+            return FastPath.REFUSE
+        self._fast_effects = plan.effects
+        return frame(self.executor.query(plan.sql.encode("ascii")))
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered:

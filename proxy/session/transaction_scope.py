@@ -57,6 +57,8 @@ class TransactionScope:
         unknown outcome: the report then says "look" and "ask the table", never "settled".
         """
         alone = self.empty
+        if alone and ok and not (in_transaction or verb or effects.several or enqueued) and _few(effects):
+            return _of_one(effects, affected)
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
             self._add(effects)
             if ok and affected and effects.tally is not None:
@@ -90,9 +92,9 @@ class TransactionScope:
 
     def _trace(self, queue: QueueName, what: str, effects: Effects, affected: int) -> None:
         """Keep what was done to which messages, as long as so many are remembered."""
-        for name, ids in (*effects.settled, *effects.changed):
-            if name == queue and self._named_count <= _NAMED_MAX and len(self._traced) < _NAMED_MAX:
-                self._traced.append(Settlement(queue, what, ids, affected >= len(set(ids)), effects.reason))
+        for ids in _named(queue, effects):
+            if self._named_count <= _NAMED_MAX and len(self._traced) < _NAMED_MAX:
+                self._traced.append(_settlement(queue, what, ids, effects, affected))
 
     def _remember(
         self, known: dict[QueueName, list[MessageId]], named: tuple[tuple[QueueName, tuple[MessageId, ...]], ...]
@@ -139,3 +141,41 @@ class TransactionScope:
         self._rejected: set[QueueName] = set()
         self.empty = True
         self._doubtful = False
+
+
+# --- a statement that is a transaction of its own, which most are: nothing has to be kept until its end
+
+
+def _few(effects: Effects) -> bool:
+    """Whether it names few messages, and those of each queue once."""
+    named = (*effects.settled, *effects.changed)
+    return len(named) <= 1 and (not named or len(named[0][1]) <= _NAMED_MAX)
+
+
+def _of_one(effects: Effects, affected: int) -> CommitReport | None:
+    """What is committed, where the statement did something to queues."""
+    counted: tuple[tuple[QueueName, str, int], ...] = ()
+    traced: tuple[Settlement, ...] = ()
+    if affected and effects.tally is not None:
+        queue, what = effects.tally
+        counted = ((queue, what, affected),)
+        traced = tuple(_settlement(queue, what, ids, effects, affected) for ids in _named(queue, effects))
+    report = CommitReport(
+        effects.touched,
+        dict(effects.settled),
+        effects.uncertain,
+        dict(effects.changed),
+        effects.rejected,
+        counted,
+        traced,
+    )
+    return report or None
+
+
+def _named(queue: QueueName, effects: Effects) -> list[tuple[MessageId, ...]]:
+    """The messages of a queue that a statement names."""
+    return [ids for name, ids in (*effects.settled, *effects.changed) if name == queue]
+
+
+def _settlement(queue: QueueName, what: str, ids: tuple[MessageId, ...], effects: Effects, affected: int) -> Settlement:
+    return Settlement(queue, what, ids, affected >= len(set(ids)), effects.reason)

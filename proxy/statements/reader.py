@@ -114,6 +114,14 @@ class StatementReader:
             return planner.plan(self.decode(text), context, seen)
         return await asyncio.to_thread(planner.plan, self.decode(text), context, seen)
 
+    def quick(self, text: bytes) -> Execute | None:
+        """The plan of a statement that can be made at once, without asking anybody; None: `planned` has to make it."""
+        session = self._session
+        if session.rights is not None or not text.isascii() or session.database == UNKNOWN_DATABASE:
+            return None
+        plan = self._planning.planner.quick(text.decode("ascii"), self._plan_context())
+        return plan if plan is not None and plan.sql.isascii() else None
+
     def _take_seen(self, text: bytes) -> Glance | None:
         """What was seen of this text when it came, if the planner would see the same. It is kept no longer."""
         seen, self._seen = self._seen, None

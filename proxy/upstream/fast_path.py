@@ -25,8 +25,9 @@ FAST_COMMANDS = frozenset(command for command, shape in SHAPES.items() if shape 
 class RelayListener(Protocol):
     """Whom a relay asks and tells: the connection of its client, or what stands between the two."""
 
-    def may_relay(self, command: int, packet: bytes) -> FastPath:
-        """Whether a command may take the fast path; `packet` is the whole packet it stands in. Must not raise."""
+    def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
+        """Whether a command may take the fast path; `packet` is the whole packet it stands in. Bytes are the packet
+        that is to be sent in its place, and its end must be reported. Must not raise."""
         ...
 
     def relayed(self, command: int, outcome: Outcome) -> None:
@@ -45,7 +46,7 @@ class RelayListener(Protocol):
 class Unattended:
     """Nobody listens: no fast path, and no news."""
 
-    def may_relay(self, command: int, packet: bytes) -> FastPath:
+    def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         """See RelayListener."""
         return FastPath.REFUSE
 

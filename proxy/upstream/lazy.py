@@ -323,7 +323,7 @@ class LazyUpstream:
 
     # --- what a connection asks and tells
 
-    def may_relay(self, command: int, packet: bytes) -> FastPath:
+    def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         """See RelayListener. Settings have to be seen, and ids of statements may have to be changed."""
         setting = command == Commands.COM_QUERY and _may_set(packet[5:24])
         if setting or (self._ids_moved and command in _STATEMENTS):

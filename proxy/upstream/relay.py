@@ -318,8 +318,8 @@ class RelayUpstream:
         verdict = self._may_relay(command, data)
         if verdict is FastPath.REFUSE:
             return False
-        send(data)
-        self._tell = verdict is FastPath.RELAY_AND_TELL
+        send(verdict if isinstance(verdict, bytes) else data)
+        self._tell = verdict is not FastPath.RELAY
         self._command = command
         self._mode = _FAST
         return True

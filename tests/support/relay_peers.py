@@ -58,6 +58,7 @@ class Relay:
         self.farewells: list[bytes] = []
         self.decisions: list[tuple[int, bytes]] = []
         self.fast = fast
+        self.instead: bytes | None = None  # what goes to the server in place of a fast command
         self.upstream = RelayUpstream(
             self.link,
             self.stream,
@@ -76,9 +77,11 @@ class Relay:
     def farewell(self, packet: bytes) -> None:
         self.farewells.append(packet)
 
-    def may_relay(self, command: int, packet: bytes) -> FastPath:
+    def may_relay(self, command: int, packet: bytes) -> FastPath | bytes:
         self.decisions.append((command, packet[5:]))
-        return FastPath.RELAY_AND_TELL if self.fast else FastPath.REFUSE
+        if not self.fast:
+            return FastPath.REFUSE
+        return FastPath.RELAY_AND_TELL if self.instead is None else self.instead
 
     async def begin(
         self, payload: bytes = QUERY, *, seq: int = 1, more: bool = False, hold: bool = False

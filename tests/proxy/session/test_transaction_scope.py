@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from engine.model.queue import CommitReport, QueueName, Settlement
 from proxy.session.transaction_scope import TransactionScope
 from rewriter.plan import Effects, TransactionVerb
@@ -17,6 +20,26 @@ def test_autocommit_insert_is_reported_at_once() -> None:
     scope = TransactionScope()
     assert scope.record(INSERT, ok=True, in_transaction=False) == CommitReport(touched=frozenset({Q}))
     assert scope.empty
+
+
+NAMES = st.sampled_from([Q, QueueName("shop", "bills")])
+SETS = st.frozensets(NAMES)
+SETTLED = st.lists(st.tuples(NAMES, st.lists(st.integers(1, 9)).map(tuple)), max_size=2).map(tuple)
+
+
+@given(
+    st.builds(
+        Effects, SETS, SETTLED, SETS, SETTLED, SETS, tally=st.none() | st.tuples(NAMES, st.just("acked")),
+        reason=st.sampled_from(["", "why"]), several=st.booleans(),
+    ),
+    st.integers(0, 3),
+)  # fmt: skip
+def test_a_statement_alone_is_reported_as_one_in_a_transaction(effects: Effects, affected: int) -> None:
+    alone, inside = TransactionScope(), TransactionScope()
+    at_once = alone.record(effects, ok=True, in_transaction=False, affected=affected)
+    assert inside.record(effects, ok=True, in_transaction=True, affected=affected) is None
+    assert inside.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == at_once
+    assert alone.empty and inside.empty
 
 
 def test_nothing_is_reported_before_commit() -> None:

@@ -17,7 +17,7 @@ from proxy.statements.reader import StatementReader
 from rewriter.plan import Execute
 from rewriter.scan.scanner import Concern, Glance, StatementScanner
 
-ACK = b"ACK shop.limited 1, 2"
+ACK = b"ACK shop.limited WHERE id IN (1, 2)"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_a_statement_is_looked_at_once(looks: list[bytes]) -> None:
 
 async def test_another_database_is_looked_at_again(looks: list[bytes]) -> None:
     statements, session, _ = reader()
-    text = b"ACK limited 1"
+    text = b"ACK limited WHERE id = 1"
     statements.glance(text)
     session.database = "elsewhere"
     statements.glance(text)

@@ -34,6 +34,20 @@ async def test_fast_command_passes_both_ways_without_waking_the_reader(capabilit
     reader.cancel()
 
 
+async def test_another_command_may_go_in_the_place_of_a_fast_one() -> None:
+    relay = Relay(fast=True)
+    relay.instead = packet(b"\x03UPDATE q SET a = 1")
+    reader = await relay.parked()
+    for _ in range(2):
+        relay.stream.data_received(packet(b"\x03ACK q 1"))
+        assert relay.server.take() == relay.instead
+        data = answer([ok()])
+        relay.link.data_received(data)
+        assert relay.client.take() == data
+    assert [command for command, _ in relay.answers] == [3, 3]  # each end is told, also of an answer like the last one
+    reader.cancel()
+
+
 async def test_fast_path_is_left_when_decide_says_no() -> None:
     relay = Relay(fast=False)
     reader = await relay.parked()
