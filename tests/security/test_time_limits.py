@@ -104,7 +104,7 @@ def test_the_configurations_bound_is_not_for_administrators(new_gate: Callable[.
     with gate.connect() as root, gate.connect(user="few") as few:
         owner, client = Sql(root), Sql(few)
         owner("CREATE QUEUE q (body LONGTEXT)")
-        owner("INSERT INTO q (body) VALUES (REPEAT('a', 10000000))")  # 30 s or more for what follows, unless it is ended
+        owner("INSERT INTO q (body) VALUES (REPEAT('a', 10000000))")  # what follows takes 30 s, unless it is ended
         assert owner.value("SELECT SLEEP(4)") == 0
         slow = "ACK q WHERE " + " OR ".join(f"body LIKE '%a%a%b{number}' ESCAPE '!'" for number in range(1000))
         assert seconds_of(lambda: check(client, slow, 3024)) < 3 + SOON
