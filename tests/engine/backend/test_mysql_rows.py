@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.backend.mysql_rows import _read_rows, parse_row
+from engine.backend.mysql_rows import _pass_over_columns, _read_rows, parse_row
 
 EOF = b"\xfe\x00\x00\x02\x00"
 
@@ -79,6 +79,29 @@ def test_an_error_in_the_middle_is_raised() -> None:
     with pytest.raises(pymysql.err.Error) as raised:
         _read_rows(line, 1)
     assert raised.value.args[0] == 1317
+
+
+def test_columns_are_passed_over_up_to_the_rows() -> None:
+    column = b"\x03def" + b"\x00" * 20
+    line: Any = _Line(packets([column, column, EOF, text(b"1") + text(b"2"), EOF]))
+    _pass_over_columns(line, 2)
+    assert _read_rows(line, 2)[0] == [(b"1", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("payloads", "errno"),
+    [
+        ([b"\xff\x25\x05#70100Query execution was interrupted"], 1317),
+        ([b"\x03def", b"\x03def", b"\xff\x25\x05#70100Query execution was interrupted"], 1317),
+        ([b"\x03def", b"\x03def", b"\x03def"], 2027),
+        ([b"\x03def"], 2013),
+    ],
+)
+def test_columns_that_end_otherwise(payloads: list[bytes], errno: int) -> None:
+    line: Any = _Line(packets(payloads))
+    with pytest.raises(pymysql.err.Error) as raised:
+        _pass_over_columns(line, 2)
+    assert raised.value.args[0] == errno
 
 
 def test_a_line_that_is_lost() -> None:
