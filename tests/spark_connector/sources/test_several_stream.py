@@ -170,6 +170,25 @@ def test_a_list_may_grow_and_shrink_between_runs(several, sql, queue):
     assert sql.value(f"SELECT COUNT(time_acked) FROM {one}") == 1  # its micro-batch was done
 
 
+@pytest.mark.parametrize("mode", ["queue", "tail"])
+def test_a_first_micro_batch_is_repeated_whole_where_the_list_was_changed(several, sql, queue, mode):
+    one, other, third = queue(), queue(), queue()
+    options = {"mode": mode, **({"startingOffsets": "earliest"} if mode == "tail" else {})}
+    fill(sql, one, "a")
+    fill(sql, other, "b")
+    query = several([one, other, third], **options)
+    wait_until(query.batch, 60, "a micro-batch with messages")
+    first, query.checkpoint.done = query.out, 0  # Spark did not log that it was done
+    del query.checkpoint.offsets[:-1]  # nor any before it
+    query.kill()
+    again = several([other, third], query.checkpoint, **options)
+    assert again.plan() and again.run() == first and pairs(first) == [(one, "a"), (other, "b")]
+    again.finish()
+    assert again.drain() == []
+    if mode == "queue":
+        assert sql.value(f"SELECT COUNT(time_acked) FROM {one}") == 1
+
+
 # --- patterns
 
 
