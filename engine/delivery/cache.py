@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from engine.model.queue import MessageId, MessageKey
+from engine.model.queue import Message, MessageId, MessageKey
 
 
-def delivery_order(key: MessageKey) -> tuple[int, int, str, MessageId]:
+def delivery_order(key: MessageKey | Message) -> tuple[int, int, str, MessageId]:
     """Priority, then due time, then id. The type's name keeps ids of two types (a column just altered) comparable."""
     return (key.priority, key.due_ns, type(key.id).__name__, key.id)
 

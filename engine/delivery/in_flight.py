@@ -8,7 +8,7 @@ back; the table is the truth.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from engine.model.option_values import NS_PER_SECOND
@@ -36,8 +36,9 @@ class InFlight(Generic[H]):
     def __init__(self) -> None:
         self._leases: dict[MessageId, Lease[H]] = {}
         self._held: dict[H, set[MessageId]] = {}
-        self._deadlines: list[tuple[float, int, MessageId]] = []
+        self._deadlines: list[tuple[float, int, list[MessageId]]] = []  # a heap; ids that end together are one entry
         self._order = 0  # ties in the heap must never compare ids of two types
+        self._noted = 0  # ids in all entries, those that are settled included
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -61,17 +62,22 @@ class InFlight(Generic[H]):
         """How many unacked messages the holder has."""
         return len(self._held.get(holder, ()))
 
-    def add(self, holder: H, message: Message, deadline: float) -> None:
-        """The message was leased for this holder; an older lease of it ends here."""
-        self._remove(message.id)
-        release = Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
-        self._leases[message.id] = Lease(holder, release, deadline, message.lease_until_ns)
-        self._held.setdefault(holder, set()).add(message.id)
-        self._push(deadline, message.id)
+    def add(self, holder: H, batch: Sequence[tuple[Message, float]]) -> None:
+        """Messages were leased for this holder, each until a deadline; older leases of them end here."""
+        self.settle([message.id for message, _ in batch])
+        held = self._held.setdefault(holder, set())
+        ends: dict[float, list[MessageId]] = {}
+        for message, deadline in batch:
+            id_, until_ns = message.id, message.lease_until_ns
+            self._leases[id_] = Lease(holder, Release(id_, message.due_ns, until_ns, message.epoch), deadline, until_ns)
+            held.add(id_)
+            ends.setdefault(deadline, []).append(id_)
+        for deadline, ids in ends.items():
+            self._push(deadline, ids)
 
     def settle(self, ids: Iterable[MessageId]) -> int:
         """These ended (acked, deleted, rejected); returns how many were in flight."""
-        return sum(self._remove(id_) is not None for id_ in ids)
+        return sum([self._remove(id_) is not None for id_ in ids]) if self._leases else 0
 
     def compare(
         self,
@@ -104,31 +110,40 @@ class InFlight(Generic[H]):
         deadline = lease.deadline + (until_ns - lease.until_ns) / NS_PER_SECOND
         release = lease.release._replace(lease_until_ns=until_ns) if ours else lease.release
         self._leases[release.id] = Lease(lease.holder, release, deadline, until_ns)
-        self._push(deadline, release.id)
+        self._push(deadline, [release.id])
 
     def expire(self, now: float) -> list[Lease[H]]:
         """Drop the leases that have run out by `now`; returns them."""
         over: list[Lease[H]] = []
         while (deadline := self.next_deadline()) is not None and deadline <= now:
-            lease = self._remove(heapq.heappop(self._deadlines)[2])
-            assert lease is not None, "a deadline that is live has its lease"
-            over.append(lease)
+            _, _, ids = heapq.heappop(self._deadlines)
+            self._noted -= len(ids)
+            for id_ in ids:
+                if self._live(deadline, id_) and (lease := self._remove(id_)) is not None:
+                    over.append(lease)
         return over
 
     def next_deadline(self) -> float | None:
         """When the first lease runs out."""
-        while self._deadlines and not self._live(self._deadlines[0]):
+        while self._deadlines:
+            deadline, _, ids = self._deadlines[0]
+            while ids:
+                if self._live(deadline, ids[-1]):
+                    return deadline
+                ids.pop()
+                self._noted -= 1
             heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+        return None
 
     def drop_holder(self, holder: H) -> list[Release]:
         """Forget the holder; its leases, to be given back or left to run out."""
         leases = [self._leases.pop(id_) for id_ in self._held.pop(holder, set())]
         return [lease.release for lease in leases]
 
-    def _live(self, entry: tuple[float, int, MessageId]) -> bool:
-        lease = self._leases.get(entry[2])
-        return lease is not None and lease.deadline == entry[0]
+    def _live(self, deadline: float, id_: MessageId) -> bool:
+        """Whether that is when its lease runs out."""
+        lease = self._leases.get(id_)
+        return lease is not None and lease.deadline == deadline
 
     def _remove(self, id_: MessageId) -> Lease[H] | None:
         lease = self._leases.pop(id_, None)
@@ -139,16 +154,22 @@ class InFlight(Generic[H]):
                 del self._held[lease.holder]
         return lease
 
-    def _push(self, deadline: float, id_: MessageId) -> None:
+    def _push(self, deadline: float, ids: list[MessageId]) -> None:
         self._order += 1
-        heapq.heappush(self._deadlines, (deadline, self._order, id_))
+        self._noted += len(ids)
+        heapq.heappush(self._deadlines, (deadline, self._order, ids))
         self._shrink()
 
     def _shrink(self) -> None:
         """Settled messages leave their deadlines behind; rebuild before they outnumber the living."""
-        if len(self._deadlines) > 2 * len(self._leases) + _STALE_DEADLINES_MIN:
-            self._deadlines = [entry for entry in self._deadlines if self._live(entry)]
-            heapq.heapify(self._deadlines)
+        if self._noted <= 2 * len(self._leases) + _STALE_DEADLINES_MIN:
+            return
+        entries, self._deadlines, self._noted = self._deadlines, [], 0
+        for deadline, order, ids in entries:
+            if live := [id_ for id_ in ids if self._live(deadline, id_)]:
+                self._deadlines.append((deadline, order, live))
+                self._noted += len(live)
+        heapq.heapify(self._deadlines)
 
 
 def _is_renewed(release: Release, standing: LeaseStanding) -> bool:

@@ -13,10 +13,10 @@ follows at once (`look_and_claim`, then `hand_out`): that is the short way of a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
@@ -36,6 +36,7 @@ CLAIM_MAX = 1000
 CLAIM_BYTES_MAX = 16 * 1024 * 1024
 """What the rows of one claim should weigh: bodies are in memory only between the claim and the socket."""
 
+_WEIGHED_MAX = 64  # messages of a claim whose size is looked at
 _FIRST_CLAIM = 100  # messages, as long as nothing is known of their size; then the claims grow as it allows
 _RECHECKS_MAX = 2  # settlements by WHERE may come without end; then at-least-once delivery has to do
 
@@ -71,6 +72,14 @@ Taker = tuple[Subscription, int]
 
 Leased = Mapping[MessageId, tuple[Message, float]]
 """By id, messages to hand out and when their leases end."""
+
+
+class _Dealt(NamedTuple):
+    """What one receiver is to be given, in delivery order, with when the leases end; and how much was asked for."""
+
+    subscription: Subscription
+    batch: Sequence[tuple[Message, float]]
+    asked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +198,8 @@ class Sender:
 
     def hand_out(self, queue: QueueSpec, takers: Sequence[Taker], leased: Leased) -> Sent:
         """Give the takers what `look_and_claim` leased for them."""
-        keys = [MessageKey(message.priority, message.due_ns, message.id) for message, _ in leased.values()]
-        return self._give(queue, _grants(takers, sorted(keys, key=delivery_order)), leased)
+        ordered = sorted(leased.values(), key=lambda pair: delivery_order(pair[0]))
+        return self._deliver(queue, [_Dealt(taker, part, len(part)) for taker, part in _dealt(takers, ordered)])
 
     def _most(self) -> int:
         """Messages in one claim."""
@@ -274,7 +283,8 @@ class Sender:
     def _weigh(self, messages: Sequence[Message]) -> None:
         """Expect rows as heavy as these; the expectation rises at once and falls slowly."""
         if messages:
-            mean = sum(len(value) for m in messages for value in m.values if value is not None) / len(messages)
+            some = messages[:: -(-len(messages) // _WEIGHED_MAX)]
+            mean = sum([len(value) for m in some for value in m.values if value is not None]) / len(some)
             self._row_bytes = max(mean, self._row_bytes / 2, 1.0)
 
     async def _recheck(self, queue: QueueSpec, claiming: _Claiming) -> None:
@@ -289,30 +299,35 @@ class Sender:
             claiming.settled |= claiming.ids - left.keys()
 
     def _give(self, queue: QueueSpec, grants: Sequence[Grant], leased: Leased) -> Sent:
+        dealt = [
+            _Dealt(grant.subscription, [leased[key.id] for key in grant.keys if key.id in leased], len(grant.keys))
+            for grant in grants
+        ]
+        return self._deliver(queue, dealt)
+
+    def _deliver(self, queue: QueueSpec, dealt: Sequence[_Dealt]) -> Sent:
         handed_out = 0
         orphans: list[Message] = []
-        for grant in grants:
-            batch = [leased[key.id] for key in sorted(grant.keys, key=delivery_order) if key.id in leased]
-            if grant.subscription.over or _changed(queue, grant.subscription.queue):
+        for subscription, batch, _ in dealt:
+            if subscription.over or _changed(queue, subscription.queue):
                 orphans += [message for message, _ in batch]  # it ended, or the queue changed, while we claimed
             else:
-                handed_out += self._hand_out(grant.subscription, batch)
-        asked = sum(len(grant.keys) for grant in grants)
-        return Sent(asked, handed_out, tuple(orphans), tuple(grant.subscription for grant in grants))
+                handed_out += self._hand_out(subscription, batch)
+        asked = sum(each.asked for each in dealt)
+        return Sent(asked, handed_out, tuple(orphans), tuple(each.subscription for each in dealt))
 
-    def _hand_out(self, subscription: Subscription, batch: list[tuple[Message, float]]) -> int:
+    def _hand_out(self, subscription: Subscription, batch: Sequence[tuple[Message, float]]) -> int:
         if not batch:
             return 0
         messages = [message for message, _ in batch]
-        for message, deadline in batch:
-            self._in_flight.add(subscription, message, deadline)
-        self._note_due(min(deadline for _, deadline in batch))
+        self._in_flight.add(subscription, batch)
+        self._note_due(min([deadline for _, deadline in batch]))
         if subscription.queue.options.alarm_after_ns:
             self._alarms.leased(messages, subscription.request, self._clock.monotonic())
         self._lapses.leased(messages)
         self._trace.sent(messages, subscription.request)
         self._metrics.sent += len(messages)
-        self._metrics.redelivered += sum(message.epoch > 1 for message in messages)
+        self._metrics.redelivered += sum([message.epoch > 1 for message in messages])
         subscription.give(messages)
         return len(messages)
 
@@ -332,13 +347,15 @@ def _changed(claimed: QueueSpec, now: QueueSpec) -> bool:
 
 def _grants(takers: Sequence[Taker], keys: Sequence[MessageKey]) -> list[Grant]:
     """Deal out keys in delivery order."""
-    shares = fair_shares([capacity for _, capacity in takers], len(keys))
-    ends = list(accumulate(shares))
-    return [
-        Grant(taker, tuple(keys[end - share : end]))
-        for (taker, _), share, end in zip(takers, shares, ends, strict=True)
-        if share
-    ]
+    return [Grant(taker, tuple(part)) for taker, part in _dealt(takers, keys)]
+
+
+def _dealt(takers: Sequence[Taker], ordered: Sequence[T]) -> Iterator[tuple[Subscription, Sequence[T]]]:
+    """Deal out what is in delivery order: to each taker its share, if it has one, in that order."""
+    shares = fair_shares([capacity for _, capacity in takers], len(ordered))
+    for (taker, _), share, end in zip(takers, shares, accumulate(shares), strict=True):
+        if share:
+            yield taker, ordered[end - share : end]
 
 
 def _without(grants: Iterable[Grant], gone: Collection[MessageId]) -> list[Grant]:

@@ -13,8 +13,9 @@ else is due, up to the limit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Protocol
 
 from engine.delivery.receiver_window import ReceiverWindow
@@ -69,10 +70,14 @@ def check_request(request: SubscribeRequest) -> None:
         raise InvalidOption(f"WAIT {request.wait_seconds} is not a number of seconds from 0 to {_WAIT_SECONDS_MAX:.0f}")
 
 
+Row = tuple[TextValue, ...]
+
+
 def project(
     source: QueueSpec | TopicSpec, names: tuple[str, ...] | None
-) -> tuple[tuple[int, ...], tuple[ColumnMeta, ...]]:
-    """Positions in the columns of a queue or topic, and their metadata, of those that a stream names (None: `*`).
+) -> tuple[Callable[[Row], Row], tuple[ColumnMeta, ...]]:
+    """What makes a stream's row of one with all columns of a queue or topic; and the metadata of those that the stream
+    names (None: `*`).
 
     A column is called what the statement called it, in its own case, as in MySQL.
     """
@@ -84,7 +89,10 @@ def project(
             raise UnknownColumn(f"Unknown column '{name}' in 'SELECT'")
         chosen.append(positions[name.lower()])
         columns.append(replace(source.columns[chosen[-1]], name=name))
-    return tuple(chosen), tuple(columns)
+    if len(chosen) == 1:
+        (only,) = chosen
+        return lambda row: (row[only],), tuple(columns)
+    return itemgetter(*chosen), tuple(columns)
 
 
 class Subscription:
@@ -92,7 +100,7 @@ class Subscription:
 
     def __init__(self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost) -> None:
         check_request(request)
-        self._positions, self.columns = project(queue, request.columns)
+        self._pick, self.columns = project(queue, request.columns)
         self.queue = queue
         self.request = request
         self.bounded = request.wait_mode is not WaitMode.ENDLESS
@@ -229,7 +237,8 @@ class Subscription:
     def give(self, messages: Sequence[Message]) -> None:
         """Hand over leased messages. The consumer may have turned away meanwhile: then they wait for its return."""
         assert messages and not self._over and self._ready is None
-        batch = Batch(tuple(messages), tuple(self._row(message) for message in messages))
+        pick = self._pick
+        batch = Batch(tuple(messages), tuple([pick(message.values) for message in messages]))
         self.sent += len(messages)
         self.draining = self.bounded
         if self.waiting:
@@ -239,9 +248,6 @@ class Subscription:
             self._ready = batch
         if self.remaining == 0:
             self.finish()
-
-    def _row(self, message: Message) -> tuple[TextValue, ...]:
-        return tuple([message.values[index] for index in self._positions])
 
     def take_untaken(self) -> tuple[Message, ...]:
         """Messages that were given but never reached the consumer."""
@@ -257,7 +263,7 @@ class Subscription:
         """The queue's table or options changed; the stream goes on with the columns it announced."""
         names = tuple(column.name for column in self.columns)
         try:
-            self._positions, _ = project(queue, names)
+            self._pick, _ = project(queue, names)
         except UnknownColumn as error:
             self.end(error)
         self.queue = queue

@@ -59,7 +59,7 @@ class BroadcastReader:
         self, topic: TopicSpec, request: SubscribeRequest, position: GroupPosition, context: LogContext
     ) -> None:
         check_request(request)
-        self._positions, self.columns = project(topic, request.columns)
+        self._pick, self.columns = project(topic, request.columns)
         by_name = {column.name.lower(): index for index, column in enumerate(topic.columns)}
         self._id, self._scheduled = by_name["id"], by_name["time_scheduled"]
         self.topic = topic
@@ -192,7 +192,7 @@ class BroadcastReader:
     def _batch(self, rows: Sequence[tuple[TextValue, ...]]) -> Batch:
         self.sent += len(rows)
         self._draining = self._draining or self.request.wait_mode is not WaitMode.ENDLESS
-        return Batch((), tuple(tuple([row[index] for index in self._positions]) for row in rows))
+        return Batch((), tuple([self._pick(row) for row in rows]))
 
     # --- heard from others
 
