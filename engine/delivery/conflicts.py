@@ -7,7 +7,7 @@ forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from engine.model.queue import MessageId
 
@@ -34,9 +34,11 @@ class Conflicts:
             del self._entries[next(iter(self._entries))]
         self._entries[id_] = (now + pause, pause)
 
-    def remove(self, id_: MessageId) -> None:
-        """It was claimed or settled."""
-        self._entries.pop(id_, None)
+    def remove(self, ids: Iterable[MessageId]) -> None:
+        """These were claimed or settled."""
+        if self._entries:
+            for id_ in ids:
+                self._entries.pop(id_, None)
 
     def blocks(self, id_: MessageId, now: float) -> bool:
         entry = self._entries.get(id_)

@@ -77,7 +77,16 @@ class InFlight(Generic[H]):
 
     def settle(self, ids: Iterable[MessageId]) -> int:
         """These ended (acked, deleted, rejected); returns how many were in flight."""
-        return sum([self._remove(id_) is not None for id_ in ids]) if self._leases else 0
+        count = 0
+        for id_ in ids if self._leases else ():
+            lease = self._leases.pop(id_, None)
+            if lease is not None:
+                count += 1
+                held = self._held[lease.holder]
+                held.discard(id_)
+                if not held:
+                    del self._held[lease.holder]
+        return count
 
     def compare(
         self,
@@ -146,12 +155,8 @@ class InFlight(Generic[H]):
         return lease is not None and lease.deadline == deadline
 
     def _remove(self, id_: MessageId) -> Lease[H] | None:
-        lease = self._leases.pop(id_, None)
-        if lease is not None:
-            held = self._held[lease.holder]
-            held.discard(id_)
-            if not held:
-                del self._held[lease.holder]
+        lease = self._leases.get(id_)
+        self.settle((id_,))
         return lease
 
     def _push(self, deadline: float, ids: list[MessageId]) -> None:

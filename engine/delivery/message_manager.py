@@ -42,7 +42,7 @@ from engine.leases.lapses import Lapses
 from engine.leases.lease_alarms import LeaseAlarms
 from engine.model.errors import BackendError, EngineError, ShuttingDown, passes
 from engine.model.filter_limits import FilterLimits
-from engine.model.identity import IdKind, id_kind, normalise
+from engine.model.identity import IdKind, all_normalised, id_kind
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
     Condition,
@@ -220,14 +220,9 @@ class MessageManager(Service):
 
     def settled(self, ids: Iterable[MessageId], *, here: bool = True) -> None:
         """A commit ended these messages; `here`: by a client of this engine, not of a neighbour's."""
-        known = []
-        unsure = False
-        for given in ids:
-            id_ = normalise(self._kind, given)
-            if id_ is None:
-                unsure = True
-            else:
-                known.append(id_)
+        given = all_normalised(self._kind, ids)
+        known = [id_ for id_ in given if id_ is not None]
+        unsure = len(known) < len(given)
         hits = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets) + self._in_flight.settle(known)
         self.alarms.ended(known)
         self.lapses.forget(known)
@@ -242,7 +237,7 @@ class MessageManager(Service):
 
     def changed(self, ids: Iterable[MessageId], *, renewed: bool, here: bool = True) -> None:
         """A commit renewed the leases of these messages, or else perhaps gave them up; `here` as in `settled`."""
-        known = [normalise(self._kind, id_) for id_ in ids]
+        known = all_normalised(self._kind, ids)
         ours = [id_ for id_ in known if id_ is not None and id_ in self._in_flight]
         self._rechecker.ask(ours, renewed=renewed)
         if not renewed:

@@ -159,8 +159,7 @@ class ReceiverSet:
 
     def settled(self, ids: Sequence[MessageId]) -> int:
         """These ended; returns how many of them waited here or were being claimed."""
-        for id_ in ids:
-            self._conflicts.remove(id_)
+        self._conflicts.remove(ids)
         self._place_freed()
         return self._sender.settled(ids) + self._cache.discard(ids)
 

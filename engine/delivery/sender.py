@@ -270,11 +270,13 @@ class Sender:
         if claim.rejected:
             self._trace.note(REJECTED, tuple(claim.rejected), reason="delivered max_attempts times")
             self._told_rejected()
-        for id_ in ids:
-            if id_ in claimed or id_ in claim.rejected:
-                self._conflicts.remove(id_)
-            elif id_ not in held_back:
-                self._conflicts.add(id_, now)
+        self._conflicts.remove(claimed)
+        self._conflicts.remove(claim.rejected)
+        if len(claimed) < len(ids):
+            had = claimed.union(claim.rejected, held_back)
+            for id_ in ids:
+                if id_ not in had:
+                    self._conflicts.add(id_, now)
         self._weigh(claim.messages)
         self._metrics.claims += 1
         self._metrics.delays.leased(claim.messages, claim.now_ns)

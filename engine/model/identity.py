@@ -7,6 +7,7 @@ through `normalise` first. Pure; no I/O.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import assert_never
 
@@ -73,6 +74,13 @@ def normalise(kind: IdKind, value: MessageId) -> MessageId | None:
                 assert_never(kind)
     except (ValueError, UnicodeError):
         return None
+
+
+def all_normalised(kind: IdKind, values: Iterable[MessageId]) -> list[MessageId | None]:
+    """The same of many: acks come with a thousand ids, which mostly are as the table spells them."""
+    if kind is IdKind.INTEGER:
+        return [value if type(value) is int else normalise(kind, value) for value in values]
+    return [normalise(kind, value) for value in values]
 
 
 def _integer(value: MessageId) -> int:

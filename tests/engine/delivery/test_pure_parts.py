@@ -265,7 +265,7 @@ def test_a_commit_ends_the_pauses_but_not_their_doubling():
     assert not conflicts.blocks(1, 0.0)
     conflicts.add(1, 0.0)
     assert conflicts.next_retry() == 0.04
-    conflicts.remove(1)
+    conflicts.remove([1])
     assert len(conflicts) == 0
 
 
