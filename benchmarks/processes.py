@@ -30,7 +30,11 @@ def family(pid: int) -> Iterator[int]:
 def cpu_seconds(pid: int) -> float:
     """CPU time that a process and its living descendants have used so far."""
     # The id of a process's CPU clock, as clock_getcpuclockid(3) makes it; Python wraps that call for threads only.
-    return sum(time.clock_gettime((~member << 3) | 2) for member in family(pid))
+    used = 0.0
+    for member in family(pid):
+        with contextlib.suppress(OSError):  # it has just ended
+            used += time.clock_gettime((~member << 3) | 2)
+    return used
 
 
 def resident_bytes(pid: int) -> int:
