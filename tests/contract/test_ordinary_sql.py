@@ -469,3 +469,14 @@ def test_a_savepoint_before_the_first_read(sql, connect, name, level):
     client("COMMIT")
     assert sql.column(f"SELECT a FROM {name}") == [2]
     sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("table", ["user", "log", "date", "format"])
+def test_a_table_may_be_called_as_a_function_is(sql, table):
+    sql(f"CREATE TABLE {table} (body VARCHAR(40))")
+    try:
+        sql(f"INSERT INTO {table} (body) VALUES (UPPER('a'))")
+        sql(f"REPLACE INTO {table}(body) SELECT CONCAT(body, LOWER(body)) FROM {table}")
+        assert sorted(sql.column(f"SELECT body FROM {table}")) == ["A", "Aa"]
+    finally:
+        sql(f"DROP TABLE {table}")

@@ -76,7 +76,8 @@ def parse(shape: str, values: Sequence[Any], functions: Container[str], verb: st
         rest = _parenthesised(rest)
     if head.startswith("INSERT"):
         rest = _without_qualifiers(rest)
-    text = head + _rename_functions(_NOT_KEYWORDS.sub(r"`\1`", rest), functions)
+    # With its head: after INTO comes a table, though it may be called as a function is, and its columns follow.
+    text = _rename_functions(head + _NOT_KEYWORDS.sub(r"`\1`", rest), functions)
     try:
         trees = sqlglot.parse(mark_slots(text, first_slot), read="mysql")
     except sqlglot.ParseError as error:
