@@ -10,7 +10,7 @@ import argparse
 import importlib.util
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from benchmarks import drain, fairness, latency, passthrough, spark, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
+from benchmarks.report import BEGIN, END, STEPS_BEGIN, STEPS_END, TOPICS_BEGIN, TOPICS_END, Report
 from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
@@ -50,16 +51,26 @@ def main() -> int:
     wanted = options.subject or _all()
     if subjects := [subject for subject in wanted if subject in SUBJECTS]:
         _measure_queue(subjects, options)
-    shown = {"json_file": options.json, "document": options.document, "earlier": options.earlier}
+    parts = options.part or ()
     if PASSTHROUGH in wanted:
-        passthrough.main(passthrough.Options(options.part or (), options.quick, options.repeats), _tell, **shown)
+        asked = passthrough.Options(parts, options.quick, options.repeats)
+        _show(options, lambda: passthrough.run(asked, _tell), BEGIN, END)
     if TOPICS in wanted:
-        topics.main(options.part or (), _amounts(options), _tell, **shown)
+        _show(options, lambda: topics.measure(parts, _amounts(options), _tell), TOPICS_BEGIN, TOPICS_END)
     if STEPS in wanted:
         amounts = steps.QUICK if options.quick else steps.Amounts()
         amounts = amounts if options.repeats is None else replace(amounts, repeats=options.repeats)
-        steps.main(options.backend or list(PLACES), amounts, _tell, **shown)
+        backends = options.backend or list(PLACES)
+        _show(options, lambda: steps.measure(backends, amounts, _tell), STEPS_BEGIN, STEPS_END)
     return 0
+
+
+def _show(options: argparse.Namespace, measure: Callable[[], Report], begin_mark: str, end_mark: str) -> None:
+    """Measure, or read an earlier run, and show it; in a document, between the marks."""
+    report = measure() if options.earlier is None else Report.from_json(options.earlier.read_text())
+    report.show(options.json)
+    if options.document is not None:
+        report.write_into(options.document, begin_mark, end_mark)
 
 
 def _amounts(options: argparse.Namespace) -> topics.Amounts:

@@ -77,12 +77,3 @@ def _possible(parts: Iterable[Part | Special]) -> tuple[list[Part | Special], li
         else:
             missing.append(f"{part.title}: {part.needs} is not installed (apt-get install {part.needs})")
     return found, missing
-
-
-def main(options: Options, tell: Tell, *, json_file: str | None, document: Path | None, earlier: Path | None) -> int:
-    """Run, or read an earlier run, and show it."""
-    report = Report.from_json(earlier.read_text()) if earlier is not None else run(options, tell)
-    report.show(json_file)
-    if document is not None:
-        report.write_into(document)
-    return 0

@@ -10,13 +10,12 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Outcome, Series, Tell, turned
 from benchmarks.measure import load, machine, percentile
 from benchmarks.places import PLACES, Place
-from benchmarks.report import STEPS_BEGIN, STEPS_END, Report
+from benchmarks.report import Report
 from benchmarks.steps.counters import (
     DATABASE_CPU,
     PROXY_CPU,
@@ -245,20 +244,3 @@ def _version(place: Place) -> str:
         cursor.execute("SELECT VERSION()")
         ((version,),) = cursor.fetchall()
     return str(version)
-
-
-def main(
-    backends: Sequence[str],
-    amounts: Amounts,
-    tell: Tell,
-    *,
-    json_file: str | None,
-    document: Path | None,
-    earlier: Path | None,
-) -> int:
-    """Measure, or read an earlier run, and show it."""
-    report = Report.from_json(earlier.read_text()) if earlier is not None else measure(backends, amounts, tell)
-    report.show(json_file)
-    if document is not None:
-        report.write_into(document, STEPS_BEGIN, STEPS_END)
-    return 0

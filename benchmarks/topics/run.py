@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.harness import Outcome, Tell
 from benchmarks.measure import load, machine
-from benchmarks.report import TOPICS_BEGIN, TOPICS_END, Report
+from benchmarks.report import Report
 from benchmarks.rivals import DIRECT, QUEUEGATE, Arena, arena
 from benchmarks.topics import groups, reading
 from benchmarks.topics.gate import Queue, Topic
@@ -114,20 +114,3 @@ def _stage(place: Arena, rest: Others, amounts: Amounts, tell: Tell) -> reading.
         repeats=amounts.repeats,
         tell=tell,
     )
-
-
-def main(
-    parts: Sequence[str],
-    amounts: Amounts,
-    tell: Tell,
-    *,
-    json_file: str | None,
-    document: Path | None,
-    earlier: Path | None,
-) -> int:
-    """Measure, or read an earlier run, and show it."""
-    report = Report.from_json(earlier.read_text()) if earlier is not None else measure(parts, amounts, tell)
-    report.show(json_file)
-    if document is not None:
-        report.write_into(document, TOPICS_BEGIN, TOPICS_END)
-    return 0

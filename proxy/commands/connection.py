@@ -78,8 +78,8 @@ _STATEMENT_COMMANDS = frozenset(
         BULK_EXECUTE,
     )
 )
-# Plain numbers: an enum's members cost more to compare than the rest of the decision.
 _ACK = (b"ACK ", b"ack ")  # as receivers write it
+# Plain numbers: an enum's members cost more to compare than the rest of the decision.
 _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
 _KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB says to connections at rest
 KILL_SECONDS = 0.5  # time for a killed stream's last bytes to leave, before others get its messages
