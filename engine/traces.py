@@ -24,6 +24,7 @@ TRACED_MAX = 100_000
 
 _LONG = 64  # bytes of a text id, or of a reason, that weigh as much as one more message
 _WAY_NS = NS_PER_SECOND  # longer than an answer takes
+_STEP_NS = 1000  # the smallest difference that queuegate.traces shows: its column `at` is in microseconds
 _ALL = 100  # per cent
 
 Keep = Callable[[TraceRecord], None]
@@ -113,10 +114,11 @@ class Traces:
 
     def _now_ns(self) -> int:
         """The database's time. What it says is late by its way here, each time by another span: a later record must
-        not seem the earlier one for that. If the clock was set, it was."""
+        not seem the earlier one for that, nor be of the same time: who reads them sorts by it. If the clock was set,
+        it was."""
         now_ns = self._time.now_ns() or self._clock.now_ns()
         if self._last_ns - _WAY_NS <= now_ns:
-            now_ns = max(now_ns, self._last_ns)
+            now_ns = max(now_ns, self._last_ns + _STEP_NS)
         self._last_ns = now_ns
         return now_ns
 

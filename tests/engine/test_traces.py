@@ -66,7 +66,7 @@ async def test_times_are_the_databases() -> None:
     assert traces.newest(1)[0].at_ns == 7_000_000_000
     traces.heard(6_900_000_000)  # an answer that was long on its way
     QueueTrace(traces, Q).note("acked", (3,))
-    assert traces.newest(1)[0].at_ns == 7_000_000_000
+    assert traces.newest(1)[0].at_ns == 7_000_001_000  # later, by what a DATETIME(6) shows
     traces.heard(1_000_000_000)  # the clock was set
     QueueTrace(traces, Q).note("acked", (4,))
     assert traces.newest(1)[0].at_ns == 1_000_000_000
