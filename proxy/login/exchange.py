@@ -13,7 +13,7 @@ from typing import NoReturn
 from proxy.errors import BackendLost, FatalProtocolError, RefusedByServer
 from proxy.login.account_check import check_account
 from proxy.login.password_bridge import PasswordBridge, Privacy, Step
-from proxy.login.password_key import UnusableKey, encrypt_password, password_key
+from proxy.login.password_key import SENT_IN_CLEAR, UnusableKey, encrypt_password, password_key
 from proxy.login.system_database import enter_at_login
 from proxy.transport.backend_socket import BackendSocket, ReadInterrupted
 from proxy.transport.client_socket import ClientSocket
@@ -23,6 +23,7 @@ from proxy.wire.flags import COMPRESS
 AUTH_PACKETS_MAX = 20  # the longest known login (three factors, each with a switch and a key exchange) takes fewer
 
 _OK, _ERR, _MORE = b"\x00", b"\xff", b"\x01"
+_ACCESS_DENIED_ERRNO = 1045
 _NO_PASSWORD_ERRNO = 1698  # ER_ACCESS_DENIED_NO_PASSWORD_ERROR: what MariaDB says of unix_socket accounts
 _NO_SYSTEM_USERS = b"; through the proxy nobody can log in by the operating system's user (unix_socket, auth_socket)"
 
@@ -131,11 +132,16 @@ class AuthExchange:
             client.cancel()
             await asyncio.gather(server, client, return_exceptions=True)
         # Last of all: a client that has its answer may be back before anything that is waited for after this.
-        return await pass_refusal(self._client, refusal)
+        return await self._refuse(refusal)
+
+    async def _refuse(self, payload: bytes) -> NoReturn:
+        if self._bridge.came_in_clear and answer_walker.parse_err(payload).errno == _ACCESS_DENIED_ERRNO:
+            payload += SENT_IN_CLEAR.encode()
+        await pass_refusal(self._client, payload)
 
     async def _from_server(self, payload: bytes) -> None:
         if payload.startswith(_ERR):
-            await pass_refusal(self._client, payload)
+            await self._refuse(payload)
         if self._bridge.from_server(payload) is Step.ENCRYPT:
             password, self._kept = self._kept, b""
             try:

@@ -198,6 +198,7 @@ async def _verify(
         handshake_auth_data=nonce,
         handshake_plugin_name=plugin.name,
         private=client.private,
+        confined=client.confined,
     )
     if nonce is not None and _answers_greeting(plugin, credentials):
         decision, state = await plugin.start(info)
@@ -205,10 +206,12 @@ async def _verify(
         challenge, state = await plugin.start()
         info = info.copy(await _switch(client, plugin, challenge, credentials))
         decision = await state.asend(info)
-    if not await _converse(client, state, decision, info):
+    decision = await _converse(client, state, decision, info)
+    if isinstance(decision, Forbidden):
         host = client.peername[0] if client.peername else "localhost"
         using = "NO" if info.data in (b"", b"\x00") else "YES"
-        raise ProxyError(1045, f"Access denied for user '{name}'@'{host}' (using password: {using})")
+        hint = decision.msg or ""
+        raise ProxyError(1045, f"Access denied for user '{name}'@'{host}' (using password: {using}){hint}")
 
 
 def _plugin_for(identities: OwnIdentities, user: EmbeddedUser, credentials: Credentials) -> AuthPlugin:
@@ -245,7 +248,7 @@ async def _switch(client: ClientSocket, plugin: AuthPlugin, challenge: bytes, cr
 
 async def _converse(
     client: ClientSocket, state: AuthState, decision: Success | Forbidden | bytes, info: LoginInfo
-) -> bool:
+) -> Success | Forbidden:
     """Carry the plugin's words and the client's answers until it decides."""
     while not isinstance(decision, (Success, Forbidden)):
         await client.write(packets.make_auth_more_data(decision))
@@ -253,5 +256,4 @@ async def _converse(
             info = info.copy(await client.read())
         decision = await state.asend(info)
     await state.aclose()
-    admitted: bool = isinstance(decision, Success)
-    return admitted
+    return decision

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from proxy.errors import BackendLost, FatalProtocolError, MalformedPacket, ProxyError
+from proxy.login.password_key import is_clear
 from proxy.wire.login import NONCE_BYTES
 
 CACHING_SHA2, SHA256 = b"caching_sha2_password", b"sha256_password"
@@ -78,6 +79,8 @@ class PasswordBridge:
         self._asked = False  # whether it is the client's turn, of a plugin that sends passwords
         self._password_next = False
         self._key_next = False
+        self.came_in_clear = False
+        """Whether a password was not taken for that."""
 
     def begins(self, auth: bytes) -> Step:
         """What to do with the first thing that the client sends, unasked, for the plugin it chose itself.
@@ -94,7 +97,12 @@ class PasswordBridge:
 
     def from_client(self, payload: bytes) -> Step:
         """What to do with the client's packet. Raises ProxyError."""
-        if self._client.private == self._server.private or self._plugin not in _KEY_REQUESTS:
+        if self._plugin not in _KEY_REQUESTS:
+            return Step.CARRY
+        in_clear = self._password_next and not self._client.private and is_clear(payload)
+        self.came_in_clear = in_clear and not self._client.confined
+        taken = in_clear and self._client.confined  # it has not left the machine
+        if self._client.private == self._server.private and not taken:
             return Step.CARRY
         if not self._asked:
             # It might be a password, sent ahead, which then would be taken for something else.
@@ -108,7 +116,9 @@ class PasswordBridge:
             return Step.CARRY
         if len(self.nonce) != NONCE_BYTES:
             raise BackendLost("the server sent no nonce for the password")
-        if self._client.private:
+        if taken and self._server.private:
+            return Step.CARRY
+        if self._client.private or taken:
             self._key_next = True
             return Step.ASK_KEY
         if payload == self.key_request:

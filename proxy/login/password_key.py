@@ -43,6 +43,19 @@ class PasswordKey:
             return b""
 
 
+def is_clear(data: bytes) -> bool:
+    """Whether this is a password as it is, from a client that should have put it under a key, which has more bytes.
+    MySQL's Connector/Python asks for no key (caching_sha2_password)."""
+    return 1 < len(data) < _KEY_BITS_MIN // 8 and data.find(b"\x00") == len(data) - 1
+
+
+SENT_IN_CLEAR = (
+    "; the client sent the password in clear text over an unencrypted connection, where it is not taken: let it use TLS"
+    " (tls.certificate in the proxy's configuration)"
+)
+"""Follows the error of a login that was refused for that."""
+
+
 def encrypt_password(password: bytes, nonce: bytes, pem: bytes) -> bytes:
     """The same as a client does it: a password with its NUL, under the server's key. Run it in a thread.
 

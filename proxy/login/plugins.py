@@ -20,7 +20,7 @@ from mysql_mimic.auth import AuthInfo, AuthPlugin, AuthState, Forbidden, NativeP
 from mysql_mimic.utils import nonce as new_nonce
 
 from proxy.login.accounts import CACHING_SHA2, NATIVE, Account
-from proxy.login.password_key import KEY_REQUEST, password_key
+from proxy.login.password_key import KEY_REQUEST, SENT_IN_CLEAR, is_clear, password_key
 from proxy.wire.login import NONCE_BYTES
 
 FAST_SUCCESS, FULL_AUTHENTICATION = b"\x03", b"\x04"
@@ -40,9 +40,10 @@ class EmbeddedUser(User):  # type: ignore[misc]  # mysql-mimic ships no type inf
 
 @dataclass
 class LoginInfo(AuthInfo):  # type: ignore[misc]  # as above
-    """mysql-mimic's view of a login, and whether nobody can listen on its connection."""
+    """mysql-mimic's view of a login, and whether nobody can listen on its connection, or nobody on another machine."""
 
     private: bool = False
+    confined: bool = False
 
 
 def _xor(left: bytes, right: bytes) -> bytes:
@@ -92,13 +93,17 @@ class CachingSha2PasswordAuthPlugin(AuthPlugin):  # type: ignore[misc]  # as abo
             auth_info = yield FULL_AUTHENTICATION
             if not auth_info.private and auth_info.data == KEY_REQUEST:
                 auth_info = yield (await asyncio.to_thread(password_key)).pem
-            yield _decided(account, await self._in_full(account, auth_info, nonce))
+            decided = _decided(account, await self._in_full(account, auth_info, nonce))
+            in_clear = not auth_info.confined and is_clear(auth_info.data)
+            yield Forbidden(SENT_IN_CLEAR) if in_clear and isinstance(decided, Forbidden) else decided
 
     async def _in_full(self, account: Account, info: LoginInfo, nonce: bytes) -> bool:
         """The client has sent the password itself. Slow work runs in a thread."""
         sent = info.data
         if not info.private:
             sent = await asyncio.to_thread(lambda: password_key().decrypt(info.data, nonce))
+            if not sent and info.confined and is_clear(info.data):
+                sent = info.data
         password = sent[:-1] if sent.endswith(b"\x00") else b""
         if account.salted is None or not 0 < len(password) <= _PASSWORD_MAX_BYTES:
             return False

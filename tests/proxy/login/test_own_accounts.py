@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from login_clients import FOOBAR, RawClient, accounts, certificate
 from login_server import LoginServer
+from mysql_mimic.auth import Forbidden, Success
 from servers import find_binary
 from wire_peers import LOOPS, RecordingTransport, packet
 
@@ -228,14 +229,12 @@ def test_command_sent_ahead_of_a_failed_login_is_not_executed(server: LoginServe
     assert len(server.commands) == before
 
 
-def test_password_in_clear_text_on_an_open_line_is_refused(server: LoginServer) -> None:
-    """Right as it is: a server that took it would teach clients to send it."""
+def test_a_first_login_by_a_client_that_asks_for_no_key() -> None:
+    """It sends its password in clear text, over a connection that does not leave the machine."""
     with LoginServer(Account.with_hash("salted", FOOBAR)) as fresh:
-        client = RawClient(fresh.port)
-        assert client.login("salted", b"y" * 32) == b"\x01\x04"
-        client.send(b"foobar\x00")
-        assert client.receive().startswith(b"\xff\x15\x04")
-        client.close()
+        for password in ("foobar", "foobar"):  # in full, then fast
+            by_connector(fresh.port, "salted", password)
+        assert [login.user for login in fresh.logins] == ["salted", "salted"]
 
 
 @pytest.mark.parametrize(
@@ -359,6 +358,25 @@ async def test_full_authentication_by_key_and_then_fast() -> None:
     digest = sha256(b"foobar").digest()
     mask = sha256(sha256(digest).digest() + challenge[:20]).digest()
     assert await state.asend(info(bytes(a ^ b for a, b in zip(digest, mask, strict=True)))) == b"\x03"
+
+
+@pytest.mark.parametrize("confined", [True, False])
+async def test_a_password_in_clear_is_taken_within_this_machine(confined: bool) -> None:
+    """MySQL's Connector/Python sends it so, and asks for no key."""
+    plugin = CachingSha2PasswordAuthPlugin()
+    user = EmbeddedUser(name="salted", account=Account.with_hash("salted", FOOBAR))
+
+    async def answered(data: bytes) -> object:
+        first = LoginInfo("salted", b"p" * 32, user, {}, CACHING_SHA2, None, CACHING_SHA2, confined=confined)
+        _, state = await plugin.start()
+        assert await state.asend(first) == b"\x04"
+        return await state.asend(first.copy(data))
+
+    wrong, right = await answered(b"wrong\x00"), await answered(b"foobar\x00")
+    if confined:
+        assert wrong == Forbidden() and right == Success("salted")
+    else:
+        assert wrong == right and isinstance(right, Forbidden) and "clear text" in (right.msg or "")
 
 
 async def test_idle_client_is_given_up() -> None:

@@ -196,6 +196,49 @@ async def test_a_password_that_is_not_under_our_key_is_left_to_the_server() -> N
     assert await login.answers(b"z" * 256) == [b"\x00"]
 
 
+OPEN, LOCAL, TLS = Privacy(False, False), Privacy(False, True), Privacy(True, True)
+
+
+def in_full(client: Privacy, server: Privacy) -> PasswordBridge:
+    """A login for which the server has just asked for the password itself."""
+    bridge = PasswordBridge(client, server, b"caching_sha2_password", NONCE)
+    assert bridge.begins(b"x" * 32) is Step.CARRY and bridge.from_server(b"\x01\x04") is Step.CARRY
+    return bridge
+
+
+@pytest.mark.parametrize("server", [OPEN, LOCAL, TLS])
+def test_a_password_in_clear_is_taken_from_a_client_of_this_machine(server: Privacy) -> None:
+    """MySQL's Connector/Python sends it so."""
+    bridge = in_full(LOCAL, server)
+    assert bridge.from_client(PASSWORD) is (Step.CARRY if server is TLS else Step.ASK_KEY)
+    if server is not TLS:
+        assert bridge.from_server(b"\x01-----BEGIN PUBLIC KEY-----") is Step.ENCRYPT
+    assert not bridge.came_in_clear
+
+
+@pytest.mark.parametrize("server", [OPEN, LOCAL, TLS])
+def test_a_password_in_clear_is_not_taken_over_a_network(server: Privacy) -> None:
+    bridge = in_full(OPEN, server)
+    assert bridge.from_client(PASSWORD) is (Step.DECRYPT if server is TLS else Step.CARRY)
+    assert bridge.came_in_clear
+
+
+@pytest.mark.parametrize("client", [OPEN, LOCAL])
+def test_what_is_under_a_key_is_no_password_in_clear(client: Privacy) -> None:
+    bridge = in_full(client, TLS)
+    assert bridge.from_client(b"\x02") is Step.GIVE_KEY
+    assert bridge.from_client(b"z" * 255 + b"\x00") is Step.DECRYPT and not bridge.came_in_clear
+
+
+async def test_the_client_is_told_that_its_password_came_in_clear() -> None:
+    login = Login(client=False, server=True)
+    await login.respond("caching_sha2_password", b"x" * 32)
+    await login.says(b"\x01\x04")
+    assert await login.answers(PASSWORD) == [b"\x00"]
+    [error] = await login.says(b"\xff\x15\x04#28000Access denied for user 'root'@'192.0.2.1' (using password: YES)")
+    assert b"(using password: YES); the client sent the password in clear text" in error and b"tls.certificate" in error
+
+
 @pytest.mark.parametrize("key", [b"", b"no key", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
 async def test_a_server_without_a_key_gets_no_password(key: bytes) -> None:
     login = Login(client=True, server=False)
