@@ -61,7 +61,8 @@ class MySql(MariaDb):
                     check=True, capture_output=True, timeout=120,
                 )  # fmt: skip
                 kept_as(Path(folder) / "data", made)
-        shutil.copytree(made, self.directory / "data")
+        # Without what names the server: each gets a server_uuid of its own, or none could be another's replica.
+        shutil.copytree(made, self.directory / "data", ignore=shutil.ignore_patterns("auto.cnf"))
 
     def _command(self) -> list[str]:
         return [*self._program(), *self._everywhere(), "--mysqlx=OFF"]

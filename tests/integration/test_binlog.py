@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from servers import Gate, MariaDb, Sql, find_binary, wait_until
+from servers import SERVER, Gate, MariaDb, Sql, find_binary, wait_until
 from wire_client import QUIT, Hangup, WireClient, string
 
 REGISTER_SLAVE, BINLOG_DUMP, BINLOG_DUMP_GTID, TABLE_DUMP, SHUTDOWN = 0x15, 0x12, 0x1E, 0x13, 0x08
@@ -216,9 +216,10 @@ def test_a_replica(source: MariaDb, proxied: Gate, own_mariadb: MariaDb) -> None
         primary("GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
         file, position = primary.row("SHOW MASTER STATUS")[:2]
         behind("SET GLOBAL server_id = 2")
+        key = ", GET_MASTER_PUBLIC_KEY = 1" if SERVER == "mysql" else ""
         behind(
             f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {proxied.port}, MASTER_USER = 'replica', "
-            f"MASTER_PASSWORD = 'secret', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}"
+            f"MASTER_PASSWORD = 'secret', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}{key}"
         )
         behind("START SLAVE")
         primary("CREATE TABLE copied (a INT)")

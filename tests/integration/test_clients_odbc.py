@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from servers import SERVER
 from toolchains import missing
 
 DRIVERS = [Path("/usr/lib") / machine / "odbc/libmaodbc.so" for machine in ("x86_64-linux-gnu", "aarch64-linux-gnu")]
@@ -60,6 +61,7 @@ def test_columns(odbc, name):
     ]
 
 
+@pytest.mark.skipif(SERVER == "mysql", reason="MariaDB's driver finds no keys in a MySQL, directly neither")
 def test_keys(odbc, name):
     assert [r.column_name for r in odbc.cursor().primaryKeys(name)] == ["id"]
     (key,) = odbc.cursor().foreignKeys(foreignTable=f"{name}_child").fetchall()
