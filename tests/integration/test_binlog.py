@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from servers import SERVER, Gate, MariaDb, Sql, find_binary, wait_until
+from servers import Gate, MariaDb, Sql, find_binary, private, wait_until
 from wire_client import QUIT, Hangup, WireClient, string
 
 REGISTER_SLAVE, BINLOG_DUMP, BINLOG_DUMP_GTID, TABLE_DUMP, SHUTDOWN = 0x15, 0x12, 0x1E, 0x13, 0x08
@@ -207,19 +207,22 @@ def test_other_commands_are_refused_clearly(proxied: Gate, command: int, errno: 
         assert client.value("SELECT 'still here'") == b"still here"
 
 
-def test_a_replica(source: MariaDb, proxied: Gate, own_mariadb: MariaDb) -> None:
+def test_a_replica(source: MariaDb, proxied: Gate) -> None:
     """A MariaDB that has the proxy for its primary."""
-    with source.connect(database="main") as connection, own_mariadb.connect() as replica:
+    with (
+        private(MariaDb()) as server,
+        source.connect(database="main") as connection,
+        server.connect() as replica,
+    ):
         primary, behind = Sql(connection), Sql(replica)
         primary("DROP USER IF EXISTS replica@'127.0.0.1'")
         primary("CREATE USER replica@'127.0.0.1' IDENTIFIED BY 'secret'")
         primary("GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
         file, position = primary.row("SHOW MASTER STATUS")[:2]
         behind("SET GLOBAL server_id = 2")
-        key = ", GET_MASTER_PUBLIC_KEY = 1" if SERVER == "mysql" else ""
         behind(
             f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {proxied.port}, MASTER_USER = 'replica', "
-            f"MASTER_PASSWORD = 'secret', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}{key}"
+            f"MASTER_PASSWORD = 'secret', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}"
         )
         behind("START SLAVE")
         primary("CREATE TABLE copied (a INT)")
