@@ -63,8 +63,8 @@ format: $(STAMP) ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-suites: $(STAMP) mariadb ## drivers' own test suites, directly and through the proxy (SUITES="pymysql go-sql-driver", or all; WORKERS=2; EMBEDDED=1)
-	$(BIN)/python tests/driver_suites/compare.py $(if $(WORKERS),--workers $(WORKERS)) $(if $(EMBEDDED),--embedded) $(SUITES)
+suites: $(STAMP) mariadb ## drivers' own test suites, directly and through the proxy (SUITES="pymysql go-sql-driver", or all; SUITE_JOBS=3; WORKERS=2; EMBEDDED=1)
+	$(BIN)/python tests/driver_suites/compare.py $(if $(SUITE_JOBS),--jobs $(SUITE_JOBS)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(EMBEDDED),--embedded) $(SUITES)
 
 schema-tools: $(STAMP) mariadb ## Flyway with a baseline and Hibernate over a mapped queue, on both backends: needs Maven
 	$(BIN)/python tests/tools/schema_tools.py

@@ -2,7 +2,7 @@
 
     python tests/driver_suites/compare.py                      what there is
     python tests/driver_suites/compare.py pymysql go-sql-driver
-    python tests/driver_suites/compare.py --json out.json all
+    python tests/driver_suites/compare.py --jobs 3 --json out.json all
     python tests/driver_suites/compare.py --embedded pymysql   on the embedded backend, beside MariaDB
 
 Each run has a fresh MariaDB of its own, the runs through the proxy a fresh gate as well. Where the two differ, both are
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -106,7 +107,7 @@ def run_once(suite: Suite, given: Options, faults: list[str], *, proxied: bool) 
         finally:
             if given.logs:
                 _keep(folder, given.logs / f"{suite.name}-{way}")
-    print(f"  {way}: {len(run)} tests in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    print(f"{suite.name}, {way}: {len(run)} tests in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return run
 
 
@@ -128,7 +129,8 @@ def compare_suite(suite: Suite, given: Options) -> Comparison:
         proxied.append(run_once(suite, given, faults, proxied=True))
         found = compare(suite.name, direct, proxied, faults)
         for difference in () if given.embedded else found.differences:
-            print(f"  {difference.test}: {difference.direct}, {difference.proxied}", file=sys.stderr, flush=True)
+            line = f"{suite.name}, {difference.test}: {difference.direct}, {difference.proxied}"
+            print(line, file=sys.stderr, flush=True)
         repeats = given.repeats if given.repeats is not None else 0 if given.embedded else 1
         if not found.differences or len(direct) > repeats:
             return found
@@ -175,6 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--logs", type=Path, help="where to keep what the runners and the gate said")
     parser.add_argument("--json", type=Path, help="where to write everything that was found")
     parser.add_argument("--repeats", type=int, help="how often both are run again where they differ: 1; embedded: 0")
+    parser.add_argument("--jobs", type=int, default=1, help="how many suites run at once: 1")
     parser.add_argument("--workers", type=int, help="how many workers the proxy has (MariaDB only): 1")
     parser.add_argument(
         "--embedded", action="store_true", help="the embedded backend in place of the proxy before MariaDB"
@@ -200,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _compare_all(suites: Sequence[Suite], given: Any) -> tuple[list[Comparison], list[str]]:
     cache = Cache(given.cache, given.checkouts)
-    found, missing = [], []
+    ready, missing = [], []
     for suite in suites:
         try:
             what = suite.prepare(cache)
@@ -208,8 +211,10 @@ def _compare_all(suites: Sequence[Suite], given: Any) -> tuple[list[Comparison],
             missing.append(f"{suite.name}: {error}")
             continue
         print(f"{suite.name}: {what}", file=sys.stderr, flush=True)
-        found.append(compare_suite(suite, given))
-    return found, missing
+        ready.append(suite)
+    # Each run has a server, a gate and a folder of its own, so suites may run beside each other.
+    with ThreadPoolExecutor(given.jobs) as pool:
+        return list(pool.map(lambda suite: compare_suite(suite, given), ready)), missing
 
 
 if __name__ == "__main__":
