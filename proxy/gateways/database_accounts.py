@@ -97,6 +97,7 @@ class RelayGateway:
                 backend,
                 tls=self._tls,
                 client_tls=self._client_tls.offered,
+                announced=url.proxy_protocol,
                 login_timeout=timeout,
                 admit=admit,
             )

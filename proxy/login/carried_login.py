@@ -14,7 +14,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from ssl import SSLContext
+from ssl import SSLCertVerificationError, SSLContext
 
 from engine.model.errors import BackendUnavailable
 from proxy.errors import (
@@ -91,10 +91,12 @@ async def carry_authentication(
     *,
     tls: BackendTls | None = None,
     client_tls: OfferedTls | None = None,
+    announced: bool = False,
     login_timeout: float = LOGIN_SECONDS,
     admit: Admit = anybody,
 ) -> LoginResult:
     """Log a client in at the server. `tls` is for the connection to it, `client_tls` is offered to the client.
+    `announced`: the server has been told the client's address (PROXY protocol), and may refuse it at any time.
 
     Raises:
         LoginFailed: the client has been sent the error; both connections are closed.
@@ -103,7 +105,7 @@ async def carry_authentication(
     client.set_limits(LOGIN_PACKET_MAX_BYTES)
     with closing_unless_logged_in(client, backend):
         async with asyncio.timeout(login_timeout):
-            return await _log_in(client, backend, tls, client_tls, admit)
+            return await _log_in(client, backend, tls, client_tls, admit, announced=announced)
 
 
 async def carry_change_user(
@@ -183,7 +185,13 @@ def refusal(client: ClientSocket, error: ProxyError | BackendUnavailable) -> byt
 
 
 async def _log_in(
-    client: ClientSocket, backend: BackendSocket, tls: BackendTls | None, client_tls: OfferedTls | None, admit: Admit
+    client: ClientSocket,
+    backend: BackendSocket,
+    tls: BackendTls | None,
+    client_tls: OfferedTls | None,
+    admit: Admit,
+    *,
+    announced: bool,
 ) -> LoginResult:
     payload = await backend.read_packet()
     if payload.startswith(b"\xff"):
@@ -196,7 +204,7 @@ async def _log_in(
         await pass_refusal(client, await backend.read_packet())
     if encrypt is not None:
         backend.write_packet(encode_tls_request(credentials))
-        await backend.start_tls(encrypt.context, encrypt.server_hostname)
+        await _encrypt(client, backend, encrypt, announced=announced)
     exchange = _exchange(client, backend, credentials, greeting.nonce, admit)
     credentials = replace(credentials, auth=await exchange.first(credentials.auth))
     backend.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
@@ -206,6 +214,19 @@ async def _log_in(
         client.start_compression()  # the server's connection is already: see AuthExchange
     result = login_result(credentials, replace(greeting, nonce=exchange.nonce), status)
     return replace(result, stands_in=exchange.stands_in)
+
+
+async def _encrypt(client: ClientSocket, backend: BackendSocket, tls: BackendTls, *, announced: bool) -> None:
+    """Begin TLS with the server. Where it is told whose connection this is, its refusal may come now, in clear text and
+    in place of its part of the handshake: then it cannot be read any more."""
+    try:
+        await backend.start_tls(tls.context, tls.server_hostname)
+    except BackendLost as error:
+        if not announced or isinstance(error.__cause__, SSLCertVerificationError):
+            raise
+        host = client.peername[0] if client.peername else "localhost"
+        told = f"Host '{host}' seems not to be allowed to connect: {error.message}"
+        raise ProxyError(1130, told) from error
 
 
 def _exchange(

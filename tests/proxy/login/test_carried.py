@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import struct
 from collections.abc import Iterator
@@ -18,15 +19,16 @@ from login_exchange import OFFERED, Exchange, greeting
 from login_server import LoginServer
 from mysql_mimic.types import Capabilities
 from relay_server import RelayServer
-from wire_peers import LOOPS, packet, packets_of, settle
+from wire_peers import LOOPS, RecordingTransport, packet, packets_of, settle
 
 from engine.backend.url import BackendUrl
 from proxy.errors import BackendLost, LoginFailed, MalformedPacket, StreamClosed
 from proxy.login.accounts import CACHING_SHA2, Account
 from proxy.login.backend_tls import backend_tls
-from proxy.login.carried_login import BackendTls
+from proxy.login.carried_login import BackendTls, carry_authentication
 from proxy.login.exchange import AUTH_PACKETS_MAX
 from proxy.transport.backend_socket import BackendSocket
+from proxy.transport.client_socket import ClientSocket
 from proxy.wire.flags import CACHE_METADATA, CARRIED, LONG_PASSWORD, PROGRESS, PROTOCOL_41, SSL, python_encoding
 from proxy.wire.login import (
     Credentials,
@@ -302,6 +304,34 @@ async def test_server_that_refuses_behind_its_greeting(tls: BackendTls | None) -
     assert await exchange.from_client(response, 1) == b""
     assert packets_of(exchange.client.take()) == [(2, error)]
     assert (await exchange.failed()).errno == 1130
+
+
+@pytest.mark.parametrize(("announced", "errno"), [(True, 1130), (False, 1105)])
+async def test_a_refusal_that_comes_in_place_of_the_handshake(announced: bool, errno: int) -> None:
+    """The same, of a server that is slow to read the address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(packet(greeting(0xFFFFFFFF), 0))
+        await reader.readexactly(4 + 32)  # the wish for TLS
+        writer.write(packet(b"\xff\x6a\x04#HY000Host '192.0.2.1' is not allowed to connect", 1))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    backend = await BackendSocket.connect("127.0.0.1", server.sockets[0].getsockname()[1])
+    stream = ClientSocket(lambda stream: None, max_packet_bytes=1000)
+    client = RecordingTransport(stream)
+    stream.connection_made(client)
+    tls = BackendTls(ssl.create_default_context())
+    login = asyncio.create_task(carry_authentication(stream, backend, tls=tls, announced=announced))
+    async with asyncio.timeout(10):
+        while not client.written:
+            await asyncio.sleep(0)
+    credentials = Credentials(b"root", b"x" * 20, None, b"mysql_native_password", OFFERED & ~8, 45)
+    stream.data_received(packet(encode_response(credentials), 1))
+    with pytest.raises(LoginFailed) as caught:
+        await login
+    assert caught.value.errno == errno
+    server.close()
 
 
 async def test_nobody_at_the_other_end() -> None:
