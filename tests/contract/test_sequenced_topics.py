@@ -169,14 +169,25 @@ def test_a_locked_message_loses_its_turn(sql, connect, topic):
     if NUMBERED:
         pytest.skip("locks are a node's own; the step wins")
     t = topic(g="START AT EARLIEST")
-    sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b')")
     holder = connect(autocommit=False)
-    holder(f"UPDATE {t} SET body = 'c' WHERE id = 1")
-    assert drained(sql, t) == [2]
+
+    def locked() -> int:
+        """A message that is locked before it has a number; where it has one already, the next."""
+        last = sql.value(f"SELECT COALESCE(MAX(id), 0) FROM {t}")
+        sql(f"INSERT INTO {t} (body) VALUES ('a'), ('b')")
+        holder(f"UPDATE {t} SET body = 'c' WHERE id = {last + 1}")
+        if sql.value(f"SELECT queuegate_seq FROM {t} WHERE id = {last + 1}") is None:
+            return int(last + 1)
+        holder("COMMIT")
+        assert drained(sql, t) == [last + 1, last + 2]
+        return 0
+
+    first = wait_until(locked, what="a message without a number to be locked")
+    assert drained(sql, t) == [first + 1]
     assert shown(sql, t)["unread"] == 1  # it waits
     holder("COMMIT")
-    wait_until(lambda: drained(sql, t) == [1], what="the message")
-    assert numbers(sql, t) == {1: 2, 2: 1}
+    wait_until(lambda: drained(sql, t) == [first], what="the message")
+    assert numbers(sql, t)[first] == numbers(sql, t)[first + 1] + 1
 
 
 def test_numbers_go_on_where_the_end_of_the_topic_was_deleted(sql, topic):
