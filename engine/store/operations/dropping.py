@@ -32,16 +32,15 @@ from engine.model.topic_partitions import (
     moved_past,
     unread,
 )
-from engine.model.topics import GroupPosition, may_be_group_of
+from engine.model.topics import GroupPosition
 from engine.store.base import Dropped
 from engine.store.operations.dividing import locked, partitions_of
 from engine.store.operations.feed import position_of, write
-from engine.store.operations.kept_for_groups import first_kept, positions_of
+from engine.store.operations.kept_for_groups import first_kept, has_strangers, positions_of
 from engine.store.operations.retention import last_excess
 from engine.store.statements.topic_partitions import (
     NO_SUCH_PARTITION,
     PAGE,
-    TABLE,
     TopicPartitionStatements,
 )
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
@@ -217,7 +216,11 @@ class Mover:
         read = self._locked(connection)
         tell(handover.positions, read)
         losses = None if read is None else _heard(handover.losses, _FOR_LOSSES)
-        if read is None or losses is None or self._strangers(connection, read):
+        if (
+            read is None
+            or losses is None
+            or has_strangers(connection, self._statements.positions, self._statements.topic.name, read)
+        ):
             return None
         positions, bound = self._statements.positions, self._counting.candidate.bound
         for group, position in read.items():
@@ -239,16 +242,6 @@ class Mover:
             read[group.name] = position_of(rows)
         kept = first_kept(connection, self._statements.retention, self._statements.groups, read)
         return read if kept >= counting.candidate.bound else None
-
-    def _strangers(self, connection: StoreConnection, read: Mapping[QueueName, GroupPosition]) -> bool:
-        """Whether the topic may have a group that has a position and is not among these: it has just been made."""
-        topic = self._statements.topic.name
-        tables = [
-            QueueName(topic.database, str(table)) for (table,) in connection.query(self._statements.positions.all)
-        ]
-        strange = [table for table in tables if table not in read and may_be_group_of(topic, table)]
-        # A group that was dropped leaves its position.
-        return any(connection.query(TABLE, (table.database, table.table)) for table in strange)
 
 
 class Dropper:

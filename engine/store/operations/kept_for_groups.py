@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from engine.backend.base import StoreConnection
+from engine.model.errors import BackendError
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueName, QueueSpec
-from engine.model.topics import GroupPosition
+from engine.model.topics import GroupPosition, may_be_group_of
 from engine.store.operations.feed import position_of
-from engine.store.statements.topics import RetentionStatements
+from engine.store.statements.topic_partitions import TABLE
+from engine.store.statements.topics import PositionStatements, RetentionStatements
 
 NO_BOUND = (1 << 63) - 1
+_NO_SUCH_TABLE = 1146
 
 
 def positions_of(
@@ -23,6 +26,25 @@ def positions_of(
         rows = connection.query(asked, (group.name.table,))
         read[group.name] = position_of(rows) if rows else GroupPosition(0, 0)
     return read
+
+
+def has_strangers(
+    connection: StoreConnection, positions: PositionStatements, topic: QueueName, known: Container[QueueName]
+) -> bool:
+    """Whether the topic may have a group that has a position and is not among these: it has just been made, by another
+    process, whose word of it has not come yet."""
+    if not positions.shared:
+        return False
+    try:
+        found = connection.query(positions.all)
+    except BackendError as error:
+        if error.errno != _NO_SUCH_TABLE:
+            raise
+        return False
+    tables = [QueueName(topic.database, str(table)) for (table,) in found]
+    strange = [table for table in tables if table not in known and may_be_group_of(topic, table)]
+    # A group that was dropped leaves its position.
+    return any(connection.query(TABLE, (table.database, table.table)) for table in strange)
 
 
 def first_kept(

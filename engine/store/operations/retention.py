@@ -13,7 +13,7 @@ from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Retained
-from engine.store.operations.kept_for_groups import first_kept, positions_of
+from engine.store.operations.kept_for_groups import first_kept, has_strangers, positions_of
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
 
 
@@ -27,11 +27,12 @@ def retain(
     limit: int,
     grace: Grace = NO_GRACE,
 ) -> Retained:
-    """Delete up to `limit` messages beyond what the topic keeps, but for those that a group asks to be kept."""
+    """Delete up to `limit` messages beyond what the topic keeps, but for those that a group asks to be kept. Nothing,
+    as long as there is a group that `groups` lacks."""
     read = positions_of(connection, positions.lock, groups)
     floor = first_kept(connection, statements, groups, read)
     ids = _excess(connection, statements, log, topic, floor, limit, grace)
-    if not ids:
+    if not ids or has_strangers(connection, positions, topic.name, read):
         return Retained(0, False, {})
     deleted = connection.execute(statements.delete(len(ids)), ids)
     lost = {name: count for name, position in read.items() if (count := position.unread(ids))}

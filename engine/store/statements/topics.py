@@ -92,6 +92,9 @@ class PositionStatements:
         """How many messages were deleted by retention before the group had read them, since it was made."""
 
         self.lose = f"UPDATE {table} SET lost = lost + ? WHERE group_table = ?"
+        self.shared = bool(dialect.lock)
+        """Whether other processes, too, may make groups."""
+
         self.all = f"SELECT group_table FROM {table}"
         """Of which groups of the database there are positions; some of these groups may be gone."""
 

@@ -158,6 +158,21 @@ async def test_what_another_engine_deletes_meanwhile_is_not_counted_twice(log, m
 # --- beside others
 
 
+async def test_retention_deletes_nothing_as_long_as_a_group_is_not_known(log):
+    """Another proxy has just made it. A group that was dropped leaves its position, which is in nobody's way."""
+    await log.make("all", "new")
+    await positions_made(log)
+    topic, groups = await log.specs()
+    known = tuple(group for group in groups if group.name.table == "log_group_all")
+    retain = log.bench.store.topics.retain
+    assert (await retain(topic, known, 4)).deleted == (await retain(topic, (), 4)).deleted == 0
+    assert (await retain(topic, groups, 4)).deleted == 4
+    assert await log.lost() == {"all": 4, "new": 4}
+    await log.bench.run("DROP TABLE log_group_new")
+    assert (await retain(topic, known, 4)).deleted == 4
+    assert await log.lost() == {"all": 8, "new": 4}
+
+
 class Stopped:
     """Stops a method of one side when it is called, until it is let go on."""
 
