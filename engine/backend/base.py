@@ -90,11 +90,17 @@ class StorePool(Protocol):
         ...
 
     async def read_then_write(
-        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+        self,
+        read: Callable[[StoreConnection], R],
+        then: Callable[[R], Callable[[StoreConnection], T] | None],
+        *,
+        locking: bool = False,
     ) -> tuple[R, T | None]:
         """Run `read` outside any transaction, and what `then` makes of it, if anything, as one; in one go if possible.
 
-        `then` may be called in a thread. When its work fails, what was read is lost with it.
+        `locking`: `read` locks what the work changes, so it is the beginning of the same transaction. Where that is
+        tried again, it begins with the work. `then` may be called in a thread. When its work fails, what was read is
+        lost with it.
         """
         ...
 

@@ -190,7 +190,8 @@ class MySQLStoreConnection:
         return columns
 
     def begin(self) -> None:
-        self._transaction = _Transaction.DUE
+        if self._transaction is not _Transaction.OPEN:  # one may have begun, with locks
+            self._transaction = _Transaction.DUE
 
     def commit(self) -> None:
         if self._transaction is _Transaction.OPEN:

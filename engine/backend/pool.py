@@ -87,9 +87,13 @@ class ThreadPool:
         return await self._run(lambda: self._write(work))
 
     async def read_then_write(
-        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+        self,
+        read: Callable[[StoreConnection], R],
+        then: Callable[[R], Callable[[StoreConnection], T] | None],
+        *,
+        locking: bool = False,
     ) -> tuple[R, T | None]:
-        return await self._run(lambda: self._read_then_write(read, then))
+        return await self._run(lambda: self._read_then_write(read, then, locking))
 
     async def close(self) -> None:
         self._closed = True
@@ -102,23 +106,37 @@ class ThreadPool:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def _read(self, work: Callable[[StoreConnection], T]) -> T:
-        return self._read_then_write(work, lambda _: None)[0]
+        return self._read_then_write(work, lambda _: None, False)[0]
 
     def _write(self, work: Callable[[StoreConnection], T]) -> T:
         with self._connection() as connection:
             return _transaction(connection, work)
 
     def _read_then_write(
-        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+        self,
+        read: Callable[[StoreConnection], R],
+        then: Callable[[R], Callable[[StoreConnection], T] | None],
+        locking: bool,
     ) -> tuple[R, T | None]:
         began, opened, answered = self._monotonic(), self._opened, False
 
         def both(connection: PooledConnection) -> tuple[R, T | None]:
             nonlocal answered
-            found = read(connection)
-            answered = True
-            work = then(found)
-            return found, None if work is None else _transaction(connection, work)
+            if locking:
+                connection.begin()
+            try:
+                found = read(connection)
+                answered = True
+                work = then(found)
+            except BaseException:
+                if locking:
+                    connection.rollback()
+                raise
+            if work is None:
+                if locking:
+                    connection.rollback()
+                return found, None
+            return found, _transaction(connection, work)
 
         try:
             with self._connection() as connection:

@@ -20,7 +20,7 @@ from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
-from engine.model.queue import Condition, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.queue import Condition, Layout, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.states import REJECTED_NS
 from engine.model.topics import FED_PRIORITY, HELD_NS, Fed
 from engine.store.base import (
@@ -45,6 +45,7 @@ from engine.store.operations import limits as sql_limits
 from engine.store.operations import order as sql_order
 from engine.store.operations.due_messages import LevelGuess
 from engine.store.operations.limits import LimitedStatements
+from engine.store.operations.next_ids import NextIds
 from engine.store.operations.order import OrderMemory
 from engine.store.statements.archive import make_table
 from engine.store.statements.census import CensusStatements
@@ -79,6 +80,7 @@ class _Texts:
     guess: LevelGuess = field(default_factory=LevelGuess)
     limited: LimitedStatements | None = None
     memory: OrderMemory = field(default_factory=OrderMemory)
+    next_ids: NextIds = field(default_factory=NextIds)
 
 
 class SqlMessageStore:
@@ -232,10 +234,57 @@ class SqlMessageStore:
         if queue.takes_directly and (taken := await self._take(queue, count, delays_ns)) is not None:
             return taken
         fed = None if queue.options.topic is None else await self._feed(queue, limit)
-        looking = self._looking(queue, limit)
-        look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
+        texts = self._texts_of(queue)
+        if fed is None and (expected := self._expected(texts, count)):
+            look, claim = await self._look_and_lock(texts, limit, count, blocked, delays_ns, expected)
+        else:
+            looking = self._looking(queue, limit)
+            look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
         asked = first_free(look, count, blocked)
+        texts.next_ids.found(asked)
         return LookAndClaim(look if fed is None else _after(fed, look), asked, claim)
+
+    def _expected(self, texts: _Texts, count: int) -> Sequence[MessageId]:
+        """What to lock while looking, where the database can and one round trip less is to be had by it."""
+        if not self._dialect.skip_locked or texts.limited is not None or texts.queue.layout is Layout.LEGACY:
+            return ()
+        return texts.next_ids.expected(count)
+
+    async def _look_and_lock(
+        self,
+        texts: _Texts,
+        limit: int,
+        count: int,
+        blocked: Collection[MessageId],
+        delays_ns: Mapping[int, int],
+        expected: Sequence[MessageId],
+    ) -> tuple[Look, Claim | None]:
+        """Look, and lock `expected` in the same round trip; lease what is to be leased at once, if that is all locked.
+        What else was locked is let go by the commit, a round trip later."""
+        queue, statements = texts.queue, texts.statements
+
+        def looking(connection: StoreConnection) -> tuple[Look, lease.Locked]:
+            if connection.replicates:  # there each statement behind a lock takes a round trip of its own
+                texts.next_ids.give_up()
+            lock = lease.locking(statements, queue, expected)
+            look, rows = due_messages.look_and_run(connection, statements, queue, limit, texts.guess, lock)
+            return look, lease.locked(queue, rows)
+
+        def then(found: tuple[Look, lease.Locked]) -> Callable[[StoreConnection], Claim] | None:
+            look, locked = found
+            ids = first_free(look, count, blocked)
+            if not ids:
+                return None
+            claiming = self._claiming(queue, ids, delays_ns)
+            if not locked.ids >= frozenset(ids):
+                return claiming
+            ours = replace(locked, rows=[row for row in locked.rows if row.id in ids])
+            tries = iter((lambda connection: lease.claim_locked(connection, statements, queue, ours, delays_ns),))
+            return lambda connection: next(tries, claiming)(connection)  # tried again, it has lost its locks
+
+        work = self._pool.read_then_write
+        (look, _), claim = await self._prepared(queue, lambda: work(looking, then, locking=True))
+        return look, claim
 
     async def _take(self, group: QueueSpec, count: int, delays_ns: Mapping[int, int]) -> LookAndClaim | None:
         """What a look and a claim would come to, of a group that has nothing due and whose topic has messages for it;

@@ -100,8 +100,13 @@ class SqliteStorePool:
         return SqliteStoreConnection(connection, self.database.contexts)
 
     async def read_then_write(
-        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+        self,
+        read: Callable[[StoreConnection], R],
+        then: Callable[[R], Callable[[StoreConnection], T] | None],
+        *,
+        locking: bool = False,
     ) -> tuple[R, T | None]:
+        assert not locking, "rows are not locked here"
         # Apart, so that a read never waits for its turn to write.
         found = await self.read(read)
         work = then(found)

@@ -68,6 +68,20 @@ def look(
     return reading.result()
 
 
+def look_and_run(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    limit: int,
+    guess: LevelGuess,
+    also: Statement,
+) -> tuple[Look, Sequence[Row]]:
+    """The same of a queue with levels, and the rows of one more statement, which runs in the first round trip."""
+    reading = _Reading(connection, statements, queue, limit, also)
+    reading.read_levels(guess)
+    return reading.result(), reading.rows_of_also
+
+
 @dataclass(frozen=True, slots=True)
 class _Peeked:
     """The first rows (id, priority, time_next) of the level guessed, and the level after it."""
@@ -79,8 +93,17 @@ class _Peeked:
 class _Reading:
     """One look under way."""
 
-    def __init__(self, connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> None:
+    def __init__(
+        self,
+        connection: StoreConnection,
+        statements: QueueStatements,
+        queue: QueueSpec,
+        limit: int,
+        also: Statement | None = None,
+    ) -> None:
         self._connection, self._statements = connection, statements
+        self._also = () if also is None else (also,)
+        self.rows_of_also: Sequence[Row] = ()
         self._limit = limit
         id_ = id_column(queue)
         self._kind = id_kind(id_)
@@ -128,7 +151,9 @@ class _Reading:
         statements = [Statement(self._statements.look_start, (guess,), (INTEGER,) * 4)]
         if guess is not None:
             statements.append(Statement(self._statements.look_peek, (guess, PEEK_ROWS), self._columns[1:]))
-        (start,), *peeked = [answer.rows for answer in self._connection.run(statements)]
+        (start,), *peeked = [answer.rows for answer in self._connection.run([*statements, *self._also])]
+        if self._also:
+            self.rows_of_also = peeked.pop()
         now_ns, first, unprioritised, following = start
         self._now_ns = int(not_null(now_ns))
         seen = _Peeked(peeked[0] if peeked else (), number(following))

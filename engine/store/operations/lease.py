@@ -7,7 +7,8 @@ lease; then the lease, the rows as they are after it, and the commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.backend.base import Statement, StoreConnection
@@ -22,13 +23,41 @@ from engine.store.statements.queue import QueueStatements
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
 
 
-class _Locked(NamedTuple):
+class LockedRow(NamedTuple):
     """A row that this transaction may lease, as it was before."""
 
     id: MessageId
     priority: int
     epoch: int
     due_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """What a transaction has locked to lease it, and the database's time then; None where nothing was locked."""
+
+    now_ns: int | None
+    rows: Sequence[LockedRow]
+
+    @property
+    def ids(self) -> Set[MessageId]:
+        """Those that may be leased."""
+        return {row.id for row in self.rows}
+
+
+def locking(statements: QueueStatements, queue: QueueSpec, ids: Sequence[MessageId]) -> Statement:
+    """The statement that locks those of `ids` that may be leased; `locked` reads its rows."""
+    return Statement(statements.claimable(len(ids)), ids, (INTEGER, id_column(queue), INTEGER, INTEGER, INTEGER))
+
+
+def locked(queue: QueueSpec, rows: Sequence[tuple[TextValue, ...]]) -> Locked:
+    """See `locking`."""
+    kind = id_kind(id_column(queue))
+    now_ns = int(not_null(rows[0][0])) if rows else None
+    return Locked(
+        now_ns,
+        [LockedRow(from_text(kind, not_null(row[1])), *(int(not_null(value)) for value in row[2:])) for row in rows],
+    )
 
 
 def claim(
@@ -41,36 +70,45 @@ def claim(
     commits: bool = True,
 ) -> Claim:
     """MessageStore.claim of a queue without limits. Not `commits`: more follows in the transaction."""
-    id_ = id_column(queue)
-    kind = id_kind(id_)
-    columns = (INTEGER, id_, INTEGER, INTEGER, INTEGER)
-    rows = connection.query_text(statements.claimable(len(ids)), ids, columns)
-    if not rows:
+    (answer,) = connection.run((locking(statements, queue, ids),))
+    return claim_locked(connection, statements, queue, locked(queue, answer.rows), delays_ns, commits=commits)
+
+
+def claim_locked(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    locked: Locked,
+    delays_ns: Mapping[int, int],
+    *,
+    commits: bool = True,
+) -> Claim:
+    """Lease what this transaction has locked."""
+    if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
-    now_ns = int(not_null(rows[0][0]))
-    locked = [_Locked(from_text(kind, not_null(row[1])), *(int(not_null(v)) for v in row[2:])) for row in rows]
-    spent = _spent(queue, locked)
+    now_ns, rows = locked.now_ns, locked.rows
+    spent = _spent(queue, rows)
     if spent:
         connection.execute(statements.set_aside(len(spent)), spent)
-        locked = [row for row in locked if row.id not in spent]
-    if not locked:
+        rows = [row for row in rows if row.id not in spent]
+    if not rows:
         return Claim(now_ns, (), rejected=tuple(spent))
     last = max(delays_ns)
-    until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in locked}}
+    until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in rows}}
     try:
-        values = _lease(connection, statements, queue, [row.id for row in locked], until_ns, commits)
+        values = _lease(connection, statements, queue, [row.id for row in rows], until_ns, commits)
     except BackendUnavailable as error:
-        leases = [Release(row.id, row.due_ns, until_ns[row.epoch], row.epoch + 1) for row in locked]
+        leases = [Release(row.id, row.due_ns, until_ns[row.epoch], row.epoch + 1) for row in rows]
         raise LeaseUnknown(error, leases) from error
     messages = (
         Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
-        for row in locked
+        for row in rows
         if row.id in values
     )
     return Claim(now_ns, tuple(messages), rejected=tuple(spent))
 
 
-def _spent(queue: QueueSpec, rows: Sequence[_Locked]) -> list[MessageId]:
+def _spent(queue: QueueSpec, rows: Sequence[LockedRow]) -> list[MessageId]:
     """Those that were delivered as often as they may be."""
     most = queue.options.attempts_max
     return [row.id for row in rows if row.epoch >= most] if most else []

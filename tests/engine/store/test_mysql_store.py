@@ -286,14 +286,73 @@ async def test_a_message_costs_three_round_trips_from_look_to_lease(bench):
     await bench.add(Row(1))
     await store.look(bench.spec, 10)  # learns the level of priority in use
     counted.sent.clear()
+    assert (await store.look_and_claim(bench.spec, 10, 10, frozenset((1,)), DELAYS)).claim is None
+    assert len(counted.sent) == 1, "nothing to claim opens no transaction"
+    counted.sent.clear()
     found = await store.look_and_claim(bench.spec, 10, 10, (), DELAYS)
     assert [message.id for message in found.claim.messages] == [1]
     assert len(counted.sent) == 3, counted.sent
     assert counted.sent[1].startswith("BEGIN;SELECT") and counted.sent[2].endswith(";COMMIT")
-    counted.sent.clear()
-    assert (await store.look_and_claim(bench.spec, 10, 10, (), DELAYS)).claim is None
-    assert len(counted.sent) == 1, "nothing due opens no transaction"
     await store.close()
+
+
+@pytest.fixture
+async def foreseen(bench):
+    """A store that has just claimed message 1, so it expects 2 and those behind it; and what it sends."""
+    counted = Counted(bench.url)
+    store = SqlMessageStore.for_mysql(counted.pool)
+    await bench.add(Row(1))
+    await store.look_and_claim(bench.spec, 10, 10, (), DELAYS)
+    counted.sent.clear()
+    yield store, counted
+    await store.close()
+
+
+async def claimed_and_sent(bench, foreseen, count=10):
+    store, counted = foreseen
+    found = await store.look_and_claim(bench.spec, 10, count, (), DELAYS)
+    assert counted.connection._transaction.name == "NONE"
+    return [message.id for message in found.claim.messages] if found.claim else None, len(counted.sent)
+
+
+async def test_what_was_expected_costs_two_round_trips(bench, foreseen):
+    await bench.add(Row(2), Row(3))
+    assert await claimed_and_sent(bench, foreseen) == ([2, 3], 2)
+    assert [(await bench.row(id_)).epoch for id_ in (2, 3)] == [1, 1], "committed"
+
+
+async def test_where_nothing_is_due_no_lock_is_kept(bench, foreseen):
+    await bench.add(Row(2, time_next=await bench.now_ns() + 60 * SECOND))
+    assert await claimed_and_sent(bench, foreseen) == (None, 2)
+    await bench.run("UPDATE q SET payload = 'x' WHERE id = 2")  # waits for no lock
+
+
+@pytest.mark.parametrize("other", [Row(9), Row(9, priority=-1), Row(9, priority=None)], ids=str)
+async def test_what_comes_first_is_claimed_whatever_was_expected(bench, foreseen, other):
+    await bench.add(other, Row(2))
+    ids, _ = await claimed_and_sent(bench, foreseen, count=1)
+    (first,) = (await foreseen[0].look(bench.spec, 10)).keys
+    assert ids == [({2, 9} - {first.id}).pop()] and (await bench.row(first.id)).epoch == 0
+    assert ids == [9] or other == Row(9)
+
+
+async def test_a_lease_that_is_tried_again_locks_anew(bench, foreseen):
+    """A deadlock took the locks of the look."""
+    await bench.add(Row(2))
+    _, counted = foreseen
+    query, failed = counted.connection._connection.query, []
+
+    def failing(sql, *args, **kwargs):
+        if sql.startswith("UPDATE") and not failed:
+            failed.append(sql)
+            query("ROLLBACK")
+            raise pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
+        return query(sql, *args, **kwargs)
+
+    counted.connection._connection.query = failing
+    assert (await claimed_and_sent(bench, foreseen))[0] == [2]
+    assert failed and [text.split()[0] for text in counted.sent[-2:]] == ["BEGIN;SELECT", "UPDATE"]
+    assert (await bench.row(2)).epoch == 1
 
 
 async def test_a_server_without_multi_statements_is_asked_one_by_one(bench):
