@@ -64,7 +64,11 @@ def _free(connection: StoreConnection, statements: SequenceStatements, ids: Sequ
     """The first of these messages, in order, that nobody has locked, up to STEP_MAX; and how many were looked at."""
     for start in range(0, len(ids), STEP_MAX):
         asked = ids[start : start + STEP_MAX]
-        if free := _ids(connection.query(statements.free(len(asked)), asked)):
+        free = set(_ids(connection.query(statements.free(len(asked)), asked)))
+        # A commit shows its rows a moment before it lets go of their locks. They are not to lose their turn for that.
+        if left := [id_ for id_ in asked if id_ not in free]:
+            free.update(_ids(connection.query(statements.free(len(left)), left)))
+        if free:
             return start + len(asked), sorted(free)
     return len(ids), []
 

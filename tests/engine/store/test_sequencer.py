@@ -59,7 +59,8 @@ async def test_processes_that_number_at_once_give_each_number_once(bench):
     await asyncio.gather(write(), *(number(store) for store in stores))
     await stores[0].topics.number_all(topic)
     found = await bench.run(f"SELECT id, {SEQUENCE_COLUMN} FROM log ORDER BY id")
-    assert [number for _, number in found] == list(range(1, 181))  # one writer: in the order of the ids
+    # Not in the order of the ids: a message whose locks are not let go of yet, as its commit ends, loses its turn.
+    assert sorted(number for _, number in found) == list(range(1, 181))
     for store in stores:
         await store.close()
 
