@@ -15,7 +15,7 @@ from engine.backend.base import StoreConnection
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueSpec, TopicSpec
 from engine.model.topics import Settled
-from engine.store.operations.kept_for_groups import NO_BOUND, first_kept, positions_of
+from engine.store.operations.kept_for_groups import NO_BOUND, first_kept, has_strangers, positions_of
 from engine.store.statements.compaction import CompactionStatements
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.topics import PositionStatements, RetentionStatements, TopicStatements
@@ -26,8 +26,10 @@ class Compacting:
 
     def __init__(self, dialect: Dialect, topic: TopicSpec, groups: Sequence[QueueSpec]) -> None:
         self.lag_ns = topic.options.compact_lag_ns
+        self.topic, self.known = topic.name, frozenset(group.name for group in groups)
+        self.every_position = PositionStatements(dialect, topic.name.database)
         self.safe = [group for group in groups if group.options.retain == UNTIL_CONSUMED]
-        self.positions = PositionStatements(dialect, topic.name.database) if self.safe else None
+        self.positions = self.every_position if self.safe else None
         self.log = TopicStatements(dialect, topic)
         self.texts = CompactionStatements(dialect, topic)
         self.deleting = RetentionStatements(dialect, topic)
@@ -88,11 +90,14 @@ def superseded(rows: Iterable[tuple[int, int | None]]) -> dict[int, int]:
 
 def compact(connection: StoreConnection, statements: Compacting, found: Found) -> list[int]:
     """Delete what was found, but for what is not there any more, or is locked, or whose newer message is; returns the
-    ids. Inside a transaction of its caller, which locks these messages alone.
+    ids. Nothing, as long as there is a group that is not known here. Inside a transaction of its caller, which locks
+    these messages alone.
 
     What is left out is found by a later walk.
     """
     kept = _first_kept(connection, statements, lock=True)
+    if has_strangers(connection, statements.every_position, statements.topic, statements.known):
+        return []
     asked = sorted({*found.superseded, *found.superseded.values()})
     there = {int(row[0]) for row in connection.query(statements.texts.locked(len(asked)), asked)}
     ids = [old for old, new in sorted(found.superseded.items()) if {old, new} <= there and old < kept]

@@ -187,8 +187,10 @@ async def test_what_a_group_is_to_be_kept_is_asked_for_under_its_lock(bench, poo
     assert (await store.feed(group, topic, 10)).messages == 3
     await bench.run("DELETE FROM log_group_g")  # all is done
     statements = Compacting(MYSQL, topic, (group,))
+    unknown = Compacting(MYSQL, topic, ())
     found = await pool.read(lambda c: find_superseded(c, statements, _EVERYTHING, 0, 500))
     assert found.superseded == {1: 3, 2: 3}
+    assert await pool.write(lambda c: compact(c, unknown, found)) == [], "another proxy has just made the group"
     await bench.run("UPDATE queuegate_positions SET position = 1")
     assert await pool.write(lambda c: compact(c, statements, found)) == [1]
     assert await ids(bench) == [2, 3]
