@@ -208,6 +208,7 @@ STATEMENTS = [
 
 if SERVER == "mysql":
     STATEMENTS.remove("KILL SOFT QUERY 4711471")  # MariaDB's, which the proxy understands before any server
+    STATEMENTS.remove("SHOW DATABASES LIKE 'same'")  # at times MySQL says that it read its dictionary without an index
     TABLE = TABLE.replace("u UUID, v INET6", "u CHAR(36), v VARCHAR(39)")
 
 
