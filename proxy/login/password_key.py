@@ -19,6 +19,12 @@ _KEY_BITS = 2048  # MySQL's own
 _KEY_BITS_MIN, _KEY_BITS_MAX = 1024, 8192  # of a server's: beneath nobody is safe, above a login takes seconds
 _OAEP_BYTES = 42  # what the padding takes of the key's length
 
+SENT_IN_CLEAR = (
+    "; the client sent the password in clear text over an unencrypted connection, where it is not taken: let it use TLS"
+    " (tls.certificate in the proxy's configuration)"
+)
+"""Follows the error of a login that was refused for that."""
+
 
 class UnusableKey(ValueError):
     """What the server sent is no RSA key, or one too small for the password."""
@@ -47,13 +53,6 @@ def is_clear(data: bytes) -> bool:
     """Whether this is a password as it is, from a client that should have put it under a key, which has more bytes.
     MySQL's Connector/Python asks for no key (caching_sha2_password)."""
     return 1 < len(data) < _KEY_BITS_MIN // 8 and data.find(b"\x00") == len(data) - 1
-
-
-SENT_IN_CLEAR = (
-    "; the client sent the password in clear text over an unencrypted connection, where it is not taken: let it use TLS"
-    " (tls.certificate in the proxy's configuration)"
-)
-"""Follows the error of a login that was refused for that."""
 
 
 def encrypt_password(password: bytes, nonce: bytes, pem: bytes) -> bytes:
