@@ -52,9 +52,23 @@ class SimPool:
         return await _Call(self, self._fate(), self._transaction(work), writes=True).answer
 
     async def read_then_write(
-        self, read: Callable[[StoreConnection], R], then: Callable[[R], Callable[[StoreConnection], T] | None]
+        self,
+        read: Callable[[StoreConnection], R],
+        then: Callable[[R], Callable[[StoreConnection], T] | None],
+        *,
+        locking: bool = False,
     ) -> tuple[R, T | None]:
-        """One request and one reply, as on one connection; others may come between the read and the transaction."""
+        """One request and one reply, as on one connection; others may come between the read and the transaction, unless
+        it is `locking`: then both are one."""
+        if locking:
+            assert self._database.row_locks
+
+            def both(connection: StoreConnection) -> tuple[R, T | None]:
+                found = read(connection)
+                work = then(found)
+                return found, None if work is None else work(connection)
+
+            return await self.write(both)
         if not self._database.row_locks:
             found = await self.read(read)
             work = then(found)
