@@ -171,19 +171,19 @@ def test_a_server_without_a_place_for_the_engine(plain):
 def take_all_places(stack: contextlib.ExitStack, root: Sql, mine: set[int]) -> None:
     """Take every place, those of the engine's own connections too, which are ended for that.
 
-    A place becomes free a moment after its connection has left the list. So it is over only once there was no
-    connection of the engine's, and yet no place.
+    A place becomes free a moment after its connection has left the list. So it is over only once the engine had no
+    connection, there was no place all the same, and it has got none since.
     """
     port = root.connection.port
     engine = "user IN ('plain', 'unauthenticated user')"  # logged in, or about to be
-    while True:
-        engines = set(root.column(f"SELECT id FROM information_schema.PROCESSLIST WHERE {engine}")) - mine
+    listed = f"SELECT id FROM information_schema.PROCESSLIST WHERE {engine}"
+    full = False
+    while (engines := set(root.column(listed)) - mine) or not full:
         for number in engines:
             with contextlib.suppress(pymysql.err.OperationalError):  # it has ended by itself meanwhile
                 root(f"KILL {number}")
         taken = fill(stack, lambda: pymysql.connect(host="127.0.0.1", port=port, user="plain"))
-        if not engines and not taken:
-            return
+        full = not engines and not taken
         mine |= taken
 
 
