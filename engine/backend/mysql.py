@@ -26,7 +26,7 @@ from pymysql.converters import encoders, escape_item
 from pymysql.protocol import FieldDescriptorPacket
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
-from engine.backend.mysql_rows import RowConnection
+from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.servers import SERVER_VARIABLES, unsupported
 from engine.backend.url import BackendUrl, SslMode
@@ -112,7 +112,6 @@ class MySQLStoreConnection:
             self._connection: Any = _connect(url)  # its result and socket are attributes that the stubs do not know
         except (pymysql.err.Error, OSError, RuntimeError) as error:
             raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
-        self._decoders = self._connection.decoders
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
         self._replicates = False
         self._transaction = _Transaction.NONE
@@ -140,8 +139,8 @@ class MySQLStoreConnection:
         return self._replicates
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        self._send([self._bound(sql, params)])
-        return list(self._connection._result.rows or ())
+        rows: list[tuple[Any, ...]] = self._send([self._bound(sql, params)], values=True)[0].rows
+        return rows
 
     def query_text(
         self, sql: str, params: Sequence[SqlValue], columns: Sequence[ColumnMeta]
@@ -152,12 +151,7 @@ class MySQLStoreConnection:
         return self._send([self._bound(sql, params)])[0].affected
 
     def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
-        # Without decoders and without unicode PyMySQL hands out the bytes as they came.
-        self._connection.decoders, self._connection.use_unicode = {}, False
-        try:
-            return self._send([self._bound(x.sql, x.params) for x in statements], last=last)
-        finally:
-            self._connection.decoders, self._connection.use_unicode = self._decoders, True
+        return self._send([self._bound(x.sql, x.params) for x in statements], last=last)
 
     @contextlib.contextmanager
     def reading(self, settings: Settings) -> Iterator[None]:
@@ -223,8 +217,11 @@ class MySQLStoreConnection:
         with contextlib.suppress(pymysql.err.Error, OSError):
             self._connection.close()
 
-    def _send(self, texts: list[str], *, last: bool = False) -> list[Answer]:
-        """Run the statements, with the BEGIN that is due before them and, after the `last`, the COMMIT."""
+    def _send(self, texts: list[str], *, last: bool = False, values: bool = False) -> list[Answer]:
+        """Run the statements, with the BEGIN that is due before them and, after the `last`, the COMMIT.
+
+        `values`: of one statement, its rows as Python values.
+        """
         before = ["BEGIN"] if self._transaction is _Transaction.DUE else []
         if before:
             self._transaction = _Transaction.OPEN
@@ -234,7 +231,8 @@ class MySQLStoreConnection:
             self._in_force = None
         after = ["COMMIT"] if last and self._transaction is _Transaction.OPEN else []
         with self._errors():
-            answers = [answer for packet in self._packets(before, texts, after) for answer in self._answers(packet)]
+            packets = self._packets(before, texts, after)
+            answers = [answer for packet in packets for answer in self._answers(packet, values)]
         self._in_force = wanted
         if after:
             self._transaction = _Transaction.NONE
@@ -246,19 +244,10 @@ class MySQLStoreConnection:
             return [[*before, texts[0]], *([text] for text in (*texts[1:], *after))]
         return [[*before, *texts, *after]]
 
-    def _answers(self, texts: list[str]) -> list[Answer]:
+    def _answers(self, texts: list[str], values: bool) -> list[Answer]:
         if self._together:
-            self._connection.query(";".join(texts))
-            return [self._answer(), *(self._answer_to(self._connection.next_result) for _ in texts[1:])]
-        return [self._answer_to(self._connection.query, text) for text in texts]
-
-    def _answer_to(self, call: Callable[..., object], *arguments: str) -> Answer:
-        call(*arguments)
-        return self._answer()
-
-    def _answer(self) -> Answer:
-        result = self._connection._result
-        return Answer(list(result.rows or ()), result.affected_rows)
+            texts = [";".join(texts)]
+        return [answer for text in texts for answer in self._connection.ask(text, values=values)]
 
     def _bound(self, sql: str, params: Sequence[SqlValue]) -> str:
         pieces = _pieces(sql)
@@ -308,7 +297,7 @@ def _setting_value(value: str) -> str:
 
 
 def _connect(url: BackendUrl) -> Any:
-    connection: Any = RowConnection(
+    connection: Any = AnswerConnection(
         host=url.host,
         port=url.port,
         unix_socket=url.socket,

@@ -317,10 +317,10 @@ class Mortal(MySQLStoreConnection):
 
     fate: Fate | None = None
 
-    def _send(self, texts: list[str], *, last: bool = False) -> Any:
+    def _send(self, texts: list[str], **options: bool) -> Any:
         if self.fate is not None:
             self.fate.sends(texts)
-        return super()._send(texts, last=last)
+        return super()._send(texts, **options)
 
     def end(self) -> None:
         """Cut off, as by the end of the process: not even a good-bye."""

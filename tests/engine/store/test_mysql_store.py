@@ -65,7 +65,9 @@ async def test_the_catalog_is_read_past_lock_tables(bench):
     waits = await bench.store._pool.read(lambda c: c.query("SELECT @@lock_wait_timeout, @@innodb_lock_wait_timeout"))
     assert waits == [(3, 3)]
     pool = MySQLPool(bench.url, size=1)
-    selected = await pool.read(lambda c: (c.query("SELECT * FROM locked LIMIT 0"), c._connection._result.fields)[1])
+    selected = await pool.read(
+        lambda c: (c._connection.query("SELECT * FROM locked LIMIT 0"), c._connection._result.fields)[1]
+    )
     assert [(c.name, c.type_code, c.flags, c.charsetnr, c.scale) for c in selected] == [
         (c.name, c.type, c.flags, c.charset, c.decimals) for c in before.columns
     ]
@@ -270,13 +272,13 @@ class Counted:
     def __init__(self, url):
         self.sent = []
         self.connection = MySQLStoreConnection(url)
-        query = self.connection._connection.query
+        ask = self.connection._connection.ask
 
-        def counted(sql, *args, **kwargs):
+        def counted(sql, **options):
             self.sent.append(sql)
-            return query(sql, *args, **kwargs)
+            return ask(sql, **options)
 
-        self.connection._connection.query = counted
+        self.connection._connection.ask = counted
         self.pool = ThreadPool(lambda: self.connection, size=1)
 
 
@@ -340,16 +342,16 @@ async def test_a_lease_that_is_tried_again_locks_anew(bench, foreseen):
     """A deadlock took the locks of the look."""
     await bench.add(Row(2))
     _, counted = foreseen
-    query, failed = counted.connection._connection.query, []
+    ask, failed = counted.connection._connection.ask, []
 
-    def failing(sql, *args, **kwargs):
+    def failing(sql, **options):
         if sql.startswith("UPDATE") and not failed:
             failed.append(sql)
-            query("ROLLBACK")
+            ask("ROLLBACK")
             raise pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
-        return query(sql, *args, **kwargs)
+        return ask(sql, **options)
 
-    counted.connection._connection.query = failing
+    counted.connection._connection.ask = failing
     assert (await claimed_and_sent(bench, foreseen))[0] == [2]
     assert failed and [text.split()[0] for text in counted.sent[-2:]] == ["BEGIN;SELECT", "UPDATE"]
     assert (await bench.row(2)).epoch == 1
@@ -465,3 +467,24 @@ async def test_only_tables_that_changed_are_read_again(bench, monkeypatch):
         tables = {queue.name.table for queue in await bench.store.load_catalog(previous)}
         assert {"more_0", "more_1"} <= tables and "more_2" not in tables
     assert described == ["more_1"]
+
+
+VALUES = (
+    "SELECT 1, -1, 2.50, 1e3, NULL, 'a', 'ü', BINARY 'b', '' AS empty, DATE '2026-01-02', TIME '25:00:00.5', "
+    "TIMESTAMP '2026-01-02 03:04:05.678', CAST(18446744073709551615 AS UNSIGNED), b'101', JSON_ARRAY(1, 'x'), "
+    "YEAR('2026-01-02'), TRUE"
+)
+
+
+@pytest.mark.parametrize("sql", [VALUES, f"{VALUES} FROM (SELECT 1 UNION SELECT 2) AS t", "SELECT 1 LIMIT 0", "DO 1"])
+async def test_values_are_those_that_pymysql_reads(bench, sql):
+    connection = MySQLStoreConnection(bench.url)
+    try:
+        own = connection._connection
+        own.query(sql)
+        read_by_pymysql = list(own._result.rows or ())
+        found = connection.query(sql)
+        assert found == read_by_pymysql
+        assert [list(map(type, row)) for row in found] == [list(map(type, row)) for row in read_by_pymysql]
+    finally:
+        connection.close()
