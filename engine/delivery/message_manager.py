@@ -338,10 +338,16 @@ class MessageManager(Service):
     # --- the owner task
 
     async def _run(self) -> None:
+        worked = True
         while not self._stopping.is_set():
             self._wakeup.clear()
-            if not (await self.run_once()).worked:
-                await self._sleep(self._next_time())
+            at = None if worked else self._next_time()
+            # Most wakes only tell that a message was acked, or that its receiver waits again.
+            if worked or self._receiver_sets.may_work or (at is not None and at <= self._clock.monotonic()):
+                worked = (await self.run_once()).worked
+                at = self._next_time()
+            if not worked:
+                await self._sleep(at)
 
     async def run_once(self) -> PassResult:
         """One pass; see the module. Never raises a BackendError: trouble only makes a pause."""

@@ -30,6 +30,11 @@ class ReceiverSets:
         yield self.plain
         yield from tuple(self.filtered.values())
 
+    @property
+    def may_work(self) -> bool:
+        """Whether a pass may do anything now, besides what is due by its time."""
+        return bool(self.filtered) or self.plain.may_work
+
     def turns(self, now: float) -> Sequence[ReceiverSet]:
         """Those that do not rest; the one that has waited longest since it was given messages is first. Where the
         queue's limits let few go, the first takes them all, so it must not be the same one each time."""

@@ -92,6 +92,14 @@ class ReceiverSet:
         """Whether it has receivers."""
         return bool(self._subscriptions)
 
+    @property
+    def may_work(self) -> bool:
+        """Whether a step, or the end of a pass, may do anything now; of one without a condition."""
+        if self._bounded:  # those results may be at their end
+            return True
+        room = self._room()
+        return bool(room) and (bool(self._cache) or self._look_due(room))
+
     # --- receivers
 
     def join(self, subscription: Subscription) -> None:
