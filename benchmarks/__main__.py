@@ -1,7 +1,7 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
-has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics and steps.
+has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps and rivals.
 """
 
 from __future__ import annotations
@@ -13,16 +13,29 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks import drain, fairness, latency, passthrough, spark, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
-from benchmarks.report import BEGIN, END, STEPS_BEGIN, STEPS_END, TOPICS_BEGIN, TOPICS_END, Report
+from benchmarks.queues import run as rivals
+from benchmarks.report import (
+    BEGIN,
+    END,
+    RIVALS_BEGIN,
+    RIVALS_END,
+    STEPS_BEGIN,
+    STEPS_END,
+    TOPICS_BEGIN,
+    TOPICS_END,
+    Report,
+)
 from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
-TOPICS, STEPS = "topics", "steps"
+TOPICS, STEPS, RIVALS = "topics", "steps", "rivals"
+A = TypeVar("A", steps.Amounts, rivals.Amounts)
 SUBJECTS = {
     "latency": (
         "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
@@ -58,10 +71,12 @@ def main() -> int:
     if TOPICS in wanted:
         _show(options, lambda: topics.measure(parts, _amounts(options), _tell), TOPICS_BEGIN, TOPICS_END)
     if STEPS in wanted:
-        amounts = steps.QUICK if options.quick else steps.Amounts()
-        amounts = amounts if options.repeats is None else replace(amounts, repeats=options.repeats)
+        steps_of = _repeated(steps.QUICK if options.quick else steps.Amounts(), options.repeats)
         backends = options.backend or list(PLACES)
-        _show(options, lambda: steps.measure(backends, amounts, _tell), STEPS_BEGIN, STEPS_END)
+        _show(options, lambda: steps.measure(backends, steps_of, _tell), STEPS_BEGIN, STEPS_END)
+    if RIVALS in wanted:
+        amounts = _repeated(rivals.QUICK if options.quick else rivals.Amounts(), options.repeats)
+        _show(options, lambda: rivals.measure(amounts, _tell), RIVALS_BEGIN, RIVALS_END)
     return 0
 
 
@@ -73,6 +88,10 @@ def _show(options: argparse.Namespace, measure: Callable[[], Report], begin_mark
         report.write_into(options.document, begin_mark, end_mark)
 
 
+def _repeated(amounts: A, repeats: int | None) -> A:
+    return amounts if repeats is None else replace(amounts, repeats=repeats)
+
+
 def _amounts(options: argparse.Namespace) -> topics.Amounts:
     """What was asked for, and else what a quick or a full run takes."""
     asked = {name: getattr(options, name) for name in ("repeats", "behind") if getattr(options, name) is not None}
@@ -80,8 +99,8 @@ def _amounts(options: argparse.Namespace) -> topics.Amounts:
 
 
 def _all() -> list[str]:
-    """Spark is half a gigabyte, topics need the servers of others, steps take many turns: they are measured when asked
-    for by name; Spark also where it is installed.
+    """Spark is half a gigabyte, topics and rivals need the servers of others, steps take many turns: they are measured
+    when asked for by name; Spark also where it is installed.
     """
     without = () if importlib.util.find_spec("pyspark") else ("spark",)
     return [subject for subject in [*SUBJECTS, PASSTHROUGH] if subject not in without]
@@ -133,16 +152,16 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS]
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS]
     parser.add_argument(
-        "subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all but topics, steps)"
+        "subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all but topics, steps, rivals)"
     )
     parser.add_argument(
         "--json",
         nargs="?",
         const="-",
         metavar="FILE",
-        help=f"JSON on standard output; of {PASSTHROUGH}, {TOPICS} and {STEPS} also into a file",
+        help=f"JSON on standard output; of {PASSTHROUGH}, {TOPICS}, {STEPS} and {RIVALS} also into a file",
     )
     queue = parser.add_argument_group("latency, schedule, throughput")
     queue.add_argument("--backend", action="append", choices=list(PLACES), help=f"where, of {STEPS} too (default: all)")
@@ -152,7 +171,7 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--rounds", type=int, default=5, help="rounds for fairness (default: 5)")
     queue.add_argument("--attack", action="append", choices=fairness.ATTACKS, help="for fairness (default: all)")
     queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
-    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}, {STEPS}"))
+    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS}"))
     parser.add_argument_group(TOPICS).add_argument(
         "--behind", type=int, help=f"messages of the topic in which groups seek (default: {topics.Amounts().behind})"
     )
@@ -170,7 +189,7 @@ def _add_reported(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--repeats",
         type=int,
-        help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS} {steps.Amounts().repeats})",
+        help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS} and {RIVALS} {steps.Amounts().repeats})",
     )
     group.add_argument(
         "--document", nargs="?", type=Path, const=passthrough.DOCUMENT, metavar="FILE",

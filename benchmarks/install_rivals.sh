@@ -17,7 +17,7 @@ topics)
   if lacks redis-server; then packages+=(redis-server); fi
   if lacks rabbitmq-server; then packages+=(rabbitmq-server); fi
   if ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then packages+=(postgresql); fi
-  if ! "$2" -c 'import psycopg, redis, rstream' 2>/dev/null && "$2" -m pip --version >/dev/null 2>&1; then
+  if ! "$2" -c 'import pika, psycopg, redis, rstream' 2>/dev/null && "$2" -m pip --version >/dev/null 2>&1; then
     "$2" "$(dirname "$0")/../packaging/install.py" '.[rivals]' || true # the report says who is absent
   fi
   ;;

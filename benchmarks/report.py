@@ -1,4 +1,4 @@
-"""The report of pass-through, of topics and of steps: as Markdown, as JSON, and into a document between its marks."""
+"""The reports of pass-through, topics, steps and rivals: Markdown, JSON, and into a document between its marks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Series
+from benchmarks.queues.targets import queue_targets
 from benchmarks.targets import Target, targets
 from benchmarks.topics.targets import topic_targets
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 STEPS_BEGIN, STEPS_END = "<!-- steps measured: begin -->", "<!-- steps measured: end -->"
+RIVALS_BEGIN, RIVALS_END = "<!-- rivals measured: begin -->", "<!-- rivals measured: end -->"
 TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 
 
@@ -27,7 +29,7 @@ class Report:
 
     def targets(self) -> list[Target]:
         found = {outcome.name: outcome for outcome in self.outcomes}
-        return [*targets(found), *topic_targets(found)]
+        return [*targets(found), *topic_targets(found), *queue_targets(found)]
 
     def as_json(self) -> str:
         """Every sample of every repeat."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Tell
 from benchmarks.measure import load, machine
+from benchmarks.others import POSTGRESQL, RABBITMQ_STREAMS, REDIS, Kind, Others, Server, others
 from benchmarks.report import Report
 from benchmarks.rivals import DIRECT, QUEUEGATE, Arena, arena
 from benchmarks.topics import groups, reading
 from benchmarks.topics.gate import Queue, Topic
-from benchmarks.topics.others import Others, others
+from benchmarks.topics.logs import Log
+from benchmarks.topics.postgresql import PostgresTable
+from benchmarks.topics.rabbitmq_streams import RabbitStream
+from benchmarks.topics.redis_streams import RedisStream
 from benchmarks.topics.targets import TOPIC
 from tests.servers import find_binary
 
@@ -78,6 +82,11 @@ PARTS: dict[str, Callable[[_Run], Iterator[Outcome]]] = {
     "topic-sleepers": _Run.sleepers,
     "topic-seek": _Run.seeks,
 }
+_OTHERS: Mapping[Kind, Callable[[Server], Log]] = {
+    REDIS: lambda server: RedisStream(port=server.port, pid=server.pid),
+    RABBITMQ_STREAMS: lambda server: RabbitStream(port=server.port, pid=server.pid),
+    POSTGRESQL: lambda server: PostgresTable(port=server.port, pid=server.pid),
+}
 _NEED_SYSBENCH = ("topic-producers-sysbench", "topic-sleepers")
 
 
@@ -87,7 +96,7 @@ def measure(parts: Sequence[str], amounts: Amounts, tell: Tell) -> Report:
     subprocess.run([INSTALL, "topics", sys.executable], check=False)
     wanted = [name for name in PARTS if name in parts or not parts]
     left_out = [name for name in wanted if name in _NEED_SYSBENCH and find_binary("sysbench") is None]
-    with arena((DIRECT, QUEUEGATE)) as place, others() as rest:
+    with arena((DIRECT, QUEUEGATE)) as place, others(_OTHERS) as rest:
         run = _Run(place, _stage(place, rest, amounts, tell), amounts, tell)
         outcomes = [outcome for name in wanted if name not in left_out for outcome in PARTS[name](run)]
         facts = {**machine(), **place.versions, **rest.versions}
@@ -99,7 +108,7 @@ def measure(parts: Sequence[str], amounts: Amounts, tell: Tell) -> Report:
     return Report(facts, [*(f"{name}, for sysbench is not installed" for name in left_out), *rest.absent], outcomes)
 
 
-def _stage(place: Arena, rest: Others, amounts: Amounts, tell: Tell) -> reading.Stage:
+def _stage(place: Arena, rest: Others[Log], amounts: Amounts, tell: Tell) -> reading.Stage:
     gate = place.named(QUEUEGATE)[0]
     way = {
         "port": gate.port, "proxy_pid": gate.pid, "pid": place.database_pid, "database_port": place.server.port,
@@ -107,7 +116,7 @@ def _stage(place: Arena, rest: Others, amounts: Amounts, tell: Tell) -> reading.
     return reading.Stage(
         topic=Topic(name=TOPIC, **way),
         queue=Queue(name="queuegate, queue", **way),
-        others=rest.logs,
+        others=rest.found,
         messages=amounts.messages,
         lone_messages=amounts.lone_messages,
         seconds=amounts.seconds,

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks import others
 from benchmarks.harness import Outcome, Series
 from benchmarks.report import TOPICS_BEGIN, TOPICS_END, Report
-from benchmarks.topics import crew, others, targets
+from benchmarks.topics import crew, targets
 from benchmarks.topics.crew import Finished, Used
 from benchmarks.topics.groups import CASES
 from benchmarks.topics.targets import topic_targets
@@ -88,8 +89,9 @@ def test_the_report_goes_between_the_marks_of_topics(tmp_path: Path) -> None:
 def test_who_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others, "_program", lambda name: None if name == "redis-server" else name)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with others.others() as found:
-        assert found.logs == []
+    kinds = (others.REDIS, others.RABBITMQ_STREAMS, others.POSTGRESQL)
+    with others.others(dict.fromkeys(kinds, str)) as found:
+        assert found.found == []
         assert found.absent == [
             "Redis, whose redis-server is not installed (apt-get install redis-server)",
             "RabbitMQ, whose Python client rstream is not installed (pip install '.[rivals]')",
@@ -103,12 +105,12 @@ def test_a_server_that_does_not_start_is_absent_and_the_others_take_part(monkeyp
         others._until(folder, "ready")
 
     def ready(folder: Path, stack: contextlib.ExitStack) -> Any:
-        return "a log", "1.0"
+        return others.Server(1, 2, "1.0")
 
     monkeypatch.setattr(others, "START_SECONDS", 0.1)
-    monkeypatch.setattr(others, "_ALL", (("A", (), "sys", "a", silent), ("B", (), "sys", "b", ready)))
-    with others.others() as found:
-        assert (found.logs, found.versions) == (["a log"], {"B": "1.0"})
+    kinds = (others.Kind("A", (), "sys", "a", silent), others.Kind("B", (), "sys", "b", ready))
+    with others.others({kind: lambda server: server.port for kind in kinds}) as found:
+        assert (found.found, found.versions) == ([1], {"B": "1.0"})
         assert len(found.absent) == 1 and found.absent[0].endswith("its last words: no room on the disk")
 
 

@@ -1,6 +1,7 @@
-"""The servers of the others: private ones with their own defaults, in the folder where the database is too.
+"""The servers of the others: private ones, in the folder where the database is too.
 
-Who lacks a server or its Python client is named, with what to install.
+They have their own defaults but for what a benchmark has to set so that all promise the same; its report says so. Who
+lacks a server or its Python client is named, with what to install.
 """
 
 from __future__ import annotations
@@ -13,17 +14,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import scratch
 
 from benchmarks.processes import family
-from benchmarks.topics.logs import Log
-from benchmarks.topics.postgresql import PostgresTable
-from benchmarks.topics.rabbitmq_streams import RabbitStream
-from benchmarks.topics.redis_streams import RedisStream
 from tests.servers import find_binary, free_port, wait_until
 
 START_SECONDS = 120.0
@@ -33,37 +31,62 @@ class DidNotStart(Exception):
     """A server did not say that it is ready; its last words are in the message."""
 
 
-@dataclass(slots=True)
-class Others:
-    """The logs that take part, what they are (for the report's head), and who is absent."""
+T = TypeVar("T")
 
-    logs: list[Log] = field(default_factory=list)
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One that runs. `version` says what is not its default, too."""
+
+    port: int
+    pid: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of server: the programs that it needs, the module of its Python client, and Debian's package."""
+
+    name: str
+    programs: tuple[str, ...]
+    client: str
+    package: str
+    start: Callable[[Path, contextlib.ExitStack], Server]
+
+
+@dataclass(slots=True)
+class Others(Generic[T]):
+    """Who takes part, what they are (for the report's head), and who is absent."""
+
+    found: list[T] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
-def others() -> Iterator[Others]:
-    """All that this machine has."""
-    found = Others()
+def others(wanted: Mapping[Kind, Callable[[Server], T]]) -> Iterator[Others[T]]:
+    """Of these kinds all that this machine has; what is made of each server takes part."""
+    rest: Others[T] = Others()
     with contextlib.ExitStack() as stack:
-        for name, programs, client, package, start in _ALL:
-            missing = [program for program in programs if _program(program) is None]
+        for kind, made in wanted.items():
+            missing = [program for program in kind.programs if _program(program) is None]
             if missing:
-                found.absent.append(f"{name}, whose {missing[0]} is not installed (apt-get install {package})")
-            elif importlib.util.find_spec(client) is None:
-                found.absent.append(f"{name}, whose Python client {client} is not installed (pip install '.[rivals]')")
+                rest.absent.append(f"{kind.name}, whose {missing[0]} is not installed (apt-get install {kind.package})")
+            elif importlib.util.find_spec(kind.client) is None:
+                rest.absent.append(
+                    f"{kind.name}, whose Python client {kind.client} is not installed (pip install '.[rivals]')"
+                )
             else:
                 folder = Path(tempfile.mkdtemp(prefix="qg-rival-", dir=scratch.folder()))
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
                 try:
-                    log, version = start(folder, stack)
+                    server = kind.start(folder, stack)
                 except DidNotStart as error:
-                    found.absent.append(f"{name}, which did not start: {error}")
+                    rest.absent.append(f"{kind.name}, which did not start: {error}")
                     continue
-                found.logs.append(log)
-                found.versions[name] = version
-        yield found
+                rest.found.append(made(server))
+                rest.versions[kind.name] = server.version
+        yield rest
 
 
 def _program(name: str) -> str | None:
@@ -73,28 +96,44 @@ def _program(name: str) -> str | None:
     return inside[-1] if inside else find_binary(name)
 
 
-def _redis(folder: Path, stack: contextlib.ExitStack) -> tuple[Log, str]:
+def _redis(folder: Path, stack: contextlib.ExitStack, *arguments: str) -> Server:
     port, program = free_port(), _program("redis-server")
     assert program is not None
-    process = _started(stack, [program, "--port", str(port), "--bind", "127.0.0.1"], folder)
+    process = _started(stack, [program, "--port", str(port), "--bind", "127.0.0.1", *arguments], folder)
     _until(folder, "Ready to accept connections")
     version = re.search(r"v=(\S+)", _said([program, "--version"]))
-    return RedisStream(port=port, pid=process.pid), f"{version[1] if version else ''}, no append-only file"
+    told = " ".join(arguments).replace("--", "") or "no append-only file"
+    return Server(port, process.pid, f"{version[1] if version else ''}, {told}")
 
 
-def _rabbitmq(folder: Path, stack: contextlib.ExitStack) -> tuple[Log, str]:
-    port, names = free_port(), {"HOME": str(folder), "ERL_EPMD_PORT": str(free_port())}
-    (folder / "rabbitmq.conf").write_text(
+def _durable_redis(folder: Path, stack: contextlib.ExitStack) -> Server:
+    return _redis(folder, stack, "--appendonly", "yes", "--appendfsync", "always")
+
+
+def _rabbitmq(folder: Path, stack: contextlib.ExitStack) -> Server:
+    port = free_port()
+    return _broker(folder, stack, port, f"listeners.tcp.1 = 127.0.0.1:{port}\n", "[].\n")
+
+
+def _rabbitmq_streams(folder: Path, stack: contextlib.ExitStack) -> Server:
+    port = free_port()
+    settings = (
         f"listeners.tcp = none\nstream.listeners.tcp.1 = 127.0.0.1:{port}\n"
         f"stream.advertised_host = 127.0.0.1\nstream.advertised_port = {port}\n"
     )
-    (folder / "enabled_plugins").write_text("[rabbitmq_stream].\n")
-    settings = {
+    return _broker(folder, stack, port, settings, "[rabbitmq_stream].\n")
+
+
+def _broker(folder: Path, stack: contextlib.ExitStack, port: int, settings: str, plugins: str) -> Server:
+    names = {"HOME": str(folder), "ERL_EPMD_PORT": str(free_port())}
+    (folder / "rabbitmq.conf").write_text(settings)
+    (folder / "enabled_plugins").write_text(plugins)
+    own = {
         "NODENAME": f"bench{port}@localhost", "MNESIA_BASE": folder / "data", "LOG_BASE": folder / "logs",
         "CONFIG_FILE": folder / "rabbitmq.conf", "ENABLED_PLUGINS_FILE": folder / "enabled_plugins",
         "DIST_PORT": free_port(),
     }  # fmt: skip
-    environment = {**os.environ, **names, **{f"RABBITMQ_{name}": str(value) for name, value in settings.items()}}
+    environment = {**os.environ, **names, **{f"RABBITMQ_{name}": str(value) for name, value in own.items()}}
     program, mapper = _program("rabbitmq-server"), _program("epmd")
     assert program is not None
     if mapper is not None:  # Erlang's port mapper, which the server starts and leaves behind
@@ -102,10 +141,10 @@ def _rabbitmq(folder: Path, stack: contextlib.ExitStack) -> tuple[Log, str]:
     process = _started(stack, [program], folder, environment)
     _until(folder, "Starting broker... completed")
     version = re.search(r"RabbitMQ (\d[\d.]*)", (folder / "output").read_text())
-    return RabbitStream(port=port, pid=process.pid), f"{version[1] if version else ''}, one node"
+    return Server(port, process.pid, f"{version[1] if version else ''}, one node")
 
 
-def _postgresql(folder: Path, stack: contextlib.ExitStack) -> tuple[Log, str]:
+def _postgresql(folder: Path, stack: contextlib.ExitStack) -> Server:
     port, initdb, postgres = free_port(), _program("initdb"), _program("postgres")
     assert initdb is not None and postgres is not None
     user = "postgres" if os.geteuid() == 0 else None  # it refuses to be root
@@ -119,17 +158,14 @@ def _postgresql(folder: Path, stack: contextlib.ExitStack) -> tuple[Log, str]:
     command = [postgres, *data, "-p", str(port), "-k", str(folder), "-c", "listen_addresses=127.0.0.1"]
     process = _started(stack, command, folder, user=user)
     _until(folder, "ready to accept connections")
-    return PostgresTable(
-        port=port, pid=process.pid
-    ), f"{_said([postgres, '--version']).split()[2]}, fsync at each commit"
+    return Server(port, process.pid, f"{_said([postgres, '--version']).split()[2]}, fsync at each commit")
 
 
-_Start = Callable[[Path, contextlib.ExitStack], tuple[Log, str]]
-_ALL: tuple[tuple[str, tuple[str, ...], str, str, _Start], ...] = (
-    ("Redis", ("redis-server",), "redis", "redis-server", _redis),
-    ("RabbitMQ", ("rabbitmq-server",), "rstream", "rabbitmq-server", _rabbitmq),
-    ("PostgreSQL", ("initdb", "postgres"), "psycopg", "postgresql", _postgresql),
-)
+REDIS = Kind("Redis", ("redis-server",), "redis", "redis-server", _redis)
+DURABLE_REDIS = Kind("Redis", ("redis-server",), "redis", "redis-server", _durable_redis)
+RABBITMQ = Kind("RabbitMQ", ("rabbitmq-server",), "pika", "rabbitmq-server", _rabbitmq)
+RABBITMQ_STREAMS = Kind("RabbitMQ", ("rabbitmq-server",), "rstream", "rabbitmq-server", _rabbitmq_streams)
+POSTGRESQL = Kind("PostgreSQL", ("initdb", "postgres"), "psycopg", "postgresql", _postgresql)
 
 
 def _started(

@@ -1,0 +1,56 @@
+"""What a queue has to do to be measured. Queues are frozen values: each client process gets a copy, and connects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from benchmarks.topics.logs import Lone
+
+PAYLOAD = "x" * 100
+BATCH = 100
+WINDOW = 500  # messages on their way to a receiver that is pushed to
+POLL_SECONDS = 0.1  # how long a receiver that polls sleeps when it has found nothing
+LEASE = "10 MINUTE"
+
+
+class Rival(Protocol):
+    """One queue of one server."""
+
+    @property
+    def name(self) -> str:
+        """The line of the report."""
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+
+    @property
+    def proxy_pid(self) -> int | None:
+        """The process before it, where there is one."""
+
+    def fill(self, messages: int) -> None:
+        """Make it anew, with so many messages."""
+
+    def sender(self, messages: int) -> Callable[[], object]:
+        """Connect; each call of the answer sends so many messages in one commit, and returns when it is durable."""
+
+    def receiver(self, acked: int) -> Iterator[int]:
+        """Connect and yield 0; then, again and again, receive messages, ack so many at a time and yield how many.
+
+        Where there are none it waits; it ends with its process.
+        """
+
+    def lone(self, group: str) -> Lone:
+        """Connect a producer and a receiver that waits."""
+
+    def statements(self) -> int | None:
+        """How many statements the server has carried out; None where it does not tell."""
+
+
+def polled(take: Callable[[], list[int]]) -> list[int]:
+    """What a receiver that polls takes next: at least one."""
+    while not (taken := take()):
+        time.sleep(POLL_SECONDS)
+    return taken
