@@ -32,7 +32,7 @@ Gate.launch = staticmethod(Preloaded().start)
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-_numbers = itertools.count(1)
+_numbers = itertools.count(10_001)  # of five digits: tests may sort names by them
 ONLY_WHERE_NAMED = tuple(Path(__file__).parent / folder for folder in ("spark", "galera"))
 """They need a JVM and the extra `spark`, or three servers at a time: `make test-spark`, `make test-galera`."""
 
