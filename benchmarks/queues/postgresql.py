@@ -17,7 +17,7 @@ from benchmarks.topics.postgresql import DATABASE
 _CREATE = """CREATE TABLE rival (msg_id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY, read_ct INT DEFAULT 0 NOT NULL,
  enqueued_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, vt TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
  message TEXT)"""
-_SEND = "INSERT INTO rival (message) SELECT %s FROM generate_series(1, %s)"
+_SEND = "INSERT INTO rival (message) SELECT unnest(%s::text[])"
 _READ = f"""WITH cte AS (SELECT msg_id FROM rival WHERE vt <= clock_timestamp() ORDER BY msg_id ASC LIMIT %s
  FOR UPDATE SKIP LOCKED) UPDATE rival m SET vt = clock_timestamp() + INTERVAL '{LEASE}', read_ct = read_ct + 1
  FROM cte WHERE m.msg_id = cte.msg_id RETURNING m.msg_id, m.message"""
@@ -43,12 +43,12 @@ class PostgresQueue:
             link.execute("DROP TABLE IF EXISTS rival")
             link.execute(_CREATE)
             link.execute("CREATE INDEX ON rival (vt ASC)")
-            link.execute(_SEND, (PAYLOAD, messages))
+            link.execute(_SEND, ([PAYLOAD] * messages,))
             link.execute("VACUUM ANALYZE rival")
 
     def sender(self, messages: int) -> Callable[[], object]:
-        link = self._connect()
-        return lambda: link.execute(_SEND, (PAYLOAD, messages))
+        link, batch = self._connect(), [PAYLOAD] * messages
+        return lambda: link.execute(_SEND, (batch,))
 
     def receiver(self, acked: int) -> Iterator[int]:
         link = self._connect()
