@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -88,3 +89,12 @@ def _table(columns: tuple[str, ...], rows: list[Measurement]) -> str:
 def as_json(measurements: Iterable[Measurement], facts: Mapping[str, str]) -> str:
     """The same numbers for a program."""
     return json.dumps({"machine": dict(facts), "measurements": [asdict(m) for m in measurements]}, indent=2)
+
+
+def of_the_run(started: float, load_before: str, repeats: int) -> dict[str, str]:
+    """The lines of a report's head that say when it ran, for how long (since `started`, monotonic) and beside what."""
+    turns = "1 repeat" if repeats == 1 else f"{repeats} repeats"
+    return {
+        "load": f"{load_before} before, {load()} after (1, 5 and 15 minutes)",
+        "run": f"{time.strftime('%Y-%m-%d')}, {turns}, {time.monotonic() - started:.0f} s",
+    }

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from benchmarks.topics.logs import Lone
+from benchmarks.topics.logs import Measured
 
 PAYLOAD = "x" * 100
 BATCH = 100
@@ -15,23 +15,8 @@ POLL_SECONDS = 0.1  # how long a receiver that polls sleeps when it has found no
 LEASE = "10 MINUTE"
 
 
-class Rival(Protocol):
+class Rival(Measured, Protocol):
     """One queue of one server."""
-
-    @property
-    def name(self) -> str:
-        """The line of the report."""
-
-    @property
-    def pid(self) -> int:
-        """The server's process."""
-
-    @property
-    def proxy_pid(self) -> int | None:
-        """The process before it, where there is one."""
-
-    def fill(self, messages: int) -> None:
-        """Make it anew, with so many messages."""
 
     def sender(self, messages: int) -> Callable[[], object]:
         """Connect; each call of the answer sends so many messages in one commit, and returns when it is durable."""
@@ -41,12 +26,6 @@ class Rival(Protocol):
 
         Where there are none it waits; it ends with its process.
         """
-
-    def lone(self, group: str) -> Lone:
-        """Connect a producer and a receiver that waits."""
-
-    def statements(self) -> int | None:
-        """How many statements the server has carried out; None where it does not tell."""
 
 
 def polled(take: Callable[[], list[int]]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -49,11 +49,7 @@ class GateQueue(StepQueue):
             come.put(row[0])
 
     def lone(self, group: str) -> Lone:
-        return Lone(lambda: None, self.sender(), *self._receive_and_ack())
-
-    def _receive_and_ack(self) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-        lone = StepQueue.lone(self, "")
-        return lone.receive, lone.ack
+        return replace(StepQueue.lone(self, group), commit=self.sender())
 
     def statements(self) -> int | None:
         return StepQueue.statements(self) if self.database_port else None

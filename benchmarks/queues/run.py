@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Outcome, Series, Tell, turned
-from benchmarks.measure import load, machine, percentile
+from benchmarks.measure import load, machine, of_the_run, percentile
 from benchmarks.others import DURABLE_REDIS, POSTGRESQL, RABBITMQ, Kind, Server, others
 from benchmarks.places import embedded
 from benchmarks.queues.base import BATCH, Rival
@@ -180,10 +180,7 @@ def measure(amounts: Amounts, tell: Tell) -> Report:
         rivals = [*_ours(place), _embedded(inside.gate), *rest.found]
         found = outcomes(Stage(rivals, amounts, tell))
         facts = {**machine(), **place.versions, "embedded": inside.durability, **rest.versions}
-    facts["load"] = f"{load_before} before, {load()} after (1, 5 and 15 minutes)"
-    repeats = "1 repeat" if amounts.repeats == 1 else f"{amounts.repeats} repeats"
-    facts["run"] = f"{time.strftime('%Y-%m-%d')}, {repeats}, {time.monotonic() - started:.0f} s"
-    return Report(facts, rest.absent, found)
+    return Report({**facts, **of_the_run(started, load_before, amounts.repeats)}, rest.absent, found)
 
 
 def _ours(place: Arena) -> list[Rival]:

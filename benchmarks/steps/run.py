@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.harness import Outcome, Series, Tell, turned
-from benchmarks.measure import load, machine, percentile
+from benchmarks.measure import load, machine, of_the_run, percentile
 from benchmarks.places import PLACES, Place
 from benchmarks.report import Report
 from benchmarks.steps.counters import (
@@ -233,9 +233,7 @@ def measure(backends: Sequence[str], amounts: Amounts, tell: Tell) -> Report:
             versions[backend] = _version(place)
             if place.server is not None and meter.begin().writes is None:
                 left_out.append("round trips: this kernel does not tell of TCP connections (sock_diag)")
-    repeats = "1 repeat" if amounts.repeats == 1 else f"{amounts.repeats} repeats"
-    facts = {**machine(), **versions, "load": f"{load_before} before, {load()} after (1, 5 and 15 minutes)"}
-    facts["run"] = f"{time.strftime('%Y-%m-%d')}, {repeats}, {time.monotonic() - started:.0f} s"
+    facts = {**machine(), **versions, **of_the_run(started, load_before, amounts.repeats)}
     return Report(facts, left_out, found)
 
 

@@ -20,8 +20,8 @@ class Lone:
     ack: Callable[[Any], object]
 
 
-class Log(Protocol):
-    """One log (or queue) of one server."""
+class Measured(Protocol):
+    """What logs and queues have in common."""
 
     @property
     def name(self) -> str:
@@ -38,6 +38,16 @@ class Log(Protocol):
     def fill(self, messages: int) -> None:
         """Make it anew, with so many messages."""
 
+    def lone(self, group: str) -> Lone:
+        """Connect a producer and a receiver that waits."""
+
+    def statements(self) -> int | None:
+        """How many statements the server has carried out; None where it does not tell."""
+
+
+class Log(Measured, Protocol):
+    """One log (or queue) of one server."""
+
     def join(self, group: str, messages: int) -> None:
         """Make a group that begins with the first message."""
 
@@ -52,9 +62,3 @@ class Log(Protocol):
 
     def scanner(self) -> Iterator[int]:
         """Connect and yield 0; then read from the first message on, without acks, and yield how many came."""
-
-    def lone(self, group: str) -> Lone:
-        """Connect a producer and a receiver that waits."""
-
-    def statements(self) -> int | None:
-        """How many statements the server has carried out; None where it does not tell."""

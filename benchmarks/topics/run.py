@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Tell
-from benchmarks.measure import load, machine
+from benchmarks.measure import load, machine, of_the_run
 from benchmarks.others import POSTGRESQL, RABBITMQ_STREAMS, REDIS, Kind, Others, Server, others
 from benchmarks.report import Report
 from benchmarks.rivals import DIRECT, QUEUEGATE, Arena, arena
@@ -100,11 +100,7 @@ def measure(parts: Sequence[str], amounts: Amounts, tell: Tell) -> Report:
         run = _Run(place, _stage(place, rest, amounts, tell), amounts, tell)
         outcomes = [outcome for name in wanted if name not in left_out for outcome in PARTS[name](run)]
         facts = {**machine(), **place.versions, **rest.versions}
-    facts["load"] = f"{load_before} before, {load()} after (1, 5 and 15 minutes)"
-    took = f"{time.monotonic() - started:.0f} s"
-    facts["run"] = (
-        f"{time.strftime('%Y-%m-%d')}, {'1 repeat' if amounts.repeats == 1 else f'{amounts.repeats} repeats'}, {took}"
-    )
+    facts |= of_the_run(started, load_before, amounts.repeats)
     return Report(facts, [*(f"{name}, for sysbench is not installed" for name in left_out), *rest.absent], outcomes)
 
 

@@ -345,9 +345,10 @@ class MessageManager(Service):
             # Most wakes only tell that a message was acked, or that its receiver waits again.
             if worked or self._receiver_sets.may_work or (at is not None and at <= self._clock.monotonic()):
                 worked = (await self.run_once()).worked
+                if worked:
+                    continue
                 at = self._next_time()
-            if not worked:
-                await self._sleep(at)
+            await self._sleep(at)
 
     async def run_once(self) -> PassResult:
         """One pass; see the module. Never raises a BackendError: trouble only makes a pause."""
