@@ -12,8 +12,9 @@ from dataclasses import replace
 from engine.model.options import QueueOptions
 from engine.model.queue import QueueCatalog
 from rewriter.grammar.parse import parse
+from rewriter.grammar.quick_ids import VERBS
 from rewriter.plan import EndInGroup, Execute, ExecuteCounting, InsertAfterGroup, Passthrough, Plan, PlanContext
-from rewriter.plans.ack_templates import AckTemplates
+from rewriter.plans.id_templates import IdTemplates
 from rewriter.plans.plan_statement import Passes
 from rewriter.scan.scanner import Concern, Glance, StatementScanner
 from rewriter.scan.socket_variable import without_socket
@@ -22,7 +23,6 @@ from rewriter.text.queue_names import QueueNames
 from rewriter.text.transaction_verbs import transaction_verb
 
 _INSERTING = (b"INSERT", b"REPLACE")
-_ACK = ("ACK ", "ack ")  # as receivers write it
 
 
 class Planner:
@@ -31,7 +31,7 @@ class Planner:
     def __init__(self, catalog: QueueCatalog, defaults: QueueOptions | None = None) -> None:
         self._scanner = StatementScanner(catalog)
         self._passes = Passes(catalog, QueueNames(catalog), defaults or QueueOptions())
-        self._acks = AckTemplates(self._passes)
+        self._by_ids = IdTemplates(self._passes)
         self._cache = PlanCache()
 
     def plan(self, sql: str, context: PlanContext, glance: Glance | None = None) -> Plan:
@@ -46,7 +46,7 @@ class Planner:
             RewriteError: syntax, names, or something that is not supported.
             EngineError: an option or a column that the queue does not have.
         """
-        if sql[:4] in _ACK and (quick := self.quick(sql, context)) is not None:
+        if sql.startswith(VERBS) and (quick := self.quick(sql, context)) is not None:
             return quick
         plan = self._cache.get(sql, context)
         if plan is None:
@@ -58,7 +58,7 @@ class Planner:
     def quick(self, sql: str, context: PlanContext) -> Execute | None:
         """The plan of a statement that receivers send all the time, in its plainest form, as `plan` would make it;
         None: `plan` has to. Never raises."""
-        return self._acks.plan(sql, context)
+        return self._by_ids.plan(sql, context)
 
     def _plan(self, sql: str, context: PlanContext, glance: Glance | None) -> Plan:
         encoded = sql.encode("utf-8", "surrogatepass")

@@ -120,14 +120,14 @@ def again(way: Way, sql: str, times: int, pace_seconds: float) -> Generator[None
     return _timed(execute, (sql.format(number) for number in count(WARM_UP + 1)), times, pace_seconds)
 
 
-def ack_each(queue: StepQueue, times: int, pace_seconds: float) -> Generator[None, None, Timed]:
-    """Acks, each of one message, beside the stream that has received them. The queue is full enough."""
+def settle_each(queue: StepQueue, sql: str, times: int, pace_seconds: float) -> Generator[None, None, Timed]:
+    """A statement for each of the messages that a stream of a queue full enough holds; `{}` in it is the id."""
     execute, ids = _kept(queue), queue.held(times + WARM_UP)
-    acks = [f"ACK {queue.table} {id_}" for id_ in ids]
-    for ack in acks[:WARM_UP]:
-        execute(ack)
+    statements = [sql.format(id_) for id_ in ids]
+    for statement in statements[:WARM_UP]:
+        execute(statement)
     yield
-    return _timed(execute, acks[WARM_UP:], times, pace_seconds)
+    return _timed(execute, statements[WARM_UP:], times, pace_seconds)
 
 
 def wait(queue: StepQueue, seconds: float) -> Generator[None, None, None]:

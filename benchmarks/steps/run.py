@@ -37,9 +37,9 @@ from benchmarks.steps.loads import (
     SqliteFile,
     StepQueue,
     Way,
-    ack_each,
     again,
     inserts,
+    settle_each,
     wait,
 )
 from benchmarks.topics import crew
@@ -120,8 +120,19 @@ class Stage:
         return self._again(self._direct, INSERT_ROW)
 
     def ack(self) -> Columns:
+        return self._settle("ACK {table} {{}}")
+
+    def nack(self) -> Columns:
+        """Late enough that the message does not come back while others are measured."""
+        return self._settle("NACK {table} {{}} DELAY '10m'")
+
+    def renew(self) -> Columns:
+        return self._settle("RENEW {table} {{}} FOR '10m'")
+
+    def _settle(self, sql: str) -> Columns:
         self.queue.fill(self.amounts.lone + WARM_UP)
-        timed, before, after = self.run(self.queue, ack_each, (self.amounts.lone, PACE_SECONDS))
+        job = (sql.format(table=self.queue.table), self.amounts.lone, PACE_SECONDS)
+        timed, before, after = self.run(self.queue, settle_each, job)
         return {**costs(before, after, self.amounts.lone), **_times(timed.seconds)}
 
     def update(self) -> Columns:
@@ -178,6 +189,8 @@ CASES: Mapping[str, Callable[[Stage], Columns]] = {
     LONE: Stage.lone,
     INSERT: Stage.insert,
     ACK: Stage.ack,
+    "NACK of one id": Stage.nack,
+    "RENEW of one id": Stage.renew,
     "INSERT into a table, through queuegate": Stage.insert_row,
     "INSERT into a table, directly": Stage.insert_row_directly,
     "UPDATE of one row, through queuegate": Stage.update,

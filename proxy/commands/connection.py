@@ -35,6 +35,7 @@ from proxy.wire.command_pieces import LARGE_BYTES
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES, frame
 from proxy.wire.requests import FIRST_LOCAL_ID
+from rewriter.grammar.quick_ids import VERBS
 from rewriter.plan import (
     NO_EFFECTS,
     Effects,
@@ -78,7 +79,7 @@ _STATEMENT_COMMANDS = frozenset(
         BULK_EXECUTE,
     )
 )
-_ACK = (b"ACK ", b"ack ")  # as receivers write it
+_QUICK_VERBS = tuple(verb.encode("ascii") for verb in VERBS)
 # Plain numbers: an enum's members cost more to compare than the rest of the decision.
 _QUERY, _EXECUTE, _PING = int(Commands.COM_QUERY), int(Commands.COM_STMT_EXECUTE), int(Commands.COM_PING)
 _KILLED = 1927  # ER_CONNECTION_KILLED, which MariaDB says to connections at rest
@@ -296,7 +297,7 @@ class ClientConnection:
             text = requests.query_text(packet[5:], session.identity.capabilities)
             if text is None:
                 return FastPath.REFUSE
-            if text[:4] in _ACK:
+            if text.startswith(_QUICK_VERBS):
                 return self._quickly(text)
             glance = self.executor.reader.glance(text)
             if glance.concern is Concern.NONE:

@@ -11,11 +11,12 @@ import re
 from rewriter.grammar.statements import Ack
 from rewriter.text.tokens import Kind, Name, Token
 
-_NAME = r"(?:([A-Za-z_]\w*+)|`([^`]++)`)"
-_NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
+NAME = r"(?:([A-Za-z_]\w*+)|`([^`]++)`)"
+"""Two groups: a bare name, or what stands in back quotes."""
+NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
 _QUICK = re.compile(
-    rf"\s*+ACK\s++(?>{_NAME}\s*+\.\s*+)?{_NAME}\s*+(?:(?<=[\s`])({_NUMBERS})|\(\s*+({_NUMBERS})\s*+\))"
-    rf"(?:\s++GROUP\s++(?!BY\b){_NAME})?\s*+;?\s*+",
+    rf"\s*+ACK\s++(?>{NAME}\s*+\.\s*+)?{NAME}\s*+(?:(?<=[\s`])({NUMBERS})|\(\s*+({NUMBERS})\s*+\))"
+    rf"(?:\s++GROUP\s++(?!BY\b){NAME})?\s*+;?\s*+",
     re.ASCII | re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+")

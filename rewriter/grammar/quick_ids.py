@@ -1,0 +1,39 @@
+"""ACK, NACK, RELEASE, RENEW and REJECT of whole numbers, cut at a glance into the ids and what stands around them.
+
+Receivers send these all the time, and each with other ids. Only plain forms are cut here: a name that is bare or in
+back quotes, whole numbers below 10^18, a group, a duration of a few characters. Whether what is cut is a statement at
+all, the parser says of the text with another id in it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from rewriter.grammar.quick_ack import NAME, NUMBERS
+
+_DURATION = r"(?:'[\w.]{1,24}'|\d{1,9}(?!\d))"
+_QUICK = re.compile(
+    rf"(\s*+(?:N?ACK|RELEASE|RENEW|REJECT)\s++(?>{NAME}\s*+\.\s*+)?{NAME}\s*+)(?:(?<=[\s`])({NUMBERS})|\(\s*+({NUMBERS})\s*+\))"
+    rf"((?:\s++GROUP\s++(?!BY\b){NAME}|\s++(?:DELAY|FOR)\s++{_DURATION}){{0,2}})\s*+;?\s*+",
+    re.ASCII | re.IGNORECASE,
+)
+VERBS = ("ACK ", "ack ", "NACK ", "nack ", "RENEW ", "renew ", "RELEASE ", "release ", "REJECT ", "reject ")
+"""How a text begins that is worth a look, as receivers write it."""
+
+
+class QuickIds(NamedTuple):
+    """`numbers` are the ids, which commas separate."""
+
+    before: str
+    numbers: str
+    after: str
+
+
+def quick_ids(sql: str) -> QuickIds | None:
+    """The parts of the statement, if it is of a plain form."""
+    match = _QUICK.fullmatch(sql)
+    if match is None:
+        return None
+    before, bare, enclosed, after = match.group(1, 6, 7, 8)
+    return QuickIds(before, bare or enclosed, after)

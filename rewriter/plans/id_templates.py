@@ -1,0 +1,90 @@
+"""ACK, NACK, RELEASE, RENEW and REJECT of whole numbers: the SQL is made once for each queue, the numbers are put in.
+
+The plan is the one that Passes makes of such a statement. What the grammar cuts at a glance (quick_ids) comes here;
+whatever else there is goes the ordinary way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.model.errors import EngineError
+from engine.model.queue import QueueName
+from rewriter.errors import RewriteError
+from rewriter.grammar.parse import parse
+from rewriter.grammar.quick_ids import QuickIds, quick_ids
+from rewriter.plan import Effects, Execute, Plan, PlanContext
+from rewriter.plans.plan_statement import Passes
+
+_TEMPLATES_MAX = 1024  # a name may be written in many ways, and a duration
+_SAMPLE = 1
+_OPEN, _CLOSE = "id IN (", ")"
+_PLACE = f"{_OPEN}{_SAMPLE}{_CLOSE}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """The statement around its ids. `effects` are of the sample; its ids are those `settled`, or those `changed`."""
+
+    before: str
+    after: str
+    queue: QueueName
+    effects: Effects
+
+    def filled(self, numbers: str) -> Execute:
+        """The statement with these ids, which commas separate."""
+        effects, named = self.effects, ((self.queue, tuple(map(int, numbers.split(",")))),)
+        filled = Effects(
+            touched=effects.touched,
+            settled=named if effects.settled else (),
+            changed=named if effects.changed else (),
+            rejected=effects.rejected,
+            tally=effects.tally,
+        )
+        return Execute(f"{self.before}{numbers}{self.after}", filled)
+
+
+class IdTemplates:
+    """For one catalog."""
+
+    def __init__(self, passes: Passes) -> None:
+        self._passes = passes
+        self._templates: dict[tuple[str, str, PlanContext], _Template] = {}
+
+    def plan(self, sql: str, context: PlanContext) -> Execute | None:
+        """The plan of a statement in its plainest form, of a queue whose plan is a text around the ids; else None."""
+        quick = quick_ids(sql)
+        if quick is None:
+            return None
+        key = (quick.before, quick.after, context)
+        template = self._templates.get(key)
+        if template is None:
+            template = self._made(quick, context)
+            if template is None:
+                return None
+            if len(self._templates) >= _TEMPLATES_MAX:
+                self._templates.clear()
+            self._templates[key] = template
+        return template.filled(quick.numbers)
+
+    def _made(self, quick: QuickIds, context: PlanContext) -> _Template | None:
+        try:
+            statement = parse(f"{quick.before}({_SAMPLE}){quick.after}", context.sql_modes, context.database)
+            plan = None if statement is None else self._passes.plan(statement, context)
+        except (RewriteError, EngineError):
+            return None  # the ordinary way says what is wrong
+        return _around(plan)
+
+
+def _around(plan: Plan | None) -> _Template | None:
+    """What is around the sample's id; None where the plan is more than a text and what happens to that message."""
+    if not isinstance(plan, Execute) or plan != Execute(plan.sql, plan.effects) or plan.sql.count(_PLACE) != 1:
+        return None
+    effects = plan.effects
+    named = effects.settled + effects.changed
+    told = Effects(touched=effects.touched, settled=effects.settled, changed=effects.changed, rejected=effects.rejected)
+    # Whatever else such a plan may come to hold one day is not left out here.
+    if len(named) != 1 or named[0][1] != (_SAMPLE,) or effects != told or effects.reason or effects.numbered:
+        return None
+    before, _, after = plan.sql.partition(_PLACE)
+    return _Template(before + _OPEN, _CLOSE + after, named[0][0], effects)

@@ -1,0 +1,39 @@
+"""Cutting a statement into its ids and what is around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewriter.grammar.quick_ids import quick_ids
+
+
+@pytest.mark.parametrize(
+    ("sql", "parts"),
+    [
+        ("ACK q 1", ("ACK q ", "1", "")),
+        ("nack shop.`a b` ( 1 , 2 ) ;", ("nack shop.`a b` ", "1 , 2", "")),
+        ("RENEW q 1,2 FOR '5m'", ("RENEW q ", "1,2", " FOR '5m'")),
+        ("NACK t 7 GROUP g DELAY 250", ("NACK t ", "7", " GROUP g DELAY 250")),
+        ("REJECT `q`5", ("REJECT `q`", "5", "")),
+        (" RELEASE\tq\n9 \n;", (" RELEASE\tq\n", "9", "")),
+    ],
+)
+def test_plain_ones_are_cut(sql, parts):
+    assert quick_ids(sql) == parts
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["ACK q", "ACK q ?", "NACK q '1'", "RENEW q 1.5 FOR '5m'", "NACK q 1 DELAY ?", "NACK q 1 DELAY '5'' m'",
+     "NACK q 1 DELAY '5\\'", "NACK q 1 REASON 'x'", "ACK q 1; ACK q 2", "NACK q 1 /* */", "RETRY q NOW", "NACKq 1",
+     "ACK q 1234567890123456789", "NACK q 1 DELAY 12345678901", "NACK q 1DELAY 5"],
+)  # fmt: skip
+def test_others_are_not(sql):
+    assert quick_ids(sql) is None
+
+
+def test_a_hostile_text_takes_linear_time():
+    """Possessive parts: what does not match is given up at once."""
+    assert quick_ids("NACK " + "a." * 50_000 + " 1") is None
+    assert quick_ids("NACK q " + "1," * 50_000) is None
+    assert quick_ids("NACK q 1" + " " * 100_000 + "x") is None
