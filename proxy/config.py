@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 
 from engine.backend.url import BackendUrl
 from engine.model.filter_limits import FILTERS_MAX, FILTERS_PER_ACCOUNT_MAX
-from engine.model.options import QueueOptions
+from engine.model.options import NEW_QUEUE, QueueOptions
 from engine.topics.retention import PERIOD_SECONDS as RETENTION_SECONDS
 from proxy.config_values import (
     Seconds,
@@ -201,7 +201,7 @@ class Config(_Section):
     auth: Annotated[Auth | None, Field(strict=False)] = None
     users: tuple[User, ...] = Field(default=(), strict=False)
     tls: Tls = Tls()
-    queue_defaults: Annotated[QueueOptions, BeforeValidator(read_queue_options)] = QueueOptions()
+    queue_defaults: Annotated[QueueOptions, BeforeValidator(read_queue_options)] = NEW_QUEUE
     queues: Queues = Queues()
     limits: Limits = Limits()
     admin: Admin = Admin()

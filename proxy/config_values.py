@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from engine.backend.url import BackendUrl, InvalidBackendUrl
 from engine.model.errors import EngineError
 from engine.model.option_values import NS_PER_SECOND, parse_duration
-from engine.model.options import OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_options
+from engine.model.options import NEW_QUEUE, OF_ONE_QUEUE, OPTIONS, QueueOptions, parse_options
 from proxy.login.client_tls import TlsMode
 from proxy.login.rights import TOPIC_WORDS, InvalidPattern, Right, TopicWord, name_pattern
 from proxy.transport.addresses import Address
@@ -89,7 +89,7 @@ def read_queue_options(value: object) -> QueueOptions:
     if mistakes:
         raise ValueError("; ".join(mistakes))
     try:
-        return parse_options({str(name): given for name, given in value.items()})
+        return parse_options({str(name): given for name, given in value.items()}, NEW_QUEUE)
     except EngineError as error:
         raise ValueError(error.message) from None
 

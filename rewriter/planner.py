@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 
-from engine.model.options import QueueOptions
+from engine.model.options import NEW_QUEUE, QueueOptions
 from engine.model.queue import QueueCatalog
 from rewriter.grammar.parse import parse
 from rewriter.grammar.quick_ids import VERBS
@@ -30,7 +30,7 @@ class Planner:
 
     def __init__(self, catalog: QueueCatalog, defaults: QueueOptions | None = None) -> None:
         self._scanner = StatementScanner(catalog)
-        self._passes = Passes(catalog, QueueNames(catalog), defaults or QueueOptions())
+        self._passes = Passes(catalog, QueueNames(catalog), defaults or NEW_QUEUE)
         self._by_ids = IdTemplates(self._passes)
         self._cache = PlanCache()
 

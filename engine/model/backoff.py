@@ -1,17 +1,24 @@
-"""How long to wait: the retry delay of a lease and the doubling pauses after trouble.
+"""How long to wait: the delay of a lease, that after a failure, and the doubling pauses after trouble.
 
 Current layout: ack_wait + clamp(min_backoff * 2^epoch * jitter, min_backoff, max_backoff). Legacy layout:
-ack_wait * 2^epoch. With the option backoff: ack_wait + its step of that epoch, the last for all above. All in whole
-nanoseconds; nothing here overflows a BIGINT column, whatever the epoch. Pure.
+ack_wait * 2^epoch. With the option backoff: ack_wait + its step of that epoch, the last for all above. A NACK that
+names no delay has the same without ack_wait, for the delivery that has failed. All in whole nanoseconds; nothing here
+overflows a BIGINT column, whatever the epoch. Pure.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Layout, QueueSpec
 
 DELAY_MAX_NS = 100 * 365 * 86400 * NS_PER_SECOND
 """A century: now + this stays under 2^63 until the year 2162, and nobody can tell it from for ever."""
+
+_NS_PER_US = 1000
+# From 2/3 to 4/3, in parts of 1024. Ten years in microseconds, doubled past the bound, times this, are below 2^63.
+_JITTER_LEAST, _JITTER_SPREAD, _JITTER_BITS = 683, 683, 10
 
 _EPOCH_MAX = 62  # 1 ns doubled 62 times already exceeds the century; also keeps a hostile epoch from costing anything
 
@@ -45,6 +52,46 @@ def lease_delays_ns(queue: QueueSpec, jitter: float, ack_wait_ns: int | None = N
             break
         delays[epoch] = lease_delay_ns(queue, epoch, jitter, ack_wait_ns)
     return delays
+
+
+def failure_delay_sql(queue: QueueSpec) -> str:
+    """The delay of a NACK as SQL on the row's `id` and `epoch`, which is 1 at least: in ns, whole microseconds.
+
+    A message that has had the last of its attempts is due at once, to be set aside. The jitter comes from id and epoch,
+    not from RAND(), whose statements are unsafe for replication by statement. Only functions that a limited account may
+    use (rewriter.rights.statements).
+    """
+    options = queue.options
+    if options.backoff:
+        delay = _step_sql([step_ns // _NS_PER_US for step_ns in options.backoff])
+    elif queue.layout is Layout.LEGACY:
+        delay = _doubled_sql(options.ack_wait_ns // _NS_PER_US, DELAY_MAX_NS // _NS_PER_US, jitter=False)
+    else:
+        least_us, most_us = options.effective_min_backoff_ns // _NS_PER_US, options.max_backoff_ns // _NS_PER_US
+        delay = _doubled_sql(least_us, most_us, jitter=True)
+    delay_ns = f"{delay} * {_NS_PER_US}"
+    last = options.max_attempts
+    return f"IF(epoch >= {last}, 0, {delay_ns})" if last else delay_ns
+
+
+def _step_sql(steps_us: Sequence[int]) -> str:
+    *first, last = steps_us
+    cases = "".join(f"IF(epoch = {epoch}, {step_us}, " for epoch, step_us in enumerate(first, 1))
+    return f"{cases}{last}{')' * len(first)}"
+
+
+def _doubled_sql(least_us: int, most_us: int, *, jitter: bool) -> str:
+    """`least_us` doubled with each delivery after the first, in these bounds; the minimum wins if they are crossed."""
+    if not 0 < least_us < most_us:
+        return f"{least_us}"
+    doublings = 0
+    while (least_us << doublings) * _JITTER_LEAST < most_us << _JITTER_BITS:
+        doublings += 1
+    delay = f"({least_us} << LEAST(epoch - 1, {doublings}))"
+    if jitter:
+        spread = f"{_JITTER_LEAST} + CRC32(CONCAT(id, ':', epoch)) % {_JITTER_SPREAD}"
+        delay = f"({delay} * ({spread}) >> {_JITTER_BITS})"
+    return f"GREATEST({least_us}, LEAST({most_us}, {delay}))"
 
 
 class DoublingDelay:

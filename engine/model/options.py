@@ -208,7 +208,7 @@ def parse_options(
 ) -> QueueOptions:
     """Options from a WITH list, over `base`: the configured defaults, or those of a queue that is `altered`.
 
-    `stretch`: the base's max_backoff is a default, which gives way to a longer wait.
+    `stretch`: the base's bounds of the backoff are defaults, which give way to what is given.
 
     Raises:
         InvalidOption: unknown name or absurd value; the message lists what is allowed.
@@ -220,9 +220,11 @@ def parse_options(
     options = replace(base or QueueOptions(), **values)  # type: ignore[arg-type]
     if altered is not None and _waits(options) == _waits(altered):
         return _narrowed(options)  # an adopted table may hold waits that contradict each other, as Vitess's may
+    # A default gives way to what is given; only two values that were both given can contradict.
     if stretch and "max_backoff_ns" not in values:
-        # The default of an hour gives way to a longer wait; only two values that were both given can contradict.
         options = replace(options, max_backoff_ns=max(options.max_backoff_ns, options.effective_min_backoff_ns))
+    elif stretch and "min_backoff_ns" not in values and options.min_backoff_ns is not None:
+        options = replace(options, min_backoff_ns=min(options.min_backoff_ns, options.max_backoff_ns))
     return validated(options)
 
 
@@ -345,5 +347,11 @@ def option_items(options: QueueOptions) -> dict[str, OptionValue]:
             items[name] = value if isinstance(value, str) else option.write(value)
     return items
 
+
+NEW_QUEUE = QueueOptions(min_backoff_ns=NS_PER_SECOND)
+"""The options of a queue that CREATE QUEUE makes where neither it nor the configuration says otherwise.
+
+A table without `vt_min_backoff` in its comment follows Vitess: its least backoff is `ack_wait`.
+"""
 
 assert {option.field for option in OPTIONS.values()} == {f.name for f in fields(QueueOptions)}

@@ -120,7 +120,7 @@ class _Clauses:
     def __init__(self, cursor: TokenCursor, verb: Verb) -> None:
         self._cursor, self._verb = cursor, verb
         self._unbound = False
-        self._duration_ns = 0
+        self._duration_ns: int | None = None
         self._reason: str | None = None
 
     def settle(self, name: Name, ids: tuple[Token, ...], condition: str) -> Settle | Unbound:

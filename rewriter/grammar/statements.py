@@ -270,14 +270,15 @@ class Verb(Enum):
 class Settle:
     """A verb on messages: by ids or by condition, one of them empty, as ACK has them.
 
-    `duration_ns`: the DELAY of a NACK (0 when not given), the FOR of a RENEW. `reason`: None when not given.
+    `duration_ns`: the DELAY of a NACK, None for the queue's own backoff; the FOR of a RENEW. `reason`: None when it is
+    not given.
     """
 
     verb: Verb
     name: Name
     ids: tuple[Token, ...]
     condition: str
-    duration_ns: int = 0
+    duration_ns: int | None = None
     reason: str | None = None
 
 

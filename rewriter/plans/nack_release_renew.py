@@ -2,7 +2,8 @@
 
 What each changes can be read off the rows (engine.model.states), so a second one, or one that comes too late, counts
 none:
-    NACK      delivered, not acked: due after the delay, with no lease; a REJECT with on_failure = 'dead_letter'
+    NACK      delivered, not acked: due after the delay, or the queue's backoff, with no lease; a REJECT with
+              on_failure = 'dead_letter'
     RELEASE   in flight: due at once and first in line, the delivery not counted
     RENEW     delivered, not acked: leased for that long from now
     REJECT    not acked: set aside, to be moved to the dead-letter queue
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from engine.model.backoff import failure_delay_sql
 from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
 from rewriter.errors import UnsupportedSql
@@ -72,8 +74,11 @@ def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
 
 
 def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
-    duration_ns = statement.duration_ns - statement.duration_ns % _STEP_NS
+    asked_ns = statement.duration_ns or 0
+    duration_ns = asked_ns - asked_ns % _STEP_NS
     match statement.verb:
+        case Verb.NACK if statement.duration_ns is None:
+            return f"time_next = {now_sql} + {failure_delay_sql(spec)}"
         case Verb.NACK:
             return f"time_next = {now_sql} + {duration_ns}" if duration_ns else f"time_next = {now_sql}"
         case Verb.RENEW:

@@ -37,7 +37,7 @@ FUNCTIONS = _CLOCKS | word_set(
     "NOW SYSDATE CURDATE CURTIME UNIX_TIMESTAMP FROM_UNIXTIME TIMESTAMPDIFF TIMESTAMPADD DATE_ADD DATE_SUB DATE "
     "LOCATE FIND_IN_SET REPLACE "
     "UUID ABS ROUND FLOOR CEIL CEILING MOD GREATEST LEAST COALESCE IFNULL NULLIF IF HEX UNHEX LOWER UPPER CONCAT TRIM "
-    "LENGTH CHAR_LENGTH JSON_OBJECT JSON_ARRAY JSON_EXTRACT JSON_UNQUOTE JSON_VALUE RAND MD5 SHA1 SHA2"
+    "LENGTH CHAR_LENGTH CRC32 JSON_OBJECT JSON_ARRAY JSON_EXTRACT JSON_UNQUOTE JSON_VALUE RAND MD5 SHA1 SHA2"
 )
 ACCOUNT_FUNCTIONS = word_set("USER CURRENT_USER SESSION_USER SYSTEM_USER")
 """Those that tell the database's account of the line."""
@@ -146,7 +146,7 @@ def _take_value(reader: StrictReader, words: frozenset[str], *, columns: bool) -
         elif reader.accept_function(FUNCTIONS):
             depth += 1
         elif not (
-            (depth and reader.accept_symbol(b","))
+            (depth and (reader.accept_symbol(b",") or reader.accept_comparison()))
             or reader.accept_scalar()
             or reader.accept_one(words)
             or (columns and _accept_column(reader, used))

@@ -78,6 +78,9 @@ def test_the_verbs_know_the_first_layout(sql, name):
     assert sql(f"RELEASE {name} 2") == 1
     assert sql.rows(f"SELECT id, epoch FROM STREAM {name} LIMIT 1 WAIT 10") == [(2, 1)]
     assert sql(f"NACK {name} 2") == 1
+    until = sql.value(f"SELECT time_next FROM {name} WHERE id = 2")
+    assert now + 30 * NS <= until <= time.time_ns() + 30 * NS  # ack_wait, doubled with each delivery
+    assert sql(f"NACK {name} 2 DELAY 0") == 1
     assert sql.rows(f"SELECT id, epoch FROM STREAM {name} LIMIT 1 WAIT 10") == [(2, 2)]
     sql(f"DROP QUEUE {name}")
 
@@ -123,7 +126,7 @@ def test_a_missing_column_is_named(sql, name, column):
 
 
 def test_a_changed_comment_takes_effect_while_streams_go_on(sql, queue, stream):
-    q = queue(ack_wait="'50s'", max_backoff="'2h'")
+    q = queue(ack_wait="'50s'", min_backoff="'ack_wait'", max_backoff="'2h'")
     receiver = stream(f"SELECT id, time_next FROM STREAM {q}")
     sql(f"INSERT INTO {q} (payload) VALUES ('a')")
     first = receiver.wait(1)[0][1] - time.time_ns()

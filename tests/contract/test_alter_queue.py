@@ -37,7 +37,7 @@ def test_options_keep_what_is_not_named(sql, queue):
 
 
 def test_the_bound_of_the_backoff_is_never_moved_unasked(sql, queue):
-    q = queue("n INT", ack_wait="'1s'", max_backoff="'10s'")
+    q = queue("n INT", ack_wait="'1s'", min_backoff="'ack_wait'", max_backoff="'10s'")
     for change in ("ack_wait = '20s'", "min_backoff = '11s'", "max_backoff = '500ms'"):
         with pytest.raises(pymysql.MySQLError, match="max_backoff is shorter") as error:
             sql(f"ALTER QUEUE {q} SET ({change})")
@@ -61,7 +61,7 @@ def test_shown_options_make_the_same_queue_under_other_defaults(new_gate, sql, q
     ("change", "number", "told"),
     [
         ("SET (colour = 'red')", 1231, "ack_wait"),
-        ("SET (max_backoff = '1s')", 1231, "max_backoff"),
+        ("SET (max_backoff = '0.5s')", 1231, "max_backoff"),
         ("SET (order_key = 'nope')", 1231, "nope"),
         ("SET (order_key = 'body')", 1231, "VARCHAR"),
         ("SET (message_cols = 'id|nope')", 1231, "nope"),

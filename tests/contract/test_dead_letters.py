@@ -47,7 +47,7 @@ def test_a_rejected_message_moves_with_all_it_has(sql, queue):
         f"SELECT id, user_id, payload, price, twice, priority, time_created, time_scheduled FROM {q} LIMIT 1"
     )
     assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1") == [(1,)]
-    assert sql(f"NACK {q} 1 REASON 'first'") == 1
+    assert sql(f"NACK {q} 1 DELAY 0 REASON 'first'") == 1
     assert sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10") == [(1,)]
     sql_time = time.time_ns()
     assert sql(f"REJECT {q} 1 REASON 'bad JSON'") == 1

@@ -212,3 +212,84 @@ def test_a_dead_receiver_is_noticed_with_nothing_to_send(sql, queue, stream):
     wait_until(listed, what="the receiver to be listed")
     receiver.close()
     wait_until(lambda: not listed(), 5, what="the receiver to leave the list")
+
+
+# --- after a NACK that names no delay
+
+
+def test_a_nack_waits_by_the_queues_backoff(sql, queue):
+    """Doubled with each delivery, within the bounds; the first failure waits for min_backoff."""
+    q = queue("n INT", ack_wait="'1h'", min_backoff="'100s'", max_backoff="'1000s'")
+    sql(f"INSERT INTO {q} (n, epoch) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 200)")
+    before = time.time_ns()
+    assert sql(f"NACK {q} 1, 2, 3, 4, 5, 6") == 6
+    after = time.time_ns()
+    for n, low, high in ((1, 100, 134), (2, 133, 268), (3, 266, 535), (4, 533, 1000), (5, 1000, 1000), (6, 1000, 1000)):
+        (until,) = sql.row(f"SELECT time_next FROM {q} WHERE n = {n}")
+        assert before + low * NS - 2 * MS <= until <= after + high * NS + 2 * MS, n
+        assert until % 1000 == 0
+    assert sql(f"NACK {q} 6 DELAY 0") == 1
+    assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 9 NOWAIT") == [6]
+
+
+def test_a_nack_has_jitter(sql, queue):
+    q = queue("n INT", ack_wait="'1h'", min_backoff="'100s'", max_backoff="'10000s'")
+    sql(f"INSERT INTO {q} (n, epoch) VALUES " + ", ".join(f"({n}, 3)" for n in range(40)))
+    sql(f"NACK {q} WHERE n >= 0")
+    times = sql.column(f"SELECT time_next FROM {q}")
+    assert max(times) - min(times) > 0.1 * 400 * NS
+
+
+def test_a_nack_takes_the_steps_of_a_ladder(sql, queue):
+    q = queue("n INT", ack_wait="'1h'", backoff="'10m,1h,20m'")
+    sql(f"INSERT INTO {q} (n, epoch) VALUES (1, 1), (2, 2), (3, 3), (4, 9)")
+    before = time.time_ns()
+    sql(f"NACK {q} 1, 2, 3, 4")
+    after = time.time_ns()
+    for n, step in ((1, 600), (2, 3600), (3, 1200), (4, 1200)):
+        (until,) = sql.row(f"SELECT time_next FROM {q} WHERE n = {n}")
+        assert before + step * NS - 2 * MS <= until <= after + step * NS + 2 * MS, n
+
+
+def test_a_message_that_always_fails_comes_later_each_time(sql, queue, stream):
+    q = queue("n INT", min_backoff="'200ms'", max_backoff="'1h'")
+    receiver = stream(f"SELECT id, epoch FROM STREAM {q}")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    for epoch in range(1, 5):
+        assert receiver.wait(epoch, timeout=30)[-1] == (1, epoch)
+        if epoch < 4:
+            sql(f"NACK {q} 1 REASON 'no answer'")
+    gaps = [later - earlier for earlier, later in zip(receiver.times, receiver.times[1:], strict=False)]
+    for gap, least in zip(gaps, (0.2, 0.4 * 2 / 3, 0.8 * 2 / 3), strict=True):
+        assert gap >= least - 0.002
+
+
+def test_the_last_failure_of_a_message_does_not_wait(sql, queue):
+    """It has no more deliveries to wait for: it is a dead letter at once."""
+    q = queue("n INT", ack_wait="'1h'", min_backoff="'1h'", max_backoff="'2h'", max_attempts=2)
+    sql(f"INSERT INTO {q} (n, epoch) VALUES (1, 1), (2, 2)")
+    sql(f"NACK {q} 1, 2 REASON 'no answer'")
+    assert sql.rows(f"SELECT n FROM STREAM {q} LIMIT 9 NOWAIT") == []
+    wait_until(lambda: sql.column(f"SELECT n FROM {q}") == [1])
+    assert sql.rows(f"SELECT n, last_error FROM {q}_dead") == [(2, "no answer")]
+
+
+def test_a_queue_waits_for_a_second_and_a_table_of_vitess_for_its_ack_wait(sql, queue):
+    """`min_backoff` is 1s where CREATE QUEUE does not say; a table without vt_min_backoff follows Vitess."""
+    q = queue("n INT")
+    assert "min_backoff = '1s'" in sql.row(f"SHOW CREATE QUEUE {q}")[1]
+    table = f"{q}_vitess"
+    sql(
+        f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, priority TINYINT NOT NULL DEFAULT 50, epoch BIGINT NOT NULL"
+        " DEFAULT 0, time_next BIGINT DEFAULT 0, time_acked BIGINT, n INT, KEY (time_acked, priority, time_next))"
+        " COMMENT 'vitess_message,vt_ack_wait=40,vt_purge_after=9,vt_batch_size=9,vt_cache_size=9,vt_poller_interval=9'"
+    )
+    for name, least, most in ((q, 1, 1.34), (table, 40, 53.4)):
+        sql(f"INSERT INTO {name} (id, epoch, n) VALUES (1, 1, 1)")
+        before = time.time_ns()
+        assert sql(f"NACK {name} 1") == 1
+        after = time.time_ns()
+        (until,) = sql.row(f"SELECT time_next FROM {name}")
+        assert before + least * NS - 2 * MS <= until <= after + most * NS + 2 * MS, name
+    sql(f"ALTER QUEUE {q} SET (min_backoff = 'ack_wait')")
+    sql(f"DROP QUEUE {table}")

@@ -32,6 +32,7 @@ def comment(sql, q):
 def test_defaults_are_in_the_comment_under_vitess_keys(sql, queue):
     assert comment(sql, queue()) == {
         "vt_ack_wait": "30",
+        "vt_min_backoff": "1",
         "vt_max_backoff": "3600",
         "vt_purge_after": "86400",
         "vt_batch_size": "100",

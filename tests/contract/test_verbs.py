@@ -57,8 +57,8 @@ def received(sql, q, count):
 
 
 @pytest.mark.parametrize("which", ["2, 4", "(2, 4)", "'2', '4'", "WHERE id IN (2, 4)", "WHERE n IN (4, 2)"])
-def test_a_nack_brings_messages_again_at_once(sql, held, which):
-    assert sql(f"NACK {held} {which}") == 2
+def test_a_nack_with_delay_0_brings_messages_again_at_once(sql, held, which):
+    assert sql(f"NACK {held} {which} DELAY 0") == 2
     assert sql.column(f"SELECT id FROM {held} WHERE time_next % 1000 = 1 ORDER BY id") == [1, 3, 5]
     assert sql.rows(f"SELECT id, epoch FROM STREAM {held} LIMIT 2 WAIT 10") == [(2, 2), (4, 2)]
     assert due(sql, held) == []
@@ -285,6 +285,8 @@ def test_called_functions(sql, held):
     assert sql(f"CALL queue_ack('{held}', 1, 2)") == 2
     assert sql(f"CALL queue_nack('{held}', 3)") == 1
     assert sql(f"CALL queue_nack('{held}', 3, NULL, 'late')") == 1
+    assert due(sql, held) == []  # it waits for the queue's backoff
+    assert sql(f"CALL queue_nack('{held}', 3, 0)") == 1
     assert sql(f"CALL queue_release('{held}', 4)") == 1
     assert sql(f"CALL queue_renew('{held}', 5, 3600)") == 1
     assert sql(f"CALL queue_reject('{held}', 5)") == 1

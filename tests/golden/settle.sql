@@ -1,6 +1,6 @@
 -- nack
 NACK q 103
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (id IN (103)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN (103)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.q
 --> changed shop.q: 103
 
@@ -30,19 +30,19 @@ NACK q WHERE delay > 5 AND reason = 'x' DELAY 1.5
 
 -- nack by ids in a condition
 NACK q WHERE id IN (1, 2)
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (id IN (1, 2)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN (1, 2)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.q
 --> changed shop.q: 1, 2
 
 -- nack with NULL for what is not given
 NACK q 1 DELAY NULL REASON NULL
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.q
 --> changed shop.q: 1
 
 -- nack by parameters
 NACK q ?, ?
---> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) WHERE (id IN (?, ?)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN (?, ?)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.q
 --> uncertain shop.q
 
@@ -52,19 +52,19 @@ NACK q ? DELAY ? REASON ?
 
 -- nack of text ids
 NACK uuids 'a', 5
---> execute: UPDATE `shop`.`uuids` SET time_next = (NOW_NS()) WHERE (id IN ('a', '5')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`uuids` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN ('a', '5')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.uuids
 --> changed shop.uuids: 'a', '5'
 
 -- nack of binary ids
 NACK bins X'00ff' REASON 'x'
---> execute: UPDATE `shop`.`bins` SET time_next = (NOW_NS()), first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78' WHERE (id IN (X'00ff')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`bins` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000, first_error = COALESCE(first_error, _utf8mb4 X'78'), last_error = _utf8mb4 X'78' WHERE (id IN (X'00ff')) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.bins
 --> uncertain shop.bins
 
 -- nack without columns for the reason
 NACK bare 1 REASON 'x'
---> execute: UPDATE `shop`.`bare` SET time_next = (NOW_NS()) WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`bare` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN (1)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.bare
 --> changed shop.bare: 1
 --> warning queue 'bare' has no column for the reason, which is dropped; ALTER TABLE `bare` ADD COLUMN first_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL, ADD COLUMN last_error VARCHAR(1000) CHARACTER SET utf8mb4 NULL would keep it

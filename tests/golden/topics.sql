@@ -126,7 +126,7 @@ ALTER TOPIC jobs SET (retain = '12h')
 CREATE GROUP large ON orders WITH (filter = 'user_id > 100 AND body LIKE ''a%''')
 --> first: SELECT 1 FROM `shop`.`orders` WHERE (`user_id` > 100 AND `body` LIKE 'a%') LIMIT 0
 --> make shop.orders_group_large, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=large,filter=user_id%20%3E%20100%20AND%20body%20LIKE%20%27a%25%27
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=large,filter=user_id%20%3E%20100%20AND%20body%20LIKE%20%27a%25%27
 
 -- CREATE GROUP with a filter on what a topic does not have
 CREATE GROUP large ON orders WITH (filter = 'epoch > 1')
@@ -145,7 +145,7 @@ ALTER QUEUE orders_group_billing SET (filter = 'user_id = 1)')
 -- CREATE GROUP for which its topic keeps what it has not done
 CREATE GROUP slow ON orders WITH (retain = 'until_consumed')
 --> make shop.orders_group_slow, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=slow,retain=until_consumed
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=slow,retain=until_consumed
 
 -- CREATE TOPIC with a comment
 CREATE TOPIC t (body TEXT) COMMENT 'mine'
@@ -279,52 +279,52 @@ CREATE TABLE t (id BIGINT PRIMARY KEY, time_scheduled BIGINT, time_created BIGIN
 -- CREATE GROUP
 CREATE GROUP fraud ON orders
 --> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP that begins with the first message
 CREATE GROUP fraud ON orders START AT EARLIEST
 --> make shop.orders_group_fraud, which reads shop.orders from earliest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP that begins at the end
 create group fraud on shop.orders start at latest;
 --> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP that begins at an offset
 CREATE GROUP fraud ON orders START AT OFFSET 900
 --> make shop.orders_group_fraud, which reads shop.orders from offset 900
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP that begins at a time
 CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01 12:00:00'
 --> make shop.orders_group_fraud, which reads shop.orders from '2026-05-01 12:00:00'
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP that begins on a day, with options
 CREATE GROUP fraud ON orders START AT '2026-5-1' WITH (max_attempts = 16, order_key = 'user_id', paused = 1,)
 --> make shop.orders_group_fraud, which reads shop.orders from '2026-5-1'
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,order_key=user_id,paused=1,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_attempts=16,order_key=user_id,paused=1,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP with limits
 CREATE GROUP fraud ON orders WITH (max_rate = '10/s', max_concurrency = 2, ack_wait = '2m')
 --> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=120,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10,max_concurrency=2,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=120,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,max_rate=10,max_concurrency=2,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP in another database
 CREATE GROUP fraud ON other.feed
 --> make other.Feed_group_fraud, which reads other.Feed from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=Feed,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=Feed,consumer_group=fraud
 
 -- CREATE GROUP of a name in back-quotes
 CREATE GROUP `on` ON orders
 --> make shop.orders_group_on, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=on
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=on
 
 -- CREATE GROUP of twenty characters
 CREATE GROUP a2345678901234567_90 ON orders
 --> make shop.orders_group_a2345678901234567_90, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=a2345678901234567_90
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=a2345678901234567_90
 
 -- CREATE GROUP of a longer name
 CREATE GROUP a2345678901234567_901 ON orders
@@ -365,7 +365,7 @@ CREATE GROUP IF NOT EXISTS Billing ON orders
 -- CREATE GROUP that may exist
 CREATE GROUP IF NOT EXISTS fraud ON orders
 --> make shop.orders_group_fraud, which reads shop.orders from latest
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- CREATE GROUP on nothing
 CREATE GROUP fraud
@@ -423,7 +423,7 @@ CREATE GROUP fraud ON orders START AT OFFSET -1
 -- OFFSET of the largest number
 CREATE GROUP fraud ON orders START AT OFFSET 999999999999999999
 --> make shop.orders_group_fraud, which reads shop.orders from offset 999999999999999999
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- TIMESTAMP without quotes
 CREATE GROUP fraud ON orders START AT TIMESTAMP 20260501
@@ -440,7 +440,7 @@ CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01 12'
 -- TIMESTAMP with microseconds
 CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01T12:00:00.123456'
 --> make shop.orders_group_fraud, which reads shop.orders from '2026-05-01T12:00:00.123456'
---> comment vitess_message,vt_ack_wait=30,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
+--> comment vitess_message,vt_ack_wait=30,vt_min_backoff=1,vt_max_backoff=3600,vt_purge_after=86400,vt_batch_size=100,prefetch=1000,vt_cache_size=10000,vt_poller_interval=30,topic=orders,consumer_group=fraud
 
 -- TIMESTAMP with a time zone
 CREATE GROUP fraud ON orders START AT TIMESTAMP '2026-05-01 12:00:00Z'
@@ -1316,7 +1316,7 @@ UPDATE orders_group_billing SET time_acked = 1700000000000000000, time_next = NU
 
 -- NACK
 NACK orders 101 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 

@@ -258,11 +258,12 @@ def test_queue_defaults(read):
     assert config.queue_defaults.max_backoff_ns == 7200 * NS_PER_SECOND
     assert config.queue_defaults.batch_size == 7
     assert config.queue_defaults.purge_after_ns == NS_PER_SECOND // 2
-    assert read("queue_defaults: {min_backoff: }").queue_defaults.min_backoff_ns is None
+    assert read("queue_defaults: {min_backoff: }").queue_defaults.min_backoff_ns == NS_PER_SECOND
+    assert read("queue_defaults: {min_backoff: ack_wait}").queue_defaults.min_backoff_ns is None
 
 
 def test_queue_defaults_that_contradict_each_other(mistakes):
-    (mistake,) = mistakes("queue_defaults: {ack_wait: 2h, max_backoff: 1h}")
+    (mistake,) = mistakes("queue_defaults: {min_backoff: 2h, max_backoff: 1h}")
     assert "max_backoff" in mistake
     (mistake,) = mistakes("queue_defaults: {message_cols: 'id|a'}")
     assert "CREATE QUEUE" in mistake

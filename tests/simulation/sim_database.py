@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -141,6 +142,10 @@ class SimDatabase:
         raw.deserialize(template)
         raw.create_function("sim_now", 0, self._now_in_sql)
         raw.create_function("LEAST", 2, min, deterministic=True)
+        raw.create_function("GREATEST", 2, max, deterministic=True)
+        raw.create_function("IF", 3, lambda condition, yes, no: yes if condition else no, deterministic=True)
+        raw.create_function("CONCAT", -1, lambda *parts: "".join(map(str, parts)), deterministic=True)
+        raw.create_function("CRC32", 1, lambda text: zlib.crc32(text.encode()), deterministic=True)
         raw.create_function("sim_locked", 2, lambda table, id_: (table, id_) in self.locks)
         self._raw = raw
         for table, comment in comments.items():

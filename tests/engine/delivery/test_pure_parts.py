@@ -3,6 +3,9 @@ space is large, plain cases where one example says it all."""
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import zlib
 from collections import Counter
 from dataclasses import replace
 
@@ -16,7 +19,7 @@ from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
 from engine.delivery.in_flight import InFlight
 from engine.delivery.sender import fair_shares
-from engine.model.backoff import DELAY_MAX_NS, DoublingDelay, lease_delay_ns, lease_delays_ns
+from engine.model.backoff import DELAY_MAX_NS, DoublingDelay, failure_delay_sql, lease_delay_ns, lease_delays_ns
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
@@ -59,6 +62,44 @@ def test_the_table_of_delays_is_that_of_every_epoch(wait, low, high, jitter, leg
     assert list(delays) == list(range(last + 1))
     for epoch in (*range(70), 2**40):
         assert delays[min(epoch, last)] == lease_delay_ns(spec, epoch, jitter)
+
+
+@given(
+    wait=durations, low=st.none() | durations | st.just(0), high=durations, epoch=st.integers(1, 2**62),
+    legacy=st.booleans(), ladder=st.lists(durations, max_size=4), attempts=st.integers(0, 5),
+    id_=st.integers(1, 2**63) | st.text(),
+)  # fmt: skip
+def test_the_delay_of_a_nack_is_that_of_a_lease_without_its_wait(wait, low, high, epoch, legacy, ladder, attempts, id_):
+    spec = make_spec(
+        ack_wait_ns=wait, min_backoff_ns=low, max_backoff_ns=high, backoff=tuple(ladder), max_attempts=attempts
+    )
+    spec = replace(spec, layout=Layout.LEGACY if legacy else Layout.CURRENT)
+    delay = evaluated(failure_delay_sql(spec), id_, epoch)
+    if attempts and epoch >= attempts:
+        assert delay == 0
+        return
+    # A legacy lease has no other wait, so its delay is the whole.
+    waited = 0 if legacy and not ladder else wait
+    least, most = (lease_delay_ns(spec, epoch - 1, jitter) - waited for jitter in (2 / 3, 4 / 3))
+    assert least // 1000 * 1000 * (1 - 1e-9) - 1000 <= delay <= most * (1 + 1e-9) + 1000
+    assert delay % 1000 == 0
+    assert 1_770_000_000 * SECOND + delay < 2**63, "it must fit a BIGINT"
+
+
+def evaluated(sql: str, id_: object, epoch: int) -> int:
+    """What a database makes of it."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.create_function("GREATEST", 2, max)
+        database.create_function("LEAST", 2, min)
+        database.create_function("IF", 3, lambda condition, yes, no: yes if condition else no)
+        database.create_function("CONCAT", -1, lambda *parts: "".join(map(str, parts)))
+        database.create_function("CRC32", 1, lambda text: zlib.crc32(text.encode("utf-8", "surrogatepass")))
+        (value,) = database.execute(
+            f"SELECT {sql} FROM (SELECT ? AS id, ? AS epoch)",
+            (str(id_).encode("utf-8", "replace").decode(), epoch),
+        ).fetchone()
+        assert isinstance(value, int)
+        return value
 
 
 def test_the_documented_spacing():

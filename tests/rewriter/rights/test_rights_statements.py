@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_store import make_spec
 
+from engine.model.queue import QueueCatalog
+from rewriter.plan import Execute, PlanContext
+from rewriter.planner import Planner
 from rewriter.rights.kinds import (
     Act,
     Question,
@@ -60,6 +64,22 @@ SETTLES = {
 @pytest.mark.parametrize("sql", SETTLES)
 def test_settling(sql: str) -> None:
     assert read(sql.encode()) == QueueStatement(Act.SETTLE, Q, frozenset(SETTLES[sql]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"min_backoff_ns": 0}, {"backoff": (10**9,)}, {"backoff": (10**9, 10**10, 10**11)}, {"max_attempts": 7}],
+)
+def test_a_nack_that_waits_by_the_queues_backoff_is_readable(options: dict[str, object]) -> None:
+    """It is judged by what it is made into."""
+    spec = make_spec(**options)
+    plan = Planner(QueueCatalog(1, {spec.name: spec})).plan(
+        f"NACK {spec.name.table} 1", PlanContext(spec.name.database)
+    )
+    assert isinstance(plan, Execute)
+    statement = read(plan.sql.encode())
+    assert isinstance(statement, QueueStatement)
+    assert statement.act is Act.SETTLE and statement.columns <= {"id", "epoch", "time_acked", "time_next"}
 
 
 def test_names_are_taken_as_they_are_written() -> None:
