@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("queuegate")
 
-_FLAGS = {"listen": "listen", "backend": "backend", "log_level": "log.level", "log_format": "log.format"}
+_FLAGS = {
+    "listen": "listen", "backend": "backend", "wait_for_backend": "wait_for_backend", "log_level": "log.level",
+    "log_format": "log.format",
+}  # fmt: skip
 
 _LATE_SECONDS = 5.0  # beyond the grace time, for what an orderly end has to write
 
@@ -117,6 +120,11 @@ def _add_config_flags(parser: argparse.ArgumentParser) -> None:
         "--backend",
         metavar="URL",
         help="sqlite:///path/queue.db or mysql://user@host:3306/db; give passwords in QUEUEGATE_BACKEND",
+    )
+    parser.add_argument(
+        "--wait-for-backend",
+        metavar="DURATION",
+        help="how long to wait for a database server that is not there yet, such as 60s (default: the start fails)",
     )
     parser.add_argument("--log-level", choices=[level.value for level in LogLevel], help="least severe log records")
     parser.add_argument("--log-format", choices=[form.value for form in LogFormat], help="form of log records")

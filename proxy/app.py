@@ -14,7 +14,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from engine.backend.mysql import MySQLPool
+from engine.backend.mysql import MySQLPool, MySQLStoreConnection
 from engine.clock import Clock, SystemClock, system_jitter
 from engine.engine import Engine, EngineOptions
 from engine.model.filter_limits import FilterLimits
@@ -24,6 +24,7 @@ from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.config import Auth, Config
+from proxy.gateways.arrival import wait_for_server
 from proxy.gateways.database_accounts import Gateway, RelayGateway
 from proxy.gateways.proxy_accounts import ProxyAccountsGateway
 from proxy.listen.admission import Admission, AdmissionLimits
@@ -101,9 +102,36 @@ async def serve(
         loop.add_signal_handler(number, stop)
     tls = config.tls.load()
     loop.add_signal_handler(signal.SIGHUP, tls.reload)
-    clock, peers = SystemClock(), Peers(ConnectionRegistry(_first_id(config, place)))
+    peers = Peers(ConnectionRegistry(_first_id(config, place)))
     # The place first: where its address is taken, the start ends before the database's file is made.
-    async with _at(config, place) as place, _backend(config, clock, peers.registry, tls) as (store, gateway, directory):
+    async with _at(config, place) as place:
+        if await _arrived(config, place, stopping):
+            await _serve_at(place, config, peers, tls, stopping, stop, ready)
+    log.info("stopped")
+
+
+async def _arrived(config: Config, place: WorkerSlot, stopping: asyncio.Event) -> bool:
+    """Whether to go on: a server that is waited for is there, and nobody says to stop. Raises BackendUnavailable."""
+    if config.backend.embedded or not config.wait_for_backend:
+        return True
+
+    def try_once() -> None:
+        MySQLStoreConnection(config.backend).close()
+
+    return await wait_for_server(try_once, config.wait_for_backend, stopping, tell=place.worker == 0)
+
+
+async def _serve_at(
+    place: WorkerSlot,
+    config: Config,
+    peers: Peers,
+    tls: ClientTls,
+    stopping: asyncio.Event,
+    stop: Callable[[], None],
+    ready: Callable[[RunningProxy], None] | None,
+) -> None:
+    clock = SystemClock()
+    async with _backend(config, clock, peers.registry, tls) as (store, gateway, directory):
         engine = Engine(
             store,
             clock=clock,
@@ -124,7 +152,6 @@ async def serve(
         finally:
             await engine.close(grace_seconds=0)
             await peers.close()
-    log.info("stopped")
 
 
 @contextlib.asynccontextmanager

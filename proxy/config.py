@@ -207,6 +207,7 @@ class Config(_Section):
     admin: Admin = Admin()
     workers: int = Field(default=1, ge=1, le=64)
     peers: Annotated[PeersConfig, BeforeValidator(read_peers)] = PeersConfig()
+    wait_for_backend: Seconds = Field(default=0.0, ge=0, le=3600)
     shutdown_grace: Seconds = Field(default=10.0, ge=0, le=3600)
     retention_period: Seconds = Field(default=RETENTION_SECONDS, ge=0.1, le=3600)
     log: Log = Log()

@@ -11,6 +11,7 @@ Rules
   it is, is logged as an error, and is tried again later. It holds up no other.
 - A move passes over rows that others have locked. They are tried again after a tenth of a second, then after twice that
   and so on: who has them locked may be another proxy that does the same.
+- What was moved is told in the log at once, then at most once a minute, as a count.
 - Where there is no dead-letter queue to be had (no right to make it, the name taken), all stay where they are, as
   logged.
 """
@@ -22,6 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from engine.delivery.context import WorkContext
+from engine.duties.summary import Summary
 from engine.model.backoff import DoublingDelay
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
@@ -37,8 +39,7 @@ _STUCK_SECONDS = 60.0  # until one is tried again, and logged again
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 60.0  # where no dead-letter queue is to be had
 _FIRST_AGAIN = 0.1  # where others have rows locked
 _PERIOD_SECONDS_MIN = 1.0
-
-"""What has nothing to do with the message that is moved."""
+_TELL_SECONDS = 60.0  # between two lines of the log about messages that were moved
 
 MakeTable = Callable[[QueueSpec, QueueName], Awaitable[None]]
 """Makes the table of a queue's dead-letter queue. Raises BackendError, 1050 where there is a table of that name."""
@@ -82,6 +83,7 @@ class DeadLetterMover(Service):
         self._pauses = DoublingDelay(_FIRST_PAUSE, _MOST_PAUSE)
         self._again = DoublingDelay(_FIRST_AGAIN, _MOST_PAUSE)
         self._passed_over = False  # the last pass left messages that others had locked
+        self._summary = Summary(_TELL_SECONDS)
 
     def want(self) -> None:
         """Messages were rejected."""
@@ -109,6 +111,7 @@ class DeadLetterMover(Service):
             count = await self._move(dead, ids)
             moved += count
             self._metrics.dead_lettered += count
+            self._summary.add(count)
             if count:
                 self._trace.note(DEAD_LETTERED, ids, sure=count == len(ids))
             self._passed_over = count + sum(id_ in self._stuck for id_ in ids) < len(ids)
@@ -189,6 +192,16 @@ class DeadLetterMover(Service):
             wait = self._period
             if told or self._moves.leads():
                 wait = await self._pass()
+            wait = min(wait, self._say())
+
+    def _say(self) -> float:
+        """Log what was moved; seconds until there is more to say."""
+        now = self._clock.monotonic()
+        if count := self._summary.take(now):
+            messages = "a message" if count == 1 else f"{count} messages"
+            name = dead_letter_name(self.queue).table
+            self._logger.warning("%s: moved %s to the dead-letter queue %s", self.queue.name, messages, name)
+        return self._summary.wait(now)
 
     async def _told(self, seconds: float) -> bool:
         """Whether somebody has reported rejected messages within this time."""

@@ -51,6 +51,7 @@ def test_nothing_configured(tmp_path, monkeypatch):
     assert config.limits.lock_wait_timeout == 5
     assert config.limits.database_work == 8
     assert config.shutdown_grace == 10
+    assert config.wait_for_backend == 0
     assert (config.log.level, config.log.format) == (LogLevel.INFO, LogFormat.TEXT)
 
 

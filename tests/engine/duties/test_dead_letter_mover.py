@@ -79,6 +79,35 @@ async def test_what_is_told_of_is_moved_at_once():
 
 
 @in_virtual_time
+async def test_what_is_moved_is_logged_at_once_and_then_once_a_minute(caplog):
+    bench = Bench(poll_interval_ns=3600 * 10**9)
+    await bench.mover.open()
+    await settle()
+
+    async def rejected(*ids) -> None:
+        bench.reject(*ids)
+        bench.mover.want()
+        await settle()
+
+    def lines():
+        return [record.getMessage() for record in caplog.records if "dead-letter queue" in record.getMessage()]
+
+    await rejected(1)
+    assert lines() == ["main.q: moved a message to the dead-letter queue q_dead"]
+    await rejected(2, 3)
+    await pass_time(30)
+    await rejected(4)
+    assert len(lines()) == 1
+    await pass_time(31)
+    assert lines()[1:] == ["main.q: moved 3 messages to the dead-letter queue q_dead"]
+    await pass_time(7200)
+    assert len(lines()) == 2
+    await rejected(5)
+    assert len(lines()) == 3
+    await bench.mover.close()
+
+
+@in_virtual_time
 async def test_words_that_are_lost_are_made_good_by_a_look_of_who_leads():
     bench = Bench(poll_interval_ns=5 * 10**9)
     await bench.mover.open()
