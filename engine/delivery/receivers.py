@@ -17,6 +17,7 @@ call to the store. No locks: state changes between awaits only, and only the man
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ from engine.delivery.filter_shares import ReceiverSetShare
 from engine.delivery.filtered_poller import FilteredPoller
 from engine.delivery.poller import Looked, Poller
 from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
-from engine.delivery.sender import CLAIM_MAX, Sender, Sent, Taker
+from engine.delivery.sender import CLAIM_MAX, Sender, Sent
 from engine.delivery.subscription import Subscription
 from engine.model.errors import EngineError, LockWaitTimeout
 from engine.model.queue import Condition, MessageId, QueueSpec, WaitMode
@@ -76,6 +77,7 @@ class ReceiverSet:
         self._sender = Sender(context, cache, conflicts, condition)
         self._subscriptions: dict[Subscription, None] = {}
         self._waiting: dict[Subscription, None] = {}  # in the order in which they began to wait
+        self._ack_waits: Counter[int | None] = Counter()  # of the receivers
         self._bounded: dict[Subscription, asyncio.TimerHandle | None] = {}  # those that end by themselves, and when
         self._asked: list[Subscription] = []  # results that are answered from the look under way
 
@@ -105,6 +107,7 @@ class ReceiverSet:
     def join(self, subscription: Subscription) -> None:
         """A new receiver; it takes part from the moment it waits."""
         self._subscriptions[subscription] = None
+        self._ack_waits[subscription.request.ack_wait_ns] += 1
         if isinstance(self._poller, FilteredPoller):
             self._poller.share.join(subscription.request.user)
         self._on(Event.SUBSCRIBED)
@@ -139,6 +142,8 @@ class ReceiverSet:
     def leave(self, subscription: Subscription) -> None:
         """It takes no more messages."""
         del self._subscriptions[subscription]
+        self._ack_waits[subscription.request.ack_wait_ns] -= 1
+        self._ack_waits += Counter()  # without those of which none is left
         if isinstance(self._poller, FilteredPoller):
             self._poller.share.leave(subscription.request.user)
         self._waiting.pop(subscription, None)
@@ -261,8 +266,8 @@ class ReceiverSet:
         if self._pause.active:
             if self._looks_ahead:
                 await self._look(result)
-        elif takers := self._takers_of_a_look():
-            await self._look_and_send(result, takers)
+        elif self._looks_and_claims:
+            await self._look_and_send(result)
         else:
             await self._look(result)
             await self._send(result)
@@ -288,32 +293,34 @@ class ReceiverSet:
         """Whether a look has begun that takes several steps."""
         return isinstance(self._poller, FilteredPoller) and self._poller.under_way
 
-    def _takers_of_a_look(self) -> list[Taker]:
-        """Whom a look that is due serves at once.
+    @property
+    def _looks_and_claims(self) -> bool:
+        """Whether a look is due that a claim for the receivers, all of one ack_wait, follows at once.
 
-        Nobody, where the cache holds messages that come first, and in a backlog: there a look takes long enough for
+        Not where the cache holds messages that come first, nor in a backlog: there a look takes long enough for
         further receivers to come to wait, and one claim after it serves them all. But what is fed to a consumer group
         is leased without a look.
         """
         room, together = self._room(), not self._poller.backlog or self.queue.takes_directly
         if self.condition is not None or self._cache or not together or not room or not self._look_due(room):
-            return []
-        return self._sender.takers(self._waiting)
+            return False
+        return len(self._ack_waits) == 1
 
-    async def _look_and_send(self, result: PassResult, takers: Sequence[Taker]) -> None:
+    async def _look_and_send(self, result: PassResult) -> None:
         queue, asking = self.queue, self._asking()
         assert isinstance(self._poller, Poller)
         result.looked = True
-        limit = self._poller.start(sum(capacity for _, capacity in takers))
+        first = self._sender.first_takers(self._waiting)
+        limit = self._poller.start(sum(capacity for _, capacity in first))
         try:
-            found = await self._sender.look_and_claim(queue, takers, limit)
+            found = await self._sender.look_and_claim(queue, first, limit)
         except BaseException:
             self._poller.failed()
             self._on(Event.LOST)
             raise
         result.claimed = result.claimed or bool(found.leased)
         looked = self._poller.finish(found.look, found.gone)
-        self._gave(result, self._sender.hand_out(queue, takers, found.leased))
+        self._gave(result, self._sender.hand_out(queue, self._waiting, first, found.leased))
         self._looked(looked, asking)
 
     def _asking(self) -> list[Subscription]:

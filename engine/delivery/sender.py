@@ -172,13 +172,24 @@ class Sender:
             sent += self._give(queue, group, leased)
         return sent
 
-    def takers(self, subscriptions: Iterable[Subscription]) -> list[Taker]:
-        """Those of the receivers, longest waiting first, that one `look_and_claim` can serve: of equal ack_wait."""
-        takers = self._takers(subscriptions, self._most())
-        return takers if len({taker.request.ack_wait_ns for taker, _ in takers}) == 1 else []
+    def first_takers(self, subscriptions: Iterable[Subscription]) -> list[Taker]:
+        """Of the receivers, longest waiting first, as many as can take together what one claim can give."""
+        most, room = self._most(), 0
+        takers: list[Taker] = []
+        for subscription in subscriptions:
+            if capacity := subscription.capacity():
+                takers.append((subscription, capacity))
+                room += capacity
+            if room >= most:
+                break
+        return takers
 
     async def look_and_claim(self, queue: QueueSpec, takers: Sequence[Taker], limit: int) -> Found:
-        """Look for up to `limit`, and lease at once what `takers` can take. Raises BackendError: then nothing is."""
+        """Look for up to `limit`, and lease at once what `takers`, of one ack_wait, can take.
+
+        Raises:
+            BackendError: then nothing is leased.
+        """
         count = min(self._most(), sum(capacity for _, capacity in takers))
         delays_ns = lease_delays_ns(queue, self._jitter(), takers[0][0].request.ack_wait_ns)
         blocked = self._conflicts.blocked(self._clock.monotonic())
@@ -196,10 +207,21 @@ class Sender:
         gone = (claiming.ids - frozenset(found.claim.held_back)) | claiming.settled
         return Found(found.look, gone, self._leased(found.claim, claiming))
 
-    def hand_out(self, queue: QueueSpec, takers: Sequence[Taker], leased: Leased) -> Sent:
-        """Give the takers what `look_and_claim` leased for them."""
+    def hand_out(
+        self, queue: QueueSpec, subscriptions: Iterable[Subscription], first: Sequence[Taker], leased: Leased
+    ) -> Sent:
+        """Give what `look_and_claim` leased for the `first` takers to those who wait now, spread over as many as there
+        are messages; what they cannot take to the first, of which some may have turned away."""
         ordered = sorted(leased.values(), key=lambda pair: delivery_order(pair[0]))
-        return self._deliver(queue, [_Dealt(taker, part, len(part)) for taker, part in _dealt(takers, ordered)])
+        ack_wait_ns = first[0][0].request.ack_wait_ns
+        alike = (one for one in subscriptions if one.request.ack_wait_ns == ack_wait_ns)
+        takers = self._takers(alike, len(ordered))
+        if sum(capacity for _, capacity in takers) < len(ordered):
+            known = {taker for taker, _ in takers}
+            takers += [taker for taker in first if taker[0] not in known]
+        sent = self._deliver(queue, [_Dealt(taker, part, len(part)) for taker, part in _dealt(takers, ordered)])
+        left = ordered[sum(capacity for _, capacity in takers) :]
+        return sent + Sent(orphans=tuple(message for message, _ in left))
 
     def _most(self) -> int:
         """Messages in one claim."""

@@ -9,6 +9,7 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
+from engine.delivery.subscription import Subscription
 from engine.model.errors import (
     BackendUnavailable,
     InvalidOption,
@@ -368,3 +369,36 @@ async def test_a_rejected_table_says_why():
         await w.engine.refresh_catalog()
         with pytest.raises(InvalidQueueTable, match="epoch missing"):
             await w.engine.subscribe(SubscribeRequest(bad))
+
+
+# --- many receivers
+
+
+@in_virtual_time
+async def test_receivers_that_get_nothing_cost_nothing(monkeypatch):
+    """However many wait, a message is dealt with by looking at a few of them."""
+    asked = 0
+    capacity = Subscription.capacity
+
+    def counted(self) -> int:
+        nonlocal asked
+        asked += 1
+        return capacity(self)
+
+    async with world() as w:
+        receivers = [await w.receive() for _ in range(500)]
+        await settle()
+        monkeypatch.setattr(Subscription, "capacity", counted)
+        await w.commit(Row(1))
+        assert sum(receiver.ids == [1] for receiver in receivers) == 1
+        assert asked < 100
+
+
+@in_virtual_time
+async def test_what_comes_together_is_spread_over_all_who_wait():
+    async with world() as w:
+        receivers = [await w.receive() for _ in range(50)]
+        await w.commit(*(Row(id_) for id_ in range(1, 41)))
+        assert sorted(len(receiver.ids) for receiver in receivers) == [0] * 10 + [1] * 40
+        await w.commit(*(Row(id_) for id_ in range(41, 51)))
+        assert [len(receiver.ids) for receiver in receivers] == [1] * 50, "who has waited longest is first"
