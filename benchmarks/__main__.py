@@ -1,7 +1,7 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
-has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps and rivals.
+has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals and scale.
 """
 
 from __future__ import annotations
@@ -25,17 +25,23 @@ from benchmarks.report import (
     END,
     RIVALS_BEGIN,
     RIVALS_END,
+    SCALE_BEGIN,
+    SCALE_END,
     STEPS_BEGIN,
     STEPS_END,
     TOPICS_BEGIN,
     TOPICS_END,
     Report,
 )
+from benchmarks.scale import plots
+from benchmarks.scale import run as scale
+from benchmarks.scale.amounts import QUICK as SCALE_QUICK
+from benchmarks.scale.amounts import Amounts as ScaleAmounts
 from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
-TOPICS, STEPS, RIVALS = "topics", "steps", "rivals"
-A = TypeVar("A", steps.Amounts, rivals.Amounts)
+TOPICS, STEPS, RIVALS, SCALE = "topics", "steps", "rivals", "scale"
+A = TypeVar("A", steps.Amounts, rivals.Amounts, ScaleAmounts)
 SUBJECTS = {
     "latency": (
         "From commit to receiver: one message at a time, poll_interval 30 s. 'commit' counts from the return of the\n"
@@ -77,15 +83,29 @@ def main() -> int:
     if RIVALS in wanted:
         amounts = _repeated(rivals.QUICK if options.quick else rivals.Amounts(), options.repeats)
         _show(options, lambda: rivals.measure(amounts, _tell), RIVALS_BEGIN, RIVALS_END)
+    if SCALE in wanted:
+        sizes = _scaled(options)
+        _show(options, lambda: scale.measure(parts, sizes, _tell), SCALE_BEGIN, SCALE_END, plots.write)
     return 0
 
 
-def _show(options: argparse.Namespace, measure: Callable[[], Report], begin_mark: str, end_mark: str) -> None:
+def _show(
+    options: argparse.Namespace,
+    measure: Callable[[], Report],
+    begin_mark: str,
+    end_mark: str,
+    write: Callable[[Report, Path, str, str], None] = Report.write_into,
+) -> None:
     """Measure, or read an earlier run, and show it; in a document, between the marks."""
     report = measure() if options.earlier is None else Report.from_json(options.earlier.read_text())
     report.show(options.json)
     if options.document is not None:
-        report.write_into(options.document, begin_mark, end_mark)
+        write(report, options.document, begin_mark, end_mark)
+
+
+def _scaled(options: argparse.Namespace) -> ScaleAmounts:
+    amounts = _repeated(SCALE_QUICK if options.quick else ScaleAmounts(), options.repeats)
+    return replace(amounts, waiting=tuple(options.waiting_rows)) if options.waiting_rows else amounts
 
 
 def _repeated(amounts: A, repeats: int | None) -> A:
@@ -99,8 +119,8 @@ def _amounts(options: argparse.Namespace) -> topics.Amounts:
 
 
 def _all() -> list[str]:
-    """Spark is half a gigabyte, topics and rivals need the servers of others, steps take many turns: they are measured
-    when asked for by name; Spark also where it is installed.
+    """Spark is half a gigabyte, topics and rivals need the servers of others, steps take many turns, scale most of an
+    hour: they are measured when asked for by name; Spark also where it is installed.
     """
     without = () if importlib.util.find_spec("pyspark") else ("spark",)
     return [subject for subject in [*SUBJECTS, PASSTHROUGH] if subject not in without]
@@ -152,16 +172,18 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS]
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, SCALE]
     parser.add_argument(
-        "subject", nargs="*", help=f"what to measure: {', '.join(every)} (default: all but topics, steps, rivals)"
+        "subject",
+        nargs="*",
+        help=f"what to measure: {', '.join(every)} (default: all but topics, steps, rivals, scale)",
     )
     parser.add_argument(
         "--json",
         nargs="?",
         const="-",
         metavar="FILE",
-        help=f"JSON on standard output; of {PASSTHROUGH}, {TOPICS}, {STEPS} and {RIVALS} also into a file",
+        help=f"JSON on standard output; of {PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS} and {SCALE} also into a file",
     )
     queue = parser.add_argument_group("latency, schedule, throughput")
     queue.add_argument("--backend", action="append", choices=list(PLACES), help=f"where, of {STEPS} too (default: all)")
@@ -171,25 +193,35 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--rounds", type=int, default=5, help="rounds for fairness (default: 5)")
     queue.add_argument("--attack", action="append", choices=fairness.ATTACKS, help="for fairness (default: all)")
     queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
-    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS}"))
+    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS}, {SCALE}"))
     parser.add_argument_group(TOPICS).add_argument(
         "--behind", type=int, help=f"messages of the topic in which groups seek (default: {topics.Amounts().behind})"
+    )
+    parser.add_argument_group(SCALE).add_argument(
+        "--waiting-rows",
+        type=int,
+        action="append",
+        metavar="N",
+        help=f"messages that wait, once for each size (default: {', '.join(map(str, ScaleAmounts().waiting))})",
     )
     options = parser.parse_args()
     for subject in options.subject:
         if subject not in every:
             parser.error(f"there is no benchmark '{subject}'; choose from {', '.join(every)}")
+    if options.waiting_rows and min(options.waiting_rows) < ScaleAmounts().first:
+        parser.error(f"--waiting-rows: at least {ScaleAmounts().first:,}, which are drained")
     return options
 
 
 def _add_reported(group: argparse._ArgumentGroup) -> None:
-    names = [*(part.name for part in passthrough.PARTS), *topics.PARTS]
+    names = [*(part.name for part in passthrough.PARTS), *topics.PARTS, *scale.PARTS]
     group.add_argument("--quick", action="store_true", help="smaller numbers: a minute or two")
     group.add_argument("--part", action="append", choices=names, metavar="PART", help=f"only {', '.join(names)}")
     group.add_argument(
         "--repeats",
         type=int,
-        help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS} and {RIVALS} {steps.Amounts().repeats})",
+        help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS} and {RIVALS} {steps.Amounts().repeats},"
+        f" of {SCALE} {ScaleAmounts().repeats})",
     )
     group.add_argument(
         "--document", nargs="?", type=Path, const=passthrough.DOCUMENT, metavar="FILE",

@@ -27,12 +27,18 @@ MAIN = "KB/connection"
 Open = Callable[[], "pymysql.Connection[Any]"]
 
 
-def allow_files(wanted: int = 10_000) -> None:
-    """As many open files as a thousand clients and their proxy need, where the system lets us."""
+def allow_files(wanted: int = 10_000) -> int:
+    """As many open files as a thousand clients and their proxy need, where the system lets us; how many it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        with contextlib.suppress(ValueError, OSError):  # who may not raise the bound keeps it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, wanted))
+            hard = wanted
     limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        return limit
+    return wanted if soft == resource.RLIM_INFINITY else soft
 
 
 def growth(pid: int, few: int, many: int, open_one: Open) -> float:

@@ -1,10 +1,10 @@
-"""The reports of pass-through, topics, steps and rivals: Markdown, JSON, and into a document between its marks."""
+"""The reports of pass-through, topics, steps, rivals and scale: Markdown, JSON, and between a document's marks."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from benchmarks.topics.targets import topic_targets
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 STEPS_BEGIN, STEPS_END = "<!-- steps measured: begin -->", "<!-- steps measured: end -->"
 RIVALS_BEGIN, RIVALS_END = "<!-- rivals measured: begin -->", "<!-- rivals measured: end -->"
+SCALE_BEGIN, SCALE_END = "<!-- scale measured: begin -->", "<!-- scale measured: end -->"
 TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 
 
@@ -49,11 +50,11 @@ class Report:
         ]  # fmt: skip
         return cls(data["machine"], data["left_out"], outcomes)
 
-    def as_markdown(self) -> str:
-        """Machine, verdict, and a table for each part."""
-        return "\n\n".join(self._sections()) + "\n"
+    def as_markdown(self, figures: Mapping[str, str] | None = None) -> str:
+        """Machine, verdict, and a table for each part; behind it its figures, Markdown by the part's name."""
+        return "\n\n".join(self._sections(figures or {})) + "\n"
 
-    def _sections(self) -> Iterator[str]:
+    def _sections(self, figures: Mapping[str, str]) -> Iterator[str]:
         yield _table(("", ""), [(name, value) for name, value in self.machine.items()])
         if self.left_out:
             yield "\n".join(f"Left out: {reason}." for reason in self.left_out)
@@ -63,6 +64,8 @@ class Report:
         for outcome in self.outcomes:
             yield f"**{outcome.title}**"
             yield _outcome_table(outcome)
+            if outcome.name in figures:
+                yield figures[outcome.name]
 
     def show(self, json_file: str | None) -> None:
         """On standard output, as text or (file `-`) as JSON; as JSON into a file besides."""
@@ -70,8 +73,10 @@ class Report:
         if json_file not in (None, "-"):
             Path(json_file).write_text(self.as_json())
 
-    def write_into(self, document: Path, begin_mark: str = BEGIN, end_mark: str = END) -> None:
-        """Replace what stands between the document's marks.
+    def write_into(
+        self, document: Path, begin_mark: str = BEGIN, end_mark: str = END, figures: Mapping[str, str] | None = None
+    ) -> None:
+        """Replace what stands between the document's marks; `figures` as in `as_markdown`.
 
         Raises:
             ValueError: it has no marks.
@@ -81,7 +86,7 @@ class Report:
         _, end, tail = rest.partition(end_mark)
         if not begin or not end:
             raise ValueError(f"{document}: there is no {begin_mark} ... {end_mark} to write between")
-        document.write_text(f"{head}{begin_mark}\n\n{self.as_markdown()}\n{end_mark}{tail}")
+        document.write_text(f"{head}{begin_mark}\n\n{self.as_markdown(figures)}\n{end_mark}{tail}")
 
 
 def _outcome_table(outcome: Outcome) -> str:

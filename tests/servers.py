@@ -105,10 +105,10 @@ pymysql.Connection._create_ssl_ctx = _context  # type: ignore[method-assign]
 class MariaDb:
     """A private MariaDB server on a free port with its own data directory; durable as in production."""
 
-    def __init__(self, options: Sequence[str] = ()) -> None:
+    def __init__(self, options: Sequence[str] = (), folder: Path | None = None) -> None:
         self.options = options  # further ones of mariadbd's command line
         # Short: the path of a socket may have 107 bytes.
-        self.directory = Path(tempfile.mkdtemp(prefix="qg-db-", dir=scratch.folder()))
+        self.directory = Path(tempfile.mkdtemp(prefix="qg-db-", dir=folder or scratch.folder()))
         self.port = free_port()
         self.socket = self.directory / "s"
         self._process: subprocess.Popen[bytes] | None = None

@@ -18,7 +18,7 @@ from multiprocessing.synchronize import Event
 from typing import Any
 
 from benchmarks.processes import cpu_seconds
-from benchmarks.topics.logs import Log
+from benchmarks.topics.logs import Measured
 
 CONNECT_SECONDS = 120.0
 WORK_SECONDS = 900.0
@@ -58,7 +58,7 @@ class Finished:
         return found
 
 
-def run(log: Log, work: Work, jobs: Iterable[Sequence[Any]]) -> Finished:
+def run(log: Measured, work: Work, jobs: Iterable[Sequence[Any]]) -> Finished:
     """One process for each job: the arguments of `work` behind the log.
 
     Raises:
@@ -94,7 +94,9 @@ class Clients:
 
 
 @contextlib.contextmanager
-def clients(log: Any, work: Work, jobs: Iterable[Sequence[Any]]) -> Iterator[Clients]:
+def clients(
+    log: Any, work: Work, jobs: Iterable[Sequence[Any]], connect_seconds: float = CONNECT_SECONDS
+) -> Iterator[Clients]:
     """One process for each job, which is ended in the end, whatever it does then. Raises ClientFailed."""
     context = multiprocessing.get_context("spawn")
     answers, begin = context.Queue(), context.Event()
@@ -103,7 +105,7 @@ def clients(log: Any, work: Work, jobs: Iterable[Sequence[Any]]) -> Iterator[Cli
         for process in processes:
             process.start()
         for _ in processes:
-            _told(answers.get(timeout=CONNECT_SECONDS))
+            _told(answers.get(timeout=connect_seconds))
         yield Clients(processes, answers, begin)
     finally:
         for process in processes:
@@ -134,7 +136,7 @@ def _told(answer: tuple[str | None, Any]) -> Any:
     return value
 
 
-def _used(log: Log) -> Used:
+def _used(log: Measured) -> Used:
     """The statement that asks for `statements` counts too: 1 in many thousands."""
     proxy = None if log.proxy_pid is None else cpu_seconds(log.proxy_pid)
     return Used(time.monotonic(), proxy, cpu_seconds(log.pid), log.statements())
