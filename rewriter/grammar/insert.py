@@ -2,6 +2,7 @@
 
 INSERT [IGNORE] [INTO] q (column, ...) VALUES (value, ...), ... [AFTER GROUP value OF parts] [ON DUPLICATE KEY ...]
 INSERT [IGNORE] [INTO] q SET column = value, ...                [AFTER GROUP value OF parts] [ON DUPLICATE KEY ...]
+Both may end with DELAY or AT (rewriter.grammar.due).
 
 Values are not understood: what counts is where each row ends in the text. Everything else (SELECT, no list of columns)
 is the database's as it stands.
@@ -14,7 +15,8 @@ from dataclasses import replace
 
 from rewriter.errors import RewriteError, UnsupportedSql
 from rewriter.grammar.ack import skip_group
-from rewriter.grammar.statements import AfterGroup, InsertQueue
+from rewriter.grammar.due import cut_due
+from rewriter.grammar.statements import AfterGroup, Bound, InsertQueue, Unbound
 from rewriter.text.shown_defaults import is_shown_default
 from rewriter.text.tokens import Kind, Token, TokenCursor, string_value
 
@@ -23,21 +25,28 @@ _AFTER_ROWS = ("ON", "RETURNING", "AS", "AFTER")
 _GROUP_VALUES = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
 
 
-def parse_replace(cursor: TokenCursor) -> InsertQueue | None:
+def parse_replace(cursor: TokenCursor) -> InsertQueue | Unbound | None:
     """REPLACE, which sqlglot's tokenizer does not look into: it is read as an INSERT of the same length."""
     start = cursor.take().start
     sql = f"{cursor.sql[:start]}INSERT {cursor.sql[start + len('REPLACE') :]}"
     statement = parse_insert(TokenCursor(sql, cursor.sql_modes))
-    return None if statement is None else replace(statement, sql=cursor.sql, changes=True)
+    if not isinstance(statement, InsertQueue):
+        return statement and replace(statement, sql=cursor.sql)
+    return replace(statement, sql=cursor.sql[: len(statement.sql)], changes=True)
 
 
-def parse_insert(cursor: TokenCursor) -> InsertQueue | None:
+def parse_insert(cursor: TokenCursor) -> InsertQueue | Unbound | None:
     """None where it is not of this form: not for us to judge.
 
     Raises:
-        SqlSyntaxError, UnsupportedSql: it has AFTER GROUP, and is not as that must be.
+        SqlSyntaxError, UnsupportedSql: it has AFTER GROUP, DELAY or AT, and is not as that must be.
+        InvalidOption: its DELAY is no duration, its AT no date and time.
     """
     grouped = _has_after_group(cursor.tokens)
+    parameters = sum(token.kind is Kind.PARAMETER for token in cursor.tokens)
+    due = cut_due(cursor)
+    if due is Bound.PARAMETER:
+        return Unbound(cursor.sql, parameters)
     try:
         statement = _take_insert(cursor)
     except RewriteError:
@@ -49,7 +58,14 @@ def parse_insert(cursor: TokenCursor) -> InsertQueue | None:
             "AFTER GROUP follows INSERT INTO q (columns) VALUES (one row), or INSERT INTO q SET column = value; "
             "not INSERT ... SELECT, nor an INSERT without a list of columns"
         )
-    return statement
+    if due is None:
+        return statement
+    if statement is None:
+        raise UnsupportedSql(
+            "DELAY and AT follow INSERT INTO q (columns) VALUES (...), or INSERT INTO q SET column = value; "
+            "not INSERT ... SELECT, nor an INSERT without a list of columns"
+        )
+    return replace(statement, due=due)
 
 
 def _has_after_group(tokens: list[Token]) -> bool:

@@ -162,13 +162,21 @@ class AfterGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Due:
+    """When the messages of an INSERT are due: `delay_ns` from now on, or at `moment` in the session's time zone."""
+
+    delay_ns: int | None
+    moment: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class InsertQueue:
     """INSERT or REPLACE with named columns. `values` are those of the first row, as tokens; `nulls` are all that are
     plainly NULL, each with the number of its column, `shown` those that repeat a default of ours as a server shows it.
 
     `places` are where more can be added in the text: to the list of columns, then to each row; with `assigns`
     (INSERT ... SET) only after the last assignment. `changes`: it may change rows that exist. `returns`: it has a
-    result set.
+    result set. `due`: what its DELAY or AT says, which `sql` no longer has.
     """
 
     name: Name
@@ -183,6 +191,7 @@ class InsertQueue:
     group: AfterGroup | None = None
     nulls: tuple[tuple[int, Token], ...] = ()
     shown: tuple[tuple[int, Token], ...] = ()
+    due: Due | None = None
 
 
 @dataclass(frozen=True, slots=True)

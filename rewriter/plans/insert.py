@@ -6,24 +6,53 @@ names `state`, which nobody can set, names every column: NULLs of the queue's ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from engine.model.queue import SYSTEM_COLUMNS, Layout, QueueSpec
+from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import InsertQueue
 from rewriter.plan import Effects, Execute, Passthrough, Plan
 from rewriter.text.tokens import Token
+
+_TIMES = ("time_scheduled", "time_next")
+_STEP_NS = 1000  # of the databases' clocks
 
 
 def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
     """The INSERT with what its table cannot do without; unchanged where nothing is missing."""
     effects = insert_effects(statement, spec)
     named = {column.lower() for column in statement.columns}
+    due = due_columns(statement, {column.name.lower() for column in spec.columns}, now_sql)
+    if due:
+        missing = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
+        return Execute(with_columns(statement, missing | due), effects)
     if "state" in named and "state" not in (column.lower() for column in spec.message_columns):
         return Execute(with_defaults(statement, (*statement.nulls, *statement.shown)), effects)
     if statement.shown and spec.layout is not Layout.LEGACY:
         return Execute(with_defaults(statement, statement.shown), effects)
     missing = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
     return Execute(with_columns(statement, missing), effects) if missing else Passthrough(effects)
+
+
+def due_columns(statement: InsertQueue, has: Collection[str], now_sql: str) -> dict[str, str]:
+    """What DELAY or AT gives to the columns that a table has; nothing where the INSERT has neither.
+
+    Raises:
+        UnsupportedSql: the INSERT gives one of them itself.
+    """
+    if statement.due is None:
+        return {}
+    given = [column for column in statement.columns if column.lower() in (*_TIMES, "state")]
+    if given:
+        raise UnsupportedSql(f"DELAY and AT set {' and '.join(_TIMES)}, so such an INSERT cannot give {given[0]}")
+    if statement.due.moment is not None:
+        time = f"UNIX_TIMESTAMP('{statement.due.moment}') * 1000000000"
+    else:
+        delay_ns = statement.due.delay_ns or 0
+        time = f"{now_sql} + {delay_ns - delay_ns % _STEP_NS}"
+    if "time_scheduled" not in has:
+        return {"time_next": time}
+    return {"time_scheduled": time} | ({"time_next": "time_scheduled"} if "time_next" in has else {})
 
 
 def first_layout(spec: QueueSpec, now_sql: str) -> dict[str, str]:

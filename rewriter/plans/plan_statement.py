@@ -271,7 +271,7 @@ class Passes:
         """INSERT, which is the database's own business where there is no queue of that name."""
         topic = self._perhaps_topic(statement.name, context)
         if topic is not None:
-            return insert_into_topic(statement, topic.name)
+            return insert_into_topic(statement, topic, context.now_sql)
         spec = self._perhaps(statement.name, context)
         if spec is None:
             return Passthrough()

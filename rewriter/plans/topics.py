@@ -63,6 +63,7 @@ from rewriter.plan import (
 from rewriter.plans import sequenced_topics
 from rewriter.plans.condition import stream_filter
 from rewriter.plans.dead_letter_table import TABLE_CHARSET
+from rewriter.plans.insert import due_columns, with_columns
 from rewriter.plans.partitions import PARTITION_CLAUSE, check_partitionable
 from rewriter.plans.queue_table import (
     back_quoted,
@@ -248,12 +249,13 @@ def group_queue(definition: str, name: QueueName, options: QueueOptions, now_sql
     return sql if charset is None else f"{sql} {charset[1]}"
 
 
-def insert_into_topic(statement: InsertQueue, topic: QueueName) -> Passthrough:
-    """INSERT with named columns, `id` among them.
+def insert_into_topic(statement: InsertQueue, spec: TopicSpec, now_sql: str) -> Execute | Passthrough:
+    """INSERT with named columns, `id` among them, or with a time at which its messages are due.
 
     Raises:
         UnsupportedSql: it gives an id, or a number. Readers that are beyond it would never see the message.
     """
+    topic = spec.name
     named = [column.lower() for column in statement.columns]
     if SEQUENCE_COLUMN in named or sequenced_topics.SETS.search(statement.sql, statement.places[-1]):
         raise gives_numbers(topic)
@@ -264,7 +266,13 @@ def insert_into_topic(statement: InsertQueue, topic: QueueName) -> Passthrough:
         empty = [number for number, _ in statement.nulls if number == place]
         if len(empty) != rows and not (rows == 1 and first == ["DEFAULT"]):
             raise gives_ids(topic)
-    return Passthrough(Effects(touched=frozenset((topic,))))
+    if statement.due is None:
+        return Passthrough(Effects(touched=frozenset((topic,))))
+    due = due_columns(statement, {column.name.lower() for column in spec.columns}, now_sql)
+    each = not (statement.changes or statement.ignores or statement.returns)
+    numbered = each and spec.options.trace_keep_ns is not None
+    effects = Effects(touched=frozenset((topic,)), tally=(topic, "enqueued") if each else None, numbered=numbered)
+    return Execute(with_columns(statement, due), effects)
 
 
 def gives_ids(topic: QueueName) -> UnsupportedSql:

@@ -138,6 +138,9 @@ _ANALYZED_WRITE = _pattern(
 )
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
+_DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.]{1,32}|\?)\Z")
+_DUE_MAX = 256
+_DUE_ENDS = b"'\"?0123456789."
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
 _IMMEDIATE = _pattern(SPACE + rb"IMMEDIATE" + WORD_END)
@@ -149,6 +152,12 @@ _OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STRE
 _TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET", b"EXECUTE")
 
 Handler = Callable[[bytes, int, str | None], Glance]
+
+
+def _ends_with_due(sql: bytes) -> bool:
+    """Whether an INSERT may end with DELAY or AT. Most end with a parenthesis."""
+    end = sql[-_DUE_MAX:].rstrip(b"; \t\r\n")
+    return end[-1:] in _DUE_ENDS and _DUE.search(end) is not None
 
 
 def _changing(queue: QueueName) -> Effects:
@@ -295,7 +304,7 @@ class StatementScanner:
         if match is None or queue is None:
             return _NOTHING
         lowered = sql[-_SEARCH_MAX:].lower()
-        if b"after" in lowered and _AFTER_GROUP.search(lowered):
+        if (b"after" in lowered and _AFTER_GROUP.search(lowered)) or _ends_with_due(sql):
             return Glance(Concern.PLAN, self._inserting(queue).effects)
         glance = (
             Glance(self._inserting(queue).concern, _changing(queue))
@@ -329,8 +338,8 @@ class StatementScanner:
         if queue in self._names.topics and gives_id(sql, match.end()):
             return Glance(Concern.PLAN, _changing(queue))
         lowered = sql[-_SEARCH_MAX:].lower()
-        grouped = b"after" in lowered and _AFTER_GROUP.search(lowered)
-        return Glance(Concern.PLAN if grouped else self._inserting(queue).concern, _changing(queue))
+        clause = (b"after" in lowered and _AFTER_GROUP.search(lowered)) or _ends_with_due(sql)
+        return Glance(Concern.PLAN if clause else self._inserting(queue).concern, _changing(queue))
 
     def _load(self, sql: bytes, end: int, database: str | None) -> Glance:
         queue = self._target(_LOAD_TARGET.search(sql, end, end + _SEARCH_MAX), database)

@@ -115,6 +115,8 @@ RIGHTS = {
     "DELETE FROM orders WHERE id = 1": "settler",
     "NACK orders 1 DELAY '1m' REASON 'it''s \\\\ late'": "settler",
     "NACK orders WHERE n = 1": "settler",
+    "INSERT INTO orders (n) VALUES (1) DELAY '1h'": "writer",
+    "INSERT INTO orders (n) VALUES (1) AT '2030-01-01 10:00:00'": "writer",
     "RELEASE orders 1, 2": "settler",
     "RENEW orders 1 FOR '5m'": "settler",
     "REJECT orders 1 REASON 'bad'": "settler",

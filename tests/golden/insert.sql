@@ -232,3 +232,41 @@ INSERT INTO q (time_next, payload) VALUES (NULL, 'state')
 INSERT INTO `q` (`id`, `time_scheduled`, `time_next`, `payload`) VALUES (NULL, '(timestampdiff(MICROSECOND,\'1970-01-01\',utc_timestamp(6)) * 1000)', '`time_scheduled`', 'time_scheduled')
 --> execute: INSERT INTO `q` (`id`, `time_scheduled`, `time_next`, `payload`) VALUES (NULL, DEFAULT, DEFAULT, 'time_scheduled')
 --> touched shop.q
+
+-- later by a delay
+INSERT INTO q (a) VALUES (1), (2) DELAY '20s';
+--> execute: INSERT INTO q (a, time_scheduled, time_next) VALUES (1, (NOW_NS()) + 20000000000, time_scheduled), (2, (NOW_NS()) + 20000000000, time_scheduled)
+--> touched shop.q
+
+-- later, by assignment, at a moment
+INSERT INTO q SET a = 1 AT '2026-12-24 18:00'
+--> execute: INSERT INTO q SET a = 1, time_scheduled = UNIX_TIMESTAMP('2026-12-24 18:00:00.000000') * 1000000000, time_next = time_scheduled
+--> touched shop.q
+
+-- replaced, at a moment
+REPLACE INTO q (a) VALUES (1) AT "2026-12-24"
+--> execute: REPLACE INTO q (a, time_scheduled, time_next) VALUES (1, UNIX_TIMESTAMP('2026-12-24 00:00:00.000000') * 1000000000, time_scheduled)
+--> touched shop.q
+--> uncertain shop.q
+
+-- a delay in Vitess's first layout
+INSERT INTO my_message (message) VALUES ('x') DELAY 5
+--> execute: INSERT INTO my_message (message, time_scheduled, time_next, epoch, time_created) VALUES ('x', (NOW_NS()) + 5000000000, time_scheduled, 0, (NOW_NS()))
+--> touched shop.my_message
+
+-- a delay that is bound
+INSERT INTO q (a) VALUES (?) DELAY ?
+--> plan again with 2 values
+
+-- a delay without columns
+INSERT INTO q VALUES (1) DELAY 5
+--> error 1235 (42000): DELAY and AT follow INSERT INTO q (columns) VALUES (...), or INSERT INTO q SET column = value; not INSERT ... SELECT, nor an INSERT without a list of columns
+
+-- a delay of a message that waits for a group
+INSERT INTO q (a) VALUES (1) AFTER GROUP 7 OF parts DELAY 5
+--> error 1235 (42000): INSERT ... AFTER GROUP into 'q' must give the message's id
+
+-- a column called at, and its alias
+INSERT INTO q (a) SELECT at 'x'
+--> pass through
+--> touched shop.q

@@ -1,0 +1,72 @@
+"""DELAY and AT, with which an INSERT into a queue or topic may end: when its messages are due.
+
+INSERT ... DELAY duration       from now on: seconds, or '500ms', '30s', '5m', '2h', '1d'
+INSERT ... AT 'date and time'   in the session's time zone
+
+The scanner looks for them at the very end of a statement, and so does this: there they are nothing else in SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from engine.model.errors import InvalidOption
+from engine.model.option_values import parse_duration
+from rewriter.grammar.statements import Bound, Due
+from rewriter.text.tokens import Kind, Token, TokenCursor, string_value
+
+_DELAY_VALUES = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?", re.ASCII)
+_FIRST_YEAR, _LAST_YEAR = 2000, 2037
+"""Beyond these a server may take a time for none (UNIX_TIMESTAMP of many is a number of 32 bits)."""
+
+
+def cut_due(cursor: TokenCursor) -> Due | Bound | None:
+    """Take the clause off the end of the tokens and of the text; None where there is none.
+
+    Raises:
+        InvalidOption: it is no duration, or no date and time.
+    """
+    tokens = cursor.tokens
+    end = len(tokens)
+    while end and tokens[end - 1].kind is Kind.SYMBOL and tokens[end - 1].text == ";":
+        end -= 1
+    if end < 3 or not _is_clause(*tokens[end - 3 : end]):
+        return None
+    word, value = tokens[end - 2 : end]
+    due = _read(word.word, value)
+    if due is not Bound.PARAMETER:  # whose text is needed as it is
+        cursor.sql = cursor.sql[: word.start].rstrip()
+    del tokens[end - 2 :]
+    return due
+
+
+def _is_clause(before: Token, word: Token, value: Token) -> bool:
+    if before.word == "SELECT" or (before.kind is Kind.SYMBOL and before.text in (",", ".")):
+        return False  # a column of that name, and its alias
+    if word.word == "DELAY":
+        return value.kind in _DELAY_VALUES
+    return word.word == "AT" and value.kind in (Kind.STRING, Kind.PARAMETER)
+
+
+def _read(word: str, value: Token) -> Due | Bound:
+    if value.kind is Kind.PARAMETER:
+        return Bound.PARAMETER
+    text = string_value(value.text) if value.kind is Kind.STRING else value.text
+    return Due(parse_duration("INSERT ... DELAY", text), None) if word == "DELAY" else Due(None, _moment(text))
+
+
+def _moment(text: str) -> str:
+    """The same as every server reads it, with microseconds."""
+    try:
+        if _MOMENT.fullmatch(text.strip()) is None:
+            raise ValueError
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidOption(
+            f"INSERT ... AT: '{text}' is not a date and time; give '2026-12-24 18:00:00', in the session's time zone"
+        ) from None
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise InvalidOption(f"INSERT ... AT: '{text}' is not between the years {_FIRST_YEAR} and {_LAST_YEAR}")
+    return moment.isoformat(" ", "microseconds")
