@@ -139,6 +139,7 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         finally:
             self._sweeper.discard(client)
             self._registry.forget(connection)
+            await session.let_go()
             await session.upstream.close()
             executor.transactions.end()
 

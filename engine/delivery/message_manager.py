@@ -28,6 +28,7 @@ from dataclasses import replace
 
 from engine.clock import DatabaseTime
 from engine.delivery.claim_pause import ClaimPause
+from engine.delivery.connection_leases import ConnectionLeases
 from engine.delivery.context import QueueContext, WorkContext
 from engine.delivery.filter_shares import FilterShares
 from engine.delivery.give_back import GiveBacks
@@ -85,6 +86,7 @@ class MessageManager(Service):
         self._kind = id_kind(queue.columns[_id_position(queue)])
         self._in_flight: InFlight[Subscription] = InFlight()
         self._rechecker = Rechecker(context, self._in_flight)
+        self._kept = ConnectionLeases(self._in_flight)
         time = DatabaseTime(clock)
         self.alarms = LeaseAlarms(time)
         self.lapses = Lapses(time, context.trace)
@@ -139,8 +141,7 @@ class MessageManager(Service):
 
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""
-        cached = sum(receiver_set.cached for receiver_set in self._receiver_sets)
-        counts = (len(self._subscriptions), cached, len(self._in_flight))
+        counts = (len(self._subscriptions), sum(one.cached for one in self._receiver_sets), len(self._in_flight))
         delays = self.metrics.delays
         waited = (tuple(delays.counts), delays.total_ns / NS_PER_SECOND)
         return QueueStatus(self.queue.name, *counts, self.metrics.snapshot(), *waited, alarms=len(self.alarms))
@@ -265,8 +266,7 @@ class MessageManager(Service):
         self._wake()
 
     async def open(self) -> None:
-        if not self.running:
-            self._end_error = None
+        self._end_error = self._end_error if self.running else None
         await super().open()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
@@ -279,8 +279,7 @@ class MessageManager(Service):
             return
         self._end_error = error
         deadline = self._clock.monotonic() + grace_seconds
-        holders = self._in_flight.holders()
-        held = [lease for holder in holders for lease in self._in_flight.drop_holder(holder)]
+        held = [lease for holder in self._in_flight.holders() for lease in self._in_flight.drop_holder(holder)]
         for subscription in list(self._subscriptions):
             subscription.end(error)
         await super().close(grace_seconds=grace_seconds)
@@ -292,7 +291,7 @@ class MessageManager(Service):
     # --- heard from subscriptions
 
     def unacked(self, subscription: Subscription) -> int:
-        return self._in_flight.count(subscription)
+        return self._in_flight.count(subscription) + self._kept.beside(subscription)
 
     def wants(self, subscription: Subscription) -> None:
         self._subscriptions[subscription].wants(subscription)
@@ -304,12 +303,14 @@ class MessageManager(Service):
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
         untaken = {message.id for message in subscription.take_untaken()}
+        if self._kept.keeps(subscription, give_back=give_back or bool(untaken)):
+            return
         leases = self._in_flight.drop_holder(subscription)
         # What never reached the consumer is no attempt.
         futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]
         if not give_back:
             self.lapses.left((lease for lease in leases if lease.id not in untaken), subscription.request)
-        if give_back:
+        else:
             self._context.common.trace.note(GIVEN_BACK, [lease.id for lease in leases], subscription.request)
             counted = not self.queue.options.fails_at_once  # a receiver that restarts must not empty the queue
             futures.append(self._give_backs.add([x for x in leases if x.id not in untaken], counted=counted))
@@ -378,7 +379,7 @@ class MessageManager(Service):
 
     async def _do(self, result: PassResult) -> None:
         await self._return_leases(result)
-        if self._subscriptions:
+        if self._subscriptions or self._kept:
             await self._recheck(result)  # before leases run out here that were renewed
         now = self._clock.monotonic()
         for lease in (over := self._in_flight.expire(now)):
@@ -475,10 +476,10 @@ class MessageManager(Service):
 
     def _next_time(self) -> float | None:
         """When there is something to do without being woken; None: nothing."""
-        times = [self._give_backs.next_try(), self._in_flight.next_deadline()]
-        if self._subscriptions:
+        sets_next = self._receiver_sets.next_time(self._clock.monotonic())
+        times = [self._give_backs.next_try(), self._in_flight.next_deadline(), sets_next]
+        if self._subscriptions or self._kept:
             times.append(self._rechecker.next_time(messages_wait=self._messages_may_wait()))
-        times.append(self._receiver_sets.next_time(self._clock.monotonic()))
         wanted = min((time for time in times if time is not None), default=None)
         return None if wanted is None else max(wanted, self._outage.retry_at)
 

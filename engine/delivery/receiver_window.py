@@ -16,12 +16,15 @@ class ReceiverWindow:
     counts_unacked: bool
 
     @classmethod
-    def of(cls, options: QueueOptions, prefetch: int | None, *, bounded: bool) -> ReceiverWindow:
+    def of(
+        cls, options: QueueOptions, prefetch: int | None, *, bounded: bool, by_connection: bool = False
+    ) -> ReceiverWindow:
         """Of a stream of a queue with these options. `prefetch` is the stream's own.
 
-        The client of a bounded result cannot ack before the result ends, so prefetch would only cut it short.
+        The client of a bounded result cannot ack before the result ends, so prefetch would only cut it short; but it
+        bounds what a connection holds of several results.
         """
-        if bounded:
+        if bounded and not by_connection:
             return cls(options.batch_size, options.batch_size, False)
         return cls(prefetch or options.prefetch, options.batch_size, True)
 

@@ -380,7 +380,7 @@ class ReceiverSet:
         return self.queue.options.paused or self._pause.active
 
     def _nothing_for(self, subscription: Subscription) -> bool:
-        if self._stopped:
+        if self._stopped or subscription.window_full:
             return True
         if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
             return not self._cache  # its time is over: a scan may go on for longer

@@ -199,6 +199,10 @@ class Subscription:
         self.finish()
         await self._host.closed(self, give_back=give_back)
 
+    async def let_go(self) -> None:
+        """Its connection ends, which held on to what is unacked of this result (`request.by_connection`)."""
+        await self._host.closed(self, give_back=True)
+
     # --- the manager's side
 
     @property
@@ -232,7 +236,10 @@ class Subscription:
         return room if self.remaining is None else max(0, min(room, self.remaining))
 
     def _window_of(self, queue: QueueSpec) -> ReceiverWindow:
-        return ReceiverWindow.of(queue.options, self.request.prefetch, bounded=self.bounded)
+        request = self.request
+        return ReceiverWindow.of(
+            queue.options, request.prefetch, bounded=self.bounded, by_connection=request.by_connection
+        )
 
     def give(self, messages: Sequence[Message]) -> None:
         """Hand over leased messages. The consumer may have turned away meanwhile: then they wait for its return."""

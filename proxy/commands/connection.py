@@ -401,6 +401,7 @@ class ClientConnection:
 
     async def _user_change(self, payload: bytes) -> None:
         await self._forget_statements()
+        await self.session.let_go()
         try:
             await self._change_user(payload)
         except RefusedByServer:
@@ -409,6 +410,7 @@ class ClientConnection:
 
     async def _reset_connection(self, payload: bytes) -> None:
         await self._forget_statements()
+        await self.session.let_go()
         await self.executor.forward(payload, verb=TransactionVerb.ROLLBACK)
         self.session.renewed()
 

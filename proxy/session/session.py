@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.clock import Clock
+from engine.delivery.subscription import Subscription
 from engine.engine import OpenStream
 from engine.model.queue import CommitReport, QueueName
 from proxy.cluster.registry import ProcessInfo
@@ -56,6 +57,7 @@ class ClientSession:
         """Whether the current database is `queuegate`, and the server has none of that name (login.system_database)."""
         self.scope = TransactionScope()
         self.subscription: OpenStream | None = None
+        self._kept: list[Subscription] = []
         self.sql_modes: frozenset[str] = frozenset()  # as far as the status flags do not tell
         self.unsettled = False
         """Whether a statement may have changed the character set, the modes, or the default database unseen: they are
@@ -123,6 +125,18 @@ class ClientSession:
             self.stand_in()
         else:
             self.entered(told or None)
+
+    def keep(self, subscription: Subscription) -> None:
+        """It may leave messages that this connection holds on to. Of each queue the last one stays, for its end."""
+        queue = subscription.queue.name
+        kept = [one for one in self._kept if one.queue.name != queue or not one.over or one.unacked]
+        self._kept = [*kept, subscription]
+
+    async def let_go(self) -> None:
+        """Give back what the connection holds of results that have ended."""
+        kept, self._kept = self._kept, []
+        for subscription in kept:
+            await subscription.let_go()
 
     def renewed(self) -> None:
         """COM_RESET_CONNECTION: as after the login, but for the default database, which stays."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from engine.delivery.subscription import Subscription
 from engine.engine import Engine, OpenStream
 from engine.model.queue import ColumnMeta, SubscribeRequest, WaitMode, quoted
 from proxy.errors import ProxyError
@@ -67,7 +68,10 @@ class StreamStatement:
             given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
             condition = await traits.condition(self._session, request.queue, plan.filter, given)
             request = replace(request, condition=condition)
-        return await self._engine.subscribe(request)
+        subscription = await self._engine.subscribe(request)
+        if request.by_connection and isinstance(subscription, Subscription):
+            self._session.keep(subscription)
+        return subscription
 
     async def _check_rights(self, request: SubscribeRequest) -> None:
         """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""

@@ -14,7 +14,7 @@ from rewriter.plan import Subscribe
 from rewriter.plans.condition import stream_filter
 
 _NUMBERS = ("ack_wait", "prefetch")
-_STREAM_OPTIONS = (*_NUMBERS, "consumer")
+_STREAM_OPTIONS = (*_NUMBERS, "consumer", "lease")
 
 
 def subscribe(statement: SelectStream, spec: QueueSpec, modes: Collection[str]) -> Subscribe:
@@ -51,6 +51,7 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
         prefetch=options.get("prefetch"),
         ack_wait_ns=options.get("ack_wait"),
         consumer=consumer_name(given.get("consumer")),
+        by_connection=_by_connection(given.get("lease", "time")),
     )
 
 
@@ -89,6 +90,13 @@ def consumer_name(value: OptionValue | None) -> str:
     if not is_name(str(value)):
         raise InvalidOption(f"consumer: '{value}' is not a name of 1 to {NAME_CHARACTERS} characters")
     return str(value)
+
+
+def _by_connection(value: OptionValue) -> bool:
+    lease = str(value).strip().lower()
+    if lease not in ("time", "connection"):
+        raise InvalidOption(f"lease: '{value}' is neither 'time' nor 'connection'")
+    return lease == "connection"
 
 
 def _number(name: str, value: OptionValue) -> int:

@@ -20,6 +20,7 @@ from engine.model.errors import (
 )
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import QueueCatalog, QueueName, SubscribeRequest, WaitMode
+from engine.model.states import lease_end
 
 # --- how a result ends by itself
 
@@ -402,3 +403,36 @@ async def test_what_comes_together_is_spread_over_all_who_wait():
         assert sorted(len(receiver.ids) for receiver in receivers) == [0] * 10 + [1] * 40
         await w.commit(*(Row(id_) for id_ in range(41, 51)))
         assert [len(receiver.ids) for receiver in receivers] == [1] * 50, "who has waited longest is first"
+
+
+# --- results whose messages their connection holds
+
+
+@in_virtual_time
+async def test_a_lease_that_was_renewed_goes_back_when_its_connection_ends():
+    async with world(make_spec(ack_wait_ns=60 * SECOND)) as w:
+        w.store.fill([1])
+        result = await w.fetch(1, by_connection=True, connection_id=5)
+        assert result.ids == [1]
+        await settle()
+        row = w.store.tables[NAME][1]
+        row.time_next = lease_end(w.store.clock.now_ns() + 7200 * SECOND)
+        w.manager.changed([1], renewed=True)
+        await settle()
+        await pass_time(600)
+        assert (await w.fetch(1)).ids == [], "it is still held"
+        await result.subscription.let_go()
+        assert (await w.fetch(1)).ids == [1]
+        assert row.epoch == 2
+
+
+@in_virtual_time
+async def test_a_connection_that_holds_nothing_is_forgotten():
+    async with world() as w:
+        w.store.fill(range(1, 100))
+        for id_ in range(1, 20):
+            result = await w.fetch(1, by_connection=True, connection_id=id_)
+            w.ack(*result.ids)
+            await settle()
+            await result.subscription.let_go()
+        assert not w.manager._kept

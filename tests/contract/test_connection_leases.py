@@ -1,0 +1,100 @@
+"""`WITH (lease = 'connection')`: what a bounded result leaves unacked goes back when its connection ends."""
+
+from __future__ import annotations
+
+import mysql.connector
+import pytest
+from servers import wait_until
+
+HELD = "LIMIT 2 WAIT 10 WITH (lease = 'connection')"
+
+
+@pytest.fixture
+def q(sql, queue):
+    q = queue("n INT", ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2), (3)")
+    return q
+
+
+def test_they_go_to_another_when_the_connection_ends(sql, q, connect):
+    poller = connect()
+    assert poller.column(f"SELECT n FROM STREAM {q} {HELD}") == [1, 2]
+    poller(f"ACK {q} 1")
+    assert sql.column(f"SELECT n FROM STREAM {q} LIMIT 9 NOWAIT") == [3]
+    poller.close()
+    assert sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT 9 WAIT 10") == [(2, 2)]
+
+
+def test_by_default_they_are_held_by_time(sql, q, connect):
+    for lease in ("", "WITH (lease = 'time')"):
+        poller = connect()
+        assert len(poller.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10 {lease}")) == 1
+        poller.close()
+    assert sql.column(f"SELECT n FROM STREAM {q} LIMIT 9 NOWAIT") == [3]
+    assert sql.value(f"SELECT COUNT(*) FROM {q} WHERE time_next % 1000 = 1") == 3
+
+
+def test_prefetch_bounds_what_a_connection_holds_of_several_results(sql, q, connect):
+    poller = connect()
+    held = "WITH (lease = 'connection', prefetch = 2)"
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 1 NOWAIT {held}") == [1]
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 5 NOWAIT {held}") == [2]
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 5 NOWAIT {held}") == []
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 5 WAIT 0.2 {held}") == []
+    poller(f"ACK {q} 1")
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 5 NOWAIT {held}") == [3]
+    assert connect().column(f"SELECT n FROM STREAM {q} LIMIT 5 NOWAIT {held}") == []
+
+
+def test_it_is_known_who_holds_them(sql, q, connect):
+    poller = connect()
+    poller.rows(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10 WITH (lease = 'connection', consumer = 'mailer-3')")
+    holder = poller.connection.thread_id()
+    found = sql.rows(f"SELECT id, connection_id, consumer FROM queuegate.in_flight WHERE queue = '{q}'")
+    assert [(int(id_), int(connection), consumer) for id_, connection, consumer in found] == [(1, holder, "mailer-3")]
+    poller(f"ACK {q} 1")
+    assert sql.rows(f"SELECT id FROM queuegate.in_flight WHERE queue = '{q}'") == []
+
+
+def test_what_was_nacked_is_not_given_back(sql, q, connect):
+    poller = connect()
+    assert poller.column(f"SELECT n FROM STREAM {q} {HELD}") == [1, 2]
+    poller(f"NACK {q} 2 DELAY '1h'")
+    poller.close()
+    got = []
+    wait_until(lambda: got.extend(sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT 9 NOWAIT")) or len(got) >= 2)
+    assert sorted(got) == [(1, 2), (3, 1)]
+    assert sql.value(f"SELECT time_next % 1000 FROM {q} WHERE n = 2") == 0
+
+
+def test_a_reset_of_the_connection_gives_them_back(gate, sql, q):
+    link = mysql.connector.connect(
+        host="127.0.0.1", port=gate.port, user="root", database=gate.database, autocommit=True, use_pure=True
+    )
+    cursor = link.cursor()
+    cursor.execute(f"SELECT n FROM STREAM {q} {HELD}")
+    assert cursor.fetchall() == [(1,), (2,)]
+    link.cmd_reset_connection()
+    got = []
+    wait_until(lambda: got.extend(sql.column(f"SELECT n FROM STREAM {q} LIMIT 9 NOWAIT")) or sorted(got) == [1, 2, 3])
+    link.close()
+
+
+def test_many_results_of_one_connection(sql, queue, connect):
+    q = queue("n INT", ack_wait="'1h'")
+    sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(60)))
+    poller = connect()
+    for _ in range(50):
+        (id_,) = poller.row(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 10 WITH (lease = 'connection')")
+        if id_ % 2:
+            poller(f"ACK {q} {id_}")
+    poller.close()
+    back = sql.column(f"SELECT id FROM STREAM {q} LIMIT 25 WAIT 10")
+    assert all(id_ % 2 == 0 or id_ > 50 for id_ in back)
+    assert len(back) == 25
+
+
+@pytest.mark.parametrize("value", ["'session'", "1", "''"])
+def test_other_values_are_refused(sql, q, value):
+    errno, told = sql.error(f"SELECT n FROM STREAM {q} LIMIT 1 NOWAIT WITH (lease = {value})")
+    assert errno == 1231 and "neither 'time' nor 'connection'" in told
