@@ -62,7 +62,7 @@ def test_create_over_a_table_is_1050(sql, name):
         ("cache_size = -1", None, None),
         ("prefetch = 'many'", 1231, "prefetch"),
         ("poll_interval = '100 years'", 1231, "poll_interval"),
-        ("ack_wait = '2s', max_backoff = '1s'", 1231, "max_backoff"),
+        ("min_backoff = '2s', max_backoff = '1s'", 1231, "max_backoff"),
         ("message_cols = 'payload|id'", 1231, "id"),
         ("max_attempts = 'often'", 1231, "max_attempts"),
         ("order_key = 'a b'", 1231, "order_key"),
