@@ -41,7 +41,7 @@ async def wait_for_server(
             if error.errno not in _NOT_YET or left <= 0:
                 raise
             if not told:
-                log.warning("the database is not there yet; waiting for it up to %g s: %s", seconds, error.message)
+                log.warning("the database is not there yet; waiting for it up to %g s: %s", seconds, error)
                 told = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), min(_PAUSE_SECONDS, left))

@@ -12,6 +12,7 @@ from engine.model.queue import SYSTEM_COLUMNS, Layout, QueueSpec
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import InsertQueue
 from rewriter.plan import Effects, Execute, Passthrough, Plan
+from rewriter.text.literals import string_literal
 from rewriter.text.tokens import Token
 
 _TIMES = ("time_scheduled", "time_next")
@@ -46,7 +47,7 @@ def due_columns(statement: InsertQueue, has: Collection[str], now_sql: str) -> d
     if given:
         raise UnsupportedSql(f"DELAY and AT set {' and '.join(_TIMES)}, so such an INSERT cannot give {given[0]}")
     if statement.due.moment is not None:
-        time = f"UNIX_TIMESTAMP('{statement.due.moment}') * 1000000000"
+        time = f"UNIX_TIMESTAMP({string_literal(statement.due.moment)}) * 1000000000"
     else:
         delay_ns = statement.due.delay_ns or 0
         time = f"{now_sql} + {delay_ns - delay_ns % _STEP_NS}"

@@ -999,7 +999,7 @@ SELECT * FROM STREAM orders WITH (group = 'billing', start = 'earliest')
 
 -- a group's stream with a beginning
 SELECT * FROM STREAM orders WITH (mode = 'group', group = 'billing', start = 1)
---> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch, consumer
+--> error 1231 (42000): a stream has no option 'start'; allowed: ack_wait, prefetch, consumer, lease
 
 -- a mode that does not exist
 SELECT * FROM STREAM orders WITH (mode = 'everybody')
@@ -1007,11 +1007,11 @@ SELECT * FROM STREAM orders WITH (mode = 'everybody')
 
 -- a stream of a queue with a group
 SELECT * FROM STREAM q WITH (group = 'billing')
---> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch, consumer
+--> error 1231 (42000): a stream has no option 'group'; allowed: ack_wait, prefetch, consumer, lease
 
 -- a stream of a queue with a mode
 SELECT * FROM STREAM q WITH (mode = 'broadcast')
---> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch, consumer
+--> error 1231 (42000): a stream has no option 'mode'; allowed: ack_wait, prefetch, consumer, lease
 
 -- the stream of what cannot be a topic
 SELECT * FROM STREAM half WITH (mode = 'broadcast')
