@@ -139,8 +139,8 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
         finally:
             self._sweeper.discard(client)
             self._registry.forget(connection)
-            await session.let_go()
             await session.upstream.close()
+            await session.let_go()  # of messages whose rows its transaction may have locked until now
             executor.transactions.end()
 
     def _idle_seconds(self) -> float:

@@ -401,17 +401,17 @@ class ClientConnection:
 
     async def _user_change(self, payload: bytes) -> None:
         await self._forget_statements()
-        await self.session.let_go()
         try:
             await self._change_user(payload)
         except RefusedByServer:
             pass  # it has its error. MySQL hangs up; MariaDB goes on with the user from before, in a session made new
         self.executor.note(Outcome(status=self.session.upstream.status), verb=TransactionVerb.ROLLBACK)
+        await self.session.let_go()
 
     async def _reset_connection(self, payload: bytes) -> None:
         await self._forget_statements()
-        await self.session.let_go()
         await self.executor.forward(payload, verb=TransactionVerb.ROLLBACK)
+        await self.session.let_go()
         self.session.renewed()
 
     async def _process_kill(self, payload: bytes) -> None:

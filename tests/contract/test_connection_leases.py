@@ -80,6 +80,17 @@ def test_a_reset_of_the_connection_gives_them_back(gate, sql, q):
     link.close()
 
 
+def test_acks_that_were_not_committed_do_not_count(sql, q, connect):
+    poller = connect()
+    assert poller.column(f"SELECT n FROM STREAM {q} {HELD}") == [1, 2]
+    poller("BEGIN")
+    poller(f"ACK {q} 1, 2")
+    poller.close()
+    got = []
+    wait_until(lambda: got.extend(sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT 9 NOWAIT")) or len(got) >= 3)
+    assert sorted(got) == [(1, 2), (2, 2), (3, 1)]
+
+
 def test_many_results_of_one_connection(sql, queue, connect):
     q = queue("n INT", ack_wait="'1h'")
     sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(60)))
