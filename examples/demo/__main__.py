@@ -156,7 +156,7 @@ def schedule(server: Server) -> None:
     say("\n3. A message may be scheduled; a timer fires it, not a poll.")
     sql = server.client()
     due = time.time_ns() + 2_000_000_000
-    sql("INSERT INTO orders (customer, total, time_scheduled) VALUES ('later', 1, %s)", due)
+    sql("INSERT INTO orders (customer, total) VALUES ('later', 1) DELAY '2s'")
     promise(sql.rows("SELECT id FROM STREAM orders LIMIT 1 NOWAIT") == [], "not before its time")
     rows = sql.rows("SELECT id, customer FROM STREAM orders LIMIT 1 WAIT 10")
     late = (time.time_ns() - due) / 1e6
