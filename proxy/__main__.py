@@ -1,4 +1,4 @@
-"""The command line: `queuegate serve`, `queuegate check-config`, `queuegate hash-password`.
+"""The command line: `queuegate serve`, `check-config`, `hash-password`, and the operator's commands of `proxy.console`.
 
 Exit codes: 0 done; 1 could not start or go on (one line on standard error); 2 a mistake in the command line or the
 configuration (every mistake on a line of its own).
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from engine.model.errors import EngineError
 from proxy import logs, memory
 from proxy.config import Config, ConfigError, LogFormat, LogLevel, load
+from proxy.console.arguments import add_commands, add_completion, with_password_asked
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.release import release
@@ -50,7 +51,7 @@ The environment goes over both file and flags, for secrets:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(with_password_asked(sys.argv[1:] if arguments is None else arguments))
     command: Callable[[argparse.Namespace], int] = options.run
     return _guarded(lambda: command(options))
 
@@ -94,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
         default=accounts.NATIVE,
         help="how the account logs in: every client but those of MySQL 9 knows the default, mysql_native_password",
     )
+    add_commands(commands, _console)
+    add_completion(commands, _completion)
     return parser
 
 
@@ -128,6 +131,19 @@ def _add_config_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log-level", choices=[level.value for level in LogLevel], help="least severe log records")
     parser.add_argument("--log-format", choices=[form.value for form in LogFormat], help="form of log records")
+
+
+def _console(options: argparse.Namespace) -> int:
+    """One of the operator's commands."""
+    from proxy.console import commands  # here, because it loads a client, which serving does without
+
+    return commands.run(options)
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from proxy.console import commands
+
+    return commands.run_completion(_parser(), options.shell)
 
 
 def _load(options: argparse.Namespace) -> Config:

@@ -22,8 +22,8 @@ FUNCTION_LINES_MAX = 70
 # A module imports its own room and the rooms after it in its line, nothing before. A room is a folder, or a module
 # that lies beside the folders.
 FLOORS = {
-    "proxy": "__main__ app admin server gateways commands statements show session embedded upstream cluster listen"
-    " logs memory config config_values config_words release login transport wire errors",
+    "proxy": "__main__ console app admin server gateways commands statements show session embedded upstream cluster"
+    " listen logs memory config config_values config_words release login transport wire errors",
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
@@ -45,7 +45,9 @@ IMPORTS_INSIDE = ("proxy.__main__", "proxy.app", "spark_connector")
 ONLY_IN = {
     "sqlglot": ("rewriter",),
     "sqlite3": ("engine.backend",),
-    "pymysql": ("engine.backend", "spark_connector"),
+    "pymysql": ("engine.backend", "spark_connector", "proxy.console"),
+    "curses": ("proxy.console.top_screen",),
+    "shtab": ("proxy.console.completion",),
     "mysql_mimic": ("proxy",),
     "asyncio_pool": ("engine",),
     "pydantic": ("proxy.config", "proxy.config_values", "proxy.config_words"),

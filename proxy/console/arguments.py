@@ -1,0 +1,150 @@
+"""The options of the operator's commands, as argparse has them. It imports nothing else: `queuegate serve` loads it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+STATES = ("any", "ready", "scheduled", "in-flight", "dead")
+SORTS = ("ready", "name", "flight", "later", "dead", "receivers", "oldest", "enqueued", "acked")
+SHELLS = ("bash", "zsh", "fish")
+CONNECTING = ("status", "top", "peek", "redrive", "pause", "resume", "purge")
+"""The commands that talk to a proxy."""
+
+_EPILOG = """\
+QUEUE is `queue` or `database.queue`; a part with a point in it stands in back-quotes.
+Options may stand in ~/.my.cnf, in the groups [client] and [queuegate]; MYSQL_PWD may bring the password.
+"""
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def add_commands(commands: Any, run: Run) -> None:
+    """Add the operator's commands to the subparsers of `queuegate`. `run` gets the options of each."""
+    status = _connecting(commands, run, "status", "one line for each queue: what waits, what is out, what has failed")
+    status.add_argument("queues", nargs="*", metavar="QUEUE", help="only these (default: all of the database)")
+    _add_json(status)
+
+    _add_top(_connecting(commands, run, "top", "watch the queues, with rates, until q is pressed"))
+    _add_peek(_connecting(commands, run, "peek", "show messages without receiving them"))
+
+    redrive = _connecting(commands, run, "redrive", "put dead letters back into the queue that they come from")
+    redrive.add_argument("queue", metavar="QUEUE_DEAD", help="the dead-letter queue")
+    redrive.add_argument("--limit", type=_count, metavar="N", help="at most so many, the oldest first (default: all)")
+    redrive.add_argument(
+        "--where", metavar="SQL", help="only those for which it is true: \"last_error LIKE 'HTTP 5%%'\""
+    )
+
+    for name, what in (
+        ("pause", "have a queue accept messages and deliver none"),
+        ("resume", "have a paused queue deliver again"),
+    ):
+        _connecting(commands, run, name, what).add_argument("queue", metavar="QUEUE", help="the queue")
+
+    purge = _connecting(commands, run, "purge", "delete all messages of a queue; asks for its name first")
+    purge.add_argument("queue", metavar="QUEUE", help="the queue")
+    purge.add_argument("--yes", action="store_true", help="do not ask")
+
+    init = _command(commands, run, "init", "write a configuration file with every key, its default and what it does")
+    init.add_argument(
+        "file", nargs="?", default="config.yaml", metavar="FILE", help="default: config.yaml; -: print it"
+    )
+    init.add_argument("--force", action="store_true", help="overwrite the file if it is there")
+
+
+def add_completion(commands: Any, run: Run) -> None:
+    """Add `completion`, which needs the whole parser and is therefore run by whoever has it."""
+    completion = _command(commands, run, "completion", "print the script by which a shell completes this command line")
+    completion.add_argument("shell", choices=SHELLS, help="the shell")
+
+
+def with_password_asked(arguments: Sequence[str]) -> list[str]:
+    """As the mysql client has it: `-p` without a value attached asks, and what follows is no password."""
+    given = list(arguments)
+    if not given or given[0] not in CONNECTING:
+        return given
+    end = given.index("--") if "--" in given else len(given)
+    return ["--ask-password" if a in ("-p", "--password") and i < end else a for i, a in enumerate(given)]
+
+
+def _command(commands: Any, run: Run, name: str, description: str, **options: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=description,
+        description=description[0].upper() + description[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        **options,
+    )
+    parser.set_defaults(run=run, command=name)
+    return parser
+
+
+def _connecting(commands: Any, run: Run, name: str, description: str) -> argparse.ArgumentParser:
+    """A command that logs in; -h is its host, as in the mysql client."""
+    parser = _command(commands, run, name, description, add_help=False, epilog=_EPILOG)
+    group = parser.add_argument_group("where it connects, as the mysql client has it")
+    group.add_argument("-h", "--host", metavar="HOST", help="default: 127.0.0.1")
+    group.add_argument("-P", "--port", type=_port, metavar="PORT", help="default: 3307")
+    group.add_argument("-u", "--user", metavar="USER", help="default: root")
+    group.add_argument(
+        "-p", "--password", metavar="SECRET", help="attached (-pSECRET), where others can see it; -p alone asks"
+    )
+    group.add_argument("--ask-password", action="store_true", help=argparse.SUPPRESS)
+    group.add_argument("-D", "--database", metavar="DB", help="the database that queues without one are in")
+    group.add_argument("-S", "--socket", metavar="FILE", help="a Unix socket in place of host and port")
+    group.add_argument(
+        "--ssl-ca", metavar="FILE", help="encrypt, and accept a certificate for that host signed by these CAs only"
+    )
+    group.add_argument("--defaults-file", metavar="FILE", help="read this file in place of ~/.my.cnf")
+    parser.add_argument("-?", "--help", action="help", help="show this help and end")
+    return parser
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print a list of objects, for programs")
+
+
+def _add_top(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("queues", nargs="*", metavar="QUEUE", help="only these (default: all of the database)")
+    parser.add_argument(
+        "--interval", type=_interval, default=2.0, metavar="SECONDS", help="how often it looks (default: 2)"
+    )
+    parser.add_argument("--sort", choices=SORTS, default="ready", help="what comes first (default: ready)")
+    parser.add_argument("--once", action="store_true", help="print one frame, of two looks, and end")
+
+
+def _add_peek(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("queue", metavar="QUEUE", help="the queue")
+    parser.add_argument("--limit", type=_count, default=10, metavar="N", help="at most so many (default: 10)")
+    parser.add_argument(
+        "--state",
+        choices=STATES,
+        default="any",
+        help="any: all that are not acked (default); scheduled: also those that wait for a retry;"
+        " dead: those of its dead-letter queue",
+    )
+    _add_json(parser)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; it is a number from 1 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of messages; it is a whole number from 1")
+    return int(text)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no interval; it is 0.1 to 3600 seconds")
+    return seconds

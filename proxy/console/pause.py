@@ -1,0 +1,22 @@
+"""`queuegate pause` and `queuegate resume`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from proxy.console.connecting import Link, Target
+
+_DONE = {
+    "pause": "is paused: it accepts messages and delivers none",
+    "resume": "delivers",
+}
+
+
+def run(options: argparse.Namespace, target: Target) -> int:
+    """Send the statement that the command is named after."""
+    with Link(target, options.command) as link:
+        name = link.named(options.queue)
+        link.change(f"ALTER QUEUE {name.sql} {options.command.upper()}")
+    sys.stdout.write(f"{name} {_DONE[options.command]}\n")
+    return 0
