@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -119,7 +120,12 @@ def test_version_and_help():
 
 
 def test_mistakes_on_the_command_line_are_2():
-    for arguments in ((), ("dance",), ("serve", "--port", "1"), ("serve", "--log-level", "loud")):
+    for arguments in (
+        (), ("dance",), ("serve", "--port", "1"), ("serve", "--log-level", "loud"), ("status", "--limit", "1"),
+        ("peek",),
+        ("peek", "q", "--limit", "0"), ("peek", "q", "--state", "x"), ("status", "-P", "0"), ("top", "--interval", "0"),
+        ("peek", ""), ("purge", "a."), ("completion", "tcsh"), ("redrive", "q", "--lim", "1"),
+    ):  # fmt: skip
         done = run(*arguments)
         assert done.returncode == 2, arguments
         assert "Traceback" not in done.stderr
@@ -130,6 +136,51 @@ def test_hash_password():
     assert done.stdout == "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\n"
     done = run("hash-password", "--plugin", "caching_sha2_password", stdin="password\n")
     assert Account.with_hash("a", done.stdout.rstrip("\n")).salted.matches(b"password")
+
+
+def test_init_writes_the_shipped_configuration_and_overwrites_nothing(tmp_path):
+    shipped = (ROOT / "config.yaml").read_text()
+    assert run("init", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "config.yaml").read_text() == shipped
+    assert run("check-config", cwd=tmp_path).stdout == "OK\n"
+    (tmp_path / "config.yaml").write_text("mine")
+    done = run("init", cwd=tmp_path)
+    assert done.returncode == 1 and "--force" in one_line(done)
+    assert (tmp_path / "config.yaml").read_text() == "mine"
+    assert run("init", "--force", "config.yaml", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "config.yaml").read_text() == shipped
+    assert run("init", "-").stdout == shipped
+    assert "No such file" in one_line(run("init", str(tmp_path / "none/x")))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell, tmp_path):
+    pytest.importorskip("shtab")
+    done = run("completion", shell)
+    assert done.returncode == 0 and "redrive" in done.stdout and "hash-password" in done.stdout
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(done.stdout)
+        for check in ([shell, "-n", "script"], [shell, "-c", f"{ZSH if shell == 'zsh' else ''} source ./script"]):
+            subprocess.run(check, cwd=tmp_path, check=True, timeout=60)
+
+
+ZSH = "autoload -Uz compinit; compinit -u -d dump;"
+
+
+def test_completion_without_its_extra(tmp_path):
+    (tmp_path / "shtab.py").write_text("raise ImportError")
+    done = run("completion", "bash", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert done.returncode == 1 and "queuegate[completion]" in one_line(done)
+
+
+def test_serving_loads_nothing_of_the_operators_commands():
+    program = "import sys, proxy.__main__; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert {name for name in loaded if name.startswith("proxy.console.")} == {"proxy.console.arguments"}
+    assert not loaded & {"curses", "shtab"}
 
 
 def test_serve_with_nothing_configured_in_an_empty_folder(tmp_path):

@@ -98,7 +98,7 @@ def _connecting(commands: Any, run: Run, name: str, description: str) -> argpars
         "--ssl-ca", metavar="FILE", help="encrypt, and accept a certificate for that host signed by these CAs only"
     )
     group.add_argument("--defaults-file", metavar="FILE", help="read this file in place of ~/.my.cnf")
-    parser.add_argument("-?", "--help", action="help", help="show this help and end")
+    parser.add_argument("--help", action="help", help="show this help and end")
     return parser
 
 

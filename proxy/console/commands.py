@@ -11,8 +11,9 @@ from pathlib import Path
 from proxy.console import completion, init, pause, peek, purge, redrive, status, top
 from proxy.console.connecting import Target, target_of, with_password
 from proxy.console.failures import ConsoleError
+from proxy.console.names import read_name
 
-_CONNECTING: Mapping[str, Callable[[argparse.Namespace, Target], int]] = {
+_CONNECTING: Mapping[str, Callable[[argparse.Namespace, Target], int]] = {  # the names of queues are in `names`
     "status": status.run,
     "top": top.run,
     "peek": peek.run,
@@ -36,6 +37,8 @@ def run_completion(parser: argparse.ArgumentParser, shell: str) -> int:
 def _run(options: argparse.Namespace) -> int:
     if options.command == "init":
         return init.run(options)
+    given = [options.queue] if hasattr(options, "queue") else options.queues
+    options.names = [read_name(text) for text in given]
     target = with_password(target_of(options, os.environ, Path.home()))
     return _CONNECTING[options.command](options, target)
 

@@ -20,7 +20,7 @@ import pymysql
 from pymysql.cursors import DictCursor
 
 from proxy.console.failures import ConsoleError, ServerError, hint_for, number_of
-from proxy.console.names import GivenName, read_name
+from proxy.console.names import GivenName
 from proxy.console.option_files import Given, anybody_may_write, read_groups
 from proxy.console.tables import printable
 
@@ -165,10 +165,9 @@ class Link:
         except OSError as error:  # a read that took too long, in some of PyMySQL's versions
             raise ConsoleError(f"{self.target}: {error}") from error
 
-    def named(self, text: str) -> GivenName:
+    def named(self, name: GivenName) -> GivenName:
         """The queue that a name on the command line means; its database is that of the session, else the only one that
         has a queue of the name. Raises ConsoleError."""
-        name = read_name(text)
         if name.database is not None:
             return name
         selected = self.rows("SELECT DATABASE() AS name")[0]["name"]

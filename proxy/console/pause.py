@@ -16,7 +16,7 @@ _DONE = {
 def run(options: argparse.Namespace, target: Target) -> int:
     """Send the statement that the command is named after."""
     with Link(target, options.command) as link:
-        name = link.named(options.queue)
+        name = link.named(options.names[0])
         link.change(f"ALTER QUEUE {name.sql} {options.command.upper()}")
     sys.stdout.write(f"{name} {_DONE[options.command]}\n")
     return 0

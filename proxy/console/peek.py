@@ -39,7 +39,7 @@ _NO_SUCH_TABLE = 1146
 def run(options: argparse.Namespace, target: Target) -> int:
     """Print a table, or JSON with the messages whole."""
     with Link(target, "peek") as link:
-        name = link.named(options.queue)
+        name = link.named(options.names[0])
         found = _look(link, name, options)
     if options.json:
         sys.stdout.write(json.dumps([message_object(each) for each in found], indent=2, ensure_ascii=False) + "\n")

@@ -14,7 +14,7 @@ from proxy.console.status import look
 def run(options: argparse.Namespace, target: Target) -> int:
     """Ask, unless told not to, and send TRUNCATE QUEUE."""
     with Link(target, "purge") as link:
-        name = link.named(options.queue)
+        name = link.named(options.names[0])
         if not options.yes:
             _confirm(link, name)
         link.change(f"TRUNCATE QUEUE {name.sql}")

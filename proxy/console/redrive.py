@@ -13,7 +13,7 @@ def run(options: argparse.Namespace, target: Target) -> int:
     where = "" if options.where is None else f" WHERE {options.where}"
     limit = "" if options.limit is None else f" LIMIT {options.limit}"
     with Link(target, "redrive") as link:
-        name = link.named(options.queue)
+        name = link.named(options.names[0])
         moved = link.change(f"REDRIVE {name.sql}{where}{limit}", of_user=bool(where))
     sys.stdout.write(f"{moved} {'message was' if moved == 1 else 'messages were'} put back from {name}\n")
     return 0

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 
 from engine.model.queue import quoted
 from proxy.console.connecting import Link, Target
-from proxy.console.names import GivenName, read_name
+from proxy.console.names import GivenName
 from proxy.console.queue_figures import Figures, chosen, figures, status_object, status_table
 from proxy.console.tables import table
 
 
 def run(options: argparse.Namespace, target: Target) -> int:
     """Print the table, or JSON."""
-    wanted = [read_name(text) for text in options.queues]
     with Link(target, "status") as link:
-        queues = look(link, wanted)
+        queues = look(link, options.names)
     if options.json:
         sys.stdout.write(json.dumps([status_object(queue) for queue in queues], indent=2, ensure_ascii=False) + "\n")
     elif not queues:

@@ -43,6 +43,18 @@ def shortened(text: str, columns: int) -> str:
     return kept + ending
 
 
+def shortened_inside(text: str, columns: int) -> str:
+    """A name that fits, with dots in its middle: names of many queues differ in their ends."""
+    if width(text) <= columns or columns < 3 * len(_MORE):
+        return shortened(text, columns)
+    ending = ""
+    for character in reversed(text):
+        if width(character + ending) > (columns - len(_MORE)) // 2:
+            break
+        ending = character + ending
+    return shortened(text, columns - width(ending)) + ending
+
+
 def padded(text: str, columns: int, *, right: bool = False) -> str:
     """The text in a field of exactly so many columns."""
     text = shortened(text, columns)

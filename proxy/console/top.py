@@ -18,7 +18,7 @@ from datetime import datetime
 from proxy.console import top_screen
 from proxy.console.connecting import Link, Target
 from proxy.console.failures import ConsoleError
-from proxy.console.names import GivenName, read_name
+from proxy.console.names import GivenName
 from proxy.console.status import look
 from proxy.console.top_frame import Line, View, Wish, frame, rows_shown
 
@@ -36,8 +36,7 @@ _SORT_KEYS = {
 
 def run(options: argparse.Namespace, target: Target) -> int:
     """Show it until q is pressed, or once. What is wrong at the start is an error; what goes wrong later is shown."""
-    wanted = [read_name(text) for text in options.queues]
-    watch = Watch(target, wanted, options.interval)
+    watch = Watch(target, options.names, options.interval)
     watch.look(strict=True)
     if options.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
         time.sleep(options.interval)

@@ -9,7 +9,7 @@ from typing import Any
 
 from proxy.console.names import GivenName
 from proxy.console.queue_figures import Figures, titled
-from proxy.console.tables import NONE, age, compact, padded, printable, rate, shortened
+from proxy.console.tables import NONE, age, compact, padded, printable, rate, shortened, shortened_inside
 
 WIDTH_LEAST, HEIGHT_LEAST = 40, 6
 
@@ -193,8 +193,10 @@ def _joined(name: str, cells: Sequence[str], width: int) -> str:
     fields = [
         padded(cell, columns, right=title != "STATE") for cell, (title, columns) in zip(cells, _COLUMNS, strict=True)
     ]
-    line = padded(name, max(_NAME_LEAST, width - _FIXED)) + " " + " ".join(fields)
+    room = max(_NAME_LEAST, width - _FIXED)
+    name = shortened_inside(name, room)
+    line = padded(name, room) + " " + " ".join(fields)
     while len(line.rstrip()) > width and len(fields) > 1 and width < _FIXED + _NAME_LEAST:
         fields.pop()
-        line = padded(name, _NAME_LEAST) + " " + " ".join(fields)
+        line = padded(name, room) + " " + " ".join(fields)
     return shortened(line, width).rstrip()

@@ -77,6 +77,13 @@ def test_every_module_is_in_a_wheel(wheels):
         assert str(path.relative_to(ROOT)) in connector
 
 
+def test_the_wheel_writes_the_configuration(installed, stranger, tmp_path):
+    where = environment(stranger, installed["queuegate"])
+    command = [sys.executable, "-S", "-m", "queuegate", "init", "-"]
+    done = subprocess.run(command, cwd=tmp_path, env=where, capture_output=True, text=True, check=True)
+    assert done.stdout == (ROOT / "config.yaml").read_text()
+
+
 def test_both_have_one_version(wheels):
     assert len({re.search(r"-(\d[^-]*)-", wheel.name)[1] for wheel in wheels.values()}) == 1
 
