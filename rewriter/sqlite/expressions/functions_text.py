@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rewriter.sqlite.compilation import sql_literal
 from rewriter.sqlite.expressions.compiler import Expressions
 from rewriter.sqlite.expressions.functions import define, joined_text, like_text, long_text, simple
@@ -48,10 +50,15 @@ def _bit_length(x: Expressions, values: list[Typed]) -> Typed:
 
 def substring(x: Expressions, values: list[Typed]) -> Typed:
     """SUBSTRING(text, start[, length]); start 0 yields nothing, negative counts from the end."""
+    return _part("substring", x, values)
+
+
+def _part(name: str, x: Expressions, values: list[Typed]) -> Typed:
+    """A part of a text, or of bytes, which stay bytes."""
     text = to_text(x.compilation, values[0])
     numbers = [to_integer(x.compilation, value) for value in values[1:]]
     result = like_text(values) if values[0].type.kind is not Kind.BINARY else values[0].type
-    return Typed(x.compilation.function(f"qg_substring({', '.join([text, *numbers])})"), result)
+    return Typed(x.compilation.function(f"qg_{name}({', '.join([text, *numbers])})"), result)
 
 
 def _locate(x: Expressions, values: list[Typed]) -> Typed:
@@ -128,8 +135,8 @@ define("instr", 2, 2, _instr)
 define("strcmp", 2, 2, _strcmp)
 define("find_in_set", 2, 2, _find_in_set)
 define("field", 2, None, _field)
-simple("left", "ti", like_text)
-simple("right", "ti", like_text)
+define("left", 2, 2, partial(_part, "left"))
+define("right", 2, 2, partial(_part, "right"))
 simple("substring_index", "tti", like_text)
 simple("lpad", "tit", long_text)
 simple("rpad", "tit", long_text)

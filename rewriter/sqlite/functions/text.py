@@ -72,12 +72,12 @@ def substring(context: CallContext, text: Any, start: int, length: int | None = 
 
 
 @scalar()
-def left(context: CallContext, text: str, count: int) -> str:
+def left(context: CallContext, text: Any, count: int) -> Any:
     return text[: max(0, count)]
 
 
 @scalar()
-def right(context: CallContext, text: str, count: int) -> str:
+def right(context: CallContext, text: Any, count: int) -> Any:
     return text[-count:] if count > 0 else text[:0]
 
 
