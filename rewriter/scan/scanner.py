@@ -139,7 +139,7 @@ _ANALYZED_WRITE = _pattern(
 _SAVEPOINT = _pattern(SPACE + rb"SAVEPOINT" + WORD_END)
 _AFTER_GROUP = _pattern(rb"\bAFTER" + GAP + rb"GROUP\b")
 _DUE = _pattern(rb"\b(?:DELAY|AT)" + MAYBE_GAP + rb"(?:'[^']{0,64}'|\"[^\"]{0,64}\"|[\d.]{1,32}|\?)\Z")
-_DUE_MAX = 256
+_DUE_MAX = 1024
 _DUE_ENDS = b"'\"?0123456789."
 _READING = _pattern(rb"NAMES|CHARACTER|CHARSET|SQL_MODE")
 _XA_END = _pattern(SPACE + rb"(?:COMMIT|ROLLBACK)" + WORD_END)
@@ -155,8 +155,10 @@ Handler = Callable[[bytes, int, str | None], Glance]
 
 
 def _ends_with_due(sql: bytes) -> bool:
-    """Whether an INSERT may end with DELAY or AT. Most end with a parenthesis."""
+    """Whether an INSERT may end with DELAY or AT. Most end with a parenthesis; some libraries add a comment."""
     end = sql[-_DUE_MAX:].rstrip(b"; \t\r\n")
+    if end.endswith(b"*/"):
+        end = end[: max(end.rfind(b"/*"), 0)].rstrip(b"; \t\r\n")
     return end[-1:] in _DUE_ENDS and _DUE.search(end) is not None
 
 

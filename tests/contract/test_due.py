@@ -95,7 +95,7 @@ def test_it_ends_a_statement_of_any_kind(sql, queue):
     q = queue("n INT UNIQUE")
     sql(f"INSERT INTO {q} (n) VALUES (1) ON DUPLICATE KEY UPDATE n = n + 1 DELAY '1h'")
     sql(f"INSERT IGNORE INTO {q} (n) VALUES (1), (2) DELAY '1h'")
-    sql(f"REPLACE INTO {q} (n) VALUES (2) DELAY '1h'")
+    sql(f"REPLACE INTO {q} (n) VALUES (2) DELAY '1h' /*traceparent='00-5bd6'*/;")
     assert all(3590 * NS < row[1] - time.time_ns() <= 3600 * NS for row in times(sql, q))
     assert sql.column(f"SELECT n FROM {q} ORDER BY n") == [1, 2]
 
