@@ -8,8 +8,8 @@ from pathlib import Path
 
 from proxy.console.failures import ConsoleError
 
-SHIPPED = Path(__file__).resolve().parents[2] / "config.yaml"
-"""Beside the packages: in a checkout, and in a wheel, which puts it there."""
+SHIPPED = Path(__file__).with_name("config.yaml")
+"""A link to the one at the top of the repository; in a wheel a copy."""
 
 
 def run(options: argparse.Namespace) -> int:

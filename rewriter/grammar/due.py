@@ -13,21 +13,20 @@ from datetime import datetime
 
 from engine.model.errors import InvalidOption
 from engine.model.option_values import parse_duration
+from rewriter.errors import RewriteError
 from rewriter.grammar.statements import Bound, Due
+from rewriter.text.literals import string_literal
 from rewriter.text.tokens import Kind, Token, TokenCursor, string_value
 
 _DELAY_VALUES = (Kind.NUMBER, Kind.STRING, Kind.PARAMETER)
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?", re.ASCII)
+_STEP_NS = 1000  # of the databases' clocks
 _FIRST_YEAR, _LAST_YEAR = 2000, 2037
 """Beyond these a server may take a time for none (UNIX_TIMESTAMP of many is a number of 32 bits)."""
 
 
 def cut_due(cursor: TokenCursor) -> Due | Bound | None:
-    """Take the clause off the end of the tokens and of the text; None where there is none.
-
-    Raises:
-        InvalidOption: it is no duration, or no date and time.
-    """
+    """Take the clause off the end of the tokens and of the text; None where there is none."""
     tokens = cursor.tokens
     end = len(tokens)
     while end and tokens[end - 1].kind is Kind.SYMBOL and tokens[end - 1].text == ";":
@@ -42,6 +41,14 @@ def cut_due(cursor: TokenCursor) -> Due | Bound | None:
     return due
 
 
+def has_due(sql: str) -> bool:
+    """Whether a statement ends with such a clause."""
+    try:
+        return cut_due(TokenCursor(sql)) is not None
+    except RewriteError:
+        return False
+
+
 def _is_clause(before: Token, word: Token, value: Token) -> bool:
     if before.word == "SELECT" or (before.kind is Kind.SYMBOL and before.text in (",", ".")):
         return False  # a column of that name, and its alias
@@ -53,8 +60,15 @@ def _is_clause(before: Token, word: Token, value: Token) -> bool:
 def _read(word: str, value: Token) -> Due | Bound:
     if value.kind is Kind.PARAMETER:
         return Bound.PARAMETER
-    text = string_value(value.text) if value.kind is Kind.STRING else value.text
-    return Due(parse_duration("INSERT ... DELAY", text), None) if word == "DELAY" else Due(None, _moment(text))
+    return Due(word == "AT", string_value(value.text) if value.kind is Kind.STRING else value.text)
+
+
+def due_sql(due: Due, now_sql: str) -> str:
+    """The time in nanoseconds, whole microseconds. Raises InvalidOption: it is no duration, or no date and time."""
+    if due.at:
+        return f"UNIX_TIMESTAMP({string_literal(_moment(due.text))}) * 1000000000"
+    delay_ns = parse_duration("INSERT ... DELAY", due.text)
+    return f"{now_sql} + {delay_ns - delay_ns % _STEP_NS}"
 
 
 def _moment(text: str) -> str:

@@ -39,8 +39,7 @@ def parse_insert(cursor: TokenCursor) -> InsertQueue | Unbound | None:
     """None where it is not of this form: not for us to judge.
 
     Raises:
-        SqlSyntaxError, UnsupportedSql: it has AFTER GROUP, DELAY or AT, and is not as that must be.
-        InvalidOption: its DELAY is no duration, its AT no date and time.
+        SqlSyntaxError, UnsupportedSql: it has AFTER GROUP, and is not as that must be.
     """
     grouped = _has_after_group(cursor.tokens)
     parameters = sum(token.kind is Kind.PARAMETER for token in cursor.tokens)
@@ -58,14 +57,7 @@ def parse_insert(cursor: TokenCursor) -> InsertQueue | Unbound | None:
             "AFTER GROUP follows INSERT INTO q (columns) VALUES (one row), or INSERT INTO q SET column = value; "
             "not INSERT ... SELECT, nor an INSERT without a list of columns"
         )
-    if due is None:
-        return statement
-    if statement is None:
-        raise UnsupportedSql(
-            "DELAY and AT follow INSERT INTO q (columns) VALUES (...), or INSERT INTO q SET column = value; "
-            "not INSERT ... SELECT, nor an INSERT without a list of columns"
-        )
-    return replace(statement, due=due)
+    return statement if statement is None or due is None else replace(statement, due=due)
 
 
 def _has_after_group(tokens: list[Token]) -> bool:

@@ -163,10 +163,10 @@ class AfterGroup:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """When the messages of an INSERT are due: `delay_ns` from now on, or at `moment` in the session's time zone."""
+    """When the messages of an INSERT are due, as it says: after a DELAY, or (`at`) AT a moment."""
 
-    delay_ns: int | None
-    moment: str | None
+    at: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

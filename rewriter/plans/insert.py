@@ -10,13 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from engine.model.queue import SYSTEM_COLUMNS, Layout, QueueSpec
 from rewriter.errors import UnsupportedSql
+from rewriter.grammar.due import due_sql
 from rewriter.grammar.statements import InsertQueue
 from rewriter.plan import Effects, Execute, Passthrough, Plan
-from rewriter.text.literals import string_literal
 from rewriter.text.tokens import Token
 
 _TIMES = ("time_scheduled", "time_next")
-_STEP_NS = 1000  # of the databases' clocks
 
 
 def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
@@ -40,17 +39,14 @@ def due_columns(statement: InsertQueue, has: Collection[str], now_sql: str) -> d
 
     Raises:
         UnsupportedSql: the INSERT gives one of them itself.
+        InvalidOption: it is no duration, or no date and time.
     """
     if statement.due is None:
         return {}
     given = [column for column in statement.columns if column.lower() in (*_TIMES, "state")]
     if given:
         raise UnsupportedSql(f"DELAY and AT set {' and '.join(_TIMES)}, so such an INSERT cannot give {given[0]}")
-    if statement.due.moment is not None:
-        time = f"UNIX_TIMESTAMP({string_literal(statement.due.moment)}) * 1000000000"
-    else:
-        delay_ns = statement.due.delay_ns or 0
-        time = f"{now_sql} + {delay_ns - delay_ns % _STEP_NS}"
+    time = due_sql(statement.due, now_sql)
     if "time_scheduled" not in has:
         return {"time_next": time}
     return {"time_scheduled": time} | ({"time_next": "time_scheduled"} if "time_next" in has else {})

@@ -12,6 +12,7 @@ from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import GroupName
 from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
+from rewriter.grammar.due import has_due
 from rewriter.grammar.statements import (
     Ack,
     AfterGroup,
@@ -172,9 +173,15 @@ class Passes:
         """Of an INSERT in a form that the grammar does not read, and that the scanner has stopped.
 
         Raises:
-            UnsupportedSql: its target is a topic, whose ids or numbers it gives, or the queue of a consumer group.
+            UnsupportedSql: it has DELAY or AT; its target is a topic, whose ids or numbers it gives, or the queue of a
+                consumer group.
         """
         for name in queues:
+            if has_due(sql):
+                raise UnsupportedSql(
+                    "DELAY and AT follow INSERT INTO q (columns) VALUES (...), or INSERT INTO q SET column = value; "
+                    "not INSERT ... SELECT, nor an INSERT without a list of columns"
+                )
             if name in self._catalog.topics:
                 raise gives_numbers(name) if SEQUENCE_COLUMN in sql.lower() else gives_ids(name)
             if (spec := self._catalog.get(name)) is not None:

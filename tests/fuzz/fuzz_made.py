@@ -12,6 +12,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 NOW = re.escape(rb"(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))*1000)")
+_DOUBLED = rb"\(\d+ << LEAST\(epoch - 1, \d+\)\)"
+_DOUBLED_WITH_JITTER = rb"\(" + _DOUBLED + rb" \* \(683 \+ CRC32\(CONCAT\(id, ':', epoch\)\) % 683\) >> 10\)"
+_BOUNDED = rb"GREATEST\(\d+, LEAST\(\d+, (?:" + _DOUBLED + rb"|" + _DOUBLED_WITH_JITTER + rb")\)\)"
+_LADDER = rb"(?:IF\(epoch = \d+, \d+, )*\d+\)*"
+_BACKOFF = rb"(?:IF\(epoch >= \d+, 0, )?(?:" + _BOUNDED + rb"|" + _LADDER + rb") \* 1000\)?"
+_DELAY = rb"(?: \+ (?:\d+|" + _BACKOFF + rb"))?"
 _NAME = rb"`(?:[^`]|``)*`"
 _TABLE = rb"(?:" + _NAME + rb"\.)?" + _NAME
 _TEXT = rb"_utf8mb4 X'(?:[0-9a-f]{2})*'"
@@ -110,7 +116,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
      + _AND + _FREE + rb"(?: (?P<tail>.*))?"),
     # the verbs
     (rb"nack|release|renew|reject",
-     rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + rb"(?: \+ \d+)?|" + _REJECTED
+     rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + _DELAY + rb"|" + _REJECTED
      + rb"|LEAST\(time_scheduled, " + NOW + rb"\))(?:, first_error = COALESCE\(first_error, " + _TEXT
      + rb"\))?(?:, last_error = " + _TEXT + rb")?(?:, epoch = epoch - 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
@@ -177,9 +183,10 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
 _COMPILED = tuple((re.compile(asked, re.IGNORECASE | re.DOTALL), re.compile(made, re.DOTALL)) for asked, made in _FORMS)
 _OF_ITSELF = tuple(re.compile(form, re.DOTALL) for form in _ALWAYS)
 
+_DUE = NOW + rb" \+ \d+|UNIX_TIMESTAMP\('[-0-9 :.]{26}'\) \* 1000000000"
 _FILLED = re.compile(
-    rb", (?:time_next|time_scheduled|epoch|time_created)(?: = (?:\d+|time_scheduled|" + NOW + rb"))?(?=[^\w$]|\Z)"
-    rb"|, (?:" + _PARKED + rb"|time_scheduled|0|" + NOW + rb")(?=[,)])"
+    rb", (?:time_next|time_scheduled|epoch|time_created)(?: = (?:\d+|time_scheduled|" + _DUE + rb"|" + NOW + rb"))?"
+    rb"(?=[^\w$]|\Z)|, (?:" + _PARKED + rb"|time_scheduled|0|" + _DUE + rb"|" + NOW + rb")(?=[,)])"
 )
 """What an INSERT into a queue is given besides: columns, and their values in every row."""
 
