@@ -30,6 +30,14 @@ def percentile(samples: Sequence[float], percent: float) -> float:
     return ordered[min(len(ordered) - 1, max(0, round(percent / 100 * len(ordered)) - 1))]
 
 
+MEDIAN, P99 = "median ms", "p99 ms"
+
+
+def latencies(seconds: Sequence[float]) -> dict[str, float]:
+    """Of statements or messages: the columns MEDIAN and P99, in milliseconds."""
+    return {MEDIAN: percentile(seconds, 50) * 1000, P99: percentile(seconds, 99) * 1000}
+
+
 def spread(samples: Sequence[float], unit: str, scale: float = 1000) -> dict[str, float]:
     """Median, 99th percentile and worst, scaled (seconds to milliseconds unless told); the unit ends their names."""
     assert samples

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Outcome, Series, Tell, turned
-from benchmarks.measure import load, machine, of_the_run, percentile
+from benchmarks.measure import MEDIAN, latencies, load, machine, of_the_run
 from benchmarks.others import DURABLE_REDIS, POSTGRESQL, RABBITMQ, Kind, Server, others
 from benchmarks.places import embedded
 from benchmarks.queues.base import BATCH, Rival
@@ -34,7 +34,7 @@ PRODUCERS, PROCESSES, RECEIVERS = 20, 4, 4
 RATE = 200  # lone messages a second
 WARM_UP = 20
 DRAIN_SECONDS = 120.0
-MEDIAN, P99, MESSAGES = "median ms", "p99 ms", "messages/s"
+MESSAGES = "messages/s"
 _LOOK_SECONDS = 0.002
 _open: list[Any] = []  # a receiver that is closed would read its endless result to its end
 _OTHERS: Mapping[Kind, Callable[[Server], Rival]] = {
@@ -129,7 +129,7 @@ class Stage:
         (took,) = done.results
         columns = done.columns(self.amounts.lone)
         del columns[MESSAGES]  # at a pace
-        return {MEDIAN: percentile(took, 50) * 1000, P99: percentile(took, 99) * 1000, **columns}
+        return {**latencies(took), **columns}
 
     def outcome(self, name: str, title: str, main: str, run: Callable[[Rival], Mapping[str, float]]) -> Outcome:
         """Each rival once in each repeat, and each repeat begun with another."""

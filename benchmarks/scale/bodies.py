@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from benchmarks.harness import Outcome
+from benchmarks.measure import latencies
 from benchmarks.processes import peak_bytes, reset_peak
 from benchmarks.queues.base import BATCH
 from benchmarks.scale.amounts import MILLION, Amounts, Columns, Course, in_turn
-from benchmarks.scale.clients import PACE_SECONDS, ScaleQueue, latencies
+from benchmarks.scale.clients import PACE_SECONDS, ScaleQueue
 from benchmarks.scale.sites import Ground, both
 from benchmarks.topics import crew
 from benchmarks.topics.reading import converse

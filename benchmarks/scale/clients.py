@@ -9,7 +9,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.measure import percentile
 from benchmarks.queues.queuegate import GateQueue
 from benchmarks.topics.crew import Work
 from benchmarks.topics.logs import Lone
@@ -18,7 +17,6 @@ from benchmarks.wire import query
 RATE = 200  # lone messages a second
 PACE_SECONDS = 1 / RATE
 WARM_UP = 20
-MEDIAN, P99 = "median ms", "p99 ms"
 _CHUNK_BYTES = 64 * 1024
 _COLUMNS = 2  # of the stream
 _EOF = 0xFE
@@ -117,8 +115,3 @@ def row_id(row: bytes) -> int:
 def at(queues: Sequence[Any], number: int, work: Work, *job: Any) -> Generator[None, None, Any]:
     """The work of one of several clients, each of which has a queue by another proxy."""
     return (yield from work(queues[number % len(queues)], *job))
-
-
-def latencies(took: Sequence[float]) -> dict[str, float]:
-    """Of lone messages."""
-    return {MEDIAN: percentile(took, 50) * 1000, P99: percentile(took, 99) * 1000}

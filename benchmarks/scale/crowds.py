@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from benchmarks.measure import latencies
 from benchmarks.scale.amounts import Amounts
-from benchmarks.scale.clients import PACE_SECONDS, WARM_UP, Crowd, latencies
+from benchmarks.scale.clients import PACE_SECONDS, WARM_UP, Crowd
 from benchmarks.scale.sites import Site
 from benchmarks.topics import crew
 from benchmarks.topics.reading import converse

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Outcome, Series
+from benchmarks.measure import MEDIAN, P99
 from benchmarks.report import Report
 from benchmarks.scale import bodies, proxies, queues, receivers, waiting
-from benchmarks.scale.clients import MEDIAN, P99
 
 FOLDER = "plots"
 _COLORS = ("#2563eb", "#059669", "#d97706", "#9333ea", "#dc2626", "#0891b2")

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from benchmarks.harness import Outcome
+from benchmarks.measure import latencies
 from benchmarks.queues.base import BATCH
 from benchmarks.queues.run import PROCESSES, PRODUCERS, RECEIVERS, drain, enqueue
 from benchmarks.scale.amounts import Columns, Course, in_turn, named
-from benchmarks.scale.clients import PACE_SECONDS, RATE, WARM_UP, at, latencies
+from benchmarks.scale.clients import PACE_SECONDS, RATE, WARM_UP, at
 from benchmarks.scale.sites import Ground, Site, mariadb
 from benchmarks.topics import crew
 from benchmarks.topics.reading import converse

@@ -6,8 +6,9 @@ from functools import partial
 
 from benchmarks.harness import Outcome
 from benchmarks.idle import allow_files
+from benchmarks.measure import MEDIAN
 from benchmarks.scale.amounts import Columns, Course, in_turn
-from benchmarks.scale.clients import MEDIAN, RATE
+from benchmarks.scale.clients import RATE
 from benchmarks.scale.crowds import beside, create
 from benchmarks.scale.sites import Ground, both
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from benchmarks.harness import Outcome, Series
 from benchmarks.idle import allow_files
+from benchmarks.measure import MEDIAN
 from benchmarks.scale.amounts import EMBEDDED, Columns, Course, in_turn
-from benchmarks.scale.clients import MEDIAN, RATE
+from benchmarks.scale.clients import RATE
 from benchmarks.scale.crowds import beside, create
 from benchmarks.scale.sites import Ground, both
 

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 from benchmarks.harness import Outcome, Series
+from benchmarks.measure import latencies
 from benchmarks.scale.amounts import MARIADB, MILLION, Course, named
-from benchmarks.scale.clients import PACE_SECONDS, RATE, WARM_UP, latencies
+from benchmarks.scale.clients import PACE_SECONDS, RATE, WARM_UP
 from benchmarks.scale.sites import Site, lie, mariadb
 from benchmarks.steps.loads import BATCH, again, inserts
 from benchmarks.topics import crew

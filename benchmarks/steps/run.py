@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.harness import Outcome, Series, Tell, turned
-from benchmarks.measure import load, machine, of_the_run, percentile
+from benchmarks.measure import latencies, load, machine, of_the_run
 from benchmarks.places import PLACES, Place
 from benchmarks.report import Report
 from benchmarks.steps.counters import (
@@ -50,7 +50,6 @@ RATE = 200  # messages a second
 PACE_SECONDS = 1 / RATE
 LONE, INSERT, ACK = "lone message: INSERT, delivered, ACK", "INSERT into a queue", "ACK of one id"
 DELIVERY = "delivery: the lone message less INSERT and ACK"
-MEDIAN, P99 = "median ms", "p99 ms"
 _COSTS = (PROXY_CPU, DATABASE_CPU, STATEMENTS, ROUND_TRIPS)
 Columns = Mapping[str, float]
 
@@ -100,7 +99,7 @@ class Stage:
         took, before, after = self.run(self.queue, converse, ("", self.amounts.lone, PACE_SECONDS, WARM_UP))
         for name, values in by_thread(before, after, self.meter.proxy_pid, self.amounts.lone).items():
             self.threads.setdefault(name, Series(name)).add(values)
-        return {**costs(before, after, self.amounts.lone), **_times(took)}
+        return {**costs(before, after, self.amounts.lone), **latencies(took)}
 
     def idle(self) -> Columns:
         self.queue.fill(0)
@@ -133,7 +132,7 @@ class Stage:
         self.queue.fill(self.amounts.lone + WARM_UP)
         job = (sql.format(table=self.queue.table), self.amounts.lone, PACE_SECONDS)
         timed, before, after = self.run(self.queue, settle_each, job)
-        return {**costs(before, after, self.amounts.lone), **_times(timed.seconds)}
+        return {**costs(before, after, self.amounts.lone), **latencies(timed.seconds)}
 
     def update(self) -> Columns:
         self._new_table(self.queue, filled=True)
@@ -178,7 +177,7 @@ class Stage:
     def _again(self, way: Way, sql: str) -> Columns:
         """Where no proxy is on the way it has no costs; SQLite's are the client's own."""
         timed, before, after = self.run(way, again, (sql, self.amounts.lone, PACE_SECONDS))
-        found = {**costs(before, after, self.amounts.lone), **_times(timed.seconds)}
+        found = {**costs(before, after, self.amounts.lone), **latencies(timed.seconds)}
         if isinstance(way, SqliteFile):
             found[DATABASE_CPU] = timed.client_cpu / self.amounts.lone * 1e6
         through = isinstance(way, StepQueue) and way.proxy_pid is not None
@@ -206,10 +205,6 @@ def delivery(lone: Columns, insert: Columns, ack: Columns) -> dict[str, float]:
     """What is left of the lone message. A column that one of them lacks is left out."""
     common = [column for column in _COSTS if all(column in columns for columns in (lone, insert, ack))]
     return {column: lone[column] - insert[column] - ack[column] for column in common}
-
-
-def _times(seconds: Sequence[float]) -> dict[str, float]:
-    return {MEDIAN: percentile(seconds, 50) * 1000, P99: percentile(seconds, 99) * 1000}
 
 
 def outcomes(stage: Stage, name: str, tell: Tell) -> list[Outcome]:

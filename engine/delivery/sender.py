@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypeVar
 
 from engine.delivery.cache import MessageCache, delivery_order
@@ -152,7 +152,7 @@ class Sender:
 
     async def run_once(self, queue: QueueSpec, subscriptions: Iterable[Subscription]) -> Sent:
         """Serve the receivers, longest waiting first. Raises BackendError: then keys are lost, look again."""
-        takers = self._takers(subscriptions, min(len(self._cache), self._most()))
+        takers = list(islice(_with_room(subscriptions), min(len(self._cache), self._most())))
         grants = _grants(takers, self._cache.take(min(self._most(), sum(capacity for _, capacity in takers))))
         self._gone = set()
         try:
@@ -176,10 +176,9 @@ class Sender:
         """Of the receivers, longest waiting first, as many as can take together what one claim can give."""
         most, room = self._most(), 0
         takers: list[Taker] = []
-        for subscription in subscriptions:
-            if capacity := subscription.capacity():
-                takers.append((subscription, capacity))
-                room += capacity
+        for taker in _with_room(subscriptions):
+            takers.append(taker)
+            room += taker[1]
             if room >= most:
                 break
         return takers
@@ -215,7 +214,7 @@ class Sender:
         ordered = sorted(leased.values(), key=lambda pair: delivery_order(pair[0]))
         ack_wait_ns = first[0][0].request.ack_wait_ns
         alike = (one for one in subscriptions if one.request.ack_wait_ns == ack_wait_ns)
-        takers = self._takers(alike, len(ordered))
+        takers = list(islice(_with_room(alike), len(ordered)))
         if sum(capacity for _, capacity in takers) < len(ordered):
             known = {taker for taker, _ in takers}
             takers += [taker for taker in first if taker[0] not in known]
@@ -226,15 +225,6 @@ class Sender:
     def _most(self) -> int:
         """Messages in one claim."""
         return min(CLAIM_MAX, max(1, int(CLAIM_BYTES_MAX / self._row_bytes)))
-
-    def _takers(self, subscriptions: Iterable[Subscription], most: int) -> list[Taker]:
-        takers: list[Taker] = []
-        for subscription in subscriptions:
-            if len(takers) == most:
-                break
-            if capacity := subscription.capacity():
-                takers.append((subscription, capacity))
-        return takers
 
     async def _claim(self, queue: QueueSpec, ack_wait_ns: int | None, grants: Sequence[Grant]) -> tuple[Leased, bool]:
         """Lease the keys; those that the queue's limits hold back wait in the cache again, and it knows."""
@@ -354,6 +344,13 @@ class Sender:
         self._metrics.redelivered += sum([message.epoch > 1 for message in messages])
         subscription.give(messages)
         return len(messages)
+
+
+def _with_room(subscriptions: Iterable[Subscription]) -> Iterator[Taker]:
+    """Those that can take messages, asked one by one."""
+    for subscription in subscriptions:
+        if capacity := subscription.capacity():
+            yield subscription, capacity
 
 
 def _dealt_again(grants: Sequence[Grant], leased: Leased) -> list[Grant]:

@@ -128,14 +128,24 @@ def _add_peek(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def is_number(text: str, below: int) -> bool:
+    """Whether it is a whole number from 1 on, below that."""
+    return text.isascii() and text.isdigit() and 0 < int(text) < below
+
+
+def is_port(text: str) -> bool:
+    """Whether it is the number of a TCP port."""
+    return is_number(text, 1 << 16)
+
+
 def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+    if not is_port(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no port; it is a number from 1 to 65535")
     return int(text)
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
+    if not is_number(text, 1 << 31):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of messages; it is a whole number from 1")
     return int(text)
 

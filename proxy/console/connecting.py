@@ -19,6 +19,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import DictCursor
 
+from proxy.console.arguments import is_port
 from proxy.console.failures import ConsoleError, ServerError, hint_for, number_of
 from proxy.console.names import GivenName
 from proxy.console.option_files import Given, anybody_may_write, read_groups
@@ -77,7 +78,7 @@ def _read(option: Given) -> Any:
         raise ConsoleError(f"{option.place}: the option '{option.key}' has no value", status=2)
     if option.key != "port":
         return value
-    if not value.isascii() or not value.isdigit() or not 0 < int(value) < 65536:
+    if not is_port(value):
         raise ConsoleError(f"{option.place}: {printable(value)!r} is no port", status=2)
     return int(value)
 

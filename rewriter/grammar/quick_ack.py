@@ -13,12 +13,13 @@ from rewriter.text.tokens import Kind, Name, Token
 
 NAME = r"(?:([A-Za-z_]\w*+)|`([^`]++)`)"
 """Two groups: a bare name, or what stands in back quotes."""
-NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
-_QUICK = re.compile(
-    rf"\s*+ACK\s++(?>{NAME}\s*+\.\s*+)?{NAME}\s*+(?:(?<=[\s`])({NUMBERS})|\(\s*+({NUMBERS})\s*+\))"
-    rf"(?:\s++GROUP\s++(?!BY\b){NAME})?\s*+;?\s*+",
-    re.ASCII | re.IGNORECASE,
-)
+_NUMBERS = r"(?>\d{1,18}(?!\d)(?:\s*+,\s*+\d{1,18}(?!\d))*)"
+QUEUE = rf"(?>{NAME}\s*+\.\s*+)?{NAME}\s*+"
+"""Four groups: its database and itself."""
+IDS = rf"(?:(?<=[\s`])({_NUMBERS})|\(\s*+({_NUMBERS})\s*+\))"
+"""Two groups: bare numbers after QUEUE, or those in parentheses."""
+GROUP = rf"\s++GROUP\s++(?!BY\b){NAME}"
+_QUICK = re.compile(rf"\s*+ACK\s++{QUEUE}{IDS}(?:{GROUP})?\s*+;?\s*+", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from rewriter.grammar.quick_ack import NAME, NUMBERS
+from rewriter.grammar.quick_ack import GROUP, IDS, QUEUE
 
 _DURATION = r"(?:'[\w.]{1,24}'|\d{1,9}(?!\d))"
 _QUICK = re.compile(
-    rf"(\s*+(?:N?ACK|RELEASE|RENEW|REJECT)\s++(?>{NAME}\s*+\.\s*+)?{NAME}\s*+)(?:(?<=[\s`])({NUMBERS})|\(\s*+({NUMBERS})\s*+\))"
-    rf"((?:\s++GROUP\s++(?!BY\b){NAME}|\s++(?:DELAY|FOR)\s++{_DURATION}){{0,2}})\s*+;?\s*+",
+    rf"(\s*+(?:N?ACK|RELEASE|RENEW|REJECT)\s++{QUEUE}){IDS}((?:{GROUP}|\s++(?:DELAY|FOR)\s++{_DURATION}){{0,2}})\s*+;?\s*+",
     re.ASCII | re.IGNORECASE,
 )
 VERBS = ("ACK ", "ack ", "NACK ", "nack ", "RENEW ", "renew ", "RELEASE ", "release ", "REJECT ", "reject ")

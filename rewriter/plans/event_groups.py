@@ -15,7 +15,7 @@ from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.grammar.statements import Ack, DeleteQueue, InsertQueue, UpdateQueue
 from rewriter.plan import EndInGroup, Execute, InsertAfterGroup, Passthrough, Plan
 from rewriter.plans.ack import ack_condition, ends_messages, key_hint, update_sql
-from rewriter.plans.insert import due_columns, first_layout, insert_effects, with_columns
+from rewriter.plans.insert import due_columns, insert_effects, missing_columns, with_columns
 from rewriter.scan.named_ids import KeyKind, ending, key_kind, settled_ids
 from rewriter.text.tokens import Kind, Token, string_value
 
@@ -85,9 +85,7 @@ def insert_after_group(statement: InsertQueue, spec: QueueSpec, group: GroupKey,
     _check_form(statement, spec)
     clause = statement.group
     plain = replace(statement, sql=statement.sql[: clause.start].rstrip() + statement.sql[clause.end :], group=None)
-    named = {column.lower() for column in statement.columns}
-    filled = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
-    filled |= due_columns(statement, ("time_scheduled",), now_sql)
+    filled = missing_columns(statement, spec, now_sql) | due_columns(statement, ("time_scheduled",), now_sql)
     text, numbered = _id_of(statement, spec)
     return InsertAfterGroup(
         held=with_columns(plain, {**filled, "time_next": str(PARKED_NS)}),

@@ -23,15 +23,18 @@ def insert_plan(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> Plan:
     effects = insert_effects(statement, spec)
     named = {column.lower() for column in statement.columns}
     due = due_columns(statement, {column.name.lower() for column in spec.columns}, now_sql)
-    if due:
-        missing = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
-        return Execute(with_columns(statement, missing | due), effects)
-    if "state" in named and "state" not in (column.lower() for column in spec.message_columns):
+    if not due and "state" in named and "state" not in (column.lower() for column in spec.message_columns):
         return Execute(with_defaults(statement, (*statement.nulls, *statement.shown)), effects)
-    if statement.shown and spec.layout is not Layout.LEGACY:
+    if not due and statement.shown and spec.layout is not Layout.LEGACY:
         return Execute(with_defaults(statement, statement.shown), effects)
-    missing = {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
-    return Execute(with_columns(statement, missing), effects) if missing else Passthrough(effects)
+    added = missing_columns(statement, spec, now_sql) | due
+    return Execute(with_columns(statement, added), effects) if added else Passthrough(effects)
+
+
+def missing_columns(statement: InsertQueue, spec: QueueSpec, now_sql: str) -> dict[str, str]:
+    """What the INSERT does not give of that which the table cannot do without."""
+    named = {column.lower() for column in statement.columns}
+    return {name: value for name, value in first_layout(spec, now_sql).items() if name not in named}
 
 
 def due_columns(statement: InsertQueue, has: Collection[str], now_sql: str) -> dict[str, str]:

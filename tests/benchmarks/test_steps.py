@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.harness import Outcome, Series
+from benchmarks.measure import MEDIAN
 from benchmarks.report import STEPS_BEGIN, STEPS_END, Report
 from benchmarks.steps import flame, profile, sockets, stacks
 from benchmarks.steps.counters import (
@@ -25,7 +26,7 @@ from benchmarks.steps.counters import (
     by_thread,
     costs,
 )
-from benchmarks.steps.run import MEDIAN, delivery
+from benchmarks.steps.run import delivery
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COLLAPSED = """\
