@@ -86,7 +86,8 @@ class Execute:
     `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a SELECT
     that the database has to accept before. `manages`: the consumer group that it alters or drops. `partitions`: the
     topic that is to have partitions from then on, if the backend has them. `numbers`: a topic whose
-    messages are to have their numbers before.
+    messages are to have their numbers before. `sign_at`: where in `sql` it belongs who reports a failure
+    (rewriter.plans.failed_attempts), 0 where it reports none.
     """
 
     sql: str
@@ -96,6 +97,7 @@ class Execute:
     manages: GroupName | None = None
     partitions: Partitioned | None = None
     numbers: QueueName | None = None
+    sign_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from engine.clock import DatabaseTime
 from engine.delivery.context import WorkContext
 from engine.model.backoff import DoublingDelay
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
-from engine.model.queue import QueueSpec
+from engine.model.queue import QueueSpec, SubscribeRequest
 from engine.store.base import Release
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
@@ -27,13 +27,15 @@ _FIRST_PAUSE, _MOST_PAUSE = 0.1, 1.0  # with six tries: 2.5 s for a dead client'
 class _GiveBack:
     """Leases of one receiver. `done` is set after the first try, whatever came of it.
 
-    `doubtful`: perhaps they were never made.
+    `doubtful`: perhaps they were never made. `gone`: the receiver, where that its connection has ended is a failed
+    attempt.
     """
 
     leases: Sequence[Release]
     counted: bool
     done: asyncio.Future[None]
     doubtful: bool = False
+    gone: SubscribeRequest | None = None
     due: float = 0.0
     tries: int = 0
     released: int = 0
@@ -55,7 +57,14 @@ class GiveBacks:
     def __len__(self) -> int:
         return sum(len(entry.leases) for entry in self._pending)
 
-    def add(self, leases: Sequence[Release], *, counted: bool, doubtful: bool = False) -> asyncio.Future[None]:
+    def add(
+        self,
+        leases: Sequence[Release],
+        *,
+        counted: bool,
+        doubtful: bool = False,
+        gone: SubscribeRequest | None = None,
+    ) -> asyncio.Future[None]:
         """Take leases to give back; the future is done once the first try is over."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not leases:
@@ -63,7 +72,7 @@ class GiveBacks:
         for start in range(0, len(leases), RELEASE_MAX):
             last = start + RELEASE_MAX >= len(leases)
             part_done = done if last else asyncio.get_running_loop().create_future()
-            self._pending.append(_GiveBack(leases[start : start + RELEASE_MAX], counted, part_done, doubtful))
+            self._pending.append(_GiveBack(leases[start : start + RELEASE_MAX], counted, part_done, doubtful, gone))
         return done
 
     def next_try(self) -> float | None:
@@ -87,7 +96,9 @@ class GiveBacks:
         entry.tries += 1
         entry.due = self._clock.monotonic() + entry.pauses.take()
         try:
-            released = await self._work.run(self._store.release(queue, entry.leases, counted=entry.counted))
+            gone = entry.gone if entry.counted else None
+            release = self._store.release(queue, entry.leases, counted=entry.counted, gone=gone)
+            released = await self._work.run(release)
             entry.released += released
             self._metrics.released += released
             if released:

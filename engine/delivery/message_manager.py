@@ -54,7 +54,7 @@ from engine.model.queue import (
     SubscribeRequest,
     SubscriptionStatus,
 )
-from engine.model.traced import GIVEN_BACK, LEASE_ENDED
+from engine.model.traced import GIVEN_BACK
 from engine.service import Service
 from engine.store.base import LeaseUnknown, Release, release_of
 
@@ -80,8 +80,7 @@ class MessageManager(Service):
     ) -> None:
         super().__init__(f"manager of {queue.name}", context.logger)
         clock = context.clock
-        self.queue = queue
-        self.metrics = context.metrics
+        self.queue, self.metrics = queue, context.metrics
         self._clock, self._doubt = clock, doubt
         self._kind = id_kind(queue.columns[_id_position(queue)])
         self._in_flight: InFlight[Subscription] = InFlight()
@@ -89,7 +88,7 @@ class MessageManager(Service):
         self._kept = ConnectionLeases(self._in_flight)
         time = DatabaseTime(clock)
         self.alarms = LeaseAlarms(time)
-        self.lapses = Lapses(time, context.trace)
+        self.lapses = Lapses(queue.name, time, context.trace, context.store.last_receivers)
         self._give_backs = GiveBacks(context, time, released)
         self._subscriptions: dict[Subscription, ReceiverSet] = {}
         self._wakeup = asyncio.Event()
@@ -306,14 +305,15 @@ class MessageManager(Service):
         if self._kept.keeps(subscription, give_back=give_back or bool(untaken)):
             return
         leases = self._in_flight.drop_holder(subscription)
+        taken = [lease for lease in leases if lease.id not in untaken]
         # What never reached the consumer is no attempt.
         futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]
         if not give_back:
-            self.lapses.left((lease for lease in leases if lease.id not in untaken), subscription.request)
+            self.lapses.left(taken, subscription.request)
         else:
             self._context.common.trace.note(GIVEN_BACK, [lease.id for lease in leases], subscription.request)
             counted = not self.queue.options.fails_at_once  # a receiver that restarts must not empty the queue
-            futures.append(self._give_backs.add([x for x in leases if x.id not in untaken], counted=counted))
+            futures.append(self._give_backs.add(taken, counted=counted, gone=subscription.request))
         self._wake()
         if self.running and self._outage.error is None:
             await asyncio.wait(futures, timeout=_CLOSE_WAIT_SECONDS)
@@ -383,7 +383,7 @@ class MessageManager(Service):
             await self._recheck(result)  # before leases run out here that were renewed
         now = self._clock.monotonic()
         for lease in (over := self._in_flight.expire(now)):
-            self._context.common.trace.note(LEASE_ENDED, (lease.release.id,), lease.holder.request)
+            self.lapses.ran_out(lease.release, lease.holder.request)
         self.metrics.expired += len(over)
         if self._subscriptions:
             turns = self._receiver_sets.turns(now)

@@ -1,8 +1,9 @@
 """Lapses: leases of results that have ended, which no open stream holds, until they are settled or run out. No await.
 
-Nothing but the history needs them. A lease is seen to have run out in one of two ways: the message is leased again
-here, and had fallen due by that lease's end; or, its time over, the table is asked (engine.duties.alarm_watch). What
-was acked, or given up, by a client of this proxy or of its neighbours is forgotten at once.
+Nothing but the history, and what is kept of failed attempts, needs them. A lease is seen to have run out in one of two
+ways: the message is leased again here, and had fallen due by that lease's end; or, its time over, the table is asked
+(engine.duties.alarm_watch). What was acked, or given up, by a client of this proxy or of its neighbours is forgotten at
+once.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from engine.clock import DatabaseTime
-from engine.model.queue import Message, MessageId, SubscribeRequest
+from engine.model.queue import Message, MessageId, QueueName, SubscribeRequest
 from engine.model.states import is_lease_end
 from engine.model.traced import LEASE_ENDED
 from engine.store.base import LeaseStanding, Release
+from engine.store.last_receivers import LastReceivers
 from engine.traces import QueueTrace
 
 LAPSES_MAX = 10_000
@@ -32,8 +34,9 @@ _Left = tuple[Release, SubscribeRequest]
 class Lapses:
     """See the module. For one queue. A result is one entry of the heap, for it may have many messages."""
 
-    def __init__(self, time: DatabaseTime, trace: QueueTrace) -> None:
-        self._time, self._trace = time, trace
+    def __init__(self, queue: QueueName, time: DatabaseTime, trace: QueueTrace, last: LastReceivers) -> None:
+        self._queue, self._time, self._trace, self._last = queue, time, trace, last
+        last.watch(queue, self._holder)
         self._left: dict[MessageId, _Left] = {}
         self._ends: list[tuple[int, int, tuple[MessageId, ...]]] = []  # when the first of these may have run out
         self._order = 0  # ties in the heap must never compare ids of two types
@@ -41,6 +44,16 @@ class Lapses:
 
     def __len__(self) -> int:
         return len(self._left)
+
+    def _holder(self, id_: MessageId, epoch: int) -> SubscribeRequest | None:
+        """Who has, or had, that delivery of a message. Called in threads, too."""
+        left = self._left.get(id_)
+        return left[1] if left is not None and left[0].epoch == epoch else None
+
+    def ran_out(self, lease: Release, receiver: SubscribeRequest) -> None:
+        """The lease of an open stream has run out."""
+        self._trace.note(LEASE_ENDED, (lease.id,), receiver)
+        self._last.had(self._queue, lease.id, lease.epoch, receiver)
 
     def left(self, leases: Iterable[Release], receiver: SubscribeRequest) -> None:
         """A result has ended, and these leases of it stand."""
@@ -80,6 +93,7 @@ class Lapses:
 
     def _ran_out(self, id_: MessageId, left: _Left, *, sure: bool = True) -> None:
         self._trace.note(LEASE_ENDED, (id_,), left[1], sure=sure, at_ns=left[0].lease_until_ns)
+        self._last.had(self._queue, id_, left[0].epoch, left[1])
 
     def due(self) -> list[MessageId]:
         """Of which the time is over: the table is to be asked."""

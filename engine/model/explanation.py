@@ -28,6 +28,7 @@ class MessageRow:
     last_error: str | None = None
     earlier: str | None = None
     held: str | None = None
+    failed_attempts: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

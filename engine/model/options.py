@@ -47,6 +47,12 @@ GROUP_INDEX = "queuegate_group"
 UNTIL_CONSUMED = "until_consumed"
 """The value of a group's `retain` with which its topic keeps what the group has not done."""
 
+KEEP_ATTEMPTS = 10
+"""How many of a message's failed attempts are kept where the queue does not say."""
+
+KEEP_ATTEMPTS_MAX = 100
+"""100 failures of at most 7 KB: a NACK writes all of them, and the column holds 16 MB."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
@@ -77,6 +83,7 @@ class QueueOptions:
     consumer_group: str | None = None
     retain: str = "topic"
     filter: str | None = None
+    keep_attempts: int = KEEP_ATTEMPTS
 
     @property
     def attempts_max(self) -> int:
@@ -161,11 +168,12 @@ OPTIONS: Mapping[str, _Option] = {
     "consumer_group": _Option("consumer_group", "consumer_group", read_name, escaped),
     "retain": _Option("retain", "retain", choice("topic", UNTIL_CONSUMED), str),
     "filter": _Option("filter", "filter", read_filter, escaped_text),
+    "keep_attempts": _Option("keep_attempts", "keep_attempts", whole_number(0, KEEP_ATTEMPTS_MAX), str),
 }
 
 _ONLY_IF_SET = (
     "backoff", "max_attempts", "dead_letter", "max_rate", "max_concurrency", "order_key", "on_failure", "paused",
-    "archive", "alarm_after", "dead_letter_of", "topic", "consumer_group", "retain", "filter",
+    "archive", "alarm_after", "dead_letter_of", "topic", "consumer_group", "retain", "filter", "keep_attempts",
 )  # fmt: skip
 """Options that are in a comment only where they are not the default."""
 

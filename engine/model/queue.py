@@ -33,6 +33,7 @@ SYSTEM_COLUMNS = (
     "state",
     "first_error",
     "last_error",
+    "failed_attempts",
 )
 """Columns that CREATE QUEUE adds, in table order. All but `id` are hidden from `*`."""
 
@@ -44,6 +45,13 @@ ERROR_CHARACTERS = 1000
 
 ERROR_TYPE = f"VARCHAR({ERROR_CHARACTERS}) CHARACTER SET utf8mb4 NULL"
 """What they are made as: a reason may be in any language, whatever the database's own character set."""
+
+ATTEMPTS_COLUMN = "failed_attempts"
+"""What is kept of failed attempts (engine.model.attempts); an adopted table may lack it."""
+
+ATTEMPTS_TYPE = "MEDIUMTEXT CHARACTER SET utf8mb4 NULL"
+"""What it is made as. A TEXT would be too short: a character of an error may take six bytes of JSON."""
+_TEXTS_OF_ANY_LENGTH = frozenset((249, 250, 251, 252))  # the protocol's codes of the TEXT family
 
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
 """What a table must have to be served as a queue (Vitess's current layout)."""
@@ -166,13 +174,20 @@ class QueueSpec:
     generated: frozenset[str] = frozenset()
     """Names, in lower case, of the columns that the database computes: nobody writes them."""
     narrow: frozenset[tuple[str, str]] = frozenset()
-    """Of ERROR_COLUMNS those that do not hold all of Unicode: name in lower case, and character set."""
+    """Of ERROR_COLUMNS and ATTEMPTS_COLUMN those that do not hold all of Unicode: name in lower case, character set."""
 
     @property
     def takes_directly(self) -> bool:
         """Whether what is fed to it can be leased at once: a consumer group's, whose claims nothing restricts, and
         which gets all of its topic."""
         return self.options.topic is not None and not self.options.limited and self.options.filter is None
+
+    @property
+    def attempts_kept(self) -> int:
+        """How many failed attempts of a message are kept; 0 where the table has no column that they fit into."""
+        column = self.column(ATTEMPTS_COLUMN)
+        fits = column is not None and holds_attempts(column) and ATTEMPTS_COLUMN not in dict(self.narrow)
+        return self.options.keep_attempts if fits else 0
 
     @property
     def dead_letter(self) -> QueueName:
@@ -187,6 +202,11 @@ class QueueSpec:
 def _column(columns: Iterable[ColumnMeta], name: str) -> ColumnMeta | None:
     lowered = name.lower()
     return next((column for column in columns if column.name.lower() == lowered), None)
+
+
+def holds_attempts(column: ColumnMeta) -> bool:
+    """Whether a column called as ATTEMPTS_COLUMN can be that one. Else it is the user's own."""
+    return column.type in _TEXTS_OF_ANY_LENGTH and column.length >= (1 << 24) - 1
 
 
 def has_index(indexes: Iterable[IndexInfo], columns: tuple[str, ...]) -> bool:

@@ -39,6 +39,11 @@ def is_lease_end(time_next_ns: int) -> bool:
     return time_next_ns % _STEP_NS == _LEASE_MARK
 
 
+def not_a_lease_end(time_next_ns: int) -> int:
+    """The same time as what else than a lease writes it."""
+    return time_next_ns - time_next_ns % _STEP_NS if is_lease_end(time_next_ns) else time_next_ns
+
+
 def in_flight(now_sql: str) -> str:
     """Held by a receiver."""
     return f"(time_acked IS NULL AND epoch > 0 AND time_next > {now_sql} AND {leased()})"

@@ -23,6 +23,7 @@ from engine.model.queue import (
     QueueName,
     QueueSpec,
     StartAt,
+    SubscribeRequest,
     TextValue,
     TopicSpec,
 )
@@ -31,6 +32,7 @@ from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.model.traced import Traced
 from engine.store.census import Census
+from engine.store.last_receivers import LastReceivers
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +337,11 @@ class MessageStore(Protocol):
         """What is asked of the kept history."""
         ...
 
+    @property
+    def last_receivers(self) -> LastReceivers:
+        """Who had what; the store asks it, and is told by who hands messages out."""
+        ...
+
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:
         """Every table that carries the queue mark, read afresh; `previous` itself when nothing has changed."""
         ...
@@ -388,8 +395,11 @@ class MessageStore(Protocol):
         """Those of `ids` that exist, are not acked and not set aside, and how they stand."""
         ...
 
-    async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
-        """Make leased messages due again at once, first in line. Not `counted` also takes the epoch back by one."""
+    async def release(
+        self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None
+    ) -> int:
+        """Make leased messages due again at once, first in line. Not `counted` also takes the epoch back by one.
+        `gone`: the receiver that had them, whose end is kept as a failed attempt of each."""
         ...
 
     async def make_groups(self, group: GroupKey) -> None:

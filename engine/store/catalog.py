@@ -14,6 +14,7 @@ from engine.model.groups import unfit_group_key
 from engine.model.identity import can_identify, is_integer
 from engine.model.options import QueueOptions, from_comment
 from engine.model.queue import (
+    ATTEMPTS_COLUMN,
     QUEUE_MARK,
     REQUIRED_COLUMNS,
     SEQUENCE_COLUMN,
@@ -28,6 +29,7 @@ from engine.model.queue import (
     QueueSpec,
     TopicSpec,
     has_index,
+    holds_attempts,
     unfit_order_key,
 )
 from engine.model.topic_options import TOPIC_MARK, read_topic_options
@@ -147,7 +149,9 @@ def layout_of(columns: Mapping[str, ColumnMeta]) -> Layout:
 
 def _message_columns(table: TableInfo, by_name: Mapping[str, ColumnMeta], wanted: Sequence[str]) -> tuple[str, ...]:
     if not wanted:
-        hidden = (*SYSTEM_COLUMNS, SOUGHT_COLUMN)
+        hidden = {*SYSTEM_COLUMNS, SOUGHT_COLUMN}
+        if (attempts := by_name.get(ATTEMPTS_COLUMN)) is not None and not holds_attempts(attempts):
+            hidden.remove(ATTEMPTS_COLUMN)  # a user's, from before the queues had such a column
         users = [column.name for column in table.columns if column.name.lower() not in hidden]
         return (by_name["id"].name, *users)
     for name in wanted:

@@ -14,13 +14,24 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
-from engine.model.queue import Condition, Layout, MessageId, MessageKey, QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.queue import (
+    Condition,
+    Layout,
+    MessageId,
+    MessageKey,
+    QueueCatalog,
+    QueueName,
+    QueueSpec,
+    SubscribeRequest,
+    TopicSpec,
+)
 from engine.model.states import REJECTED_NS
 from engine.model.topics import FED_PRIORITY, HELD_NS, Fed
 from engine.store.base import (
@@ -40,6 +51,7 @@ from engine.store.base import (
 )
 from engine.store.catalog import TableInfo, next_catalog, unwell_reason
 from engine.store.census import Census, take_census
+from engine.store.last_receivers import LastReceivers
 from engine.store.operations import dead_letters, due_messages, groups, lease, partitions, scan
 from engine.store.operations import limits as sql_limits
 from engine.store.operations import order as sql_order
@@ -104,6 +116,7 @@ class SqlMessageStore:
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
         self.topics = TopicLog(pool, dialect, define, conditions)
         self.traces = TraceLog(pool, dialect, define)
+        self.last_receivers = LastReceivers()
 
     @classmethod
     def for_mysql(cls, pool: StorePool, conditions: Conditions = no_conditions) -> SqlMessageStore:
@@ -275,11 +288,11 @@ class SqlMessageStore:
             ids = first_free(look, count, blocked)
             if not ids:
                 return None
-            claiming = self._claiming(queue, ids, delays_ns)
+            claiming, terms = self._claiming(queue, ids, delays_ns), self._terms(queue, delays_ns)
             if not locked.ids >= frozenset(ids):
                 return claiming
             ours = replace(locked, rows=[row for row in locked.rows if row.id in ids])
-            tries = iter((lambda connection: lease.claim_locked(connection, statements, queue, ours, delays_ns),))
+            tries = iter((lambda connection: lease.claim_locked(connection, statements, queue, ours, terms),))
             return lambda connection: next(tries, claiming)(connection)  # tried again, it has lost its locks
 
         work = self._pool.read_then_write
@@ -314,10 +327,13 @@ class SqlMessageStore:
     def _claiming(
         self, queue: QueueSpec, ids: Sequence[MessageId], delays_ns: Mapping[int, int]
     ) -> Callable[[StoreConnection], Claim]:
-        texts = self._texts_of(queue)
+        texts, terms = self._texts_of(queue), self._terms(queue, delays_ns)
         if (limited := texts.limited) is not None:
-            return lambda connection: sql_limits.claim(connection, limited, queue, ids, delays_ns)
-        return lambda connection: lease.claim(connection, texts.statements, queue, ids, delays_ns)
+            return lambda connection: sql_limits.claim(connection, limited, queue, ids, terms)
+        return lambda connection: lease.claim(connection, texts.statements, queue, ids, terms)
+
+    def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int]) -> lease.Terms:
+        return lease.Terms(delays_ns, partial(self.last_receivers.of, queue.name))
 
     async def _prepared(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
         """Claim; of a queue with limits, once the row that its claims lock is there.
@@ -350,12 +366,14 @@ class SqlMessageStore:
             for key, epoch, time_next in rows
         }
 
-    async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
+    async def release(
+        self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None
+    ) -> int:
         if not leases:
             return 0
         statements = self._statements(queue)
         taken_back = 0 if counted else 1
-        return await self._pool.write(lambda c: lease.release(c, statements, queue, leases, taken_back))
+        return await self._pool.write(lambda c: lease.release(c, statements, queue, leases, taken_back, gone))
 
     async def make_groups(self, group: GroupKey) -> None:
         statements = self._groups(group)

@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from engine.model.attempts import failures
 from engine.model.queue import SYSTEM_COLUMNS
 from engine.model.states import PARKED_NS, REJECTED_NS, is_lease_end
 from proxy.console.tables import NONE, local_time, printable, shortened, table
@@ -70,6 +71,7 @@ def message_object(message: Message) -> dict[str, Any]:
         "acked": _moment(own.get("time_acked")),
         "first_error": _plain(own.get("first_error")),
         "last_error": _plain(own.get("last_error")),
+        "failed_attempts": failures(kept) if (kept := _plain(own.get("failed_attempts"))) else [],
         "columns": {key: _moment(value) if key in _TIMES else _plain(value) for key, value in message.columns.items()},
     }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from engine.clock import Clock
 from engine.delivery.subscription import Subscription
 from engine.engine import OpenStream
+from engine.model.attempts import who
 from engine.model.queue import CommitReport, QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import SessionRights
@@ -62,6 +63,8 @@ class ClientSession:
         self.unsettled = False
         """Whether a statement may have changed the character set, the modes, or the default database unseen: they are
         asked for when something depends on them."""
+        self.consumer = ""
+        """The name that its last receiver gave itself."""
         self.may_use = False  # a prepared text may hold USE
         self.notes: tuple[tuple[str, int, str], ...] = ()
         self.rights: SessionRights | None = None
@@ -92,6 +95,11 @@ class ClientSession:
     def ansi_quotes(self) -> bool:
         """Whether the server says that double quotes are for names; only MariaDB does."""
         return bool(self.upstream.status & ANSI_QUOTES)
+
+    def who(self) -> str:
+        """Who reports that a message has failed, as the attempts of the message keep it."""
+        identity = self.identity
+        return who(self.consumer or identity.program, identity.account, identity.connection_id)
 
     def reading_modes(self) -> frozenset[str]:
         """The sql_modes that say how texts are to be read."""

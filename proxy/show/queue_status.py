@@ -427,14 +427,14 @@ class QueueViews:
         return self._text(value) if kind is IdKind.TEXT else value or b""
 
     def _message(self, id_: MessageId, row: Sequence[TextValue]) -> MessageRow:
-        now, _, epoch, time_next, time_acked, last_error, earlier, held = row
+        now, _, epoch, time_next, time_acked, *texts = row
         return MessageRow(
             id_text(id_),
             number(now),
             number(epoch),
             None if time_next is None else number(time_next),
             None if time_acked is None else number(time_acked),
-            *(None if value is None else self._text(value) for value in (last_error, earlier, held)),
+            *(None if value is None else self._text(value) for value in texts),
         )
 
     async def _facts(self, queue: QueueSpec, ids: Sequence[MessageId]) -> QueueFacts:

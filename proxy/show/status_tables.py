@@ -152,6 +152,7 @@ TRACE = (
     *_numbers("connection_id"),
     *_texts("consumer", length=64),
     *_texts("last_error", length=1000),
+    *_texts("failed_attempts", length=8192),
     *_texts("explanation", length=2048),
     *_texts("history", length=8192),
 )

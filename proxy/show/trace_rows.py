@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.history.writer import HistoryState
+from engine.model.attempts import failures, in_words
 from engine.model.explanation import Explanation, MessageRow, moment
 from engine.model.queue import QueueSpec, SubscribeRequest, SubscriptionStatus
 from engine.model.topics import Place
@@ -39,7 +40,7 @@ def in_queue(
     leased = explanation.state == "in_flight" and row.time_next_ns is not None
     until = moment(row.time_next_ns or 0) if leased else None
     who: Values = (None, None) if holder is None else (holder.connection_id, holder.consumer or None)
-    return (group, explanation.state, enqueued, row.epoch, until, *who, row.last_error, explanation.text)
+    return (group, explanation.state, enqueued, row.epoch, until, *who, row.last_error, _failed(row), explanation.text)
 
 
 def not_in_queue(group: str, enqueued: str | None, place: Place, dead: bool | None) -> Values:
@@ -65,7 +66,13 @@ def not_told(group: str, enqueued: str | None, problem: str) -> Values:
 
 
 def _said(group: str | None, state: str | None, enqueued: str | None, text: str) -> Values:
-    return (group, state, enqueued, None, None, None, None, None, text)
+    return (group, state, enqueued, None, None, None, None, None, None, text)
+
+
+def _failed(row: MessageRow) -> str | None:
+    """The failed attempts that the table keeps, in words."""
+    kept = failures(row.failed_attempts) if row.failed_attempts else []
+    return "; ".join(f"{each.get('attempt')}: {in_words(each)}" for each in kept) or None
 
 
 def history(found: Sequence[Traced], sees: SeesUser) -> str | None:

@@ -27,6 +27,7 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.replies import MULTI_STATEMENTS
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import Execute, Passthrough, Plan, PlanContext
+from rewriter.plans.failed_attempts import signed, signed_statement
 from rewriter.scan.passing_text import LargeText
 from rewriter.scan.scanner import Concern, Glance, StatementScanner, split_statements
 from rewriter.text.lexis import defines_queue, leading_verb
@@ -120,7 +121,7 @@ class StatementReader:
         if session.rights is not None or not text.isascii() or session.database == UNKNOWN_DATABASE:
             return None
         plan = self._planning.planner.quick(text.decode("ascii"), self._plan_context())
-        return plan if plan is not None and plan.sql.isascii() else None
+        return signed_statement(plan, session.who) if plan is not None and plan.sql.isascii() else None
 
     def _take_seen(self, text: bytes) -> Glance | None:
         """What was seen of this text when it came, if the planner would see the same. It is kept no longer."""
@@ -137,7 +138,7 @@ class StatementReader:
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
         alias, a queue that another proxy has just made, or a table that is no queue. And only what the session may."""
-        plan = await self._found(text)
+        plan = signed(await self._found(text), self._session.who)
         if isinstance(plan, Execute) and plan.numbers is not None:
             await self._engine.topics.number(plan.numbers)
         if self._session.rights is not None:

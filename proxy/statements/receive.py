@@ -69,6 +69,7 @@ class StreamStatement:
             condition = await traits.condition(self._session, request.queue, plan.filter, given)
             request = replace(request, condition=condition)
         subscription = await self._engine.subscribe(request)
+        self._session.consumer = request.consumer
         if request.by_connection and isinstance(subscription, Subscription):
             self._session.keep(subscription)
         return subscription

@@ -11,7 +11,16 @@ import re
 from dataclasses import replace
 
 from engine.model.options import GROUP_INDEX, QueueOptions, to_comment
-from engine.model.queue import ERROR_COLUMNS, ERROR_TYPE, Layout, QueueName, QueueSpec, quoted
+from engine.model.queue import (
+    ATTEMPTS_COLUMN,
+    ATTEMPTS_TYPE,
+    ERROR_COLUMNS,
+    ERROR_TYPE,
+    Layout,
+    QueueName,
+    QueueSpec,
+    quoted,
+)
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import ColumnItem
 from rewriter.plans.queue_table import comment_literal, quoted_name, without_comments
@@ -21,6 +30,7 @@ STATE = "state VARCHAR(11) GENERATED ALWAYS AS (CASE WHEN time_acked IS NOT NULL
 ADDED_COLUMNS = {
     "attempts": "BIGINT NULL",
     **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
+    ATTEMPTS_COLUMN: ATTEMPTS_TYPE,
     "time_dead": "BIGINT NULL",
     "source": "VARCHAR(64) CHARACTER SET utf8mb4 NULL",
 }
@@ -28,7 +38,7 @@ ADDED_COLUMNS = {
 
 _KEPT = (
     "ack_wait_ns", "min_backoff_ns", "max_backoff_ns", "backoff", "purge_after_ns", "poll_interval_ns", "batch_size",
-    "prefetch", "cache_size",
+    "prefetch", "cache_size", "keep_attempts",
 )  # fmt: skip
 """Options that a dead-letter queue has from its queue."""
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.model.queue import SEQUENCE_COLUMN, Layout, MessageId, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.queue import (
+    ATTEMPTS_COLUMN,
+    SEQUENCE_COLUMN,
+    Layout,
+    MessageId,
+    QueueName,
+    QueueSpec,
+    TopicSpec,
+    quoted,
+)
 from engine.model.states import in_flight
 from rewriter.errors import IncorrectId
 from rewriter.grammar.explain_delivery import LIMIT_DEFAULT
@@ -22,17 +31,21 @@ from rewriter.text.tokens import Kind, Name, Token
 
 _OFFSET_DIGITS_MAX = 18  # below 2^63
 
-DELIVERY_COLUMNS = ("now", "id", "epoch", "time_next", "time_acked", "last_error", "earlier", "held")
+DELIVERY_COLUMNS = (
+    "now", "id", "epoch", "time_next", "time_acked", "last_error", "earlier", "held", "failed_attempts",
+)  # fmt: skip
 """`earlier`, `held`: with an order_key, the first unacked message of the same key with a smaller id, and another one of
-the key that is in flight; NULL without."""
+the key that is in flight; NULL without. `failed_attempts`: for TRACE MESSAGE alone, for they may be long."""
 
 
-def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> ExplainDelivery:
-    """The statement on a known queue."""
+def explain_plan(
+    statement: ExplainMessages, spec: QueueSpec, now_sql: str, *, attempts: bool = False
+) -> ExplainDelivery:
+    """The statement on a known queue. `attempts`: what is kept of the failed ones is read as well."""
     table = spec.name.sql
     # Without a condition: those that wait, in the order of the index, so that no large table is sorted.
     where = f"({statement.condition}) ORDER BY id" if statement.condition else "time_acked IS NULL"
-    sql = f"SELECT {_columns(spec, table, now_sql)} FROM {table} WHERE {where} LIMIT"
+    sql = f"SELECT {_columns(spec, table, now_sql, attempts=attempts)} FROM {table} WHERE {where} LIMIT"
     condition = statement.condition.encode("utf-8", "surrogatepass")
     ids = settled_ids(condition, key_kind(spec)) if statement.condition else None
     return ExplainDelivery(spec.name, f"{sql} {statement.limit or LIMIT_DEFAULT}", ids or ())
@@ -41,7 +54,7 @@ def explain_plan(statement: ExplainMessages, spec: QueueSpec, now_sql: str) -> E
 def trace_in_queue(id_: Token, spec: QueueSpec, now_sql: str) -> TraceInQueue:
     """TRACE MESSAGE on a known queue. Raises IncorrectId, UnsupportedSql."""
     condition, (ids, _) = ids_condition((id_,), spec), known_ids((id_,), spec)
-    question = explain_plan(ExplainMessages(Name(None, spec.name.table), condition, 1), spec, now_sql)
+    question = explain_plan(ExplainMessages(Name(None, spec.name.table), condition, 1), spec, now_sql, attempts=True)
     enqueued = "" if spec.column("time_created") is None else f"SELECT time_created FROM {spec.name.sql} WHERE "
     return TraceInQueue(replace(question, ids=ids), enqueued and enqueued + condition)
 
@@ -56,7 +69,12 @@ def offset_in(id_: Token, topic: QueueName) -> int:
 def trace_plan(id_: int, topic: TopicSpec, groups: Mapping[str, QueueSpec], now_sql: str) -> Trace:
     """TRACE MESSAGE on a known topic."""
     asked = [
-        (group, explain_plan(ExplainMessages(Name(None, spec.name.table), f"id = {id_}", None), spec, now_sql))
+        (
+            group,
+            explain_plan(
+                ExplainMessages(Name(None, spec.name.table), f"id = {id_}", None), spec, now_sql, attempts=True
+            ),
+        )
         for group, spec in sorted(groups.items())
     ]
     offset = SEQUENCE_COLUMN if topic.sequenced else "id"
@@ -70,10 +88,11 @@ def ids_sql(queue: QueueSpec, ids: tuple[MessageId, ...]) -> str:
     return f"SELECT id FROM {queue.name.sql} WHERE time_acked IS NULL AND id IN ({listed})"
 
 
-def _columns(spec: QueueSpec, table: str, now_sql: str) -> str:
+def _columns(spec: QueueSpec, table: str, now_sql: str, *, attempts: bool) -> str:
+    kept = ATTEMPTS_COLUMN if attempts and spec.attempts_kept else "NULL"
     last_error = "last_error" if spec.column("last_error") is not None else "NULL"
     earlier, held = _of_the_key(spec, table, now_sql)
-    columns = (now_sql, f"{table}.id", "COALESCE(epoch, 0)", "time_next", "time_acked", last_error, earlier, held)
+    columns = (now_sql, f"{table}.id", "COALESCE(epoch, 0)", "time_next", "time_acked", last_error, earlier, held, kept)
     return ", ".join(f"{sql} AS qg_{name}" for sql, name in zip(columns, DELIVERY_COLUMNS, strict=True))
 
 

@@ -30,6 +30,7 @@ class _Template:
     after: str
     queue: QueueName
     effects: Effects
+    sign_at: int
 
     def filled(self, numbers: str) -> Execute:
         """The statement with these ids, which commas separate."""
@@ -41,7 +42,7 @@ class _Template:
             rejected=effects.rejected,
             tally=effects.tally,
         )
-        return Execute(f"{self.before}{numbers}{self.after}", filled)
+        return Execute(f"{self.before}{numbers}{self.after}", filled, sign_at=self.sign_at)
 
 
 class IdTemplates:
@@ -78,7 +79,9 @@ class IdTemplates:
 
 def _around(plan: Plan | None) -> _Template | None:
     """What is around the sample's id; None where the plan is more than a text and what happens to that message."""
-    if not isinstance(plan, Execute) or plan != Execute(plan.sql, plan.effects) or plan.sql.count(_PLACE) != 1:
+    if not isinstance(plan, Execute) or plan.sql.count(_PLACE) != 1:
+        return None
+    if plan != Execute(plan.sql, plan.effects, sign_at=plan.sign_at):
         return None
     effects = plan.effects
     named = effects.settled + effects.changed
@@ -87,4 +90,4 @@ def _around(plan: Plan | None) -> _Template | None:
     if len(named) != 1 or named[0][1] != (_SAMPLE,) or effects != told or effects.reason or effects.numbered:
         return None
     before, _, after = plan.sql.partition(_PLACE)
-    return _Template(before + _OPEN, _CLOSE + after, named[0][0], effects)
+    return _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.sign_at)

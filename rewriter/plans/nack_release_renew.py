@@ -23,6 +23,7 @@ from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import Retry, Settle, Verb
 from rewriter.plan import Effects, Execute
 from rewriter.plans.ack import ids_condition, key_hint, known_ids
+from rewriter.plans.failed_attempts import noted
 from rewriter.scan.named_ids import key_kind, settled_ids
 from rewriter.text.literals import hex_literal
 
@@ -53,14 +54,17 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
     condition = ids_condition(statement.ids, spec) if statement.ids else statement.condition
     fatal = statement.verb is Verb.NACK and spec.options.fails_at_once
     outcome = replace(statement, verb=Verb.REJECT) if fatal else statement  # what is delivered, and fails, is rejected
-    assignments = [_time_next(outcome, spec, now_sql), *_errors(statement, spec)]
-    if statement.verb is Verb.RELEASE:
-        assignments.append("epoch = epoch - 1")
     table = f"{spec.name.sql}{key_hint(condition, spec, by_id=bool(statement.ids))}"
-    sql = f"UPDATE {table} SET {', '.join(assignments)} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
+    head = f"UPDATE {table} SET {_time_next(outcome, spec, now_sql)}"
+    sign_at = 0
+    if (attempt := noted(statement, spec)) is not None:
+        head = f"{head}, {attempt.before}"
+        sign_at, head = len(head), f"{head}{attempt.after}"
+    others = [*_errors(statement, spec), *(["epoch = epoch - 1"] if statement.verb is Verb.RELEASE else [])]
+    sql = f"{', '.join([head, *others])} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
     tally = (spec.name, _COUNTERS[statement.verb])
     effects = replace(_effects(outcome, spec), tally=tally, reason=(statement.reason or "")[:ERROR_CHARACTERS])
-    return Execute(sql, effects, _warnings(statement, spec))
+    return Execute(sql, effects, _warnings(statement, spec), sign_at=sign_at)
 
 
 def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:

@@ -12,7 +12,17 @@ from collections.abc import Iterable
 
 from engine.model.errors import InvalidOption
 from engine.model.options import INDEX_NAMES, QueueOptions, option_items, to_comment
-from engine.model.queue import ERROR_COLUMNS, ERROR_TYPE, SYSTEM_COLUMNS, QueueName, QueueSpec, quoted, unfit_order_key
+from engine.model.queue import (
+    ATTEMPTS_COLUMN,
+    ATTEMPTS_TYPE,
+    ERROR_COLUMNS,
+    ERROR_TYPE,
+    SYSTEM_COLUMNS,
+    QueueName,
+    QueueSpec,
+    quoted,
+    unfit_order_key,
+)
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.create_queue import parse_create_table
 from rewriter.grammar.statements import ColumnItem, Item, KeyItem
@@ -39,11 +49,12 @@ _TYPES = {
     "time_created": frozenset(("BIGINT",)),
     "time_acked": frozenset(("BIGINT",)),
     **dict.fromkeys(ERROR_COLUMNS, frozenset(("VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"))),
+    ATTEMPTS_COLUMN: frozenset(("MEDIUMTEXT", "LONGTEXT")),
 }
 _NO_IDENTITY = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME BIT JSON GEOMETRY POINT LINESTRING POLYGON")
 _NO_WHOLE_INDEX = word_set("TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY")
 _WITHOUT_WHOLE_INDEX = 252  # the protocol's type code of all these
-_NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS)
+_NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS, ATTEMPTS_COLUMN)
 _COUNTED = ("priority", "epoch")
 
 
@@ -112,6 +123,7 @@ def _defaults(now_sql: str) -> dict[str, str]:
         "time_acked": "BIGINT NULL",
         "state": f"VARCHAR(11) {_STATE}",
         **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
+        ATTEMPTS_COLUMN: ATTEMPTS_TYPE,
     }
 
 
@@ -272,6 +284,7 @@ _AS_CREATED = {
     **dict.fromkeys(
         ERROR_COLUMNS, r"varchar\(1000\)(?: CHARACTER SET \w+)?(?: COLLATE \w+)?(?: NULL)?(?: DEFAULT NULL)?"
     ),
+    ATTEMPTS_COLUMN: r"mediumtext(?: CHARACTER SET \w+)?(?: COLLATE \w+)?(?: NULL)?(?: DEFAULT NULL)?",
 }
 
 _EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS
 from rewriter.rights.kinds import (
     Act,
     Limited,
@@ -35,7 +36,7 @@ _INSERTED = _CONSTANTS | word_set("TIME_SCHEDULED")
 OPERATORS = word_set("AND OR XOR NOT IN IS LIKE ESCAPE BETWEEN UNKNOWN") | _CONSTANTS
 FUNCTIONS = _CLOCKS | word_set(
     "NOW SYSDATE CURDATE CURTIME UNIX_TIMESTAMP FROM_UNIXTIME TIMESTAMPDIFF TIMESTAMPADD DATE_ADD DATE_SUB DATE "
-    "LOCATE FIND_IN_SET REPLACE "
+    "LOCATE FIND_IN_SET REPLACE SUBSTRING SUBSTRING_INDEX "
     "UUID ABS ROUND FLOOR CEIL CEILING MOD GREATEST LEAST COALESCE IFNULL NULLIF IF HEX UNHEX LOWER UPPER CONCAT TRIM "
     "LENGTH CHAR_LENGTH CRC32 JSON_OBJECT JSON_ARRAY JSON_EXTRACT JSON_UNQUOTE JSON_VALUE RAND MD5 SHA1 SHA2"
 )
@@ -50,7 +51,7 @@ _RESERVED = _ACCOUNT_WORDS | word_set(
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
 # What the verbs set (rewriter.plans.nack_release_renew): whoever may settle may nack, release and reject.
-_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", "first_error", "last_error"))
+_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", *ERROR_COLUMNS, ATTEMPTS_COLUMN))
 _LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 # Behind SET these are statements of their own, not variables.
 _NO_VARIABLES = word_set("PASSWORD ROLE DEFAULT RESOURCE STATEMENT GLOBAL PERSIST PERSIST_ONLY")

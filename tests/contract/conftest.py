@@ -23,6 +23,7 @@ _ON_MYSQL_TOO = [
     "test_dead_letters",
     "test_vitess_tables",
     "test_ordering_and_limits",
+    "test_failed_attempts",
     "test_forms_and_mappers",
     "test_topic_partitions",
     "test_sequenced_topics",

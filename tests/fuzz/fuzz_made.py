@@ -77,7 +77,14 @@ _ALWAYS = (
 _EXPLAINED = (
     rb"SELECT " + NOW + rb" AS qg_now, " + _TABLE + rb"\.id AS qg_id, COALESCE\(epoch, 0\) AS qg_epoch,"
     rb" time_next AS qg_time_next, time_acked AS qg_time_acked, (?:last_error|NULL) AS qg_last_error,"
-    rb" (?:NULL|" + _OTHER + rb") AS qg_earlier, (?:NULL|" + _OTHER + rb") AS qg_held FROM " + _TABLE
+    rb" (?:NULL|" + _OTHER + rb") AS qg_earlier, (?:NULL|" + _OTHER + rb") AS qg_held,"
+    rb" (?:failed_attempts|NULL) AS qg_failed_attempts FROM " + _TABLE
+)  # fmt: skip
+_ATTEMPT = (
+    rb"(?:, failed_attempts = CONCAT\('\[', (?:IF\(SUBSTRING\(failed_attempts, 1, 2\) = '\[\{', CONCAT\("
+    rb"SUBSTRING_INDEX\(SUBSTRING\(failed_attempts, 2, CHAR_LENGTH\(failed_attempts\) - 2\), "
+    + _TEXT + rb", -\d+\), " + _TEXT + rb"\), ''\), )?'\{\"attempt\": ', epoch, ', \"at\": \"',"
+    rb" UTC_TIMESTAMP\(6\)(?:, " + _TEXT + rb"){2,3}\))?"
 )  # fmt: skip
 _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"create\b.*\bqueue", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(.*\) COMMENT='vitess_message,.*'"),
@@ -117,7 +124,7 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     # the verbs
     (rb"nack|release|renew|reject",
      rb"UPDATE " + _TABLE + rb"(?: FORCE INDEX \(PRIMARY\))? SET time_next = (?:" + NOW + _DELAY + rb"|" + _REJECTED
-     + rb"|LEAST\(time_scheduled, " + NOW + rb"\))(?:, first_error = COALESCE\(first_error, " + _TEXT
+     + rb"|LEAST\(time_scheduled, " + NOW + rb"\))" + _ATTEMPT + rb"(?:, first_error = COALESCE\(first_error, " + _TEXT
      + rb"\))?(?:, last_error = " + _TEXT + rb")?(?:, epoch = epoch - 1)? WHERE " + _WHERE
      + rb" AND (?:" + _FLYING + rb"|" + _FREE + rb"(?: AND epoch > 0)? AND " + _KEPT + rb")"),
     (rb"retry", rb"UPDATE " + _TABLE + rb" SET time_next = " + NOW + rb" WHERE " + _AND + _FREE + rb" AND time_next > "

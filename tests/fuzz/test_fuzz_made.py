@@ -25,6 +25,13 @@ _TOPIC = (
 _HEADER = "SELECT CAST('' AS CHAR(64)) AS `queue` FROM (SELECT 1 AS qg_one) AS qg_none WHERE 1 = 0"
 _SUBSCRIPTIONS = f"({_HEADER} UNION ALL SELECT * FROM ({_HEADER} UNION ALL SELECT 'fq' UNION ALL SELECT 'fq2') AS qg_0)"
 
+_ATTEMPT = (
+    "failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX("
+    f"SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), {_REASON}, -9), {_REASON}), ''),"
+    ' \'{"attempt": \', epoch, \', "at": "\','
+    f" UTC_TIMESTAMP(6), {_REASON}, {_REASON}, {_REASON})"
+)
+
 MADE = [
     ("ACK fq 1, 2", f"{_ACKED} (id IN (1, 2)) AND time_acked IS NULL"),
     ("ack fq '1'", f"{_ACKED} (id IN (1)) AND time_acked IS NULL"),
@@ -37,7 +44,8 @@ MADE = [
     ),
     (
         "NACK fq 3 DELAY 30 REASON 'it''s'",
-        f"UPDATE `main`.`fq` SET time_next = {NOW} + 30000000000, first_error = COALESCE(first_error, {_REASON}),"
+        f"UPDATE `main`.`fq` SET time_next = {NOW} + 30000000000, {_ATTEMPT},"
+        f" first_error = COALESCE(first_error, {_REASON}),"
         f" last_error = {_REASON} WHERE (id IN (3)) AND time_acked IS NULL AND epoch > 0 AND {_SET_ASIDE}",
     ),
     (
@@ -107,14 +115,16 @@ MADE = [
     (
         "EXPLAIN DELIVERY FOR fq WHERE id = 42",
         f"SELECT {NOW} AS qg_now, `main`.`fq`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next,"
-        " time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held"
+        " time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held,"
+        " NULL AS qg_failed_attempts"
         " FROM `main`.`fq` WHERE (id = 42) ORDER BY id LIMIT 20",
     ),
     ("TRACE MESSAGE 7 ON fe", "SELECT time_created, id FROM `main`.`fe` WHERE id = 7"),
     (
         "trace message 42 on fe",
         f"SELECT {NOW} AS qg_now, `main`.`fe_group_g`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS"
-        " qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held"
+        " qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held,"
+        " NULL AS qg_failed_attempts"
         " FROM `main`.`fe_group_g` WHERE (id = 42) ORDER BY id LIMIT 20",
     ),
     ("SELECT queuegate.queues.db FROM queuegate.queues", "SELECT `queues`.db FROM `queuegate`.`queues` AS `queues`"),

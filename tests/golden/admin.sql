@@ -93,21 +93,21 @@ SHOW SUBSCRIPTIONS WHERE 1
 
 -- EXPLAIN DELIVERY of a message
 EXPLAIN DELIVERY FOR q WHERE id = 42
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
 --> ids (42,)
 
 -- EXPLAIN DELIVERY of several
 EXPLAIN DELIVERY FOR shop.q WHERE id IN (1, 2) LIMIT 5;
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1, 2)) ORDER BY id LIMIT 5
 --> ids (1, 2)
 
 -- EXPLAIN DELIVERY of others
 EXPLAIN DELIVERY FOR q WHERE user_id = 7 AND payload LIKE 'a%' LIMIT 100
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (user_id = 7 AND payload LIKE 'a%') ORDER BY id LIMIT 100
 
 -- EXPLAIN DELIVERY of any
 EXPLAIN DELIVERY FOR q
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE time_acked IS NULL LIMIT 20
 
 -- EXPLAIN DELIVERY of too many
 EXPLAIN DELIVERY FOR q LIMIT 1001
@@ -221,11 +221,11 @@ ALTER QUEUE q RESUME
 
 -- ALTER QUEUE with an option that there is not
 ALTER QUEUE q SET (colour = 'red')
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- ALTER QUEUE: an unknown option has no default either
 ALTER QUEUE q SET (colour = DEFAULT)
---> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'colour'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- ALTER QUEUE to what contradicts an option it has
 ALTER QUEUE q SET (min_backoff = '10s', max_backoff = '5s')
@@ -253,7 +253,7 @@ ALTER QUEUE q PAUSE, RESUME
 
 -- EXPLAIN DELIVERY
 EXPLAIN DELIVERY FOR q WHERE id = 42
---> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
+--> explain delivery of shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`q` WHERE (id = 42) ORDER BY id LIMIT 20
 --> ids (42,)
 
 -- EXPLAIN of a table called delivery

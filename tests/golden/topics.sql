@@ -484,7 +484,7 @@ CREATE GROUP fraud ON orders WITH (dead_letter_of = 'q')
 
 -- an option that does not exist
 CREATE GROUP fraud ON orders WITH (retention = '7d')
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- an option with an absurd value
 CREATE GROUP fraud ON orders WITH (prefetch = 0)
@@ -537,7 +537,7 @@ ALTER GROUP billing ON orders SET (topic = DEFAULT)
 
 -- ALTER GROUP, an option that does not exist
 ALTER GROUP billing ON orders SET (retention = 1)
---> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
+--> error 1231 (42000): unknown queue option 'retention'; allowed: ack_wait, alarm_after, archive, backoff, batch_size, cache_size, dead_letter, dead_letter_of, group_key, keep_attempts, max_attempts, max_backoff, max_concurrency, max_rate, message_cols, min_backoff, on_failure, order_key, paused, poll_interval, prefetch, purge_after
 
 -- ALTER GROUP that does not exist
 ALTER GROUP fraud ON orders PAUSE
@@ -736,18 +736,18 @@ SELECT * FROM STREAM q WITH (consumer = '')
 -- TRACE MESSAGE
 TRACE MESSAGE 101 ON orders
 --> trace message 101 of shop.orders: SELECT time_created, id FROM `shop`.`orders` WHERE id = 101
---> in the queue of audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 = 1)) AS qg_held FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20
---> in the queue of billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
+--> in the queue of audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 = 1)) AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id = 101) ORDER BY id LIMIT 20
+--> in the queue of billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
 
 -- TRACE MESSAGE of a topic in another database
 trace message 1 on `other`.feed;
 --> trace message 1 of other.Feed: SELECT time_created, id FROM `other`.`Feed` WHERE id = 1
---> in the queue of Readers: SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20
+--> in the queue of Readers: SELECT (NOW_NS()) AS qg_now, `other`.`Feed_group_Readers`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `other`.`Feed_group_Readers` WHERE (id = 1) ORDER BY id LIMIT 20
 
 -- TRACE MESSAGE of a queue
 TRACE MESSAGE 1 ON q
 --> trace message: SELECT time_created FROM `shop`.`q` WHERE id IN (1)
---> in the queue shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`q` WHERE (id IN (1)) ORDER BY id LIMIT 1
+--> in the queue shop.q: SELECT (NOW_NS()) AS qg_now, `shop`.`q`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, failed_attempts AS qg_failed_attempts FROM `shop`.`q` WHERE (id IN (1)) ORDER BY id LIMIT 1
 --> ids (1,)
 
 -- TRACE MESSAGE of a queue, with an id that is no number
@@ -757,7 +757,7 @@ TRACE MESSAGE 'one' ON q
 -- TRACE MESSAGE of a queue that does not say when a message was enqueued
 trace message 7 on `bare`;
 --> trace message: 
---> in the queue shop.bare: SELECT (NOW_NS()) AS qg_now, `shop`.`bare`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`bare` WHERE (id IN (7)) ORDER BY id LIMIT 1
+--> in the queue shop.bare: SELECT (NOW_NS()) AS qg_now, `shop`.`bare`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, NULL AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`bare` WHERE (id IN (7)) ORDER BY id LIMIT 1
 --> ids (7,)
 
 -- TRACE MESSAGE with an expression
@@ -1316,31 +1316,31 @@ UPDATE orders_group_billing SET time_acked = 1700000000000000000, time_next = NU
 
 -- NACK
 NACK orders 101 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d') WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 
 -- NACK, the group before the clauses
 NACK orders 101, 102 GROUP billing DELAY '30s' REASON 'HTTP 429'
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239' WHERE (id IN (101, 102)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239' WHERE (id IN (101, 102)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101, 102
 
 -- NACK, the group between the clauses
 NACK orders 101 DELAY '30s' GROUP billing REASON 'HTTP 429'
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239' WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239' WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 
 -- NACK, the group behind the clauses
 NACK orders 101 DELAY '30s' REASON 'GROUP audit' GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, _utf8mb4 X'47524f5550206175646974'), last_error = _utf8mb4 X'47524f5550206175646974' WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202247524f5550206175646974227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'47524f5550206175646974'), last_error = _utf8mb4 X'47524f5550206175646974' WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 
 -- NACK, the group before a condition
 NACK orders GROUP billing WHERE user_id = 7 DELAY 5
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 5000000000 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 5000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d') WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> uncertain shop.orders_group_billing
 
@@ -1354,7 +1354,7 @@ NACK orders 101
 
 -- REJECT
 REJECT orders 101 GROUP audit REASON 'bad JSON'
---> execute: UPDATE `shop`.`orders_group_audit` SET time_next = 9223372036854775806, first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e' WHERE (id IN (101)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_audit` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164204a534f4e227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e' WHERE (id IN (101)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> settled shop.orders_group_audit: 101
 --> rejected shop.orders_group_audit
 
@@ -1396,7 +1396,7 @@ RETRY clicks NOW WHERE page = 'a' GROUP stats
 -- REDRIVE
 REDRIVE orders GROUP audit
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> touched shop.orders_group_audit
 --> uncertain shop.orders_group_audit_dead
@@ -1404,7 +1404,7 @@ REDRIVE orders GROUP audit
 -- REDRIVE, the group at the end
 REDRIVE orders WHERE user_id = 7 LIMIT 5 GROUP audit
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE (user_id = 7) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> touched shop.orders_group_audit
 --> uncertain shop.orders_group_audit_dead
@@ -1412,7 +1412,7 @@ REDRIVE orders WHERE user_id = 7 LIMIT 5 GROUP audit
 -- REDRIVE of the dead-letter queue
 REDRIVE orders_group_audit_dead LIMIT 5
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> touched shop.orders_group_audit
 --> uncertain shop.orders_group_audit_dead
@@ -1447,23 +1447,23 @@ SELECT queue_ack('orders', 7)
 
 -- queue_nack of the only group, called
 CALL queue_nack('shop.clicks', 7, '30s', 'why')
---> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) + 30000000000, first_error = COALESCE(first_error, _utf8mb4 X'776879'), last_error = _utf8mb4 X'776879' WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a2022776879227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'776879'), last_error = _utf8mb4 X'776879' WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.clicks_group_stats
 --> changed shop.clicks_group_stats: 7
 
 -- EXPLAIN DELIVERY
 EXPLAIN DELIVERY FOR orders GROUP billing WHERE id = 101
---> explain delivery of shop.orders_group_billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
+--> explain delivery of shop.orders_group_billing: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_billing`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_billing` WHERE (id = 101) ORDER BY id LIMIT 20
 --> ids (101,)
 
 -- EXPLAIN DELIVERY, the group at the end
 explain delivery for orders where id in (101, 102) limit 3 group audit;
---> explain delivery of shop.orders_group_audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 = 1)) AS qg_held FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
+--> explain delivery of shop.orders_group_audit: SELECT (NOW_NS()) AS qg_now, `shop`.`orders_group_audit`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id < `shop`.`orders_group_audit`.id) AS qg_earlier, (SELECT MIN(qg_other.id) FROM `shop`.`orders_group_audit` AS qg_other WHERE qg_other.time_acked IS NULL AND qg_other.`user_id` = `shop`.`orders_group_audit`.`user_id` AND qg_other.id <> `shop`.`orders_group_audit`.id AND (qg_other.time_acked IS NULL AND qg_other.epoch > 0 AND qg_other.time_next > (NOW_NS()) AND qg_other.time_next % 1000 = 1)) AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`orders_group_audit` WHERE (id in (101, 102)) ORDER BY id LIMIT 3
 --> ids (101, 102)
 
 -- EXPLAIN DELIVERY of the only group
 EXPLAIN DELIVERY FOR clicks
---> explain delivery of shop.clicks_group_stats: SELECT (NOW_NS()) AS qg_now, `shop`.`clicks_group_stats`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held FROM `shop`.`clicks_group_stats` WHERE time_acked IS NULL LIMIT 20
+--> explain delivery of shop.clicks_group_stats: SELECT (NOW_NS()) AS qg_now, `shop`.`clicks_group_stats`.id AS qg_id, COALESCE(epoch, 0) AS qg_epoch, time_next AS qg_time_next, time_acked AS qg_time_acked, last_error AS qg_last_error, NULL AS qg_earlier, NULL AS qg_held, NULL AS qg_failed_attempts FROM `shop`.`clicks_group_stats` WHERE time_acked IS NULL LIMIT 20
 
 -- EXPLAIN DELIVERY of several groups and none named
 EXPLAIN DELIVERY FOR orders

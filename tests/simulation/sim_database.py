@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from sim_faults import Trouble
@@ -107,6 +108,18 @@ def _in_sqlite(sql: str) -> str:
     return _TEXT.sub(r"CAST(\1 AS TEXT)", sql)
 
 
+def _last_parts(text: str | None, separator: str, count: int) -> str | None:
+    """MySQL's SUBSTRING_INDEX from the end."""
+    assert count < 0, "only what follows a separator is asked for"
+    return None if text is None else separator.join(text.split(separator)[count:])
+
+
+def _utc_text(now_ns: int) -> str:
+    """As MySQL shows UTC_TIMESTAMP(6)."""
+    seconds, rest = divmod(now_ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1000:06d}"
+
+
 def _target(sql: str) -> str:
     """The table that a client's statement changes."""
     found = _CHANGED.match(sql)
@@ -145,6 +158,9 @@ class SimDatabase:
         raw.create_function("GREATEST", 2, max, deterministic=True)
         raw.create_function("IF", 3, lambda condition, yes, no: yes if condition else no, deterministic=True)
         raw.create_function("CONCAT", -1, lambda *parts: "".join(map(str, parts)), deterministic=True)
+        raw.create_function("CHAR_LENGTH", 1, lambda text: None if text is None else len(text), deterministic=True)
+        raw.create_function("SUBSTRING_INDEX", 3, _last_parts, deterministic=True)
+        raw.create_function("UTC_TIMESTAMP", 1, lambda digits: _utc_text(self._now_in_sql()))
         raw.create_function("CRC32", 1, lambda text: zlib.crc32(text.encode()), deterministic=True)
         raw.create_function("sim_locked", 2, lambda table, id_: (table, id_) in self.locks)
         self._raw = raw

@@ -110,8 +110,14 @@ class _SameLease:
     def __init__(self, connection: Any, leases: Mapping[Any, Any]) -> None:
         self._connection, self._leases = connection, leases
 
-    def query_text(self, sql: str, params: Any, columns: Any) -> list[tuple[bytes, ...]]:
-        rows = self._connection.query_text(sql, params, columns)
+    def run(self, statements: Sequence[Any]) -> list[Any]:
+        *before, answer = self._connection.run(statements)
+        return [*before, replace(answer, rows=self._as_held(answer.rows))]
+
+    def query_text(self, sql: str, params: Any, columns: Any) -> Any:
+        return self._connection.query_text(sql, params, columns)
+
+    def _as_held(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[bytes, ...]]:
         wanted = [self._leases[int(row[0])] for row in rows]
         return [
             (row[0], str(lease.epoch).encode(), str(lease.lease_until_ns).encode())

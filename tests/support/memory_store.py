@@ -28,10 +28,11 @@ from engine.model.queue import (
     QueueCatalog,
     QueueName,
     QueueSpec,
+    SubscribeRequest,
     TextValue,
     TopicSpec,
 )
-from engine.model.states import REJECTED_NS, is_lease_end, lease_end
+from engine.model.states import REJECTED_NS, is_lease_end, lease_end, not_a_lease_end
 from engine.store.base import (
     Claim,
     Held,
@@ -48,6 +49,7 @@ from engine.store.base import (
     first_free,
 )
 from engine.store.census import Census
+from engine.store.last_receivers import LastReceivers
 from engine.store.limits import Rate
 from engine.traces import QueueTrace, Traces
 
@@ -131,6 +133,7 @@ class MemoryStore:
     def __post_init__(self) -> None:
         self.topics = MemoryTopics(self.clock)
         self.traces = MemoryTraces(self.clock)
+        self.last_receivers = LastReceivers()
 
     def serve(self, *queues: QueueSpec, topics: Sequence[TopicSpec] = ()) -> None:
         """Replace the tables that exist by these queues and topics; tables that stay keep their messages.
@@ -261,14 +264,16 @@ class MemoryStore:
 
         return await self._call("unsettled", work)
 
-    async def release(self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool) -> int:
+    async def release(
+        self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None
+    ) -> int:
         async def work() -> int:
             count = 0
             for lease in leases:
                 for row in self._rows(queue, (lease.id,)):
                     held = row.time_next == lease.lease_until_ns and (row.epoch or 0) == lease.epoch
                     if held and row.id not in self.locked:
-                        row.time_next, row.epoch = lease.due_ns, lease.epoch - (not counted)
+                        row.time_next, row.epoch = not_a_lease_end(lease.due_ns), lease.epoch - (not counted)
                         count += 1
             return count
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from engine.model.options import QueueOptions, parse_options, to_comment
 from engine.model.queue import (
+    ATTEMPTS_COLUMN,
     ERROR_CHARACTERS,
     ERROR_COLUMNS,
     SOUGHT_COLUMN,
@@ -21,12 +22,16 @@ from engine.model.queue import (
 )
 from engine.model.topics import group_table
 
-BIGINT, VARCHAR, STRING = 8, 253, 254
+BIGINT, MEDIUMTEXT, VARCHAR, STRING = 8, 252, 253, 254
 UTF8MB4, BINARY = 45, 63
 
 
-def _error(name: str) -> ColumnMeta:
-    return ColumnMeta(name, VARCHAR, UTF8MB4, length=4 * ERROR_CHARACTERS)
+def _own(name: str) -> ColumnMeta:
+    if name in ERROR_COLUMNS:
+        return ColumnMeta(name, VARCHAR, UTF8MB4, length=4 * ERROR_CHARACTERS)
+    if name == ATTEMPTS_COLUMN:
+        return ColumnMeta(name, MEDIUMTEXT, UTF8MB4, length=4 * (1 << 24))
+    return ColumnMeta(name, BIGINT, BINARY)
 
 
 def spec(
@@ -34,7 +39,7 @@ def spec(
 ) -> QueueSpec:
     user = user or ("user_id", "payload")
     names = [name for name in SYSTEM_COLUMNS if name != "id" and name not in user]
-    system = tuple(_error(name) if name in ERROR_COLUMNS else ColumnMeta(name, BIGINT, BINARY) for name in names)
+    system = tuple(map(_own, names))
     columns = (
         ColumnMeta("id", id_type, charset),
         *system,

@@ -7,20 +7,31 @@ lease; then the lease, the rows as they are after it, and the commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.backend.base import Statement, StoreConnection
+from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure
 from engine.model.errors import BackendUnavailable
 from engine.model.identity import from_text, id_kind
-from engine.model.queue import Message, MessageId, QueueSpec, TextValue
-from engine.model.states import lease_end
+from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
+from engine.model.states import is_lease_end, lease_end, not_a_lease_end
 from engine.store.base import Claim, LeaseUnknown, Release
+from engine.store.operations import failed_attempts
 from engine.store.operations.due_messages import INTEGER, id_column, not_null
 from engine.store.statements.queue import QueueStatements
 
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest stands for all above
+    it. `had`: who had that delivery of a message, where it is known."""
+
+    delays_ns: Mapping[int, int]
+    had: Callable[[MessageId, int], SubscribeRequest | None] = lambda id_, epoch: None
 
 
 class LockedRow(NamedTuple):
@@ -65,13 +76,13 @@ def claim(
     statements: QueueStatements,
     queue: QueueSpec,
     ids: Sequence[MessageId],
-    delays_ns: Mapping[int, int],
+    terms: Terms,
     *,
     commits: bool = True,
 ) -> Claim:
     """MessageStore.claim of a queue without limits. Not `commits`: more follows in the transaction."""
     (answer,) = connection.run((locking(statements, queue, ids),))
-    return claim_locked(connection, statements, queue, locked(queue, answer.rows), delays_ns, commits=commits)
+    return claim_locked(connection, statements, queue, locked(queue, answer.rows), terms, commits=commits)
 
 
 def claim_locked(
@@ -79,14 +90,15 @@ def claim_locked(
     statements: QueueStatements,
     queue: QueueSpec,
     locked: Locked,
-    delays_ns: Mapping[int, int],
+    terms: Terms,
     *,
     commits: bool = True,
 ) -> Claim:
     """Lease what this transaction has locked."""
     if locked.now_ns is None:
         return Claim(int(connection.query(statements.now)[0][0]), ())
-    now_ns, rows = locked.now_ns, locked.rows
+    now_ns, rows, delays_ns = locked.now_ns, locked.rows, terms.delays_ns
+    failed_attempts.note(connection, statements, queue, _expired(queue, rows, terms))
     spent = _spent(queue, rows)
     if spent:
         connection.execute(statements.set_aside(len(spent)), spent)
@@ -106,6 +118,17 @@ def claim_locked(
         if row.id in values
     )
     return Claim(now_ns, tuple(messages), rejected=tuple(spent))
+
+
+def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[MessageId, str]:
+    """Those whose last lease has run out, and what is to be kept of that."""
+    if not queue.attempts_kept:
+        return {}
+    return {
+        row.id: failure(row.epoch, row.due_ns, EXPIRED, terms.had(row.id, row.epoch))
+        for row in rows
+        if row.epoch > 0 and is_lease_end(row.due_ns)
+    }
 
 
 def _spent(queue: QueueSpec, rows: Sequence[LockedRow]) -> list[MessageId]:
@@ -138,10 +161,11 @@ def release(
     queue: QueueSpec,
     leases: Sequence[Release],
     epochs_taken_back: int,
+    gone: SubscribeRequest | None = None,
 ) -> int:
-    """MessageStore.release."""
+    """MessageStore.release. `gone`: the receiver whose end is a failure of these messages."""
     chunks = (leases[start : start + _RELEASE_CHUNK] for start in range(0, len(leases), _RELEASE_CHUNK))
-    return sum(_release_chunk(connection, statements, queue, chunk, epochs_taken_back) for chunk in chunks)
+    return sum(_release_chunk(connection, statements, queue, chunk, epochs_taken_back, gone) for chunk in chunks)
 
 
 def _release_chunk(
@@ -150,16 +174,24 @@ def _release_chunk(
     queue: QueueSpec,
     leases: Sequence[Release],
     epochs_taken_back: int,
+    gone: SubscribeRequest | None,
 ) -> int:
     id_ = id_column(queue)
     kind = id_kind(id_)
     wanted = {lease.id: lease for lease in leases}
-    rows = connection.query_text(statements.releasable(len(wanted)), list(wanted), (id_, INTEGER, INTEGER))
-    held = {from_text(kind, not_null(r[0])): (int(not_null(r[1])), r[2]) for r in rows}
+    asked = [*([] if gone is None else [Statement(statements.now, (), (INTEGER,))])]
+    asked.append(Statement(statements.releasable(len(wanted)), list(wanted), (id_, INTEGER, INTEGER)))
+    *moment, answer = connection.run(asked)
+    held = {from_text(kind, not_null(r[0])): (int(not_null(r[1])), r[2]) for r in answer.rows}
     same = [x for x in wanted.values() if held.get(x.id) == (x.epoch, str(x.lease_until_ns).encode())]
     if not same:
         return 0
-    cases = [value for lease in same for value in (lease.id, lease.due_ns)]
+    if gone is not None:
+        at_ns = int(not_null(moment[0].rows[0][0]))
+        failed = {lease.id: failure(lease.epoch, at_ns, RECEIVER_GONE, gone) for lease in same}
+        failed_attempts.note(connection, statements, queue, failed)
+    # A due time that is an earlier lease's end would look as if this lease had run out.
+    cases = [value for lease in same for value in (lease.id, not_a_lease_end(lease.due_ns))]
     params = (*cases, epochs_taken_back, *(lease.id for lease in same))
     return connection.execute(statements.release(len(same)), params)
 

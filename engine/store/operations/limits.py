@@ -7,7 +7,7 @@ point leaves nothing to be mended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.backend.base import StoreConnection
@@ -50,10 +50,10 @@ def claim(
     statements: LimitedStatements,
     queue: QueueSpec,
     ids: Sequence[MessageId],
-    delays_ns: Mapping[int, int],
+    terms: lease.Terms,
 ) -> Claim:
     """MessageStore.claim of a queue with limits. Raises BackendError where `prepare` is needed."""
-    return _Claiming(connection, statements, queue, lock(connection, statements.limits, queue)).claim(ids, delays_ns)
+    return _Claiming(connection, statements, queue, lock(connection, statements.limits, queue)).claim(ids, terms)
 
 
 def lock(connection: StoreConnection, statements: LimitStatements, queue: QueueSpec) -> int:
@@ -77,14 +77,14 @@ class _Claiming:
         self._rate = None if queue.options.max_rate is None else Rate.of(queue.options.max_rate)
         self._places = self._free_places()
 
-    def claim(self, ids: Sequence[MessageId], delays_ns: Mapping[int, int]) -> Claim:
+    def claim(self, ids: Sequence[MessageId], terms: lease.Terms) -> Claim:
         count = self._allowed(len(ids))
         chosen, held_back = self._choose(ids, count) if count else ([], list(ids))
         first_end_ns = self._first_end_ns() if held_back else None  # now: nothing may follow the commit
         claimed = Claim(self._now_ns, ())
         if chosen:
             statements, commits = self._statements.queue, self._rate is None
-            claimed = lease.claim(self._connection, statements, self._queue, chosen, delays_ns, commits=commits)
+            claimed = lease.claim(self._connection, statements, self._queue, chosen, terms, commits=commits)
             self._charge(len(claimed.messages))
         if not held_back:
             return claimed

@@ -43,7 +43,7 @@ _COMPUTED = "(EXTRA LIKE '%VIRTUAL GENERATED%' OR EXTRA LIKE '%STORED GENERATED%
 PECULIAR_COLUMNS = (
     f"SELECT LOWER(COLUMN_NAME), {_COMPUTED}, CHARACTER_SET_NAME FROM information_schema.COLUMNS"
     f" WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND ({_COMPUTED}"
-    " OR (COLUMN_NAME IN ('first_error', 'last_error') AND CHARACTER_SET_NAME <> 'utf8mb4'))"
+    " OR (COLUMN_NAME IN ('first_error', 'last_error', 'failed_attempts') AND CHARACTER_SET_NAME <> 'utf8mb4'))"
 )
 """A table's columns that are computed, and those for reasons that do not hold all of Unicode."""
 

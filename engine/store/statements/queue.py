@@ -9,7 +9,7 @@ MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where 
 
 from __future__ import annotations
 
-from engine.model.queue import Layout, QueueSpec, quoted
+from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, not_set_aside
 from engine.store.statements.archive import table_of
 from engine.store.statements.dialect import Dialect
@@ -128,6 +128,15 @@ class QueueStatements:
             f"UPDATE {self._table} SET time_next = CASE id {cases}END, epoch = COALESCE(epoch, 0) - ?"
             f" WHERE id IN ({placeholders(count)})"
         )
+
+    def failed_attempts(self, count: int) -> str:
+        """What is kept of the failed attempts of these messages."""
+        return f"SELECT id, {ATTEMPTS_COLUMN} FROM {self._table} WHERE id IN ({placeholders(count)})"
+
+    def note_failed(self, count: int) -> str:
+        """Keep that of rows that this transaction has locked."""
+        cases = "WHEN ? THEN ? " * count
+        return f"UPDATE {self._table} SET {ATTEMPTS_COLUMN} = CASE id {cases}END WHERE id IN ({placeholders(count)})"
 
     def purge(self, count: int) -> str:
         """Delete messages, if acked long enough ago."""

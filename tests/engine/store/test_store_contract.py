@@ -316,12 +316,12 @@ async def test_a_release_passes_over_locked_rows(bench):
 
 
 async def test_many_leases_are_released_in_one_call(bench):
-    await bench.add(*(Row(id_, time_next=id_) for id_ in range(1, 502)))
+    await bench.add(*(Row(id_, time_next=1000 * id_) for id_ in range(1, 502)))
     claim = await bench.store.claim(bench.spec, list(range(1, 502)), DELAYS)
     leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages]
     assert await bench.store.release(bench.spec, leases, counted=False) == 501
     keys = (await bench.store.look(bench.spec, 1000)).keys
-    assert [(key.id, key.due_ns) for key in keys] == [(id_, id_) for id_ in range(1, 502)]
+    assert [(key.id, key.due_ns) for key in keys] == [(id_, 1000 * id_) for id_ in range(1, 502)]
 
 
 # --- purge

@@ -45,7 +45,8 @@ def test_an_object_is_whole_and_can_be_written():
     }  # fmt: skip
     made = json.loads(json.dumps(message_object(message(row, NOW))))
     assert list(made) == [
-        "id", "state", "epoch", "priority", "due", "created", "acked", "first_error", "last_error", "columns",
+        "id", "state", "epoch", "priority", "due", "created", "acked", "first_error", "last_error",
+        "failed_attempts", "columns",
     ]  # fmt: skip
     assert made["columns"] == {
         "body": "y" * 5000, "raw": {"hex": "ff"}, "text": "abc", "price": "1.50", "at": "2026-01-02 03:04:05",

@@ -41,6 +41,7 @@ def reader(codec: str = "utf-8") -> tuple[StatementReader, Any, Any]:
         database="shop",
         unsettled=False,
         identity=SimpleNamespace(codec=codec),
+        who=lambda: "",
         reading_modes=frozenset,
     )
     engine: Any = SimpleNamespace(catalog=CATALOG)

@@ -42,7 +42,8 @@ VITESS = """CREATE TABLE `m` (
 
 OF_DEFAULTS = (
     " WITH (ack_wait = '30s', min_backoff = 'ack_wait', max_backoff = '3600s', purge_after = '86400s',"
-    " batch_size = 100, prefetch = 1000, cache_size = 10000, poll_interval = '30s', max_attempts = 0)"
+    " batch_size = 100, prefetch = 1000, cache_size = 10000, poll_interval = '30s', max_attempts = 0,"
+    " keep_attempts = 10)"
 )
 
 
@@ -61,7 +62,7 @@ def test_options_that_differ_from_the_defaults() -> None:
     shown = show_create_queue(MYSQL_8, replace(spec("shop", "orders"), options=options))
     assert ") WITH (ack_wait = '1.5s', " in shown
     assert "batch_size = 5, " in shown
-    assert shown.endswith(", message_cols = 'id|payload', max_attempts = 0)")
+    assert shown.endswith(", message_cols = 'id|payload', max_attempts = 0, keep_attempts = 10)")
 
 
 def test_a_queue_without_columns_of_its_own() -> None:

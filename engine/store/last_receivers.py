@@ -1,0 +1,48 @@
+"""LastReceivers: who had a message whose lease has run out, for the record of its failed attempts.
+
+Known is what this process handed out; nothing depends on it. The event loop writes, the threads that claim read: single
+operations of a dict, so neither needs a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from weakref import WeakMethod
+
+from engine.model.queue import MessageId, QueueName, SubscribeRequest
+
+LAST_RECEIVERS_MAX = 20_000
+"""Messages of all queues together; the oldest give way. 5 MB."""
+
+Holder = Callable[[MessageId, int], SubscribeRequest | None]
+"""Who had that delivery of a message: its id, and the epoch that the lease gave it."""
+
+
+class LastReceivers:
+    """See the module. For all queues of an engine."""
+
+    def __init__(self, most: int = LAST_RECEIVERS_MAX) -> None:
+        self._most = most
+        self._had: dict[tuple[QueueName, MessageId], tuple[int, SubscribeRequest]] = {}
+        self._holders: dict[QueueName, WeakMethod[Holder]] = {}
+
+    def watch(self, queue: QueueName, holder: Holder) -> None:
+        """Ask `holder`, a method, as well, of this queue; for as long as somebody else has its object."""
+        self._holders[queue] = WeakMethod(holder)
+
+    def had(self, queue: QueueName, id_: MessageId, epoch: int, receiver: SubscribeRequest) -> None:
+        """A lease has run out, which this receiver had."""
+        key = (queue, id_)
+        self._had.pop(key, None)
+        while len(self._had) >= self._most:
+            del self._had[next(iter(self._had))]
+        self._had[key] = (epoch, receiver)
+
+    def of(self, queue: QueueName, id_: MessageId, epoch: int) -> SubscribeRequest | None:
+        """Who had that delivery of a message; None where that is not known."""
+        epoch_had, receiver = self._had.get((queue, id_), (None, None))
+        if receiver is not None and epoch_had == epoch:
+            return receiver
+        reference = self._holders.get(queue)
+        holder = None if reference is None else reference()
+        return None if holder is None else holder(id_, epoch)

@@ -1,0 +1,45 @@
+"""LastReceivers: bounded, by delivery, and it holds on to nobody."""
+
+from __future__ import annotations
+
+import gc
+
+from engine.model.queue import QueueName, SubscribeRequest
+from engine.store.last_receivers import LastReceivers
+
+Q, OTHER = QueueName("d", "q"), QueueName("d", "other")
+ONE, TWO = (SubscribeRequest(Q, connection_id=number) for number in (1, 2))
+
+
+def test_who_had_a_delivery():
+    last = LastReceivers()
+    last.had(Q, 7, 1, ONE)
+    assert last.of(Q, 7, 1) is ONE
+    assert last.of(Q, 7, 2) is None
+    assert last.of(OTHER, 7, 1) is None
+    last.had(Q, 7, 2, TWO)
+    assert last.of(Q, 7, 1) is None
+    assert last.of(Q, 7, 2) is TWO
+
+
+def test_the_oldest_give_way():
+    last = LastReceivers(most=2)
+    for id_ in (1, 2, 1, 3):
+        last.had(Q, id_, 1, ONE)
+    assert [last.of(Q, id_, 1) for id_ in (1, 2, 3)] == [ONE, None, ONE]
+
+
+class Holds:
+    def holder(self, id_: object, epoch: int) -> SubscribeRequest | None:
+        return TWO if (id_, epoch) == (9, 1) else None
+
+
+def test_a_holder_is_asked_while_it_lives():
+    last, holds = LastReceivers(), Holds()
+    last.watch(Q, holds.holder)
+    assert last.of(Q, 9, 1) is TWO
+    assert last.of(Q, 9, 2) is None
+    assert last.of(OTHER, 9, 1) is None
+    del holds
+    gc.collect()
+    assert last.of(Q, 9, 1) is None
