@@ -398,10 +398,11 @@ class Engine:
         return await self.surveyor.fitting(served.manager.queue, served.manager.conditions, ids)
 
     def holders(self, name: QueueName, ids: Iterable[MessageId]) -> dict[MessageId, SubscriptionStatus]:
-        """Which of these messages a stream of this engine holds, and which stream."""
+        """Which of these messages were sent by this engine and are not settled, and to whom: to an open stream, or as
+        part of a result that has ended."""
         served = self._served.get(name)
         found = {} if served is None else {id_: served.manager.holder(id_) for id_ in ids}
-        return {id_: subscription.status() for id_, subscription in found.items() if subscription is not None}
+        return {id_: holder for id_, holder in found.items() if holder is not None}
 
     @property
     def surveyor(self) -> Surveyor:

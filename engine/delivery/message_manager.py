@@ -134,9 +134,9 @@ class MessageManager(Service):
         held_back = self._context.pause.held_back_seconds
         return [replace(subscription.status(), held_back=held_back) for subscription in self._subscriptions]
 
-    def holder(self, id_: MessageId) -> Subscription | None:
+    def holder(self, id_: MessageId) -> SubscriptionStatus | None:
         """Who was sent that message by this engine and has not settled it."""
-        return self._in_flight.holder(id_)
+        return self.lapses.holder(id_) if (one := self._in_flight.holder(id_)) is None else one.status()
 
     def status(self) -> QueueStatus:
         """One row of SHOW QUEUES."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from engine.clock import DatabaseTime
-from engine.model.queue import Message, MessageId, QueueName, SubscribeRequest
+from engine.model.queue import Message, MessageId, QueueName, SubscribeRequest, SubscriptionStatus
 from engine.model.states import is_lease_end
 from engine.model.traced import LEASE_ENDED
 from engine.store.base import LeaseStanding, Release
@@ -44,6 +44,11 @@ class Lapses:
 
     def __len__(self) -> int:
         return len(self._left)
+
+    def holder(self, id_: MessageId) -> SubscriptionStatus | None:
+        """Who holds that message; of one that is watched."""
+        left = self._left.get(id_)
+        return None if left is None else _ended(self._queue, left[1])
 
     def _holder(self, id_: MessageId, epoch: int) -> SubscribeRequest | None:
         """Who has, or had, that delivery of a message. Called in threads, too."""
@@ -128,3 +133,23 @@ class Lapses:
     def again(self, asked: Iterable[MessageId]) -> None:
         """The table did not answer: ask of these again."""
         self._push(tuple(id_ for id_ in asked if id_ in self._left))
+
+
+def _ended(queue: QueueName, request: SubscribeRequest) -> SubscriptionStatus:
+    """The receiver of a result that has ended, as an open stream is told of."""
+    return SubscriptionStatus(
+        queue,
+        request.connection_id,
+        request.user,
+        request.host,
+        filter="",
+        mode=request.wait_mode.value,
+        prefetch=0,
+        unacked=0,
+        sent=0,
+        waiting=False,
+        window_full=False,
+        since_ns=0,
+        consumer=request.consumer,
+        pid=request.pid,
+    )

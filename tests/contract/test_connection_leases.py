@@ -56,6 +56,22 @@ def test_it_is_known_who_holds_them(sql, q, connect):
     assert sql.rows(f"SELECT id FROM queuegate.in_flight WHERE queue = '{q}'") == []
 
 
+def test_it_is_known_who_holds_what_is_held_by_time(sql, q, connect):
+    poller = connect()
+    poller.rows(f"SELECT n FROM STREAM {q} LIMIT 2 WAIT 10 WITH (consumer = 'mailer-4')")
+    holder = poller.connection.thread_id()
+    found = sql.rows(f"SELECT id, connection_id, consumer FROM queuegate.in_flight WHERE queue = '{q}' ORDER BY id")
+    assert [(int(id_), int(connection), who) for id_, connection, who in found] == [
+        (1, holder, "mailer-4"),
+        (2, holder, "mailer-4"),
+    ]
+    ((_, state, said),) = sql.rows(f"EXPLAIN DELIVERY FOR {q} WHERE id = 1")
+    assert state == "in_flight"
+    assert f"held by connection {holder} (" in said
+    poller(f"ACK {q} 1")
+    assert sql.column(f"SELECT id FROM queuegate.in_flight WHERE queue = '{q}'") == ["2"]
+
+
 def test_what_was_nacked_is_not_given_back(sql, q, connect):
     poller = connect()
     assert poller.column(f"SELECT n FROM STREAM {q} {HELD}") == [1, 2]

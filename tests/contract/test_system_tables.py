@@ -64,11 +64,13 @@ def test_joins_with_other_tables_and_with_each_other(sql, queue, stream, name):
         sql(f"DROP TABLE {name}")
 
 
-def test_a_held_message_whose_result_has_ended_has_no_holder(sql, queue):
+def test_a_held_message_whose_result_has_ended_is_held_by_its_receiver(sql, queue):
     q = queue("n INT", ack_wait="'1h'", max_backoff="'2h'")
     sql(f"INSERT INTO {q} (n) VALUES (1)")
     assert len(sql.rows(f"SELECT id FROM STREAM {q} LIMIT 1 WAIT 5")) == 1
-    assert sql.rows(f"SELECT epoch, connection_id FROM queuegate.in_flight WHERE queue = '{q}'") == [(1, None)]
+    assert sql.rows(f"SELECT epoch, connection_id FROM queuegate.in_flight WHERE queue = '{q}'") == [
+        (1, sql.connection.thread_id())
+    ]
 
 
 def test_empty_tables_have_their_columns(sql):
