@@ -11,17 +11,24 @@ from outcomes import Outcome, compare, read_go, read_results
 PASSED, FAILED, SKIPPED = Outcome("passed"), Outcome("failed", "why"), Outcome("skipped")
 
 
+def test_a_test_that_only_fails_directly_is_no_loss() -> None:
+    found = compare("s", [{"a": FAILED, "b": PASSED}], [{"a": PASSED, "b": PASSED}])
+    assert [difference.test for difference in found.differences] == ["a"]
+    assert found.nothing_lost
+    assert not compare("s", [{"a": FAILED, "b": PASSED}], [{"a": SKIPPED, "b": PASSED}]).nothing_lost
+
+
 def test_runs_that_agree_are_the_same() -> None:
     run = {"a": PASSED, "b": FAILED, "c": SKIPPED}
     found = compare("s", [run], [run])
-    assert found.same and found.tests == 3 and found.direct == {"passed": 1, "failed": 1, "skipped": 1}
+    assert found.nothing_lost and found.tests == 3 and found.direct == {"passed": 1, "failed": 1, "skipped": 1}
 
 
 def test_every_way_to_differ_is_found() -> None:
     direct = {"fails": PASSED, "passes": FAILED, "skipped": PASSED, "gone": PASSED, "same": PASSED}
     proxied = {"fails": FAILED, "passes": PASSED, "skipped": SKIPPED, "new": PASSED, "same": PASSED}
     found = compare("s", [direct], [proxied])
-    assert not found.same
+    assert not found.nothing_lost
     assert {d.test: (d.direct, d.proxied) for d in found.differences} == {
         "fails": ("passed", "failed"), "passes": ("failed", "passed"), "skipped": ("passed", "skipped"),
         "gone": ("passed", "not run"), "new": ("not run", "passed"),
@@ -34,9 +41,9 @@ def test_a_test_that_is_not_equal_to_itself_is_named_and_no_difference() -> None
 
 
 def test_nothing_that_passed_and_a_gate_at_fault_are_no_success() -> None:
-    assert not compare("s", [{}], [{}]).same
-    assert not compare("s", [{"a": FAILED}], [{"a": FAILED}]).same
-    assert not compare("s", [{"a": PASSED}], [{"a": PASSED}], ["traceback"]).same
+    assert not compare("s", [{}], [{}]).nothing_lost
+    assert not compare("s", [{"a": FAILED}], [{"a": FAILED}]).nothing_lost
+    assert not compare("s", [{"a": PASSED}], [{"a": PASSED}], ["traceback"]).nothing_lost
 
 
 def test_of_two_outcomes_the_worse_one_counts(tmp_path: Path) -> None:
