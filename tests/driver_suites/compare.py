@@ -7,8 +7,9 @@
 
 Each run has a fresh MariaDB of its own, the runs through the proxy a fresh gate as well. Where the two differ, both are
 run again, to tell a difference from a test that is not even equal to itself. Exit code 1: something is lost through
-the proxy (a test that fails directly alone is listed, no more); 2: a suite cannot be had here. With --embedded, 1 means that less than 95 % passes of what passes on MariaDB and is not
-refused by a rule of docs/embedded.md (`embedded_rules.py`).
+the proxy (a test that fails directly alone is listed, no more); 2: a suite cannot be had here. With --embedded, 1 means
+that less than 95 % passes of what passes on MariaDB and is not refused by a rule of docs/embedded.md
+(`embedded_rules.py`).
 """
 
 from __future__ import annotations
