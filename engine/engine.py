@@ -20,6 +20,7 @@ from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
 from engine.delivery.subscription import Subscription
 from engine.duties.alarm_watch import AlarmWatch
+from engine.duties.catalog_watcher import CatalogWatcher
 from engine.duties.dead_letter_mover import DeadLetterMover, MakeTable, Moves
 from engine.duties.group_scan import GroupScan, GroupScanContext
 from engine.duties.purger import Purger
@@ -39,6 +40,8 @@ from engine.model.queue import (
     SubscribeRequest,
     SubscriptionStatus,
 )
+from engine.schedules.scheduler import SchedulerContext
+from engine.schedules.schedules import Schedules, SchedulesContext
 from engine.service import Service
 from engine.store.base import MessageStore
 from engine.topics.broadcast import BroadcastReader
@@ -46,7 +49,7 @@ from engine.topics.retention import PERIOD_SECONDS
 from engine.topics.topics import Topics, TopicsContext
 from engine.traces import QueueTrace, Traces
 
-__all__ = ["CatalogWatcher", "Engine", "Neighbours", "OpenStream", "Subscription"]
+__all__ = ["Engine", "Neighbours", "OpenStream", "Subscription"]
 
 OpenStream = Subscription | BroadcastReader
 """What a receiver reads."""
@@ -152,14 +155,16 @@ class Engine:
         self._catalog = QueueCatalog()
         self._served: dict[QueueName, _Served] = {}
         self._scans: dict[QueueName, GroupScan] = {}
-        self._watcher = CatalogWatcher(self, self._logger)
+        self._watcher = CatalogWatcher(self, self._logger, lambda: self.schedules.look())
         self._watchdog = Watchdog(self._managers, self._other_services, clock, self._logger)
         self._work: DatabaseWork | None = None
         self._surveyor: Surveyor | None = None
         self._topics: Topics | None = None
+        self._schedules: Schedules | None = None
         self._alarm_watch: AlarmWatch | None = None
         self._refreshing = asyncio.Lock()
         self._refreshed_at = float("-inf")
+        self._scheduled: frozenset[str] = frozenset()
         self._open = False
 
     @property
@@ -185,6 +190,7 @@ class Engine:
                 self.traces,
             )
         )
+        self._schedules = self._made_schedules(self._work)
         self._open = True
         try:
             await self.refresh_catalog()
@@ -192,6 +198,7 @@ class Engine:
             self._open = False
             raise
         await self.topics.open()
+        await self.schedules.open()
         self._alarm_watch = AlarmWatch(self._managers, self._store, self._work, self._clock, self._logger)
         for service in (self._watcher, self._alarm_watch, self._watchdog):
             await service.open()
@@ -201,7 +208,7 @@ class Engine:
         if not self._open:
             return
         self._open = False
-        for service in (self._watchdog, self._alarm_watch, self._watcher):
+        for service in (self._watchdog, self._alarm_watch, self._watcher, self.schedules):
             if service is not None:
                 await service.close(grace_seconds=grace_seconds)
         if self._surveyor is not None:
@@ -213,6 +220,18 @@ class Engine:
         await asyncio.gather(*(scan.close(grace_seconds=grace_seconds) for scan in scans.values()))
         await asyncio.gather(*(service.close(grace_seconds=grace_seconds) for service in services))
         await self.topics.history.close(grace_seconds=grace_seconds)
+
+    def _made_schedules(self, work: DatabaseWork) -> Schedules:
+        scheduler = SchedulerContext(
+            self._store.schedules,
+            work,
+            self._clock,
+            self._logger,
+            lambda: self._catalog,
+            lambda: self._neighbours.leads,
+            self.committed,
+        )
+        return Schedules(SchedulesContext(scheduler, self._purges, self.catalog_changed))
 
     async def refresh_catalog(self) -> None:
         """Read the tables again: serve new queues, retune changed ones, end what was dropped. Raises BackendError."""
@@ -228,6 +247,11 @@ class Engine:
                 self.traces.tune(catalog)
                 await self._apply(catalog)
                 await self._scan_groups(catalog)
+            if not self._open:
+                return
+            if self._scheduled != self._catalog.schedules:
+                self._scheduled = self._catalog.schedules
+                self.schedules.look()
 
     async def _scan_groups(self, catalog: QueueCatalog) -> None:
         """Keep a scan for every queue whose messages form groups."""
@@ -324,6 +348,7 @@ class Engine:
         names = frozenset(self._served)
         self._take_in(CommitReport(touched=names, uncertain=names), here=False)
         self.topics.missed()
+        self.schedules.look()
         self._watcher.doubt()
 
     def _take_in(self, report: CommitReport, *, here: bool) -> None:
@@ -343,7 +368,8 @@ class Engine:
         for name in report.touched:
             if served := self._served.get(name):
                 served.manager.touched()
-            elif self._topics is not None:
+            elif self._topics is not None and self._schedules is not None:
+                self._schedules.touched(name)
                 self._touched_topic(self._topics, name)
 
     def _touched_topic(self, topics: Topics, name: QueueName) -> None:
@@ -385,6 +411,12 @@ class Engine:
         return streams if self._topics is None else streams + self._topics.streams()
 
     @property
+    def schedules(self) -> Schedules:
+        """The schedules, once it is open."""
+        assert self._schedules is not None
+        return self._schedules
+
+    @property
     def topics(self) -> Topics:
         """The topics, once it is open."""
         assert self._topics is not None
@@ -419,6 +451,7 @@ class Engine:
         return [
             self._watcher,
             *self.topics.services,
+            *self.schedules.services,
             *([] if self._alarm_watch is None else [self._alarm_watch]),
             *self._scans.values(),
             *(part for part in of_queues if not isinstance(part, MessageManager)),
@@ -456,44 +489,3 @@ class Engine:
         except BackendError as error:
             if not isinstance(error, BackendUnavailable):
                 self._logger.warning("reading the catalog failed: %s", error)
-
-
-class CatalogWatcher(Service):
-    """Reads the catalog periodically, for tables changed around the proxy, and at once when a manager is in doubt."""
-
-    def __init__(self, engine: Engine, logger: logging.Logger) -> None:
-        super().__init__("catalog watcher", logger)
-        self._engine = engine
-        self._doubted = asyncio.Event()
-        self._failing = False
-
-    def doubt(self) -> None:
-        """A statement failed as if the table had changed."""
-        self._doubted.set()
-
-    def _wake(self) -> None:
-        self._doubted.set()
-
-    async def run_once(self) -> bool:
-        """One read; whether it succeeded."""
-        try:
-            await self._engine.refresh_catalog()
-        except BackendError as error:
-            if not self._failing and not isinstance(error, BackendUnavailable):  # once per outage
-                self._logger.warning("reading the catalog failed: %s", error)
-            self._failing = True
-            return False
-        self._failing = False
-        return True
-
-    async def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await asyncio.wait_for(self._doubted.wait(), self._engine.refresh_period)
-            except TimeoutError:
-                pass
-            self._doubted.clear()
-            if not self._stopping.is_set():
-                await self.run_once()
-                # However often managers are in doubt, the catalog is not read more than once a second.
-                await self._pause(_REFRESH_ON_MISS_SECONDS)

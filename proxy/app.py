@@ -35,6 +35,7 @@ from proxy.release import release
 from proxy.server import ProxyServer, ServerLimits
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
+from proxy.statements.schedules import server_insert
 from proxy.statements.stream_condition import server_group_condition
 from proxy.transport.addresses import Address
 from proxy.transport.tcp import own_address
@@ -265,7 +266,7 @@ async def _backend(
     if not url.embedded:
         # One more: dropping a partition is one piece of work on two connections, of which one waits for the other.
         pool = MySQLPool(url, size=limits.database_work + 1)
-        store = SqlMessageStore.for_mysql(pool, server_group_condition)
+        store = SqlMessageStore.for_mysql(pool, server_group_condition, server_insert)
         directory = ProxyDirectory(pool) if config.peers.enabled and url.database else None
         try:
             if config.auth_mode is Auth.PROXY:

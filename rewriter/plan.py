@@ -11,6 +11,7 @@ from enum import Enum
 from engine.model.groups import GroupKey
 from engine.model.options import QueueOptions
 from engine.model.queue import MessageId, QueueName, StartAt, SubscribeRequest
+from engine.model.schedules import Every, Missed, Rule, ScheduleName, Value
 from engine.model.sequence import Sequencing
 from engine.model.topics import GroupName
 
@@ -51,6 +52,8 @@ class Effects:
     queue."""
     reason: str = field(default="", compare=False)
     """Why, as the statement says."""
+    drops: frozenset[QueueName] = frozenset()
+    """Queues and topics that are gone then, whose schedules go with them."""
     numbered: bool = field(default=False, compare=False)
     """The rows that it adds are those of a topic whose history is kept, and get their ids in one go: the answer has the
     first. So it must not take the fast path, which does not read that."""
@@ -190,6 +193,50 @@ class SeekConsumerGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeSchedule:
+    """CREATE SCHEDULE of a queue or topic that the catalog knows."""
+
+    name: ScheduleName
+    queue: QueueName
+    if_not_exists: bool
+    rule: Rule
+    columns: tuple[str, ...] | None
+    values: tuple[Value, ...]
+    missed: Missed
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSchedule:
+    """ALTER SCHEDULE: what is None stays as it is."""
+
+    name: ScheduleName
+    paused: bool | None = None
+    cron: str | None = None
+    zone: str | None = None
+    every: Every | None = None
+    missed: Missed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSchedule:
+    """DROP SCHEDULE [IF EXISTS]."""
+
+    name: ScheduleName
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendSchedule:
+    """RUN SCHEDULE: its message now, in the client's transaction."""
+
+    name: ScheduleName
+
+
+OnSchedule = MakeSchedule | ChangeSchedule | RemoveSchedule | SendSchedule
+"""What changes or runs a schedule, by statements on the client's own connection."""
+
+
+@dataclass(frozen=True, slots=True)
 class NoOperation:
     """A statement that is already true (CREATE QUEUE IF NOT EXISTS, DROP QUEUE IF EXISTS): OK with one note.
     `manages`: the consumer group that it would make or drop."""
@@ -274,6 +321,21 @@ class ShowConsumers:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowSchedules:
+    """SHOW SCHEDULES [LIKE pattern] of one database (None: of all)."""
+
+    database: str | None
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateSchedule:
+    """SHOW CREATE SCHEDULE s."""
+
+    name: ScheduleName
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainDelivery:
     """EXPLAIN DELIVERY: why these messages are not out. `sql` reads the rows (rewriter.plans.explain_delivery); `ids`
     are those that the condition names, if it names any: what is not among the rows is unknown."""
@@ -313,6 +375,7 @@ class SystemTable(Enum):
     CONSUMERS = "consumers"
     GROUP_IN_FLIGHT = "group_in_flight"
     TRACES = "traces"
+    SCHEDULES = "schedules"
 
 
 class InformationTable(Enum):
@@ -395,6 +458,10 @@ Plan = (
     | Redrive
     | CreateConsumerGroup
     | SeekConsumerGroup
+    | MakeSchedule
+    | ChangeSchedule
+    | RemoveSchedule
+    | SendSchedule
     | NoOperation
     | Subscribe
     | ShowQueues
@@ -403,6 +470,8 @@ Plan = (
     | ShowTopics
     | ShowGroups
     | ShowConsumers
+    | ShowSchedules
+    | ShowCreateSchedule
     | ExplainDelivery
     | Trace
     | TraceInQueue

@@ -27,7 +27,8 @@ FLOORS = {
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
-    "engine": "engine topics history duties delivery leases traces database_work service store backend clock model",
+    "engine": "engine schedules topics history duties delivery leases traces database_work service store backend clock"
+    " model",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_values"
     " option_names errors",
 }
@@ -50,6 +51,7 @@ ONLY_IN = {
     "shtab": ("proxy.console.completion",),
     "mysql_mimic": ("proxy",),
     "asyncio_pool": ("engine",),
+    "cronsim": ("engine.schedules",),
     "pydantic": ("proxy.config", "proxy.config_values", "proxy.config_words"),
     "pyspark": ("spark_connector",),
 }

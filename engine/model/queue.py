@@ -319,6 +319,8 @@ class QueueCatalog:
     rejected: Mapping[QueueName, str] = field(default_factory=dict)
     topics: Mapping[QueueName, TopicSpec] = field(default_factory=dict)
     unread_topics: frozenset[QueueName] = frozenset()
+    schedules: frozenset[str] = frozenset()
+    """The databases that have a table of schedules."""
 
     def __iter__(self) -> Iterator[QueueSpec]:
         return iter(self.queues.values())

@@ -33,6 +33,7 @@ from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retain
 from engine.model.traced import Traced
 from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
+from engine.store.schedule_store import ScheduleStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +341,11 @@ class MessageStore(Protocol):
     @property
     def last_receivers(self) -> LastReceivers:
         """Who had what; the store asks it, and is told by who hands messages out."""
+        ...
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        """What is asked of schedules."""
         ...
 
     async def load_catalog(self, previous: QueueCatalog) -> QueueCatalog:

@@ -32,6 +32,7 @@ from engine.model.queue import (
     holds_attempts,
     unfit_order_key,
 )
+from engine.model.schedules import SCHEDULES_MARK, SCHEDULES_TABLE
 from engine.model.topic_options import TOPIC_MARK, read_topic_options
 from engine.model.topics import group_table
 
@@ -113,8 +114,13 @@ def is_topic(table: TableInfo) -> bool:
 
 
 def is_marked(comment: str) -> bool:
-    """Whether a table of this comment says that it is a queue or a topic."""
-    return QUEUE_MARK in comment or comment.startswith(TOPIC_MARK)
+    """Whether a table of this comment says that it is a queue, a topic, or a database's schedules."""
+    return QUEUE_MARK in comment or comment.startswith((TOPIC_MARK, SCHEDULES_MARK))
+
+
+def is_schedules(table: TableInfo) -> bool:
+    """Whether it holds the schedules of its database."""
+    return table.name.table == SCHEDULES_TABLE and table.comment.startswith(SCHEDULES_MARK)
 
 
 def topic_spec(table: TableInfo) -> TopicSpec:
@@ -164,7 +170,8 @@ def unwell_reason(table: TableInfo) -> str | None:
     """What is wrong with a table that is served all the same; None where nothing is, or nothing is known."""
     if table.unreadable is not None:
         return f"cannot be read now and is served as before: {table.unreadable}"
-    return None if table.locked or is_topic(table) else slow_reason(table)
+    other = is_topic(table) or table.comment.startswith(SCHEDULES_MARK)
+    return None if table.locked or other else slow_reason(table)
 
 
 def slow_reason(table: TableInfo) -> str | None:
@@ -201,7 +208,10 @@ def next_catalog(
     queues: dict[QueueName, QueueSpec] = {}
     topics: dict[QueueName, TopicSpec] = {}
     rejected: dict[QueueName, str] = {}
+    schedules = frozenset(table.name.database for table in tables if is_schedules(table))
     for table in tables:
+        if table.comment.startswith(SCHEDULES_MARK):
+            continue
         if table.locked or table.unreadable is not None or table.name in unchanged:
             if table.name in previous.queues:
                 queues[table.name] = previous.queues[table.name]
@@ -220,7 +230,7 @@ def next_catalog(
         except InvalidQueueTable as error:
             rejected[table.name] = error.message
     unread = frozenset(table.name for table in tables if table.name in rejected and is_topic(table))
-    before = (previous.queues, previous.rejected, previous.topics, previous.unread_topics)
-    if (queues, rejected, topics, unread) == before:
+    before = (previous.queues, previous.rejected, previous.topics, previous.unread_topics, previous.schedules)
+    if (queues, rejected, topics, unread, schedules) == before:
         return previous
-    return QueueCatalog(previous.version + 1, queues, rejected, topics, unread)
+    return QueueCatalog(previous.version + 1, queues, rejected, topics, unread, schedules)

@@ -32,6 +32,7 @@ from engine.model.queue import (
     SubscribeRequest,
     TopicSpec,
 )
+from engine.model.schedules import MakeInsert
 from engine.model.states import REJECTED_NS
 from engine.model.topics import FED_PRIORITY, HELD_NS, Fed
 from engine.store.base import (
@@ -59,6 +60,7 @@ from engine.store.operations.due_messages import LevelGuess
 from engine.store.operations.limits import LimitedStatements
 from engine.store.operations.next_ids import NextIds
 from engine.store.operations.order import OrderMemory
+from engine.store.schedule_table import ScheduleTable, no_inserts
 from engine.store.statements.archive import make_table
 from engine.store.statements.census import CensusStatements
 from engine.store.statements.dead_letters import DeadLetterStatements
@@ -96,7 +98,7 @@ class _Texts:
 
 
 class SqlMessageStore:
-    """See the module. `close` closes its pool. `define` makes tables of the engine's own."""
+    """See the module. `close` closes its pool. `define` makes tables of the engine's own. `insert`: see MakeInsert."""
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class SqlMessageStore:
         define: Define,
         conditions: Conditions = no_conditions,
         logger: logging.Logger | None = None,
+        insert: MakeInsert = no_inserts,
     ) -> None:
         self._pool = pool
         self._dialect = dialect
@@ -117,22 +120,29 @@ class SqlMessageStore:
         self.topics = TopicLog(pool, dialect, define, conditions)
         self.traces = TraceLog(pool, dialect, define)
         self.last_receivers = LastReceivers()
+        self.schedules = ScheduleTable(pool, dialect, define, insert)
 
     @classmethod
-    def for_mysql(cls, pool: StorePool, conditions: Conditions = no_conditions) -> SqlMessageStore:
+    def for_mysql(
+        cls, pool: StorePool, conditions: Conditions = no_conditions, insert: MakeInsert = no_inserts
+    ) -> SqlMessageStore:
         """The store on MySQL or MariaDB."""
 
         async def define(sql: str) -> Sequence[tuple[Any, ...]]:
             return await pool.read(lambda connection: connection.query(sql))
 
-        return cls(pool, MYSQL, define, conditions)
+        return cls(pool, MYSQL, define, conditions, insert=insert)
 
     @classmethod
     def for_sqlite(
-        cls, pool: StorePool, define: Define | None = None, conditions: Conditions = no_conditions
+        cls,
+        pool: StorePool,
+        define: Define | None = None,
+        conditions: Conditions = no_conditions,
+        insert: MakeInsert = no_inserts,
     ) -> SqlMessageStore:
         """The store on the embedded database. MySQL's words are understood by its sessions, so `define` is theirs."""
-        return cls(pool, SQLITE, define or _undefined, conditions)
+        return cls(pool, SQLITE, define or _undefined, conditions, insert=insert)
 
     async def administer(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Run a statement in MySQL's words with the engine's own rights; its rows. Raises BackendError."""

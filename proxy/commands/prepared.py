@@ -30,6 +30,7 @@ from rewriter.plan import (
     ExecuteCounting,
     InsertAfterGroup,
     Kill,
+    OnSchedule,
     Plan,
     ReadSystem,
     Rebind,
@@ -41,6 +42,7 @@ from rewriter.plan import (
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowTopics,
     Subscribe,
@@ -60,6 +62,7 @@ _TOLD = (
     ShowTopics,
     ShowGroups,
     ShowConsumers,
+    ShowSchedules,
     ShowCreateQueue,
     ReadSystem,
 )
@@ -180,6 +183,9 @@ class LocalStatements:
             return
         if isinstance(plan, CreateConsumerGroup | SeekConsumerGroup):
             await self._executor.on_topic(plan)
+            return
+        if isinstance(plan, OnSchedule):
+            await self._executor.on_schedule(plan)
             return
         if isinstance(plan, Redrive):
             await self._executor.redrive(plan)

@@ -27,6 +27,7 @@ from rewriter.sqlite.schema import Schema, Table
 
 T = TypeVar("T")
 
+_CHANGED = 1213  # a transaction that was rolled back because of another one
 _BATCH_WAIT = 1.0  # seconds that NOWAIT waits for autocommit writes, which are no locks and soon over
 
 
@@ -101,6 +102,21 @@ class Runs:
         reads_temporary = plan.temporary if plan is not None else bool(rows and rows[0][0].temporary)
         report = await self._changed(work, targets, reads_temporary)
         return self._remember(report, context)
+
+    async def insertion(self, rows: Sequence[RowPlan]) -> Callable[[SqliteConnection], object]:
+        """What inserts these rows in a transaction that somebody else has begun. It raises BackendError where the
+        schema has changed meanwhile: the same may then be tried again."""
+        state = self.state
+        binds = [one for row_plan in {id(row): row for row, _ in rows}.values() for one in _binds(row_plan)]
+        dynamics, context, schema = await state.dynamics(binds), state.context(), state.schema
+
+        def work(connection: SqliteConnection) -> Report:
+            if schema.version >= 0 and schema.version != state.shared.schema.version:
+                raise BackendError("Table definition has changed, please retry transaction", _CHANGED, "40001")
+            runner = Runner(connection, context, schema, dynamics, state.found_rows)
+            return runner.run(lambda: runner.insert(rows))
+
+        return work
 
     async def define(self, definition: Definition) -> OkResult:
         """A definition: commits what is open, unless it concerns temporary tables alone."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from engine.backend.sqlite.connection import SqliteConnection
 from engine.backend.sqlite.database import SqliteDatabase
 from engine.backend.sqlite.errors import SqliteInterrupted
 from engine.model.errors import BackendError, BackendUnavailable
@@ -119,6 +120,27 @@ class EmbeddedSession:
                 "A stream cannot be read in a transaction that has written: the embedded database has one writer,"
                 " and a delivery needs it. COMMIT first.",
             )
+
+    @property
+    def holds_writer(self) -> bool:
+        """Whether this session's own transaction keeps all others from writing."""
+        return self._state.transaction.holds_writer
+
+    async def insertion(self, sql: str) -> Callable[[SqliteConnection], object]:
+        """What runs an INSERT of rows in a transaction that somebody else has begun.
+
+        Raises:
+            RewriteError: it is wrong, or not supported.
+        """
+        state = self._state
+        await state.shared.load()
+        lifted = await self._aside(len(sql), lambda: _bound(self._lift(sql, None), None))
+        rows = await self._aside(len(lifted.shape), lambda: self._insert_rows(lifted))
+        if rows is None:
+            plan = await self._aside(len(lifted.shape), lambda: self._plan(lifted.shape, lifted.values))
+            assert isinstance(plan, Insert)
+            rows = [(plan, lifted.values)]
+        return await self._runs.insertion(rows)
 
     @property
     def database(self) -> str | None:

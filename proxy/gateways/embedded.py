@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.backend.sqlite.database import SqliteDatabase
-from engine.backend.sqlite.store_pool import SqliteStorePool
+from engine.backend.sqlite.store_pool import SqliteStoreConnection, SqliteStorePool
 from engine.clock import Clock
 from engine.engine import Engine
 from engine.model.errors import BackendError
 from engine.model.queue import Condition, QueueName, TopicSpec
+from engine.model.schedules import Insertion, MakeInsert
 from engine.store.sql_store import Define, SqlMessageStore
 from engine.store.topic_log import Conditions
 from proxy.cluster.registry import ConnectionRegistry
@@ -54,6 +55,7 @@ from proxy.wire.login import Credentials
 from proxy.wire.outcome import Outcome
 from rewriter.errors import RewriteError
 from rewriter.plan import StreamFilter
+from rewriter.plans.schedules import insertion_sql
 
 EMBEDDED_VERSION = "8.0.40-queuegate"
 """What the embedded backend calls itself: the MySQL version whose dialect and answers it follows."""
@@ -81,7 +83,9 @@ async def embedded_backend(
     database = await SqliteDatabase.open(config.backend.path, lock_wait_seconds=config.limits.lock_wait_timeout)
     try:
         identities = OwnIdentities(await configured_accounts(config))
-        store = SqlMessageStore.for_sqlite(SqliteStorePool(database), _definer(database), _conditions(database))
+        store = SqlMessageStore.for_sqlite(
+            SqliteStorePool(database), _definer(database), _conditions(database), _inserts(database)
+        )
         try:
             yield store, EmbeddedGateway(database, identities, clock, registry, config, client_tls)
         finally:
@@ -125,6 +129,29 @@ def _conditions(database: SqliteDatabase) -> Conditions:
     return condition
 
 
+def _inserts(database: SqliteDatabase) -> MakeInsert:
+    """Makes messages as a client's session would."""
+
+    async def insert(messages: Insertion) -> Callable[[SqliteStoreConnection], object]:
+        session = EmbeddedSession(database, Identity(0, "", "", EMBEDDED_VERSION), lambda: ())
+        try:
+            work = await session.insertion(insertion_sql(messages))
+        except RewriteError as error:
+            raise BackendError(error.message, error.errno, error.sqlstate) from error
+        finally:
+            await session.close()
+
+        def run(connection: SqliteStoreConnection) -> None:
+            try:
+                work(connection.connection)
+            except RewriteError as error:
+                raise BackendError(error.message, error.errno, error.sqlstate) from error
+
+        return run
+
+    return insert
+
+
 async def _enter(session: ClientSession, embedded: EmbeddedSession, login: LoginResult) -> None:
     """A client may begin in the database of the system tables."""
     if is_system(login.database):
@@ -149,6 +176,11 @@ def check_stream(session: ClientSession) -> None:
     _upstream(session).session.check_stream()
 
 
+def holds_writer(session: ClientSession) -> bool:
+    """See BackendTraits."""
+    return _upstream(session).session.holds_writer
+
+
 def _upstream(session: ClientSession) -> EmbeddedUpstream:
     upstream = session.upstream
     if isinstance(upstream, GuardedUpstream):
@@ -160,7 +192,13 @@ def _upstream(session: ClientSession) -> EmbeddedUpstream:
 class EmbeddedGateway:
     """Clients of the embedded backend."""
 
-    traits = BackendTraits(accounts=False, condition=embedded_condition, check_stream=check_stream, partitions=False)
+    traits = BackendTraits(
+        accounts=False,
+        condition=embedded_condition,
+        check_stream=check_stream,
+        partitions=False,
+        holds_writer=holds_writer,
+    )
 
     def __init__(
         self,

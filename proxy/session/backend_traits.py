@@ -25,6 +25,7 @@ class BackendTraits:
     `accounts`: the database knows the client and its rights. `one_account`: a server, all of whose connections have the
     backend's own account. `condition`: makes a stream's WHERE. `check_stream`: refuses a stream in a state of the
     session in which nothing could be delivered. `partitions`: whether its tables can have them.
+    `holds_writer`: whether the session's transaction keeps all others from writing, where one can.
     """
 
     accounts: bool
@@ -32,3 +33,4 @@ class BackendTraits:
     one_account: bool = False
     check_stream: Callable[[ClientSession], None] | None = None
     partitions: bool = True
+    holds_writer: Callable[[ClientSession], bool] | None = None

@@ -38,6 +38,7 @@ from proxy.wire.answer_walker import BULK_EXECUTE
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.requests import LAST_PREPARED
 from rewriter.plan import (
+    ChangeSchedule,
     CreateConsumerGroup,
     EndInGroup,
     Execute,
@@ -45,19 +46,24 @@ from rewriter.plan import (
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
+    MakeSchedule,
     NoOperation,
     Passthrough,
     Plan,
     ReadSystem,
     Rebind,
     Redrive,
+    RemoveSchedule,
     SeekConsumerGroup,
+    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
+    ShowCreateSchedule,
     ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowSystem,
     ShowTopics,
@@ -157,9 +163,9 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
             | Execute(manages=GroupName() as group)
         ):
             _check_manages(session, group)
-        case NoOperation() | Redrive():
+        case NoOperation() | Redrive() | MakeSchedule() | ChangeSchedule() | RemoveSchedule() | SendSchedule():
             raise denied(session, "Statement", _MAY)
-        case ReadSystem() | ShowSystem():
+        case ReadSystem() | ShowSystem() | ShowCreateSchedule():
             raise denied(session, "SELECT", _MAY)
         case Trace(topic):
             check_sees(session, topic)
@@ -179,7 +185,7 @@ def check_plan(session: ClientSession, plan: Plan) -> None:
                 raise denied(session, "Statement", _MAY)
         case Rebind() | Passthrough() | UseDatabase() | ShowQueues() | ShowProcessList() | Kill():
             pass
-        case ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers():
+        case ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers() | ShowSchedules():
             pass  # they show what the account may see
         case _:
             assert_never(plan)

@@ -42,6 +42,8 @@ QUEUES_COLUMNS = (
 
 WARNINGS_COLUMNS = (text_column("Level", 7), number_column("Code"), text_column("Message", 512))
 
+CREATE_SCHEDULE_COLUMNS = (text_column("Schedule"), text_column("Create Schedule", 16_384))
+
 
 _PAUSED = b"paused: accepts messages and delivers none until ALTER QUEUE ... RESUME"
 

@@ -21,6 +21,7 @@ from engine.model.queue import (
     SubscriptionStatus,
     TextValue,
 )
+from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.model.topics import NO_OFFSET
 from engine.model.traced import in_order
@@ -30,11 +31,13 @@ from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import denied
 from proxy.session.session import ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
+from proxy.show.schedule_status import schedule_values
 from proxy.show.status_tables import (
     CONSUMERS,
     EXPLANATIONS,
     GROUPS,
     QUEUES,
+    SCHEDULES,
     SUBSCRIPTIONS,
     TOPICS,
     TRACE,
@@ -64,6 +67,7 @@ from rewriter.plan import (
     ShowConsumers,
     ShowGroups,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowSystem,
     ShowTopics,
@@ -87,7 +91,8 @@ _REAL = f"SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{DATABA
 
 _VISIBLE = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
-    f" WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE '%{QUEUE_MARK}%' OR TABLE_COMMENT LIKE '{TOPIC_MARK}%')"
+    f" WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE '%{QUEUE_MARK}%' OR TABLE_COMMENT LIKE '{TOPIC_MARK}%'"
+    f" OR TABLE_COMMENT LIKE '{SCHEDULES_MARK}%')"
 )
 _PROCESSES = "SELECT ID FROM information_schema.PROCESSLIST"
 _SEES_PROCESSES = (
@@ -114,6 +119,7 @@ class QueueViews:
         | ShowTopics
         | ShowGroups
         | ShowConsumers
+        | ShowSchedules
         | ExplainDelivery
         | Trace
         | TraceInQueue
@@ -131,6 +137,8 @@ class QueueViews:
                 return columns(GROUPS), shown(await (await self.topics()).groups(plan))
             case ShowConsumers():
                 return columns(CONSUMERS), shown(await self.consumers(plan))
+            case ShowSchedules():
+                return columns(SCHEDULES), shown(await self.schedules(plan))
             case Trace():
                 return columns(TRACE), shown(await self.trace(plan))
             case TraceInQueue():
@@ -182,6 +190,10 @@ class QueueViews:
         ]
         rows = consumer_values(await self._visible_streams(streams), self._engine.catalog)
         return [row for row in rows if plan.topic in (None, row[0]) and plan.database in (None, row[1])]
+
+    async def schedules(self, plan: ShowSchedules) -> list[Values]:
+        """The rows of SHOW SCHEDULES."""
+        return schedule_values(await self._engine.schedules.listed(), plan, await self.sees(), self.told)
 
     async def in_flight(self, *, of_groups: bool = False) -> list[InFlight]:
         """What receivers hold of every queue, or of every consumer group; somewhat more than ROWS_MAX where there is
@@ -377,6 +389,8 @@ class QueueViews:
                 rows = await (await self.topics()).topics(ShowTopics(None))
             case SystemTable.CONSUMERS:
                 rows = await self.consumers(ShowConsumers(None))
+            case SystemTable.SCHEDULES:
+                rows = await self.schedules(ShowSchedules(None))
             case SystemTable.GROUPS:
                 rows = await (await self.topics()).groups(ShowGroups(None))
         if len(rows) > most:

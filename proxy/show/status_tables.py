@@ -171,6 +171,18 @@ TRACES = (
 )
 """What happened to messages lately, one row for each thing that happened to one message."""
 
+SCHEDULES = (
+    *_texts("schedule", "db", "queue", length=64),
+    *_texts("rule", "time_zone", length=256),
+    *_texts("missed", length=8),
+    *_numbers("paused"),
+    *_texts("last_tick", "next_tick", length=23),
+    *_texts("problem", length=1000),
+    *_texts("created_by", length=300),
+    *_texts("created", length=23),
+)
+"""One row for each schedule."""
+
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""
 

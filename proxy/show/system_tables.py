@@ -11,6 +11,7 @@ from proxy.show.status_tables import (
     GROUPS,
     IN_FLIGHT,
     QUEUES,
+    SCHEDULES,
     SUBSCRIPTIONS,
     TOPICS,
     TRACES,
@@ -30,6 +31,7 @@ FIELDS = {
     SystemTable.CONSUMERS: CONSUMERS,
     SystemTable.GROUP_IN_FLIGHT: GROUP_IN_FLIGHT,
     SystemTable.TRACES: TRACES,
+    SystemTable.SCHEDULES: SCHEDULES,
 }
 """The columns of each table."""
 

@@ -23,7 +23,7 @@ from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import judge_grouped, judged_as_plan
 from proxy.session.open_transactions import OpenTransactions, SessionTransactions
 from proxy.session.session import ClientSession
-from proxy.show.columns import QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
+from proxy.show.columns import CREATE_SCHEDULE_COLUMNS, QUEUES_COLUMNS, WARNINGS_COLUMNS, number_column, queue_rows
 from proxy.show.create_queue import show_create
 from proxy.show.process_list import process_list
 from proxy.show.queue_status import QueueViews
@@ -35,6 +35,7 @@ from proxy.statements.partitions import check_partitions
 from proxy.statements.planning import Planning
 from proxy.statements.reader import DENIED, StatementReader
 from proxy.statements.receive import StreamStatement
+from proxy.statements.schedules import ScheduleStatements
 from proxy.statements.topics import TopicStatements
 from proxy.upstream.base import collected
 from proxy.upstream.concealing import concealed_text, concealed_warning
@@ -44,6 +45,7 @@ from proxy.wire.outcome import Collected, Outcome
 from rewriter.errors import RewriteError, SqlSyntaxError
 from rewriter.plan import (
     NO_EFFECTS,
+    ChangeSchedule,
     CreateConsumerGroup,
     Effects,
     EndInGroup,
@@ -52,19 +54,25 @@ from rewriter.plan import (
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
+    MakeSchedule,
     NoOperation,
+    OnSchedule,
     Passthrough,
     Plan,
     ReadSystem,
     Rebind,
     Redrive,
+    RemoveSchedule,
     SeekConsumerGroup,
+    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
+    ShowCreateSchedule,
     ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowSystem,
     ShowTopics,
@@ -74,6 +82,7 @@ from rewriter.plan import (
     TransactionVerb,
     UseDatabase,
 )
+from rewriter.plans.schedules import shown as shown_schedule
 
 log = logging.getLogger(__name__)
 
@@ -146,6 +155,8 @@ class Executor:
                 return await self.redrive(plan)
             case CreateConsumerGroup() | SeekConsumerGroup():
                 return await self.on_topic(plan)
+            case MakeSchedule() | ChangeSchedule() | RemoveSchedule() | SendSchedule():
+                return await self.on_schedule(plan)
             case ExecuteCounting():
                 outcome, row = await self.counted(plan)
                 await self.session.writer.result((number_column(plan.column),), [row])
@@ -171,10 +182,12 @@ class Executor:
                 | ShowTopics()
                 | ShowGroups()
                 | ShowConsumers()
+                | ShowSchedules()
                 | ExplainDelivery()
                 | Trace()
                 | TraceInQueue()
                 | ShowCreateQueue()
+                | ShowCreateSchedule()
                 | ShowProcessList()
             ):
                 columns, rows = await self.local_result(plan, text)
@@ -207,6 +220,8 @@ class Executor:
         outcome = await answering
         if effects.catalog and (outcome.ok or effects.several):
             await self._refresh_catalog()
+        for dropped in effects.drops if outcome.ok else ():
+            await self.engine.schedules.queue_dropped(dropped)
         if effects.catalog:
             await self.session.upstream.deliver()
         return outcome
@@ -274,6 +289,25 @@ class Executor:
         self.note(outcome)
         await self.session.writer.ok(affected_rows=outcome.affected_rows, warnings=len(self.session.notes))
         return outcome
+
+    async def on_schedule(self, plan: OnSchedule) -> Outcome:
+        """Change or run a schedule, and answer."""
+        try:
+            done = await ScheduleStatements(self.session, self.engine, self.traits).run(plan)
+        except BackendError as error:
+            self.note(Outcome.of(error))
+            raise
+        except ClientFault:
+            self.note(Outcome(status=self.session.upstream.status))
+            raise
+        self.note(done.outcome, done.effects)
+        self.session.notes = done.notes
+        await self.session.writer.ok(
+            affected_rows=done.outcome.affected_rows,
+            last_insert_id=done.outcome.last_insert_id,
+            warnings=len(done.notes),
+        )
+        return done.outcome
 
     async def run_grouped(self, plan: EndInGroup | InsertAfterGroup) -> Outcome:
         """Run a statement on messages that form groups, and answer it."""
@@ -349,6 +383,7 @@ class Executor:
                 | ShowTopics()
                 | ShowGroups()
                 | ShowConsumers()
+                | ShowSchedules()
                 | ExplainDelivery()
                 | Trace()
                 | TraceInQueue()
@@ -360,6 +395,10 @@ class Executor:
                 return listed.columns, listed.rows
             case ShowCreateQueue(queue):
                 return await show_create(self.session, self.engine, queue)
+            case ShowCreateSchedule(name):
+                schedule = await ScheduleStatements(self.session, self.engine, self.traits).read(name)
+                row = (name.name.encode(), shown_schedule(schedule).encode())
+                return CREATE_SCHEDULE_COLUMNS, [row]
             case ShowProcessList(full):
                 sql = self.reader.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
                 return await process_list(self.session, self.peers, sql)

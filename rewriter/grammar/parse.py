@@ -17,9 +17,16 @@ from rewriter.grammar.explain_delivery import parse_explain_delivery
 from rewriter.grammar.insert import parse_insert, parse_replace
 from rewriter.grammar.nack_release_renew import parse_call, parse_redrive, parse_release, parse_retry, parse_verb
 from rewriter.grammar.quick_ack import quick_ack
+from rewriter.grammar.schedules import (
+    parse_alter_schedule,
+    parse_create_schedule,
+    parse_drop_schedule,
+    parse_run,
+)
 from rewriter.grammar.statements import (
     Ack,
     DescribeQueue,
+    DescribeSchedule,
     DropQueue,
     ExplainMessages,
     RedriveQueue,
@@ -48,6 +55,7 @@ from rewriter.plan import (
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowTopics,
     UseDatabase,
@@ -122,6 +130,8 @@ def _create(cursor: TokenCursor) -> Statement | None:
         return parse_create_topic(cursor)
     if cursor.accept_words("GROUP"):
         return parse_create_group(cursor)
+    if cursor.accept_words("SCHEDULE"):
+        return parse_create_schedule(cursor)
     return parse_create_queue(cursor) if cursor.accept_words("QUEUE") else None
 
 
@@ -130,6 +140,8 @@ def _alter(cursor: TokenCursor) -> Statement | None:
         return parse_alter_group(cursor)
     if cursor.accept_words("ALTER", "TOPIC"):
         return parse_alter_topic(cursor)
+    if cursor.accept_words("ALTER", "SCHEDULE"):
+        return parse_alter_schedule(cursor)
     return parse_alter_queue(cursor) if cursor.accept_words("ALTER", "QUEUE") else None
 
 
@@ -138,6 +150,8 @@ def _drop(cursor: TokenCursor) -> Statement | None:
         return parse_drop_topic(cursor)
     if cursor.accept_words("DROP", "GROUP"):
         return parse_drop_group(cursor)
+    if cursor.accept_words("DROP", "SCHEDULE"):
+        return parse_drop_schedule(cursor)
     if not cursor.accept_words("DROP", "QUEUE"):
         return None
     if_exists = cursor.accept_words("IF", "EXISTS")
@@ -168,10 +182,12 @@ def _show(cursor: TokenCursor) -> Statement | None:
         return ShowConsumers(*_of_which_topics(cursor, "SHOW CONSUMERS"))
     if cursor.accept_words("SUBSCRIPTIONS"):
         return ShowSubscriptions(*_which_queues(cursor, "SHOW SUBSCRIPTIONS"))
-    if cursor.accept_words("CREATE", "QUEUE"):
-        statement = DescribeQueue(cursor.take_name())
+    if cursor.accept_words("SCHEDULES"):
+        return ShowSchedules(*_which_queues(cursor, "SHOW SCHEDULES"))
+    if (queue := cursor.accept_words("CREATE", "QUEUE")) or cursor.accept_words("CREATE", "SCHEDULE"):
+        name = cursor.take_name()
         cursor.take_end()
-        return statement
+        return DescribeQueue(name) if queue else DescribeSchedule(name)
     if cursor.accept_words("QUEUE"):
         raise cursor.error("there are SHOW QUEUES, SHOW QUEUE STATUS and SHOW CREATE QUEUE q")
     return _show_processlist(cursor)
@@ -291,4 +307,5 @@ _HANDLERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "TRACE": parse_trace,
     "RETRY": _of_group(parse_retry),
     "REDRIVE": _of_group(parse_redrive),
+    "RUN": parse_run,
 }

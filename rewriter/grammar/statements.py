@@ -12,6 +12,7 @@ from enum import Enum
 from engine.model.errors import EngineError
 from engine.model.option_values import OptionValue
 from engine.model.queue import Start, WaitMode
+from engine.model.schedules import Every, Missed, Rule, Value
 from rewriter.errors import RewriteError
 from rewriter.plan import (
     Kill,
@@ -21,6 +22,7 @@ from rewriter.plan import (
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowSystem,
     ShowTopics,
@@ -146,6 +148,50 @@ class DropGroup:
     topic: Name
     group: str
     if_exists: bool
+
+
+# --- schedules
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSchedule:
+    """`columns`: None where there is no list of them."""
+
+    name: Name
+    queue: Name
+    if_not_exists: bool
+    rule: Rule
+    columns: tuple[str, ...] | None
+    values: tuple[Value, ...]
+    missed: Missed
+
+
+@dataclass(frozen=True, slots=True)
+class AlterSchedule:
+    """What is None stays as it is."""
+
+    name: Name
+    paused: bool | None = None
+    cron: str | None = None
+    zone: str | None = None
+    every: Every | None = None
+    missed: Missed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropSchedule:
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSchedule:
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeSchedule:
+    name: Name
 
 
 # --- enqueuing
@@ -390,6 +436,10 @@ Statement = (
     | AlterGroup
     | SeekGroup
     | DropGroup
+    | CreateSchedule
+    | AlterSchedule
+    | DropSchedule
+    | RunSchedule
     | InsertQueue
     | SelectStream
     | Ack
@@ -406,11 +456,13 @@ Statement = (
     | ShowTopics
     | ShowGroups
     | ShowConsumers
+    | ShowSchedules
     | ReadSystem
     | ShowSystem
     | ExplainMessages
     | TraceMessage
     | DescribeQueue
+    | DescribeSchedule
     | ShowProcessList
     | Kill
     | UseDatabase

@@ -10,6 +10,7 @@ from engine.model.groups import group_key
 from engine.model.option_values import OptionValue, is_name
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
 from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
+from engine.model.schedules import ScheduleName
 from engine.model.topics import GroupName
 from rewriter.errors import GroupExists, IncorrectName, NoDatabaseSelected, NotAQueueTable, UnknownQueue, UnsupportedSql
 from rewriter.grammar.due import has_due
@@ -18,20 +19,25 @@ from rewriter.grammar.statements import (
     AfterGroup,
     AlterGroup,
     AlterQueue,
+    AlterSchedule,
     AlterTopic,
     CreateGroup,
     CreateQueue,
+    CreateSchedule,
     CreateTopic,
     DeleteQueue,
     DescribeQueue,
+    DescribeSchedule,
     DropGroup,
     DropQueue,
+    DropSchedule,
     DropTopic,
     ExplainMessages,
     InsertQueue,
     QueueFunction,
     RedriveQueue,
     Retry,
+    RunSchedule,
     SeekGroup,
     SelectStream,
     Settle,
@@ -42,24 +48,30 @@ from rewriter.grammar.statements import (
     UpdateQueue,
 )
 from rewriter.plan import (
+    ChangeSchedule,
     Effects,
     EndInGroup,
     Execute,
     ExecuteCounting,
     Kill,
+    MakeSchedule,
     NoOperation,
     Passthrough,
     Plan,
     PlanContext,
     ReadSystem,
     Rebind,
+    RemoveSchedule,
     SeekConsumerGroup,
+    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
+    ShowCreateSchedule,
     ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowSystem,
     ShowTopics,
@@ -73,6 +85,7 @@ from rewriter.plans.insert import insert_plan
 from rewriter.plans.nack_release_renew import retry_as_update, settle_as_update
 from rewriter.plans.queue_table import create_table
 from rewriter.plans.redrive import redrive_plan, source_of
+from rewriter.plans.schedules import check_place, takes_messages
 from rewriter.plans.sequenced_topics import gives_numbers, update_of_topic
 from rewriter.plans.subscribe import subscribe
 from rewriter.plans.topics import (
@@ -121,6 +134,16 @@ class Passes:
                 return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
                 return self._change(statement, context)
+            case CreateSchedule():
+                return self._create_schedule(statement, context)
+            case AlterSchedule(name, paused, cron, zone, every, missed):
+                return ChangeSchedule(self._schedule(name, context), paused, cron, zone, every, missed)
+            case DropSchedule(name, if_exists):
+                return RemoveSchedule(self._schedule(name, context), if_exists)
+            case RunSchedule(name):
+                return SendSchedule(self._schedule(name, context))
+            case DescribeSchedule(name):
+                return ShowCreateSchedule(self._schedule(name, context))
             case InsertQueue(group=AfterGroup()):
                 return self._insert_after_group(statement, context)
             case InsertQueue():
@@ -157,7 +180,15 @@ class Passes:
             case ShowGroups(database) | ShowConsumers(database) if database is not None:
                 self._check_is_no_topic(database, context)
                 return statement
-            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers():
+            case (
+                ShowQueues()
+                | ShowQueueStatus()
+                | ShowSubscriptions()
+                | ShowTopics()
+                | ShowGroups()
+                | ShowConsumers()
+                | ShowSchedules()
+            ):
                 return replace(statement, database=statement.database or context.database)
             case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
                 return statement
@@ -274,6 +305,19 @@ class Passes:
 
     # --- passes that need the catalog
 
+    def _schedule(self, name: Name, context: PlanContext) -> ScheduleName:
+        written = self._new_name(name, context)
+        return ScheduleName(written.database, written.table)
+
+    def _create_schedule(self, statement: CreateSchedule, context: PlanContext) -> Plan:
+        target = self._perhaps_topic(statement.queue, context) or self._spec(statement.queue, context)
+        takes_messages(target)
+        written = statement.name.database
+        name = self._schedule(replace(statement.name, database=written or target.name.database), context)
+        check_place(name, target.name, written)
+        rest = (statement.if_not_exists, statement.rule, statement.columns, statement.values, statement.missed)
+        return MakeSchedule(name, target.name, *rest)
+
     def _insert(self, statement: InsertQueue, context: PlanContext) -> Plan:
         """INSERT, which is the database's own business where there is no queue of that name."""
         topic = self._perhaps_topic(statement.name, context)
@@ -328,7 +372,7 @@ class Passes:
                 f"topic '{topic.table}' has consumer groups, whose unfinished messages would be lost; DROP GROUP them "
                 f"first: {', '.join(sorted(groups))}"
             )
-        return Execute(f"DROP TABLE {topic.sql}", Effects(catalog=True))
+        return Execute(f"DROP TABLE {topic.sql}", Effects(catalog=True, drops=frozenset((topic,))))
 
     def _trace(self, name: Name, id_: Token, context: PlanContext) -> Plan:
         """TRACE MESSAGE on a topic, or on a queue."""
@@ -396,7 +440,8 @@ class Passes:
         if spec is not None:
             # Somebody may drop it around the proxy in this moment.
             if_exists = "IF EXISTS " if statement.if_exists else ""
-            return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True))
+            drops = frozenset((spec.name,))
+            return Execute(f"DROP TABLE {if_exists}{spec.name.sql}", Effects(catalog=True, drops=drops))
         if statement.if_exists:
             return NoOperation(1051, f"Unknown queue '{queue}'")
         raise _unknown(queue)

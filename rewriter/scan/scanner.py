@@ -98,17 +98,10 @@ _DELETE = _pattern(
     + rb"(?:;|\Z|(?:(?P<where>WHERE)|ORDER|LIMIT|RETURNING)" + WORD_END + rb")"
 )  # fmt: skip
 _LOAD_TARGET = _pattern(rb"INTO" + GAP + rb"TABLE" + GAP + QUALIFIED)
-_CREATE = _pattern(
-    SPACE
-    + rb"(?:(QUEUE|TOPIC|GROUP)|(DATABASE|SCHEMA)|"
-    + _words(b"OR", b"REPLACE", b"TEMPORARY")
-    + rb"(TABLE))"
-    + WORD_END
-)
-_ALTER = _pattern(SPACE + rb"(?:(QUEUE|TOPIC|GROUP)|" + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
-_DROP = _pattern(
-    SPACE + rb"(?:(QUEUE|TOPIC|GROUP)|(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END
-)
+_OURS = SPACE + rb"(?:(QUEUE|TOPIC|GROUP|SCHEDULE)|"
+_CREATE = _pattern(_OURS + rb"(DATABASE|SCHEMA)|" + _words(b"OR", b"REPLACE", b"TEMPORARY") + rb"(TABLE))" + WORD_END)
+_ALTER = _pattern(_OURS + _words(b"ONLINE", b"IGNORE") + rb"(TABLE))" + WORD_END)
+_DROP = _pattern(_OURS + rb"(DATABASE|SCHEMA)|(TEMPORARY" + WORD_END + SPACE + rb")?(TABLES?))" + WORD_END)
 _DROPPED = _pattern(SPACE + rb"(?:IF" + WORD_END + SPACE + rb"EXISTS" + WORD_END + SPACE + rb")?")
 _DROPPED_NAME = _pattern(
     QUALIFIED + SPACE + rb"(?:(,)" + SPACE + rb"|(?=;|\Z|(?:RESTRICT|CASCADE|WAIT|NOWAIT)" + WORD_END + rb"))"
@@ -119,9 +112,9 @@ _TRUNCATE_QUEUE = _pattern(SPACE + rb"QUEUE" + WORD_END + SPACE + IDENTIFIER)
 _TRUNCATE = _pattern(SPACE + _words(b"TABLE") + QUALIFIED)
 _SHOW = _pattern(
     SPACE
-    + rb"(?:QUEUES?|SUBSCRIPTIONS|TOPICS|GROUPS|CONSUMERS|CREATE"
+    + rb"(?:QUEUES?|SUBSCRIPTIONS|TOPICS|GROUPS|CONSUMERS|SCHEDULES|CREATE"
     + SPACE
-    + rb"QUEUE|(?:FULL"
+    + rb"(?:QUEUE|SCHEDULE)|(?:FULL"
     + SPACE
     + rb")?PROCESSLIST)"
     + WORD_END
@@ -148,7 +141,7 @@ _LITERAL = _pattern(rb"(?:FROM|IMMEDIATE)" + MAYBE_GAP + rb"['\"]")
 _QUEUE_PROCEDURE = _pattern(SPACE + rb"(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb")?`?queue_")
 
 _PLAIN_SELECT = (b"SELECT ", b"select ")  # the most common beginning by far, known without a pattern
-_OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"TRACE", b"KILL")
+_OUR_VERBS = (b"ACK", b"NACK", b"REJECT", b"RENEW", b"REDRIVE", b"RETRY", b"STREAM", b"TRACE", b"KILL", b"RUN")
 _TRANSACTION_VERBS = (b"BEGIN", b"START", b"COMMIT", b"ROLLBACK", b"XA", b"SET", b"EXECUTE")
 
 Handler = Callable[[bytes, int, str | None], Glance]

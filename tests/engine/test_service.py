@@ -14,8 +14,9 @@ from engine.database_work import DatabaseWork
 from engine.delivery.context import WorkContext
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.metrics import QueueMetrics
+from engine.duties.catalog_watcher import CatalogWatcher
 from engine.duties.purger import Purger
-from engine.engine import CatalogWatcher, Engine
+from engine.engine import Engine
 from engine.service import Service
 
 LOGGER = logging.getLogger("queuegate.test")

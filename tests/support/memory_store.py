@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from memory_schedules import MemorySchedules
 from memory_topics import MemoryTopics
 from memory_traces import MemoryTraces
 from virtual_time import VirtualClock, pass_time
@@ -134,6 +135,7 @@ class MemoryStore:
         self.topics = MemoryTopics(self.clock)
         self.traces = MemoryTraces(self.clock)
         self.last_receivers = LastReceivers()
+        self.schedules = MemorySchedules(self.clock)
 
     def serve(self, *queues: QueueSpec, topics: Sequence[TopicSpec] = ()) -> None:
         """Replace the tables that exist by these queues and topics; tables that stay keep their messages.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from engine.backend.base import Answer, Statement, StoreConnection
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo, is_marked
 from engine.store.statements.dialect import Dialect
@@ -18,7 +19,7 @@ _NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")  # changes with every row
 
 MARKED_TABLES = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES"
-    " WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE ? OR TABLE_COMMENT LIKE ?)"
+    " WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE ? OR TABLE_COMMENT LIKE ? OR TABLE_COMMENT LIKE ?)"
     " AND TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
     " ORDER BY TABLE_SCHEMA, TABLE_NAME"
 )
@@ -57,7 +58,7 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     """Every marked table. One that is dropped while we read is left out; one that cannot be read stops no other."""
     connection.execute(WITHOUT_WAITING)
     try:
-        marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%", f"{TOPIC_MARK}%"))
+        marked = connection.query(MARKED_TABLES, (f"%{QUEUE_MARK}%", f"{TOPIC_MARK}%", f"{SCHEDULES_MARK}%"))
         # LIKE compares without case and takes '_' for any character.
         tables = [(QueueName(*name), comment) for *name, comment in marked if is_marked(comment)]
         definitions = _definitions(connection, [name for name, _ in tables])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from engine.backend.base import StoreConnection
 from engine.model.queue import QUEUE_MARK, IndexInfo, QueueName
+from engine.model.schedules import SCHEDULES_MARK
 from engine.model.topic_options import TOPIC_MARK
 from engine.store.catalog import TableInfo
 from engine.store.statements.dialect import Dialect
@@ -23,7 +24,7 @@ MARKED_TABLES = (
     "SELECT m.name, m.comment, m.definition || s.texts FROM queuegate_meta_tables AS m"
     " JOIN (SELECT tbl_name, group_concat(sql) AS texts FROM sqlite_master"
     " GROUP BY tbl_name HAVING max(type = 'table')) AS s ON s.tbl_name = m.name"
-    " WHERE instr(m.comment, ?) > 0 OR instr(m.comment, ?) = 1 ORDER BY m.name"
+    " WHERE instr(m.comment, ?) > 0 OR instr(m.comment, ?) = 1 OR instr(m.comment, ?) = 1 ORDER BY m.name"
 )
 """Every table that exists and whose comment carries the mark, with all that it and its indexes are made of."""
 
@@ -45,7 +46,7 @@ def list_tables(connection: StoreConnection, known: Mapping[QueueName, TableInfo
     if not connection.query(META_EXISTS):
         return []
     read = []
-    for table, comment, definition in connection.query(MARKED_TABLES, (QUEUE_MARK, TOPIC_MARK)):
+    for table, comment, definition in connection.query(MARKED_TABLES, (QUEUE_MARK, TOPIC_MARK, SCHEDULES_MARK)):
         name = QueueName(DATABASE, table)
         before = known.get(name)
         if before is None or not before.still_is(comment, definition):

@@ -1,0 +1,320 @@
+"""Scheduler: sends the messages of all schedules of a database server, each tick once.
+
+Rules
+- A tick is one transaction of the engine's account: a guarded UPDATE of the schedule's row, and the INSERT of its
+  message. Correctness rests on that guard alone, however many try at once.
+- Of the proxies that are linked the leading one sends. The others come BACKUP_SECONDS later, read the table once, and
+  send what is still due: so a leader that was killed costs a tick two seconds.
+- The next tick of each schedule is in memory. The table is read when a change was told (a client's commit), at the
+  engine's periodic look, and at ticks; never between.
+- Schedules that are due together go in one transaction. Where that fails, one by one: a schedule whose message the
+  database refuses holds up no other. Its problem is kept in its row, told in the log once, and its tick is tried again
+  after a pause that doubles, up to a minute.
+- Times are the database's. Where its clock has not come to a tick yet, the tick waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from engine.clock import Clock, DatabaseTime
+from engine.database_work import DatabaseWork
+from engine.model.backoff import DoublingDelay
+from engine.model.errors import BackendError, EngineError, passes
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.queue import CommitReport, QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.schedules import InvalidSchedule, Schedule, ScheduleName, Unreadable, values_text
+from engine.schedules.messages import insertion
+from engine.schedules.ticks import due
+from engine.service import Service
+from engine.store.schedule_store import ScheduleStore, Step, WaitingSchedule
+
+BACKUP_SECONDS = 2.0
+"""How much later than the leading proxy the others come: longer than a tick takes on a busy database."""
+
+TOGETHER_MAX = 50
+"""Schedules in one transaction: short locks, and a thousand that tick at once take some ten commits."""
+
+INSERT_MAX_BYTES = 1024 * 1024
+"""Of the messages of one schedule in one transaction; the next ones follow in the next."""
+
+_SOON = 0.001  # the shortest wait: the database's clock has steps of a millisecond
+_NO_SUCH_TABLE = 1146
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerContext:
+    """What the scheduler needs of its engine. `leads`: whether this one of several engines sends; `sent` hears of
+    messages that were added."""
+
+    store: ScheduleStore
+    work: DatabaseWork
+    clock: Clock
+    logger: logging.Logger
+    catalog: Callable[[], QueueCatalog]
+    leads: Callable[[], bool]
+    sent: Callable[[CommitReport], None]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A schedule in memory. `pause` and `retry_at`: of one whose tick failed, or was locked. `told`: its problem, as
+    the log has it."""
+
+    next_ns: int
+    troubled: bool
+    pause: DoublingDelay = field(default_factory=lambda: DoublingDelay(0.25, 60.0))
+    retry_at: float = float("-inf")
+    told: str = ""
+
+
+@dataclass(slots=True)
+class _Database:
+    """The schedules of one database. `stale`: its table is to be read. `told`: what the log has of
+    it."""
+
+    time: DatabaseTime
+    stale: bool = True
+    schedules: dict[str, _Waiting] = field(default_factory=dict)
+    pause: DoublingDelay = field(default_factory=lambda: DoublingDelay(1.0, 30.0))
+    retry_at: float = float("-inf")
+    told: str = ""
+
+
+class Scheduler(Service):
+    """See the module."""
+
+    def __init__(self, context: SchedulerContext) -> None:
+        super().__init__("scheduler", context.logger)
+        self._context = context
+        self._databases: dict[str, _Database] = {}
+        self._news = asyncio.Event()
+
+    # --- what is told
+
+    def changed(self, database: str) -> None:
+        """Schedules of that database may have been made, changed or dropped."""
+        self._databases.setdefault(database, _Database(DatabaseTime(self._context.clock))).stale = True
+        self._news.set()
+
+    def look(self, databases: Iterable[str]) -> None:
+        """The periodic look: these databases have schedules, and no others."""
+        known = set(databases)
+        for gone in self._databases.keys() - known:
+            if not self._databases[gone].stale:
+                del self._databases[gone]
+        for database in known:
+            self.changed(database)
+
+    # --- one pass
+
+    async def run_once(self) -> float | None:
+        """Read what is to be read, and send what is due. Seconds until there is something to do; None: nothing is."""
+        for name, database in list(self._databases.items()):
+            if database.stale and self._now >= database.retry_at:
+                await self._read(name, database)
+            await self._send_due(name, database)
+        waits = [wait for database in self._databases.values() if (wait := self._wait(database)) is not None]
+        return max(_SOON, min(waits)) if waits else None
+
+    @property
+    def _now(self) -> float:
+        return self._context.clock.monotonic()
+
+    async def _read(self, name: str, database: _Database) -> None:
+        context = self._context
+        database.stale = False
+        try:
+            read = await context.work.run(context.store.waiting(name))
+        except BackendError as error:
+            self._unread(name, database, error)
+            return
+        database.time.heard(read.now_ns)
+        database.pause.reset()
+        before = database.schedules
+        database.schedules = {key: _kept(before.get(key), found) for key, found in read.schedules.items()}
+
+    def _unread(self, name: str, database: _Database, error: BackendError) -> None:
+        if error.errno == _NO_SUCH_TABLE:
+            database.schedules.clear()
+            return
+        database.stale, database.retry_at = True, self._now + database.pause.take()
+        if not passes(error) and database.told != str(error):
+            database.told = str(error)
+            self._logger.error("the schedules of database '%s' cannot be read, so they do not tick: %s", name, error)
+
+    async def _send_due(self, name: str, database: _Database) -> None:
+        leads = self._context.leads()
+        names = self._due(database, leads)
+        if names and not leads:
+            await self._read(name, database)
+            names = self._due(database, leads)
+        for start in range(0, len(names), TOGETHER_MAX):
+            if self._stopping.is_set():
+                return
+            await self._send(name, database, names[start : start + TOGETHER_MAX])
+
+    def _due(self, database: _Database, leads: bool) -> list[str]:
+        """The names of what is due for this proxy, what is due first first."""
+        now_ns = database.time.now_ns()
+        if now_ns is None:
+            return []
+        now, limit_ns = self._now, now_ns - self._later_ns(leads)
+        found = [
+            (waiting.next_ns, name)
+            for name, waiting in database.schedules.items()
+            if waiting.next_ns <= limit_ns and waiting.retry_at <= now and (leads or not waiting.troubled)
+        ]
+        return [name for _, name in sorted(found)]
+
+    def _later_ns(self, leads: bool) -> int:
+        return 0 if leads else int(BACKUP_SECONDS * NS_PER_SECOND)
+
+    async def _send(self, name: str, database: _Database, names: Sequence[str]) -> None:
+        """Send these, in one transaction if that is possible."""
+        context = self._context
+        try:
+            found = await context.work.run(context.store.due(name, names))
+        except BackendError as error:
+            self._postpone(database, names)
+            self._unread(name, database, error)
+            return
+        database.time.heard(found.now_ns)
+        gone = set(names)
+        steps: list[Step] = []
+        for schedule in found.schedules:
+            gone.discard(schedule.name.name)
+            step = await self._step(database, schedule, found.now_ns)
+            steps += [] if step is None else [step]
+        if gone:  # advanced by another, paused, dropped, or not due yet by the database's clock
+            self._postpone(database, gone)
+        if steps:
+            await self._take(name, database, steps)
+
+    async def _step(self, database: _Database, schedule: Schedule | Unreadable, now_ns: int) -> Step | None:
+        if isinstance(schedule, Unreadable):
+            await self._failed(database, schedule.name, InvalidSchedule(schedule.reason))
+            return None
+        try:
+            ticks = due(schedule.rule, schedule.missed, schedule.next_ns, now_ns)
+            room = max(1, INSERT_MAX_BYTES // (len(values_text(schedule.values)) + 100))
+            sent, rest = ticks.ticks[:room], ticks.ticks[room:]
+            next_ns = rest[0] if rest else ticks.next_ns
+            messages = insertion(schedule, self._target(schedule.queue), sent, now_ns) if sent else None
+        except EngineError as error:
+            await self._failed(database, schedule.name, error)
+            return None
+        if ticks.missed:
+            text = "schedule %s: at least %d ticks were missed; missed = '%s', so %d messages are sent now"
+            self._logger.warning(text, schedule.name, ticks.missed, schedule.missed.value, len(sent))
+        return Step(schedule, next_ns, sent[-1] if sent else None, messages)
+
+    def _target(self, name: QueueName) -> QueueSpec | TopicSpec:
+        catalog = self._context.catalog()
+        target = catalog.queues.get(name) or catalog.topics.get(name)
+        if target is None:
+            raise InvalidSchedule(f"'{name}' does not exist, or is no queue and no topic", _NO_SUCH_TABLE)
+        if isinstance(target, QueueSpec) and target.options.topic is not None:
+            raise InvalidSchedule(f"'{name}' is fed from its topic", 1235)
+        return target
+
+    async def _take(self, name: str, database: _Database, steps: Sequence[Step]) -> None:
+        context = self._context
+        try:
+            advanced = await context.work.run(context.store.step(name, steps))
+        except BackendError as error:
+            if passes(error):
+                self._postpone(database, [step.schedule.name.name for step in steps])
+            elif len(steps) == 1:
+                await self._failed(database, steps[0].schedule.name, error)
+            else:
+                for step in steps:
+                    await self._take(name, database, (step,))
+            return
+        database.told = ""
+        done = [step for step in steps if step.schedule.name.name in advanced]
+        for step in done:
+            self._advanced(database, step)
+        left = {step.schedule.name.name for step in steps} - advanced
+        if left:  # another was faster, or a client has them locked
+            self._postpone(database, left)
+        self._tell(step for step in done if step.messages is not None)
+
+    def _advanced(self, database: _Database, step: Step) -> None:
+        waiting = database.schedules[step.schedule.name.name]
+        if waiting.told:
+            self._logger.info("schedule %s: its messages are sent again", step.schedule.name)
+        waiting.next_ns, waiting.troubled, waiting.told = step.next_ns, False, ""
+        waiting.retry_at = float("-inf")
+        waiting.pause.reset()
+
+    def _tell(self, sent: Iterable[Step]) -> None:
+        counts: dict[QueueName, int] = {}
+        for step in sent:
+            assert step.messages is not None
+            counts[step.messages.target] = counts.get(step.messages.target, 0) + len(step.messages.rows)
+        if counts:
+            counted = tuple((queue, "enqueued", count) for queue, count in counts.items())
+            self._context.sent(CommitReport(touched=frozenset(counts), counted=counted))
+
+    def _postpone(self, database: _Database, names: Iterable[str]) -> None:
+        """Try these again later, as the table then has them."""
+        for name in names:
+            waiting = database.schedules[name]
+            waiting.retry_at = self._now + waiting.pause.take()
+        database.stale = True
+
+    async def _failed(self, database: _Database, name: ScheduleName, error: EngineError) -> None:
+        """A schedule's tick cannot be sent: say so once, and try again later."""
+        waiting, problem = database.schedules[name.name], str(error)
+        waiting.retry_at, waiting.troubled = self._now + waiting.pause.take(), True
+        if waiting.told == problem:
+            return
+        waiting.told = problem
+        self._logger.error("schedule %s: its message cannot be sent, it is tried again: %s", name, error)
+        try:
+            await self._context.work.run(self._context.store.note(name, problem))
+        except BackendError:
+            waiting.told = ""  # the database is away, or the table: the next try says so
+
+    def _wait(self, database: _Database) -> float | None:
+        """Seconds until there is something to do for a database."""
+        now, waits = self._now, list[float]()
+        if database.stale:
+            waits.append(database.retry_at - now)
+        now_ns, leads = database.time.now_ns(), self._context.leads()
+        if now_ns is not None:
+            later = self._later_ns(leads)
+            waits += [
+                max((waiting.next_ns + later - now_ns) / NS_PER_SECOND, waiting.retry_at - now)
+                for waiting in database.schedules.values()
+                if leads or not waiting.troubled
+            ]
+        return min(waits, default=None)
+
+    # --- the service
+
+    def _wake(self) -> None:
+        self._news.set()
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._news.clear()
+            seconds = await self.run_once()
+            try:
+                await asyncio.wait_for(self._news.wait(), seconds)
+            except TimeoutError:
+                pass
+
+
+def _kept(before: _Waiting | None, found: WaitingSchedule) -> _Waiting:
+    """A schedule as it was read. What is known of failures is kept as long as it waits for the same tick."""
+    if before is None:
+        return _Waiting(found.next_ns, found.troubled)
+    if before.next_ns != found.next_ns:
+        return _Waiting(found.next_ns, found.troubled, told=before.told if found.troubled else "")
+    before.troubled = found.troubled
+    return before

@@ -1,0 +1,109 @@
+"""Schedules: what the rest of the proxy asks of the schedules of a server's databases, and the service that sends their
+messages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from engine.clock import Clock
+from engine.database_work import DatabaseWork
+from engine.model.errors import BackendError
+from engine.model.queue import CommitReport, QueueCatalog, QueueName
+from engine.model.schedules import SCHEDULES_TABLE, Schedule, Unreadable, schedules_table
+from engine.schedules.scheduler import Scheduler, SchedulerContext
+from engine.service import Service
+from engine.store.schedule_store import ScheduleStore
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulesContext:
+    """What schedules need of their engine. `sends`: whether this process sends at all; another one of the same proxy
+    may do so. `refresh`: reads the catalog again, here and at the neighbours'."""
+
+    scheduler: SchedulerContext
+    sends: bool
+    refresh: Callable[[], Awaitable[None]]
+
+    @property
+    def store(self) -> ScheduleStore:
+        return self.scheduler.store
+
+    @property
+    def work(self) -> DatabaseWork:
+        return self.scheduler.work
+
+    @property
+    def clock(self) -> Clock:
+        return self.scheduler.clock
+
+
+class Schedules:
+    """See the module."""
+
+    def __init__(self, context: SchedulesContext) -> None:
+        self._context = context
+        self._scheduler = Scheduler(context.scheduler) if context.sends else None
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """What runs."""
+        return () if self._scheduler is None else (self._scheduler,)
+
+    async def open(self) -> None:
+        """Begin to send."""
+        for service in self.services:
+            await service.open()
+
+    async def close(self, *, grace_seconds: float = 5.0) -> None:
+        """Send no more."""
+        for service in self.services:
+            await service.close(grace_seconds=grace_seconds)
+
+    def look(self) -> None:
+        """Read all schedules again, as something may have changed them unseen."""
+        if self._scheduler is not None:
+            self._scheduler.look(self._catalog.schedules)
+
+    def touched(self, table: QueueName) -> None:
+        """A transaction that may have written to that table is committed."""
+        if table.table == SCHEDULES_TABLE and self._scheduler is not None:
+            self._scheduler.changed(table.database)
+
+    @property
+    def _catalog(self) -> QueueCatalog:
+        return self._context.scheduler.catalog()
+
+    async def has_table(self, database: str) -> bool:
+        """Whether a database has its table of schedules. Raises BackendError."""
+        return await self._context.work.run(self._context.store.exists(database))
+
+    async def make_table(self, database: str) -> None:
+        """Make a database's table of schedules. Raises BackendError."""
+        await self._context.work.run(self._context.store.make(database))
+        await self._context.refresh()
+
+    async def listed(self) -> list[Schedule | Unreadable]:
+        """The schedules of all databases. Raises BackendError."""
+        context = self._context
+        found: list[Schedule | Unreadable] = []
+        for database in sorted(self._catalog.schedules):
+            found += await context.work.run(context.store.listed(database))
+        return found
+
+    async def queue_dropped(self, queue: QueueName) -> None:
+        """Delete the schedules of a queue or topic that was dropped. What cannot be deleted says why in the log, and
+        keeps telling of its problem."""
+        context = self._context
+        if queue.database not in self._catalog.schedules:
+            return
+        try:
+            count = await context.work.run(context.store.forget(queue))
+        except BackendError as error:
+            context.scheduler.logger.warning(
+                "the schedules of %s, which was dropped, are still there: %s", queue, error
+            )
+            return
+        if count:
+            context.scheduler.logger.info("%s was dropped, and %d schedules with it", queue, count)
+            context.scheduler.sent(CommitReport(touched=frozenset((schedules_table(queue.database),))))

@@ -1,0 +1,205 @@
+"""When a schedule ticks. Pure: rules and times in, times out.
+
+The fields of CRON are cronsim's, read on a clock that knows no summer time. What a change of the clocks means is
+decided here, as Debian's cron does:
+- A rule whose minute and hour both name times (`30 2 * * *`) ticks once for each of them on every day. A time that the
+  change skips is made up for at the moment of the change; of a time that comes twice the first counts.
+- Any other rule, whose minute or hour begins with `*`, follows the clock on the wall: no tick at a time that does not
+  exist, two at a time that comes twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from engine.model.errors import EngineError, InvalidOption
+from engine.model.option_values import NS_PER_SECOND
+from engine.model.schedules import CRON_MAX_CHARACTERS, Cron, Every, Missed, Rule
+
+LATE_NS = 60 * NS_PER_SECOND
+"""A tick that is sent within this time was late, after it it was missed: longer than another proxy takes over."""
+
+MADE_UP_MAX = 1000
+"""Ticks that `missed = 'all'` makes up for, the last ones: a minute's schedule that stood still over night."""
+
+_FIELDS = 5
+_CRON = re.compile(r"[0-9A-Za-z*,/#\- \t]+", re.ASCII)
+_WORDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_CHANGE = timedelta(hours=3)  # how far around a change of the clocks times may be out of their order
+_SECOND = timedelta(seconds=1)
+_FIRST_WINDOW_NS = 3600 * NS_PER_SECOND
+_UNKNOWN_ZONE = 1298
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a schedule is to send now: `ticks`, the oldest first, and the `next_ns` that it waits for after them.
+    `missed`: how many ticks, at least, were missed."""
+
+    ticks: tuple[int, ...]
+    next_ns: int
+    missed: int
+
+
+def check_rule(rule: Rule) -> None:
+    """Raises InvalidOption where nothing is known of such times, or there are none; EngineError: no such time zone."""
+    if isinstance(rule, Cron):
+        next_tick(rule, 0)
+
+
+def next_tick(rule: Rule, after_ns: int) -> int:
+    """The first tick after a moment. Raises as `check_rule`."""
+    match rule:
+        case Every(ns):
+            return (after_ns // ns + 1) * ns
+        case Cron(text, zone):
+            moment = datetime.fromtimestamp(after_ns // NS_PER_SECOND, UTC)
+            found = next(_moments(_fields(text), _zone(zone), moment), None)
+            if found is None:
+                raise InvalidOption(f"CRON: '{text}' names no time in the next 50 years")
+            return int(found.timestamp()) * NS_PER_SECOND
+
+
+def due(rule: Rule, missed: Missed, next_ns: int, now_ns: int) -> Due:
+    """What to send of a schedule that waits for the tick `next_ns`. Raises as `check_rule`."""
+    if now_ns < next_ns:
+        return Due((), next_ns, 0)
+    ticks = _last_ticks(rule, next_ns, now_ns)
+    in_time = tuple(tick for tick in ticks if tick > now_ns - LATE_NS)
+    late = ticks[: len(ticks) - len(in_time)]
+    match missed:
+        case Missed.SKIP:
+            made_up: tuple[int, ...] = ()
+        case Missed.ONCE:
+            made_up = late[-1:]
+        case Missed.ALL:
+            made_up = late[-MADE_UP_MAX:]
+    return Due(made_up + in_time, next_tick(rule, now_ns), len(late))
+
+
+def _last_ticks(rule: Rule, first_ns: int, now_ns: int) -> tuple[int, ...]:
+    """The ticks from `first_ns`, which is one, up to now: all that are late at most, and MADE_UP_MAX before them. They
+    are looked for from the end, in windows that double, as there may be millions."""
+    enough = MADE_UP_MAX + LATE_NS // NS_PER_SECOND
+    if isinstance(rule, Every):
+        begin = max(first_ns, (now_ns // rule.ns - enough) * rule.ns)
+        start = begin if begin == first_ns else next_tick(rule, begin - 1)
+        rest = range(next_tick(rule, start), now_ns + 1, rule.ns)
+        return (start, *rest)
+    window = _FIRST_WINDOW_NS
+    while (start := now_ns - window) > first_ns:
+        ticks = tuple(_ticks(rule, start, now_ns))
+        if len(ticks) >= enough:
+            return ticks
+        window *= 2
+    return (first_ns, *_ticks(rule, first_ns, now_ns))
+
+
+def _ticks(rule: Cron, after_ns: int, until_ns: int) -> Iterator[int]:
+    while (after_ns := next_tick(rule, after_ns)) <= until_ns:
+        yield after_ns
+
+
+# --- CRON
+
+
+def _fields(text: str) -> str:
+    """The five fields. Raises InvalidOption: they are something else."""
+    fields = _WORDS.get(text.strip().lower(), text)
+    parts = fields.split()
+    if len(parts) == _FIELDS + 1:
+        raise InvalidOption(f"CRON: '{text}' has six fields; seconds are not supported, say EVERY '10s'")
+    if len(text) > CRON_MAX_CHARACTERS or len(parts) != _FIELDS or _CRON.fullmatch(fields) is None:
+        raise _no_cron(text, "minute, hour, day of month, month, day of week are wanted")
+    return fields
+
+
+def _no_cron(text: str, why: str) -> InvalidOption:
+    return InvalidOption(
+        f"CRON: '{text[:CRON_MAX_CHARACTERS]}' is not understood ({why}); for example '0 2 * * MON-FRI'"
+    )
+
+
+@lru_cache(maxsize=256)
+def _zone(name: str) -> ZoneInfo:
+    """Raises EngineError 1298: it is not known."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError):  # not found, a folder, and what is no name
+        raise EngineError(
+            f"Unknown or incorrect time zone: '{name[:64]}'; give a name such as 'Europe/Berlin'", _UNKNOWN_ZONE
+        ) from None
+
+
+def _moments(fields: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """The first moments at which the rule ticks, after one: at least one, where there is one."""
+    shift = abs(_offset(after + _CHANGE, zone) - _offset(after - _CHANGE, zone))
+    wall = after.astimezone(zone).replace(tzinfo=None)
+    # Where the clocks are changed about now, times on the wall may be out of their order.
+    end, found = wall + 2 * shift, list[datetime]()
+    for time, moments in _walls(fields, zone, wall - shift):
+        found += [moment for moment in moments if moment > after]
+        if found and (not shift or time > end):
+            break
+    yield from sorted(found)
+
+
+def _walls(fields: str, zone: ZoneInfo, wall: datetime) -> Iterator[tuple[datetime, tuple[datetime, ...]]]:
+    """Each of the rule's times after one, on a clock that is never changed; and its moments, none, one or two."""
+    minute, hour, *_ = fields.split()
+    named = not minute.startswith("*") and not hour.startswith("*")
+    try:
+        times = CronSim(fields, wall)
+    except CronSimError as error:
+        raise _no_cron(fields, str(error).lower()) from None
+    for time in times:
+        first, second = (time.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        if first == second:
+            yield time, (first,)
+        elif first < second:  # the time comes twice
+            yield time, (first,) if named else (first, second)
+        else:  # it does not come: `second` is before the change, `first` after it
+            yield time, (_change(zone, second, first),) if named else ()
+
+
+def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
+    """When the clocks are changed, between two moments."""
+    offset = _offset(after, zone)
+    while after - before > _SECOND:
+        middle = before + timedelta(seconds=(after - before) // _SECOND // 2)
+        before, after = (before, middle) if _offset(middle, zone) == offset else (middle, after)
+    return after
+
+
+def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
+    offset = moment.astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset
+
+
+def ticks_after(rule: Rule, after_ns: int, count: int) -> list[int]:
+    """The next ticks after a moment, so many."""
+
+    def following() -> Iterator[int]:
+        tick = after_ns
+        while True:
+            tick = next_tick(rule, tick)
+            yield tick
+
+    return list(islice(following(), count))

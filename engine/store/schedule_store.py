@@ -1,0 +1,80 @@
+"""ScheduleStore: what the engine asks of a database's schedules. Implemented by schedule_table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from engine.model.queue import QueueName
+from engine.model.schedules import Insertion, Schedule, ScheduleName, Unreadable
+
+
+class WaitingSchedule(NamedTuple):
+    """A schedule that is not paused. `troubled`: its last tick could not be sent."""
+
+    next_ns: int
+    troubled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingSchedules:
+    """What ticks next in a database, by name. `now_ns`: the database's time."""
+
+    now_ns: int
+    schedules: Mapping[str, WaitingSchedule]
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedules:
+    """Schedules that are due, with their values. `now_ns`: the database's time."""
+
+    now_ns: int
+    schedules: tuple[Schedule | Unreadable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A schedule that goes on to its tick `next_ns`, and its messages, if there are any. `last_ns`: their last tick."""
+
+    schedule: Schedule
+    next_ns: int
+    last_ns: int | None
+    messages: Insertion | None
+
+
+class ScheduleStore(Protocol):
+    """Every method is one transaction or one read, and raises BackendError."""
+
+    async def exists(self, database: str) -> bool:
+        """Whether the database has a table of schedules."""
+        ...
+
+    async def make(self, database: str) -> None:
+        """Make that table, unless it is there."""
+        ...
+
+    async def waiting(self, database: str) -> WaitingSchedules:
+        """What ticks next, so many that memory is bounded."""
+        ...
+
+    async def due(self, database: str, names: Sequence[str]) -> DueSchedules:
+        """Those of these schedules that are due and not paused."""
+        ...
+
+    async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
+        """Advance schedules and send their messages, all in one transaction. Which of them were advanced: not those
+        that another has advanced or changed, nor those that a client has locked."""
+        ...
+
+    async def note(self, schedule: ScheduleName, problem: str) -> None:
+        """Keep why a schedule's ticks cannot be sent."""
+        ...
+
+    async def listed(self, database: str) -> list[Schedule | Unreadable]:
+        """All schedules, without their values; none where there is no table."""
+        ...
+
+    async def forget(self, queue: QueueName) -> int:
+        """Delete the schedules of a queue; how many there were."""
+        ...

@@ -1,0 +1,122 @@
+"""ScheduleTable: ScheduleStore in SQL, one implementation for every dialect.
+
+The table is made before the first schedule of a database, by the engine's own account and on a line of its own: the
+client who asks for the schedule may be in a transaction, which DDL would commit. Where the table is not there, there
+are no schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.backend.base import StoreConnection, StorePool
+from engine.model.errors import BackendError
+from engine.model.queue import QueueName
+from engine.model.schedules import Insertion, MakeInsert, Schedule, ScheduleName, Unreadable, read_schedule
+from engine.store.schedule_store import DueSchedules, Step, WaitingSchedule, WaitingSchedules
+from engine.store.statements.dialect import Dialect
+from engine.store.statements.schedules import ScheduleStatements, create_schedules
+from engine.store.topic_log import Define
+
+_NO_SUCH_TABLE = 1146
+_PROBLEM = 1000  # characters of its column
+
+
+async def no_inserts(insertion: Insertion) -> Callable[[Any], object]:
+    """Where no messages can be made."""
+    raise BackendError(f"no messages can be made here for {insertion.target}", 1235)
+
+
+class ScheduleTable:
+    """See the module. `define` makes the table, in MySQL's words; `insert` adds messages."""
+
+    def __init__(self, pool: StorePool, dialect: Dialect, define: Define, insert: MakeInsert) -> None:
+        self._pool, self._dialect, self._define, self._insert = pool, dialect, define, insert
+
+    def _statements(self, database: str) -> ScheduleStatements:
+        return ScheduleStatements(self._dialect, database)
+
+    async def exists(self, database: str) -> bool:
+        """Whether the table is there. Raises BackendError."""
+        sql = self._statements(database).exists
+        try:
+            await self._pool.read(lambda connection: connection.query(sql))
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            return False
+        return True
+
+    async def make(self, database: str) -> None:
+        """Make the table, unless it is there. Raises BackendError."""
+        await self._define(create_schedules(database))
+
+    async def waiting(self, database: str) -> WaitingSchedules:
+        """What ticks next. Raises BackendError."""
+        statements = self._statements(database)
+
+        def work(connection: StoreConnection) -> WaitingSchedules:
+            now_ns = int(connection.query(statements.now)[0][0])
+            rows = connection.query(statements.waiting)
+            return WaitingSchedules(
+                now_ns,
+                {str(name): WaitingSchedule(max(int(next_ns), 0), bool(troubled)) for name, next_ns, troubled in rows},
+            )
+
+        return await self._pool.read(work)
+
+    async def due(self, database: str, names: Sequence[str]) -> DueSchedules:
+        """Those of these schedules that are due. Raises BackendError."""
+        statements = self._statements(database)
+        sql = statements.due(len(names))
+
+        def work(connection: StoreConnection) -> DueSchedules:
+            now_ns = int(connection.query(statements.now)[0][0])
+            rows = connection.query(sql, tuple(names))
+            return DueSchedules(now_ns, tuple(read_schedule(database, tuple(row)) for row in rows))
+
+        return await self._pool.read(work)
+
+    async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
+        """Advance schedules and send their messages, all in one transaction. Which of them were advanced: not those
+        that another has advanced or changed, nor those that a client has locked. Raises BackendError: none was, unless
+        it says that this is unknown."""
+        inserts = [None if step.messages is None else await self._insert(step.messages) for step in steps]
+        statements = self._statements(database)
+        lock = statements.lock(len(steps))
+
+        def work(connection: StoreConnection) -> set[str]:
+            free = {str(name) for (name,) in connection.query(lock, [step.schedule.name.name for step in steps])}
+            advanced: set[str] = set()
+            for step, insert in zip(steps, inserts, strict=True):
+                schedule, name = step.schedule, step.schedule.name.name
+                guard = (name, schedule.next_ns, schedule.changed_ns)
+                if name in free and connection.execute(statements.advance, (step.next_ns, step.last_ns, *guard)):
+                    advanced.add(name)
+                    if insert is not None:
+                        insert(connection)
+            return advanced
+
+        return await self._pool.write(work)
+
+    async def note(self, schedule: ScheduleName, problem: str) -> None:
+        """Keep why a schedule's ticks cannot be sent. Raises BackendError."""
+        sql, text = self._statements(schedule.database).note, problem[:_PROBLEM].encode("utf-8", "replace").decode()
+        await self._pool.write(lambda connection: connection.execute(sql, (text, schedule.name, text)))
+
+    async def listed(self, database: str) -> list[Schedule | Unreadable]:
+        """All schedules, without their values. Raises BackendError."""
+        sql = self._statements(database).listed
+        try:
+            rows = await self._pool.read(lambda connection: connection.query(sql))
+        except BackendError as error:
+            if error.errno != _NO_SUCH_TABLE:
+                raise
+            return []
+        return [read_schedule(database, tuple(row)) for row in rows]
+
+    async def forget(self, queue: QueueName) -> int:
+        """Delete the schedules of a queue; how many there were. Raises BackendError."""
+        sql = self._statements(queue.database).forget
+        return await self._pool.write(lambda connection: connection.execute(sql, (queue.table,)))

@@ -1,0 +1,71 @@
+"""Every statement the store runs for schedules; what a schedule is is in engine.model.schedules."""
+
+from __future__ import annotations
+
+from engine.model.schedules import ALL_COLUMNS, SCHEDULES_MARK, SUMMARY_COLUMNS, schedules_table
+from engine.store.statements.dialect import Dialect
+
+WAITING_MAX = 10_000
+"""Schedules of a database that are kept in memory, the first to tick. The next ones are found by a later reading."""
+
+LISTED_MAX = 10_000
+"""Schedules of a database that are shown."""
+
+
+def create_schedules(database: str) -> str:
+    """The definition of the table, in MySQL's words. Names compare exactly."""
+    exact = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    return (
+        f"CREATE TABLE IF NOT EXISTS {schedules_table(database).sql} ("
+        f"name VARCHAR(64) {exact} NOT NULL PRIMARY KEY, queue_name VARCHAR(64) {exact} NOT NULL, "
+        f"cron VARCHAR(255) {exact}, every_ns BIGINT, time_zone VARCHAR(64) {exact}, "
+        f"column_names TEXT {exact} NOT NULL, row_values MEDIUMTEXT {exact} NOT NULL, "
+        f"missed VARCHAR(8) {exact} NOT NULL, paused TINYINT NOT NULL DEFAULT 0, "
+        "next_tick BIGINT NOT NULL, last_tick BIGINT, "
+        f"problem VARCHAR(1000) {exact}, created_by VARCHAR(300) {exact} NOT NULL, "
+        "time_created BIGINT NOT NULL, time_changed BIGINT NOT NULL, KEY by_tick (paused, next_tick)"
+        f") COMMENT='{SCHEDULES_MARK}: messages that recur'"
+    )
+
+
+class ScheduleStatements:
+    """The texts for one database."""
+
+    def __init__(self, dialect: Dialect, database: str) -> None:
+        table, now = schedules_table(database).sql, dialect.now_ns
+        self._table, self._dialect = table, dialect
+
+        self.now = f"SELECT {now}"
+
+        self.exists = f"SELECT 1 FROM {table} LIMIT 0"
+        """Fails if the table is not there."""
+
+        self.waiting = (
+            f"SELECT name, next_tick, problem IS NOT NULL FROM {table} WHERE paused = 0 ORDER BY next_tick"
+            f" LIMIT {WAITING_MAX}"
+        )
+        """What ticks next."""
+
+        self.listed = f"SELECT {', '.join(SUMMARY_COLUMNS)} FROM {table} ORDER BY name LIMIT {LISTED_MAX}"
+
+        self.advance = (
+            f"UPDATE {table} SET next_tick = ?, last_tick = COALESCE(?, last_tick), problem = NULL"
+            " WHERE name = ? AND next_tick = ? AND time_changed = ? AND paused = 0"
+        )
+        """The guard: of several that read the same tick, one changes the row."""
+
+        self.note = f"UPDATE {table} SET problem = ? WHERE name = ? AND (problem IS NULL OR problem <> ?)"
+
+        self.forget = f"DELETE FROM {table} WHERE queue_name = ?"
+        """Those of a queue that is gone."""
+
+    def due(self, count: int) -> str:
+        """So many schedules by their names, with what their messages are made of, those that are due."""
+        return (
+            f"SELECT {', '.join(ALL_COLUMNS)} FROM {self._table} WHERE name IN ({', '.join('?' * count)})"
+            f" AND paused = 0 AND next_tick <= {self._dialect.now_ns}"
+        )
+
+    def lock(self, count: int) -> str:
+        """Lock those that nobody has locked; a client may have."""
+        return f"SELECT name FROM {self._table} WHERE name IN ({', '.join('?' * count)}) {self._dialect.skip_locked}"

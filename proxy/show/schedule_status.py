@@ -1,0 +1,60 @@
+"""Schedules, as SHOW SCHEDULES and the table queuegate.schedules have them, and SHOW CREATE SCHEDULE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from engine.model.explanation import moment
+from engine.model.queue import QueueName
+from engine.model.schedules import Cron, Schedule, Unreadable
+from proxy.show.columns import like_pattern
+from proxy.show.status_tables import SCHEDULES, Values
+from rewriter.plan import ShowSchedules
+
+_SHOWN_NS_MAX = 253_370_764_800 * 1_000_000_000  # the year 9999; what is beyond it is no time for people
+
+
+def schedule_values(
+    found: Iterable[Schedule | Unreadable],
+    plan: ShowSchedules,
+    sees: Callable[[QueueName], bool],
+    told: Callable[[str], str],
+) -> list[Values]:
+    """The rows of SCHEDULES. Who may read a database's table of schedules sees all of them, others those of the queues
+    that they may see."""
+    named = like_pattern("%" if plan.like is None else plan.like)
+    rows = []
+    for one in found:
+        name = one.name
+        if plan.database not in (None, name.database) or not named(name.name):
+            continue
+        if sees(name.table) or (isinstance(one, Schedule) and sees(one.queue)):
+            rows.append(_unreadable(one, told) if isinstance(one, Unreadable) else _row(one, told))
+    return sorted(rows, key=lambda row: (str(row[1]), str(row[0])))
+
+
+def _unreadable(one: Unreadable, told: Callable[[str], str]) -> Values:
+    names: Values = (one.name.name, one.name.database)
+    blanks: Values = (None,) * (len(SCHEDULES) - len(names) - 3)
+    return (*names, *blanks, told(one.reason), None, None)
+
+
+def _row(one: Schedule, told: Callable[[str], str]) -> Values:
+    return (
+        one.name.name,
+        one.name.database,
+        one.queue.table,
+        str(one.rule),
+        one.rule.zone if isinstance(one.rule, Cron) else None,
+        one.missed.value,
+        int(one.paused),
+        _moment(one.last_ns),
+        None if one.paused else _moment(one.next_ns),
+        told(one.problem) if one.problem else None,
+        one.created_by,
+        _moment(one.created_ns),
+    )
+
+
+def _moment(time_ns: int | None) -> str | None:
+    return None if time_ns is None or not 0 <= time_ns < _SHOWN_NS_MAX else moment(time_ns)

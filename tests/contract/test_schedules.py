@@ -1,0 +1,197 @@
+"""Schedules: messages that recur (docs/schedules.md)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from servers import NS, wait_until
+
+YEAR = 365 * 86400
+
+
+@pytest.fixture
+def schedule(sql, name):
+    """The name of a schedule that is gone after the test."""
+    yield f"{name}_s"
+    sql(f"DROP SCHEDULE IF EXISTS {name}_s")
+
+
+def shown(sql, schedule):
+    (row,) = sql.named(f"SHOW SCHEDULES LIKE '{schedule}'")
+    return row
+
+
+def back(sql, schedule, seconds):
+    """As if nobody had sent ticks for so long: the next tick is so far back."""
+    sql(f"UPDATE queuegate_schedules SET next_tick = next_tick - {int(seconds * NS)} WHERE name = '{schedule}'")
+
+
+def wake(sql, schedule, missed):
+    """Have the proxy read the table at once, in place of its periodic look."""
+    sql(f"ALTER SCHEDULE {schedule} SET (missed = '{missed}')")
+
+
+def test_a_schedule_sends_its_message_at_each_tick(sql, queue, stream, schedule):
+    q = queue("body VARCHAR(50), n INT, at_ns BIGINT")
+    receiver = stream(f"SELECT id, body, n, at_ns, time_scheduled FROM STREAM {q}")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1s' (body, n, at_ns) VALUES ('it''s é', -7, TICK)")
+    rows = receiver.wait(3)
+    sql(f"DROP SCHEDULE {schedule}")
+    assert {row[1:3] for row in rows} == {("it's é", -7)}
+    ticks = [row[3] for row in rows]
+    assert ticks == [row[4] for row in rows]
+    assert all(tick % NS == 0 for tick in ticks)
+    assert [tick - ticks[0] for tick in ticks[:3]] == [0, NS, 2 * NS]
+    count = sql.value(f"SELECT COUNT(*) FROM {q}")
+    assert sql.value(f"SELECT COUNT(DISTINCT at_ns) FROM {q}") == count
+
+
+def test_a_schedule_is_a_part_of_its_transaction(sql, queue, schedule, connect):
+    q = queue("n INT")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (0)")  # the table is there from here on
+    sql(f"DROP SCHEDULE {schedule}")
+    sql("BEGIN")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (1)")
+    assert connect().rows(f"SHOW SCHEDULES LIKE '{schedule}'") == []
+    sql("ROLLBACK")
+    assert sql.rows(f"SHOW SCHEDULES LIKE '{schedule}'") == []
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
+    sql("BEGIN")
+    sql(f"INSERT INTO {q} (n) VALUES (1)")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (1)")
+    sql("COMMIT")
+    assert shown(sql, schedule)["queue"] == q
+    assert sql.column(f"SELECT n FROM {q}") == [1]
+
+
+def test_what_is_shown(sql, queue, schedule, gate):
+    q = queue("n INT, body VARCHAR(20)")
+    sql(
+        f"CREATE SCHEDULE {schedule} ON {q} CRON '0 2 * * MON-FRI' TIME ZONE 'Europe/Berlin' (n, body)"
+        r" VALUES (1.5, 'a\'b\\') WITH (missed = 'all')"
+    )
+    row = shown(sql, schedule)
+    assert list(row) == [
+        *("schedule", "database", "queue", "rule", "time_zone", "missed", "paused", "last_tick", "next_tick"),
+        *("problem", "created_by", "created"),
+    ]
+    assert row["rule"] == "CRON '0 2 * * MON-FRI'" and row["time_zone"] == "Europe/Berlin"
+    assert (row["missed"], row["paused"], row["last_tick"], row["problem"]) == ("all", 0, None, None)
+    assert row["next_tick"][11:] in ("00:00:00.000", "01:00:00.000")  # UTC
+    _, text = sql.row(f"SHOW CREATE SCHEDULE {schedule}")
+    sql(f"DROP SCHEDULE {schedule}")
+    sql(text)
+    assert sql.row(f"SHOW CREATE SCHEDULE {schedule}")[1] == text
+    assert r"1.5, 'a''b\\'" in text
+    (found,) = sql.rows(f"SELECT queue, rule, missed FROM queuegate.schedules WHERE schedule = '{schedule}'")
+    assert found == (q, "CRON '0 2 * * MON-FRI'", "all")
+
+
+def test_pause_and_resume(sql, queue, schedule):
+    q = queue("n INT")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1s' (n) VALUES (1)")
+    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}") >= 1, what="the first message")
+    sql(f"ALTER SCHEDULE {schedule} PAUSE")
+    row = shown(sql, schedule)
+    assert (row["paused"], row["next_tick"]) == (1, None)
+    count = sql.value(f"SELECT COUNT(*) FROM {q}")
+    back(sql, schedule, 3600)
+    sql(f"ALTER SCHEDULE {schedule} RESUME")  # what would have ticked meanwhile is no tick that was missed
+    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}") > count, what="messages to go on")
+    sql(f"DROP SCHEDULE {schedule}")
+    times = sql.column(f"SELECT time_scheduled FROM {q} ORDER BY id")
+    assert min(times) > time.time_ns() - 60 * NS and len(set(times)) == len(times)
+
+
+@pytest.mark.parametrize(("missed", "count"), [("skip", 0), ("once", 1), ("all", 3)])
+def test_missed_ticks(sql, queue, schedule, missed, count):
+    q = queue("n INT")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (1)")
+    first = sql.value(f"SELECT next_tick FROM queuegate_schedules WHERE name = '{schedule}'")
+    back(sql, schedule, 3 * 86400)
+    wake(sql, schedule, missed)
+    wait_until(
+        lambda: sql.value(f"SELECT next_tick FROM queuegate_schedules WHERE name = '{schedule}'") >= first,
+        what="the schedule to go on",
+    )
+    late = NS * 86400
+    wanted = [first - n * late for n in range(3, 0, -1)][3 - count :]
+    assert sql.column(f"SELECT time_scheduled FROM {q} ORDER BY id") == wanted
+
+
+def test_run_now(sql, queue, schedule, stream):
+    q = queue("n INT")
+    receiver = stream(f"SELECT n FROM STREAM {q}")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (5)")
+    sql(f"ALTER SCHEDULE {schedule} PAUSE")
+    assert sql(f"RUN SCHEDULE {schedule}") == 1
+    assert receiver.wait(1) == [(5,)]
+    sql("BEGIN")
+    sql(f"RUN SCHEDULE {schedule}")
+    sql("ROLLBACK")
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 1
+
+
+def test_alter(sql, queue, schedule):
+    q = queue("n INT")
+    sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (5)")
+    sql(f"ALTER SCHEDULE {schedule} SET (cron = '30 4 1 1 *', time_zone = 'Australia/Lord_Howe', missed = 'skip')")
+    row = shown(sql, schedule)
+    assert (row["rule"], row["time_zone"], row["missed"]) == ("CRON '30 4 1 1 *'", "Australia/Lord_Howe", "skip")
+    sql(f"ALTER SCHEDULE {schedule} SET (time_zone = DEFAULT)")
+    assert shown(sql, schedule)["next_tick"].endswith("-01-01 04:30:00.000")
+    sql(f"ALTER SCHEDULE {schedule} SET (every = '90m', missed = NULL)")
+    row = shown(sql, schedule)
+    assert (row["rule"], row["time_zone"], row["missed"]) == ("EVERY '90m'", None, "once")
+    assert sql.error(f"ALTER SCHEDULE {schedule} SET (time_zone = 'UTC')")[0] == 1231
+
+
+def test_what_is_there_already_and_what_is_not(sql, queue, schedule):
+    q = queue("n INT")
+    made = f"SCHEDULE IF NOT EXISTS {schedule} ON {q} EVERY '1d' (n) VALUES (5)"
+    sql(f"CREATE {made}")
+    sql(f"CREATE {made}")
+    assert sql.rows("SHOW WARNINGS")[0][1] == 1537
+    assert sql.error(f"CREATE {made.replace('IF NOT EXISTS', '')}")[0] == 1537
+    sql(f"DROP SCHEDULE {schedule}")
+    sql(f"DROP SCHEDULE IF EXISTS {schedule}")
+    assert sql.rows("SHOW WARNINGS")[0][1] == 1539
+    for statement in ("DROP SCHEDULE {}", "ALTER SCHEDULE {} PAUSE", "RUN SCHEDULE {}", "SHOW CREATE SCHEDULE {}"):
+        assert sql.error(statement.format(schedule))[0] == 1539
+
+
+@pytest.mark.parametrize(
+    ("rest", "errno"),
+    [
+        ("EVERY '0.5s' (n) VALUES (1)", 1231),
+        ("EVERY 'now and then' (n) VALUES (1)", 1231),
+        ("EVERY '1d' TIME ZONE 'UTC' (n) VALUES (1)", 1235),
+        ("CRON '0 2 * *' (n) VALUES (1)", 1231),
+        ("CRON '0 0 2 * * *' (n) VALUES (1)", 1231),
+        ("CRON '61 2 * * *' (n) VALUES (1)", 1231),
+        ("CRON '0 0 31 2 *' (n) VALUES (1)", 1231),
+        ("CRON '0 2 * * *' TIME ZONE 'Europe/Atlantis' (n) VALUES (1)", 1298),
+        ("CRON '0 2 * * *' TIME ZONE '../../etc/passwd' (n) VALUES (1)", 1298),
+        ("EVERY '1d' (n) VALUES (1) WITH (missed = 'perhaps')", 1231),
+        ("EVERY '1d' (n) VALUES (1) WITH (retries = 3)", 1231),
+        ("EVERY '1d' (n) VALUES (SLEEP(1))", 1235),
+        ("EVERY '1d' (n) VALUES ((SELECT 1))", 1235),
+        ("EVERY '1d' (n) VALUES (1 + 1)", 1235),
+        ("EVERY '1d' (n) VALUES (@x)", 1235),
+        ("EVERY '1d' (n) VALUES (1), (2)", 1235),
+        ("EVERY '1d' (n, m) VALUES (1)", 1136),
+        ("EVERY '1d' (m) VALUES (1)", 1054),
+        ("EVERY '1d' (id, n) VALUES (1, 1)", 1235),
+        ("EVERY '1d' (time_next, n) VALUES (1, 1)", 1235),
+        ("EVERY '1d' (n) VALUES ('no number')", 1366),
+        ("EVERY '1d' (n)", 1064),
+        ("(n) VALUES (1)", 1064),
+    ],
+)
+def test_a_schedule_that_could_never_be_sent_is_refused(sql, queue, schedule, rest, errno):
+    q = queue("n INT")
+    assert sql.error(f"CREATE SCHEDULE {schedule} ON {q} {rest}")[0] == errno
+    assert sql.rows(f"SHOW SCHEDULES LIKE '{schedule}'") == []
+    assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
