@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -191,15 +190,3 @@ def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
     offset = moment.astimezone(zone).utcoffset()
     assert offset is not None
     return offset
-
-
-def ticks_after(rule: Rule, after_ns: int, count: int) -> list[int]:
-    """The next ticks after a moment, so many."""
-
-    def following() -> Iterator[int]:
-        tick = after_ns
-        while True:
-            tick = next_tick(rule, tick)
-            yield tick
-
-    return list(islice(following(), count))

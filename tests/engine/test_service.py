@@ -17,6 +17,7 @@ from engine.delivery.metrics import QueueMetrics
 from engine.duties.catalog_watcher import CatalogWatcher
 from engine.duties.purger import Purger
 from engine.engine import Engine
+from engine.schedules.scheduler import Scheduler, SchedulerContext
 from engine.service import Service
 
 LOGGER = logging.getLogger("queuegate.test")
@@ -36,6 +37,19 @@ async def stress_open_close(service: Service, *, seed: int) -> None:
     await service.close()
 
 
+def scheduler(store, clock):
+    context = (
+        store.schedules,
+        DatabaseWork(2),
+        clock,
+        LOGGER,
+        lambda: store.catalog,
+        lambda: True,
+        lambda report: None,
+    )
+    return Scheduler(SchedulerContext(*context))
+
+
 def services():
     clock = VirtualClock()
     store = MemoryStore(clock)
@@ -46,10 +60,11 @@ def services():
         MessageManager(make_spec(), context, doubt=lambda: None),
         Purger(make_spec(), context),
         CatalogWatcher(engine, LOGGER),
+        scheduler(store, clock),
     ]
 
 
-@pytest.mark.parametrize("index", range(3), ids=["manager", "purger", "watcher"])
+@pytest.mark.parametrize("index", range(4), ids=["manager", "purger", "watcher", "scheduler"])
 @in_virtual_time
 async def test_every_service_survives_any_order_of_open_and_close(index):
     for seed in range(5):

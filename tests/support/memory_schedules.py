@@ -1,48 +1,84 @@
-"""Schedules in memory, for tests of the engine that have none."""
+"""A ScheduleStore in memory: rows by name, the guard, and failures on demand."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from engine.clock import Clock
+from engine.model.errors import BackendError
 from engine.model.queue import QueueName
-from engine.model.schedules import Schedule, ScheduleName, Unreadable
-from engine.store.schedule_store import DueSchedules, Step, WaitingSchedules
+from engine.model.schedules import Insertion, Schedule, ScheduleName, Unreadable
+from engine.store.schedule_store import DueSchedules, Step, WaitingSchedule, WaitingSchedules
 
 
+@dataclass
 class MemorySchedules:
-    """A ScheduleStore without schedules; `calls` counts what is asked of it."""
+    """`calls` counts what is asked; `sent` are the messages. `refused`: queues that take none, and the error; `locked`:
+    schedules that a client holds; `down`: what every call raises."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.calls = 0
+    clock: Clock
+    rows: dict[str, Schedule] = field(default_factory=dict)
+    calls: Counter[str] = field(default_factory=Counter)
+    sent: list[Insertion] = field(default_factory=list)
+    refused: dict[str, BackendError] = field(default_factory=dict)
+    locked: set[str] = field(default_factory=set)
+    down: BackendError | None = None
+
+    def _called(self, what: str) -> None:
+        self.calls[what] += 1
+        if self.down is not None:
+            raise self.down
 
     async def exists(self, database: str) -> bool:
-        self.calls += 1
-        return False
+        self._called("exists")
+        return bool(self.rows)
 
     async def make(self, database: str) -> None:
-        self.calls += 1
+        self._called("make")
 
     async def waiting(self, database: str) -> WaitingSchedules:
-        self.calls += 1
-        return WaitingSchedules(self._clock.now_ns(), {})
+        self._called("waiting")
+        found = {
+            name: WaitingSchedule(row.next_ns, bool(row.problem)) for name, row in self.rows.items() if not row.paused
+        }
+        return WaitingSchedules(self.clock.now_ns(), found)
 
     async def due(self, database: str, names: Sequence[str]) -> DueSchedules:
-        self.calls += 1
-        return DueSchedules(self._clock.now_ns(), ())
+        self._called("due")
+        now_ns = self.clock.now_ns()
+        rows = [self.rows[name] for name in names if name in self.rows]
+        return DueSchedules(now_ns, tuple(row for row in rows if not row.paused and row.next_ns <= now_ns))
 
     async def step(self, database: str, steps: Sequence[Step]) -> set[str]:
-        self.calls += 1
-        return set()
+        self._called("step")
+        for step in steps:
+            if step.messages is not None and (error := self.refused.get(step.messages.target.table)) is not None:
+                raise error
+        advanced = set()
+        for step in steps:
+            before, name = step.schedule, step.schedule.name.name
+            row = self.rows.get(name)
+            same = row is not None and (row.next_ns, row.changed_ns) == (before.next_ns, before.changed_ns)
+            if row is not None and same and not row.paused and name not in self.locked:
+                last_ns = row.last_ns if step.last_ns is None else step.last_ns
+                self.rows[name] = replace(row, next_ns=step.next_ns, last_ns=last_ns, problem="")
+                advanced.add(name)
+                self.sent += [] if step.messages is None else [step.messages]
+        return advanced
 
     async def note(self, schedule: ScheduleName, problem: str) -> None:
-        self.calls += 1
+        self._called("note")
+        self.rows[schedule.name] = replace(self.rows[schedule.name], problem=problem)
 
     async def listed(self, database: str) -> list[Schedule | Unreadable]:
-        self.calls += 1
-        return []
+        self._called("listed")
+        return list(self.rows.values())
 
     async def forget(self, queue: QueueName) -> int:
-        self.calls += 1
-        return 0
+        self._called("forget")
+        gone = [name for name, row in self.rows.items() if row.queue == queue]
+        for name in gone:
+            del self.rows[name]
+        return len(gone)

@@ -1,0 +1,286 @@
+"""The scheduler in virtual time: what it asks of the database and when, what fails, and who sends."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+from memory_schedules import MemorySchedules
+from memory_store import make_spec
+from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
+
+from engine.database_work import DatabaseWork
+from engine.model.errors import BackendError, BackendUnavailable, CommitUnknown
+from engine.model.queue import QueueCatalog, QueueName
+from engine.model.schedules import Every, Missed, Number, Schedule, ScheduleName, Word
+from engine.schedules.scheduler import BACKUP_SECONDS, Scheduler, SchedulerContext
+
+NS = 1_000_000_000
+HOUR = 3600 * NS
+Q = QueueName("main", "q")
+
+
+class World:
+    """A scheduler over schedules in memory."""
+
+    def __init__(self, *others, caplog=None):
+        self.clock = VirtualClock()
+        self.store = others[0].store if others else MemorySchedules(self.clock)
+        self.catalog = QueueCatalog(1, {Q: make_spec(Q)})
+        self.leads = True
+        self.reports = []
+        self.work = DatabaseWork(4)
+        logger = logging.getLogger("queuegate.test.scheduler")
+        self.scheduler = Scheduler(
+            SchedulerContext(
+                self.store,
+                self.work,
+                self.clock,
+                logger,
+                lambda: self.catalog,
+                lambda: self.leads,
+                self.reports.append,
+            )
+        )
+
+    def add(self, name, every_ns=HOUR, queue=Q, **other):
+        now_ns = self.clock.now_ns()
+        rule = Every(every_ns)
+        first = (now_ns // every_ns + 1) * every_ns
+        given = {"columns": ("payload",), "values": (Word.TICK,), "missed": Missed.ONCE} | other
+        self.store.rows[name] = Schedule(
+            ScheduleName("main", name),
+            queue,
+            rule,
+            given.pop("missed"),
+            False,
+            first,
+            None,
+            "",
+            "root@localhost",
+            now_ns,
+            now_ns,
+            **given,
+        )
+
+    @property
+    def ticks(self):
+        return [int(row[0].text) for messages in self.store.sent for row in messages.rows]
+
+    async def __aenter__(self):
+        await self.scheduler.open()
+        self.scheduler.changed("main")
+        await settle()
+        return self
+
+    async def __aexit__(self, *_):
+        await self.scheduler.close()
+
+
+@in_virtual_time
+async def test_nothing_is_asked_of_the_database_between_ticks():
+    world = World()
+    for number in range(20):
+        world.add(f"s{number}")
+    async with world:
+        first = world.store.rows["s0"].next_ns
+        assert world.store.calls == {"waiting": 1}
+        await pass_time((first - world.clock.now_ns()) / NS - 1)
+        assert world.store.calls == {"waiting": 1}
+        await pass_time(2)
+        assert world.store.calls == {"waiting": 1, "due": 1, "step": 1}  # all twenty in one transaction
+        assert world.ticks == [first] * 20
+        await pass_time(3590)
+        assert world.store.calls == {"waiting": 1, "due": 1, "step": 1}
+        await pass_time(3600)
+        assert world.store.calls == {"waiting": 1, "due": 2, "step": 2}
+
+
+@in_virtual_time
+async def test_without_schedules_nothing_is_asked_at_all():
+    world = World()
+    async with world:
+        world.store.calls.clear()
+        await pass_time(100_000)
+        assert not world.store.calls
+
+
+@in_virtual_time
+async def test_a_message_carries_its_tick_and_the_engine_is_told():
+    world = World()
+    world.add("s", 60 * NS, columns=("payload", "priority"), values=("x", Number("3")))
+    async with world:
+        first = world.store.rows["s"].next_ns
+        await pass_time(61)
+    (messages,) = world.store.sent
+    assert messages.columns == ("payload", "priority", "time_next")
+    assert messages.rows == (("x", Number("3"), Number(str(first))),)
+    (report,) = world.reports
+    assert report.touched == {Q} and report.counted == ((Q, "enqueued", 1),)
+
+
+@in_virtual_time
+async def test_who_does_not_lead_comes_later_and_finds_nothing_left():
+    leader = World()
+    backup = World(leader)
+    backup.leads = False
+    leader.add("s", 60 * NS)
+    async with leader, backup:
+        await pass_time(61)
+        assert len(leader.ticks) == 1 and leader.store.calls["step"] == 1
+        await pass_time(BACKUP_SECONDS)
+        assert leader.store.calls["step"] == 1  # the backup has read the table, and tried nothing
+        assert leader.store.calls["waiting"] == 3
+        assert not backup.reports
+
+
+@in_virtual_time
+async def test_where_the_leader_is_gone_another_sends_a_little_later():
+    world = World()
+    world.leads = False
+    world.add("s", 60 * NS)
+    async with world:
+        first = world.store.rows["s"].next_ns
+        await pass_time((first - world.clock.now_ns()) / NS + BACKUP_SECONDS - 0.1)
+        assert world.ticks == []
+        await pass_time(0.3)
+        assert world.ticks == [first]
+
+
+@in_virtual_time
+async def test_several_that_lead_at_once_send_each_tick_once():
+    one = World()
+    two, three = World(one), World(one)
+    for number in range(30):
+        one.add(f"s{number}", 60 * NS)
+    async with one, two, three:
+        await pass_time(600)
+    assert len(one.ticks) == 30 * 10
+    assert len(set(one.ticks)) == 10
+
+
+@in_virtual_time
+async def test_a_schedule_whose_message_is_refused_holds_up_no_other_and_is_told_of_once(caplog):
+    world = World()
+    bad = QueueName("main", "bad")
+    world.catalog = QueueCatalog(1, {Q: make_spec(Q), bad: make_spec(bad)})
+    world.store.refused["bad"] = BackendError("Unknown column 'x' in 'field list'", 1054, "42S22")
+    for number in range(5):
+        world.add(f"s{number}")
+    world.add("bad", queue=bad, missed=Missed.ALL)
+    async with world:
+        first = world.store.rows["bad"].next_ns
+        await pass_time((first - world.clock.now_ns()) / NS + 1)
+        assert len(world.ticks) == 5
+        assert world.store.rows["bad"].problem == "Unknown column 'x' in 'field list'"
+        world.store.calls.clear()
+        await pass_time(1800)
+        assert world.store.calls["note"] == 0
+        assert 30 <= world.store.calls["step"] <= 40  # tried again, at most once a minute in the end
+        told = [record for record in caplog.records if "cannot be sent" in record.getMessage()]
+        assert len(told) == 1
+        world.store.refused.clear()
+        await pass_time(61)
+        assert world.store.rows["bad"].problem == ""
+        assert world.ticks[5:] == [first]  # it was missed, and is made up for
+
+
+@in_virtual_time
+async def test_a_queue_that_is_gone_is_a_problem_until_it_is_back():
+    world = World()
+    world.add("s", 60 * NS)
+    catalog, world.catalog = world.catalog, QueueCatalog()
+    async with world:
+        await pass_time(90)
+        assert "does not exist" in world.store.rows["s"].problem and world.ticks == []
+        world.catalog = catalog
+        await pass_time(61)
+        assert world.store.rows["s"].problem == "" and len(world.ticks) >= 1
+
+
+@in_virtual_time
+async def test_a_schedule_that_a_client_has_locked_waits_and_is_sent_then():
+    world = World()
+    world.add("s", 60 * NS)
+    world.store.locked.add("s")
+    async with world:
+        first = world.store.rows["s"].next_ns
+        await pass_time((first - world.clock.now_ns()) / NS + 10)
+        assert world.ticks == [] and world.store.calls["step"] < 10
+        world.store.locked.clear()
+        await pass_time(10)
+        assert world.ticks == [first]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BackendUnavailable("gone"),
+        CommitUnknown(BackendUnavailable("gone"), None),
+        BackendError("read only", 1290),
+        BackendError("deadlock", 1213),
+    ],
+)
+@in_virtual_time
+async def test_while_the_database_is_away_ticks_wait_and_none_is_lost(error, caplog):
+    world = World()
+    world.add("s", 60 * NS, missed=Missed.ALL)
+    async with world:
+        first = world.store.rows["s"].next_ns
+        world.store.down = error
+        await pass_time(3600)
+        assert sum(world.store.calls.values()) < 500
+        world.store.down = None
+        await pass_time(61)
+    assert world.ticks == [first + n * 60 * NS for n in range(len(world.ticks))] and len(world.ticks) >= 60
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@in_virtual_time
+async def test_a_table_that_cannot_be_read_is_told_of_once(caplog):
+    world = World()
+    world.store.down = BackendError("SELECT command denied to user", 1142, "42000")
+    async with world:
+        await pass_time(3600)
+    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 1
+
+
+@in_virtual_time
+async def test_a_change_is_heard_of_at_once():
+    world = World()
+    world.add("s")
+    async with world:
+        world.store.rows["s"] = replace(world.store.rows["s"], next_ns=world.clock.now_ns() + 5 * NS)
+        world.scheduler.changed("main")
+        await pass_time(6)
+        assert len(world.ticks) == 1
+        del world.store.rows["s"]
+        world.scheduler.look(())
+        await settle()
+        world.store.calls.clear()
+        await pass_time(10_000)
+        assert sum(world.store.calls.values()) <= 3  # what it still had in mind is gone after a try
+
+
+@in_virtual_time
+async def test_a_database_whose_clock_goes_after_is_waited_for():
+    world = World()
+    world.add("s", 60 * NS)
+    real = world.store.clock
+
+    class Slower:
+        def now_ns(self):
+            return real.now_ns() - 20 * NS
+
+        def monotonic(self):
+            return real.monotonic()
+
+    async with world:
+        first = world.store.rows["s"].next_ns
+        world.store.clock = Slower()  # the database's clock was put back
+        await pass_time((first - real.now_ns()) / NS + 19)
+        assert world.ticks == []
+        await pass_time(10)
+        assert world.ticks == [first]
+        assert sum(world.store.calls.values()) < 60
