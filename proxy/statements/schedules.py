@@ -33,6 +33,7 @@ from proxy.errors import ProxyError
 from proxy.session.backend_traits import BackendTraits
 from proxy.session.session import ClientSession
 from proxy.statements.unit_of_work import UnitOfWork
+from proxy.upstream.base import collected
 from proxy.wire.outcome import Outcome, number, unhex
 from rewriter.plan import (
     ChangeSchedule,
@@ -226,7 +227,7 @@ class ScheduleStatements(UnitOfWork):
         return schedule
 
     async def _now_ns(self) -> int:
-        ((now,),) = await self.rows(f"SELECT {_NOW}", 1)
+        (now,) = (await collected(self._client.upstream, f"SELECT {_NOW}")).row(1)
         return number(now)
 
 

@@ -134,16 +134,8 @@ class Passes:
                 return Rebind(sql, parameters, column)
             case UpdateQueue() | DeleteQueue():
                 return self._change(statement, context)
-            case CreateSchedule():
-                return self._create_schedule(statement, context)
-            case AlterSchedule(name, paused, cron, zone, every, missed):
-                return ChangeSchedule(self._schedule(name, context), paused, cron, zone, every, missed)
-            case DropSchedule(name, if_exists):
-                return RemoveSchedule(self._schedule(name, context), if_exists)
-            case RunSchedule(name):
-                return SendSchedule(self._schedule(name, context))
-            case DescribeSchedule(name):
-                return ShowCreateSchedule(self._schedule(name, context))
+            case CreateSchedule() | AlterSchedule() | DropSchedule() | RunSchedule() | DescribeSchedule():
+                return self._on_schedule(statement, context)
             case InsertQueue(group=AfterGroup()):
                 return self._insert_after_group(statement, context)
             case InsertQueue():
@@ -180,15 +172,9 @@ class Passes:
             case ShowGroups(database) | ShowConsumers(database) if database is not None:
                 self._check_is_no_topic(database, context)
                 return statement
-            case (
-                ShowQueues()
-                | ShowQueueStatus()
-                | ShowSubscriptions()
-                | ShowTopics()
-                | ShowGroups()
-                | ShowConsumers()
-                | ShowSchedules()
-            ):
+            case ShowSchedules():
+                return replace(statement, database=statement.database or context.database)
+            case ShowQueues() | ShowQueueStatus() | ShowSubscriptions() | ShowTopics() | ShowGroups() | ShowConsumers():
                 return replace(statement, database=statement.database or context.database)
             case ReadSystem() | ShowSystem() | ShowProcessList() | Kill() | UseDatabase():
                 return statement
@@ -308,6 +294,23 @@ class Passes:
     def _schedule(self, name: Name, context: PlanContext) -> ScheduleName:
         written = self._new_name(name, context)
         return ScheduleName(written.database, written.table)
+
+    def _on_schedule(
+        self,
+        statement: CreateSchedule | AlterSchedule | DropSchedule | RunSchedule | DescribeSchedule,
+        context: PlanContext,
+    ) -> Plan:
+        match statement:
+            case CreateSchedule():
+                return self._create_schedule(statement, context)
+            case AlterSchedule(name, paused, cron, zone, every, missed):
+                return ChangeSchedule(self._schedule(name, context), paused, cron, zone, every, missed)
+            case DropSchedule(name, if_exists):
+                return RemoveSchedule(self._schedule(name, context), if_exists)
+            case RunSchedule(name):
+                return SendSchedule(self._schedule(name, context))
+            case DescribeSchedule(name):
+                return ShowCreateSchedule(self._schedule(name, context))
 
     def _create_schedule(self, statement: CreateSchedule, context: PlanContext) -> Plan:
         target = self._perhaps_topic(statement.queue, context) or self._spec(statement.queue, context)

@@ -130,29 +130,27 @@ def drop_sql(name: ScheduleName) -> str:
     return f"DELETE FROM {name.table.sql} WHERE {_is(name)}"
 
 
-def shown(schedule: Schedule) -> str:
+def shown(schedule: Schedule, *, backslash_escapes: bool = True) -> str:
     """The CREATE SCHEDULE that makes it again."""
+
+    def literal(text: str) -> str:
+        return string_literal(text, backslash_escapes=backslash_escapes)
+
     match schedule.rule:
         case Cron(text, zone):
-            rule = f"CRON {string_literal(text)} TIME ZONE {string_literal(zone)}"
+            rule = f"CRON {literal(text)} TIME ZONE {literal(zone)}"
         case Every():
             rule = str(schedule.rule)
     columns = ", ".join(map(quoted, schedule.columns))
-    values = ", ".join(map(_shown_value, schedule.values))
+    values = ", ".join(literal(v) if isinstance(v, str) else _shown_value(v) for v in schedule.values)
     return (
         f"CREATE SCHEDULE {quoted(schedule.name.name)} ON {quoted(schedule.queue.table)} {rule}\n"
-        f"  ({columns}) VALUES ({values})\n  WITH (missed = {string_literal(schedule.missed.value)})"
+        f"  ({columns}) VALUES ({values})\n  WITH (missed = {literal(schedule.missed.value)})"
     )
 
 
 def _shown_value(value: Value) -> str:
-    match value:
-        case str():
-            return string_literal(value)
-        case Word():
-            return value.value
-        case _:
-            return value_sql(value)
+    return value.value if isinstance(value, Word) else value_sql(value)
 
 
 def takes_messages(target: QueueSpec | TopicSpec) -> None:

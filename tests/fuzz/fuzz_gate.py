@@ -372,7 +372,7 @@ class RelayWorld(World):
         )
         self._patches.enter_context(patch.object(memory_store, "_fits", _fits))
         self._patches.enter_context(patch.object(app, "MySQLPool", FakePool))
-        made = SimpleNamespace(for_mysql=lambda pool, conditions: self.store)
+        made = SimpleNamespace(for_mysql=lambda pool, conditions, insert: self.store)
         self._patches.enter_context(patch.object(app, "SqlMessageStore", made))
 
     async def _connect(self, factory: Callable[[], asyncio.Protocol], *args: Any, **options: Any) -> tuple[Any, Any]:

@@ -29,6 +29,9 @@ _FLYING = rb"\(time_acked IS NULL AND epoch > 0 AND time_next > " + NOW + rb" AN
 _WHERE = rb"\((?:id IN \((?P<ids>[^()]*)\)|FALSE|(?P<condition>.*))\)"  # FALSE: an empty batch
 _AND = rb"(?:\((?:FALSE|(?P<condition>.*))\) AND )?"
 _COLUMN = rb"(?:" + _NAME + rb"|HEX\(CONVERT\(" + _NAME + rb" USING utf8mb4\)\))"
+_SCHEDULES = _NAME + rb"\.`queuegate_schedules`"
+_LITERALS = rb"(?:(?:NULL|TRUE|FALSE|DEFAULT|X'[0-9a-f]*'|" + _TEXT + rb"|-?[\d.]+(?:[eE][+-]?\d+)?)(?:, )?)*"
+_ONE_SCHEDULE = rb" WHERE name = " + _TEXT
 _GROUPS = _NAME + rb"\.queuegate_groups"
 _HELD_KEY = rb" AND ".join(rb"follow_%s = " % part + _TEXT for part in (b"database", b"table", b"id"))
 _OTHER = (
@@ -50,11 +53,11 @@ _BETWEEN = (
 _VISIBLE = (  # which queues the database shows to the client's account
     rb"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES"
     rb" WHERE TABLE_TYPE = 'BASE TABLE' AND \(TABLE_COMMENT LIKE '%vitess_message%'"
-    rb" OR TABLE_COMMENT LIKE 'queuegate_topic%'\)"
+    rb" OR TABLE_COMMENT LIKE 'queuegate_topic%' OR TABLE_COMMENT LIKE 'queuegate_schedules%'\)"
 )
 _EXPLAINS = rb"(?:explain|desc|analyze).*delivery"
 _TRACES = rb"trace.*message"
-_OF_A_QUEUE = rb"queue|topic|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
+_OF_A_QUEUE = rb"queue|topic|schedule|trace|stream|ack|release|renew|reject|retry|redrive|delivery|group|update|delete"
 
 _KEEPS = rb"(?:,retain=[\d.]+s)?(?:,retain_rows=\d+)?(?:,retain_bytes=\d+)?"
 _KEEPS += rb"(?:,trace=[\w%]+)?(?:,trace_keep=[\d.]+s)?(?:,compact=[\w$%]+)?(?:,compact_after=[\d.]+s)?"
@@ -94,6 +97,17 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (rb"truncate\b.*\bqueue", rb"TRUNCATE TABLE " + _TABLE),
     (rb"alter\b.*\b(?:queue|group)", rb"ALTER TABLE " + _TABLE + rb" (?:(?:DROP KEY " + _NAME + rb"|ADD KEY " + _NAME
      + rb" \([\w`, ()]*\)), )*COMMENT='(?:[^']|'')*'"),
+    # schedules
+    (rb"schedule", _UNIT + rb"|SHOW WARNINGS|SELECT " + NOW
+     + rb"|(?:(?:ROLLBACK TO|RELEASE) )?SAVEPOINT queuegate_trial"),
+    (rb"create\b.*\bschedule", rb"INSERT INTO " + _SCHEDULES + rb" \((?:\w+(?:, )?)+\) VALUES \(" + _LITERALS + rb"\)"),
+    (rb"(?:create|run)\b.*\bschedule", rb"INSERT INTO " + _TABLE + rb" \((?:" + _NAME + rb"(?:, )?)+\) VALUES \("
+     + _LITERALS + rb"\)"),
+    (rb"schedule", rb"SELECT (?:(?:HEX\(\w+\)|\w+)(?:, )?)+ FROM " + _SCHEDULES + _ONE_SCHEDULE
+     + rb"(?: FOR UPDATE)?"),
+    (rb"alter\b.*\bschedule", rb"UPDATE " + _SCHEDULES + rb" SET (?:\w+ = (?:NULL|\d+|" + _TEXT + rb")(?:, )?)+"
+     + _ONE_SCHEDULE + rb"(?: AND paused = 1)?"),
+    (rb"drop\b.*\bschedule", rb"DELETE FROM " + _SCHEDULES + _ONE_SCHEDULE),
     # topics and their consumer groups
     (rb"create\b.*\btopic", rb"CREATE TABLE (?:IF NOT EXISTS )?" + _TABLE + rb" \(id BIGINT NOT NULL AUTO_INCREMENT"
      rb" PRIMARY KEY, time_scheduled BIGINT NOT NULL DEFAULT " + NOW + rb", time_created BIGINT NOT NULL DEFAULT " + NOW
@@ -204,7 +218,7 @@ _NO_LISTING = rb"SELECT \* FROM information_schema\." + _LISTING + rb" WHERE 1 =
 _CELL = rb"(?:NULL|-?\d+(?:\.\d{3})?|'[^'\\]*'|CONVERT\(X'[0-9a-f]*' USING utf8mb4\)|CAST\((?:NULL|\d+) AS UNSIGNED\))"
 _ROW = rb"SELECT " + _CELL + rb"(?:, " + _CELL + rb")*"
 _ROWS = rb"SELECT \* FROM \((?:" + _HEADER + rb"|" + _NO_LISTING + rb")(?: UNION ALL " + _ROW + rb")*\) AS qg_\d+"
-_SHOWN = rb"(?i:queues|subscriptions|in_flight|topics|groups|group_in_flight|consumers|traces)"
+_SHOWN = rb"(?i:queues|subscriptions|in_flight|topics|groups|group_in_flight|consumers|traces|schedules)"
 _SYSTEM = re.compile(
     rb"(?:`queuegate`\.`" + _SHOWN + rb"`|\(" + _HEADER + rb"(?: UNION ALL " + _ROWS + rb")*\))"
     rb"(?: AS `" + _SHOWN + rb"`)?|`" + _SHOWN + rb"`(?=[^`\w])|'queuegate'"

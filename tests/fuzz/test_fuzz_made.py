@@ -11,7 +11,8 @@ _SET_ASIDE = "(time_next IS NULL OR time_next < 9223372036854775806)"
 _ACKED = f"UPDATE `main`.`fq` SET time_acked = {NOW}, time_next = NULL WHERE"
 _REASON = "_utf8mb4 X'69742773'"  # it's
 _ALL_TABLES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
-_VISIBLE = f"{_ALL_TABLES} AND (TABLE_COMMENT LIKE '%vitess_message%' OR TABLE_COMMENT LIKE 'queuegate_topic%')"
+_VISIBLE = f"{_ALL_TABLES} AND (TABLE_COMMENT LIKE '%vitess_message%' OR TABLE_COMMENT LIKE 'queuegate_topic%'"
+_VISIBLE += " OR TABLE_COMMENT LIKE 'queuegate_schedules%')"
 _MOMENT = "CAST(UNIX_TIMESTAMP('2026-01-02 03:04') * 1000000000 AS SIGNED)"
 _SINCE = "SELECT `id`, `payload` FROM `main`.`fe` WHERE time_scheduled <="
 _OF_GROUP = "COMMENT='vitess_message,vt_ack_wait=30,paused=1,topic=fe,consumer_group=g'"
@@ -68,6 +69,24 @@ MADE = [
         "ALTER QUEUE fq SET (order_key = 'payload')",
         "ALTER TABLE `main`.`fq` ADD KEY `queuegate_order` (`payload`, time_acked, id), COMMENT='vitess_message'",
     ),
+    ("CREATE SCHEDULE s ON fq EVERY '1d' (payload) VALUES ('it''s')", "SAVEPOINT queuegate_trial"),
+    (
+        "CREATE SCHEDULE s ON fq EVERY '1d' (payload) VALUES ('it''s')",
+        f"INSERT INTO `main`.`fq` (`payload`, `time_scheduled`) VALUES ({_REASON}, 1770000000000000000)",
+    ),
+    (
+        "CREATE SCHEDULE s ON fq EVERY '1d' (payload) VALUES ('it''s')",
+        f"INSERT INTO `main`.`queuegate_schedules` (name, cron, every_ns) VALUES ({_REASON}, NULL, 86400)",
+    ),
+    (
+        "RUN SCHEDULE s",
+        f"SELECT HEX(name), next_tick FROM `main`.`queuegate_schedules` WHERE name = {_REASON}",
+    ),
+    (
+        "ALTER SCHEDULE s PAUSE",
+        f"UPDATE `main`.`queuegate_schedules` SET paused = 1, time_changed = 5 WHERE name = {_REASON}",
+    ),
+    ("DROP SCHEDULE s", f"DELETE FROM `main`.`queuegate_schedules` WHERE name = {_REASON}"),
     ("DROP QUEUE fq", "DROP TABLE `main`.`fq`"),
     ("DROP QUEUE IF EXISTS fq", "DROP TABLE IF EXISTS `main`.`fq`"),
     ("CREATE TOPIC fe (payload TEXT,\n KEY (payload(9)) )", _TOPIC),

@@ -16,7 +16,7 @@ from rewriter.grammar.parse import parse
 _MARK = re.compile(r"\{(\w+)\}")
 _OF_QUEUES = re.compile(
     rb"\b(?:queues?|stream|n?ack|release|renew|reject|retry|redrive|after group|subscriptions|delivery|queuegate)\b"
-    rb"|\b(?:topics?|groups|(?:create|alter|drop) group)\b"
+    rb"|\b(?:topics?|groups|schedules?|(?:create|alter|drop) group)\b"
     rb"|queue_\w+|(?:insert|replace|update|delete)\b.{0,40}\bf[qgole]\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -39,7 +39,7 @@ def test_every_kind_of_statement_is_made_as_the_language_has_it() -> None:
     parts = {"ColumnItem", "KeyItem", "AfterGroup", "Due", "Beginning", "StreamColumn", "StreamClauses", "Assignment"}
     nodes = {name for name, value in vars(rewriter.grammar.statements).items() if _is_statement(value)} - parts
     nodes |= {"ShowQueues", "ShowQueueStatus", "ShowSubscriptions", "ReadSystem", "ShowSystem", "Kill", "UseDatabase"}
-    nodes |= {"ShowTopics", "ShowGroups", "ShowConsumers"}
+    nodes |= {"ShowTopics", "ShowGroups", "ShowConsumers", "ShowSchedules"}
     assert nodes <= seen, nodes - seen
 
 

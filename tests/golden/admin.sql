@@ -1,11 +1,13 @@
 -- DROP QUEUE
 DROP QUEUE q
 --> execute: DROP TABLE `shop`.`q`
+--> drops shop.q
 --> catalog
 
 -- DROP QUEUE that may not exist, and does
 DROP QUEUE IF EXISTS shop.q;
 --> execute: DROP TABLE IF EXISTS `shop`.`q`
+--> drops shop.q
 --> catalog
 
 -- DROP QUEUE that may not exist

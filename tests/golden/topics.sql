@@ -200,11 +200,13 @@ CREATE TOPIC t (user_id BIGINT, PRIMARY KEY (user_id))
 -- DROP TOPIC
 DROP TOPIC unread
 --> execute: DROP TABLE `shop`.`unread`
+--> drops shop.unread
 --> catalog
 
 -- DROP TOPIC that may not exist, and does
 DROP TOPIC IF EXISTS shop.unread;
 --> execute: DROP TABLE `shop`.`unread`
+--> drops shop.unread
 --> catalog
 
 -- DROP TOPIC that may not exist
@@ -916,6 +918,7 @@ ALTER QUEUE orders_group_billing SET (topic = DEFAULT)
 -- DROP QUEUE of a group's
 DROP QUEUE orders_group_billing
 --> execute: DROP TABLE `shop`.`orders_group_billing`
+--> drops shop.orders_group_billing
 --> catalog
 
 -- DELETE of old messages

@@ -1,7 +1,7 @@
 """Schedules under virtual time: several real engines on one simulated database, killed and begun again, for an hour.
 
-Words between the engines are late and get lost, calls to the database too; for some minutes every engine believes that it
-leads. What must hold is read off the queue at the end: each tick of each schedule once.
+Words between the engines are late and get lost, calls to the database too; for some minutes every engine believes that
+it leads. What must hold is read off the queue at the end: each tick of each schedule once.
 """
 
 from __future__ import annotations

@@ -11,9 +11,11 @@ from pathlib import Path
 from engine.model.errors import EngineError
 from engine.model.options import to_comment
 from engine.model.queue import Start, StartAt, WaitMode
+from engine.model.schedules import Cron, values_text
 from rewriter.errors import RewriteError, UnknownQueue
 from rewriter.plan import (
     NO_EFFECTS,
+    ChangeSchedule,
     CreateConsumerGroup,
     Effects,
     EndInGroup,
@@ -22,20 +24,26 @@ from rewriter.plan import (
     ExplainDelivery,
     InsertAfterGroup,
     Kill,
+    MakeSchedule,
     NoOperation,
+    OnSchedule,
     Passthrough,
     Plan,
     PlanContext,
     ReadSystem,
     Rebind,
     Redrive,
+    RemoveSchedule,
     SeekConsumerGroup,
+    SendSchedule,
     ShowConsumers,
     ShowCreateQueue,
+    ShowCreateSchedule,
     ShowGroups,
     ShowProcessList,
     ShowQueues,
     ShowQueueStatus,
+    ShowSchedules,
     ShowSubscriptions,
     ShowSystem,
     ShowTopics,
@@ -115,6 +123,12 @@ def rendered(plan: Plan) -> list[str]:
             return [*_check(check), made, f"comment {to_comment(options)}"]
         case SeekConsumerGroup(group, start, moment):
             return [f"have {group} read on {_beginning(start, moment)}"]
+        case MakeSchedule() | ChangeSchedule() | RemoveSchedule() | SendSchedule():
+            return _schedule(plan)
+        case ShowSchedules(database, like):
+            return [f"show schedules of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
+        case ShowCreateSchedule(name):
+            return [f"show create schedule {name}"]
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():
@@ -158,6 +172,23 @@ def rendered(plan: Plan) -> list[str]:
             return [f"use {database}"]
 
 
+def _schedule(plan: OnSchedule) -> list[str]:
+    match plan:
+        case MakeSchedule(name, queue, if_not_exists, rule, columns, values, missed):
+            made = f"make schedule {name} on {queue}" + (" if it is not there" if if_not_exists else "")
+            at = f"{rule}, {rule.zone}" if isinstance(rule, Cron) else f"{rule}"
+            given = f"{'its columns' if columns is None else ', '.join(columns)}: {values_text(values)}"
+            return [f"{made}, {at}, missed {missed.value}", given]
+        case ChangeSchedule(name, paused, cron, zone, every, missed):
+            given = {"paused": paused, "cron": cron, "zone": zone, "every": every, "missed": missed and missed.value}
+            changes = ", ".join(f"{key} = {value}" for key, value in given.items() if value is not None)
+            return [f"change schedule {name}: {changes}"]
+        case RemoveSchedule(name, if_exists):
+            return [f"drop schedule {name}" + (" if it is there" if if_exists else "")]
+        case SendSchedule(name):
+            return [f"send the message of schedule {name}"]
+
+
 def _check(sql: str) -> list[str]:
     return [f"first: {sql}"] if sql else []
 
@@ -171,6 +202,7 @@ def _effects(effects: Effects) -> list[str]:
     lines += [f"rejected {queue}" for queue in sorted(effects.rejected)]
     lines += [f"uncertain {queue}" for queue in sorted(effects.uncertain)]
     lines += [f"removes {queue}" for queue in sorted(effects.removes)]
+    lines += [f"drops {queue}" for queue in sorted(effects.drops)]
     lines += ["catalog"] if effects.catalog else []
     lines += [f"transaction {effects.transaction.value}"] if effects.transaction else []
     return lines
