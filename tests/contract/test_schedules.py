@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
-from servers import NS, wait_until
+from servers import NS, Sql, wait_until
 
 YEAR = 365 * 86400
 
@@ -195,3 +197,16 @@ def test_a_schedule_that_could_never_be_sent_is_refused(sql, queue, schedule, re
     assert sql.error(f"CREATE SCHEDULE {schedule} ON {q} {rest}")[0] == errno
     assert sql.rows(f"SHOW SCHEDULES LIKE '{schedule}'") == []
     assert sql.value(f"SELECT COUNT(*) FROM {q}") == 0
+
+
+def test_the_document(new_gate):
+    """Every statement of docs/schedules.md, word for word."""
+    text = (Path(__file__).parents[2] / "docs/schedules.md").read_text()
+    statements = ";".join(re.sub(r"--[^\n]*", "", block) for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL))
+    sql = Sql(new_gate().start().connect())
+    sql("CREATE QUEUE q (user_id BIGINT, payload VARCHAR(100))")
+    ran = [sql.rows(statement) for statement in statements.split(";") if statement.strip()]
+    assert len(ran) > 10
+    assert sql.rows("SELECT user_id, payload FROM q") == [(7, "report")]
+    assert sql.column("SHOW SCHEDULES") == ["cleanup"]
+    sql.close()

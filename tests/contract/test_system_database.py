@@ -8,7 +8,17 @@ import sqlalchemy
 from pymysql.converters import decoders, through
 from servers import Gate, Sql
 
-TABLES = ["consumers", "group_in_flight", "groups", "in_flight", "queues", "subscriptions", "topics", "traces"]
+TABLES = [
+    "consumers",
+    "group_in_flight",
+    "groups",
+    "in_flight",
+    "queues",
+    "schedules",
+    "subscriptions",
+    "topics",
+    "traces",
+]
 ROOT = {"name": "root", "password": ""}
 COM_RESET_CONNECTION = 0x1F
 READ_BY_MODE = 'SHOW QUEUES LIKE "nothing"'

@@ -7,7 +7,17 @@ from decimal import Decimal
 import pytest
 from servers import Sql, wait_until
 
-TABLES = ["consumers", "group_in_flight", "groups", "in_flight", "queues", "subscriptions", "topics", "traces"]
+TABLES = [
+    "consumers",
+    "group_in_flight",
+    "groups",
+    "in_flight",
+    "queues",
+    "schedules",
+    "subscriptions",
+    "topics",
+    "traces",
+]
 
 
 def test_queues_with_any_condition_and_order(sql, queue):

@@ -1,4 +1,4 @@
-"""docs/sql.md keeps up: its statements are planned, and its lists are whole."""
+"""docs/sql.md and docs/schedules.md keep up: their statements are planned, and the lists are whole."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from rewriter.plan import Plan, PlanContext
 from rewriter.planner import Planner
 from rewriter.scan.scanner import split_statements
 
-TEXT = (Path(__file__).resolve().parent.parent.parent / "docs" / "sql.md").read_text()
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+TEXT = (DOCS / "sql.md").read_text()
 STATEMENTS = [
     statement.decode().strip()
-    for block in re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
+    for block in re.findall(r"```sql\n(.*?)```", TEXT + (DOCS / "schedules.md").read_text(), re.DOTALL)
     for statement in split_statements(block.encode())
 ]
 

@@ -123,12 +123,15 @@ def rendered(plan: Plan) -> list[str]:
             return [*_check(check), made, f"comment {to_comment(options)}"]
         case SeekConsumerGroup(group, start, moment):
             return [f"have {group} read on {_beginning(start, moment)}"]
-        case MakeSchedule() | ChangeSchedule() | RemoveSchedule() | SendSchedule():
+        case (
+            MakeSchedule()
+            | ChangeSchedule()
+            | RemoveSchedule()
+            | SendSchedule()
+            | ShowSchedules()
+            | ShowCreateSchedule()
+        ):
             return _schedule(plan)
-        case ShowSchedules(database, like):
-            return [f"show schedules of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
-        case ShowCreateSchedule(name):
-            return [f"show create schedule {name}"]
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():
@@ -172,7 +175,7 @@ def rendered(plan: Plan) -> list[str]:
             return [f"use {database}"]
 
 
-def _schedule(plan: OnSchedule) -> list[str]:
+def _schedule(plan: OnSchedule | ShowSchedules | ShowCreateSchedule) -> list[str]:
     match plan:
         case MakeSchedule(name, queue, if_not_exists, rule, columns, values, missed):
             made = f"make schedule {name} on {queue}" + (" if it is not there" if if_not_exists else "")
@@ -187,6 +190,10 @@ def _schedule(plan: OnSchedule) -> list[str]:
             return [f"drop schedule {name}" + (" if it is there" if if_exists else "")]
         case SendSchedule(name):
             return [f"send the message of schedule {name}"]
+        case ShowSchedules(database, like):
+            return [f"show schedules of {database or 'all databases'}" + (f" like {like!r}" if like else "")]
+        case ShowCreateSchedule(name):
+            return [f"show create schedule {name}"]
 
 
 def _check(sql: str) -> list[str]:
