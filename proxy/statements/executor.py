@@ -397,8 +397,8 @@ class Executor:
                 return await show_create(self.session, self.engine, queue)
             case ShowCreateSchedule(name):
                 schedule = await ScheduleStatements(self.session, self.engine, self.traits).read(name)
-                text = shown_schedule(schedule, backslash_escapes=not self.session.no_backslash_escapes)
-                return CREATE_SCHEDULE_COLUMNS, [(name.name.encode(), text.encode())]
+                shown = shown_schedule(schedule, backslash_escapes=not self.session.no_backslash_escapes)
+                return CREATE_SCHEDULE_COLUMNS, [(name.name.encode(), shown.encode())]
             case ShowProcessList(full):
                 sql = self.reader.decode(text) or ("SHOW FULL PROCESSLIST" if full else "SHOW PROCESSLIST")
                 return await process_list(self.session, self.peers, sql)

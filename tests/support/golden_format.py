@@ -98,6 +98,8 @@ def outcome(planner: Planner, case: Case) -> list[str]:
 
 
 def rendered(plan: Plan) -> list[str]:
+    if isinstance(plan, OnSchedule | ShowSchedules | ShowCreateSchedule):
+        return _schedule(plan)
     match plan:
         case Passthrough(effects):
             return ["pass through", *_effects(effects)]
@@ -123,15 +125,6 @@ def rendered(plan: Plan) -> list[str]:
             return [*_check(check), made, f"comment {to_comment(options)}"]
         case SeekConsumerGroup(group, start, moment):
             return [f"have {group} read on {_beginning(start, moment)}"]
-        case (
-            MakeSchedule()
-            | ChangeSchedule()
-            | RemoveSchedule()
-            | SendSchedule()
-            | ShowSchedules()
-            | ShowCreateSchedule()
-        ):
-            return _schedule(plan)
         case NoOperation(errno, note):
             return [f"nothing to do, note {errno}: {note}"]
         case Subscribe():
