@@ -15,6 +15,9 @@ from datetime import UTC, datetime
 
 from engine.model.queue import SubscribeRequest
 
+ATTEMPTS_TYPE = "MEDIUMTEXT CHARACTER SET utf8mb4 NULL"
+"""What the column is made as. A TEXT would be too short: a character of an error may take six bytes of JSON."""
+
 NACKED, REJECTED, EXPIRED, RECEIVER_GONE = "nacked", "rejected", "lease expired", "receiver gone"
 """How a delivery failed: two are said by a receiver, two are found."""
 

@@ -49,8 +49,6 @@ ERROR_TYPE = f"VARCHAR({ERROR_CHARACTERS}) CHARACTER SET utf8mb4 NULL"
 ATTEMPTS_COLUMN = "failed_attempts"
 """What is kept of failed attempts (engine.model.attempts); an adopted table may lack it."""
 
-ATTEMPTS_TYPE = "MEDIUMTEXT CHARACTER SET utf8mb4 NULL"
-"""What it is made as. A TEXT would be too short: a character of an error may take six bytes of JSON."""
 _TEXTS_OF_ANY_LENGTH = frozenset((249, 250, 251, 252))  # the protocol's codes of the TEXT family
 
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")

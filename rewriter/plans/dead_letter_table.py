@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from engine.model.attempts import ATTEMPTS_TYPE
 from engine.model.options import GROUP_INDEX, QueueOptions, to_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
-    ATTEMPTS_TYPE,
     ERROR_COLUMNS,
     ERROR_TYPE,
     Layout,

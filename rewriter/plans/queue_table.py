@@ -10,11 +10,11 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from engine.model.attempts import ATTEMPTS_TYPE
 from engine.model.errors import InvalidOption
 from engine.model.options import INDEX_NAMES, QueueOptions, option_items, to_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
-    ATTEMPTS_TYPE,
     ERROR_COLUMNS,
     ERROR_TYPE,
     SYSTEM_COLUMNS,
