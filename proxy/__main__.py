@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from engine.model.errors import EngineError
 from proxy import logs, memory
 from proxy.config import Config, ConfigError, LogFormat, LogLevel, load
-from proxy.console.arguments import add_commands, add_completion, with_password_asked
+from proxy.console.arguments import add_commands, add_completion, with_password_asked, with_worker_apart
 from proxy.login import accounts
 from proxy.login.sha256_crypt import sha256_crypt
 from proxy.release import release
@@ -51,7 +51,8 @@ The environment goes over both file and flags, for secrets:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = _parser().parse_args(with_password_asked(sys.argv[1:] if arguments is None else arguments))
+    given = with_worker_apart(with_password_asked(sys.argv[1:] if arguments is None else arguments))
+    options = _parser().parse_args(given)
     command: Callable[[argparse.Namespace], int] = options.run
     return _guarded(lambda: command(options))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from over import over
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("proxy", "rewriter", "engine", "spark_connector")
+PACKAGES = ("proxy", "rewriter", "engine", "spark_connector", "queuegate_worker")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 _OTHER_FOLDERS = ("benchmarks", "examples", "packaging", "queuegate")
@@ -31,6 +31,8 @@ FLOORS = {
     " model",
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_values"
     " option_names errors",
+    "queuegate_worker": "__main__ command worker run receiver slot handlers heartbeat transaction line statements"
+    " room held hooks outcomes message address backoff errors",
 }
 # What a package may import besides: other packages, or rooms of them.
 BETWEEN = {
@@ -39,6 +41,7 @@ BETWEEN = {
     "rewriter.sqlite": ("engine.model.queue", "rewriter.errors", "rewriter.text.literals", "rewriter.text.long_text"),
     "engine": (),
     "spark_connector": (),
+    "queuegate_worker": (),
 }
 # The composition roots, and modules that Spark loads one by one: they import inside functions.
 IMPORTS_INSIDE = ("proxy.__main__", "proxy.app", "spark_connector")
@@ -46,7 +49,7 @@ IMPORTS_INSIDE = ("proxy.__main__", "proxy.app", "spark_connector")
 ONLY_IN = {
     "sqlglot": ("rewriter",),
     "sqlite3": ("engine.backend",),
-    "pymysql": ("engine.backend", "spark_connector", "proxy.console"),
+    "pymysql": ("engine.backend", "spark_connector", "proxy.console", "queuegate_worker"),
     "curses": ("proxy.console.top_screen",),
     "shtab": ("proxy.console.completion",),
     "mysql_mimic": ("proxy",),

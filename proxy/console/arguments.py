@@ -46,6 +46,15 @@ def add_commands(commands: Any, run: Run) -> None:
     purge.add_argument("queue", metavar="QUEUE", help="the queue")
     purge.add_argument("--yes", action="store_true", help="do not ask")
 
+    work = _command(
+        commands,
+        run,
+        "work",
+        "handle messages with a function in Python (pip install queuegate-worker)",
+        add_help=False,
+    )
+    work.add_argument("arguments", nargs=argparse.REMAINDER, help="as for queuegate-work; --help lists them")
+
     init = _command(commands, run, "init", "write a configuration file with every key, its default and what it does")
     init.add_argument(
         "file", nargs="?", default="config.yaml", metavar="FILE", help="default: config.yaml; -: print it"
@@ -57,6 +66,12 @@ def add_completion(commands: Any, run: Run) -> None:
     """Add `completion`, which needs the whole parser and is therefore run by whoever has it."""
     completion = _command(commands, run, "completion", "print the script by which a shell completes this command line")
     completion.add_argument("shell", choices=SHELLS, help="the shell")
+
+
+def with_worker_apart(arguments: Sequence[str]) -> list[str]:
+    """What follows `work` is read by the worker, options included."""
+    given = list(arguments)
+    return ["work", "--", *given[1:]] if given[:1] == ["work"] else given
 
 
 def with_password_asked(arguments: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from proxy.console import completion, init, pause, peek, purge, redrive, status, top
+from proxy.console import completion, init, pause, peek, purge, redrive, status, top, work
 from proxy.console.connecting import Target, target_of, with_password
 from proxy.console.failures import ConsoleError
 from proxy.console.names import read_name
@@ -37,6 +37,8 @@ def run_completion(parser: argparse.ArgumentParser, shell: str) -> int:
 def _run(options: argparse.Namespace) -> int:
     if options.command == "init":
         return init.run(options)
+    if options.command == "work":
+        return work.run(options)
     given = [options.queue] if hasattr(options, "queue") else options.queues
     options.names = [read_name(text) for text in given]
     target = with_password(target_of(options, os.environ, Path.home()))

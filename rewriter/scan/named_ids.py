@@ -43,12 +43,14 @@ _QUALIFIER = rb"(?>(?:" + IDENTIFIER + SPACE + rb"\." + SPACE + rb"){0,2})"
 _LITERAL = rb"(?:\d++|'[^'\\]*+')(?![\w'])"
 
 
-def _condition(value: bytes) -> re.Pattern[bytes]:
-    """`id = value` or `id IN (values)`, perhaps with `AND time_acked IS NULL`; its groups are the values."""
+def _condition(value: bytes, also: bytes = b"") -> re.Pattern[bytes]:
+    """`id = value` or `id IN (values)`, perhaps with `AND time_acked IS NULL`; its groups are the values. `also`: what
+    may stand between."""
     return re.compile(
         SPACE + _QUALIFIER + rb"`?id`?" + SPACE
         + rb"(?:=" + SPACE + rb"(" + value + rb")"
         + rb"|IN" + SPACE + rb"\(\s*+(" + value + rb"(?>(?:\s*+,\s*+" + value + rb")*))\s*+\))" + SPACE
+        + also
         + rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?time_acked`?" + SPACE + rb"IS" + SPACE + rb"NULL" + SPACE + rb")?)"
         + rb"(?>(?:;" + SPACE + rb")*)",
         re.IGNORECASE,
@@ -56,7 +58,10 @@ def _condition(value: bytes) -> re.Pattern[bytes]:
 
 
 _PLAIN_CONDITION = _condition(_LITERAL)
-_BY_IDS = _condition(rb"(?:" + _LITERAL + rb"|\?)")
+_ONE_DELIVERY = (
+    rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?epoch`?" + SPACE + rb"=" + SPACE + rb"(?:\d++|\?)" + SPACE + rb")?)"
+)
+_BY_IDS = _condition(rb"(?:" + _LITERAL + rb"|\?)", _ONE_DELIVERY)
 _LITERALS = re.compile(rb"\d++|'[^']*+'")
 
 
@@ -71,7 +76,7 @@ def settled_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None
 
 
 def names_ids(condition: str) -> bool:
-    """Whether a condition limits a statement to certain ids, `?` among them."""
+    """Whether a condition limits a statement to certain ids, `?` among them, perhaps to one delivery of each."""
     return _BY_IDS.fullmatch(condition.encode("utf-8", "surrogatepass")) is not None
 
 

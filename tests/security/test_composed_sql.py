@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [path for folder in ("engine", "rewriter", "proxy") for path in sorted((ROOT / folder).rglob("*.py"))]
+SOURCES = [
+    path
+    for folder in ("engine", "rewriter", "proxy", "queuegate_worker")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
 SQL = re.compile(
     r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE (TABLE|INDEX)|ALTER TABLE|DROP|TRUNCATE|FROM|WHERE|SET|"
     r"COMMENT ?=|VALUES|LIMIT|PRAGMA|KILL|USE|SHOW|AS)\b"
@@ -30,6 +34,7 @@ MAKERS = {
     "rewriter/plans/queue_table.py": {"comment_literal"},
     "rewriter/sqlite/compilation.py": {"quote", "sql_literal"},
     "rewriter/sqlite/values/types.py": {"_arguments"},
+    "queuegate_worker/statements.py": {"_back_quoted"},
 }
 """The functions that make a quoted piece; what they do is tested by the hostile names."""
 
@@ -62,6 +67,7 @@ REVIEWED = {
     ("rewriter/sqlite/expressions/typed.py", "encode(Decimal())"): "a number",
     ("rewriter/sqlite/functions/text.py", "text"): "the value of QUOTE(), no statement",
     ("rewriter/sqlite/definitions/show_create.py", "escaped"): "escaped one line before, and shown, not run",
+    ("queuegate_worker/statements.py", "back"): "a name that is put together again, to be compared with what was given",
     ("proxy/upstream/base.py", "modes_without_reading_otherwise(text)"): "names of modes, as the server gives them",
 }
 """What is between quotes all the same, and why it can be nobody's text."""

@@ -1,0 +1,89 @@
+"""Where a worker logs in, and as whom: a URL, or the arguments of `pymysql.connect`. The password is never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from queuegate_worker.errors import WorkerError
+
+_HOST, _PORT, _USER = "127.0.0.1", 3307, "root"
+_FORM = "mysql://USER:PASSWORD@HOST:PORT/DATABASE"
+_IN_QUERY = ("unix_socket", "ssl_ca")
+_SET_BY_THE_WORKER = ("autocommit", "charset", "cursorclass", "program_name", "client_flag")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A proxy and an account of it. `options`: further arguments of `pymysql.connect`, such as `ssl_ca`."""
+
+    host: str = _HOST
+    port: int = _PORT
+    user: str = _USER
+    password: str = field(default="", repr=False)
+    database: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        place = self.options.get("unix_socket") or f"{host}:{self.port}"
+        return f"{self.user}@{place}" + (f"/{self.database}" if self.database else "")
+
+    def arguments(self) -> dict[str, Any]:
+        """For `pymysql.connect`."""
+        secure = {"ssl_verify_cert": True, "ssl_verify_identity": True} if "ssl_ca" in self.options else {}
+        return {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password.encode(),  # as text it would be sent in latin1
+            "database": self.database,
+            **secure,
+            **self.options,
+        }
+
+
+def address_of(given: str | Mapping[str, Any] | Address, environment: Mapping[str, str]) -> Address:
+    """What was given, read. A URL without a password takes that of MYSQL_PWD. Raises WorkerError."""
+    match given:
+        case Address():
+            return given
+        case str():
+            return _of_url(given, environment.get("MYSQL_PWD", ""))
+        case _:
+            return _of_arguments(dict(given))
+
+
+def _of_url(url: str, password: str) -> Address:
+    """An error names no part of the URL: the password might be in it."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+        query = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
+    except ValueError:
+        raise WorkerError(f"the URL cannot be read; it has the form {_FORM}") from None
+    if parts.scheme not in ("mysql", "mysql+pymysql") or parts.fragment or "/" in parts.path[1:]:
+        raise WorkerError(
+            f"the URL is not of the form {_FORM}; signs such as @ : / # ? in a password are written %40 %3A %2F %23 %3F"
+        )
+    unknown = sorted(set(query) - set(_IN_QUERY))
+    if unknown:
+        raise WorkerError(f"the URL has unknown options ({', '.join(unknown)}); known are {', '.join(_IN_QUERY)}")
+    return Address(
+        host=host or _HOST,
+        port=port or _PORT,
+        user=unquote(parts.username or "") or _USER,
+        password=password if parts.password is None else unquote(parts.password),
+        database=unquote(parts.path[1:]) or None,
+        options=query,
+    )
+
+
+def _of_arguments(given: dict[str, Any]) -> Address:
+    taken = sorted(set(given) & set(_SET_BY_THE_WORKER))
+    if taken:
+        raise WorkerError(f"the worker sets these arguments of the connection itself: {', '.join(taken)}")
+    named = {key: given.pop(key) for key in ("host", "port", "user", "password", "database") if key in given}
+    return Address(**named, options=given)

@@ -1,0 +1,27 @@
+"""How long to wait before a connection is tried again. Chance is injected."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+_FIRST_SECONDS = 0.1
+_MOST_SECONDS = 30.0  # as long as a load balancer or a failover takes; a proxy that is back is found within it
+
+
+class Backoff:
+    """Doubling pauses with full jitter: many workers that lost one proxy do not come back in one moment."""
+
+    def __init__(self, chance: Callable[[], float] = random.random) -> None:
+        self._chance = chance
+        self._failures = 0
+
+    def next_seconds(self) -> float:
+        """The pause after one more failure: between half of the step and all of it."""
+        step = min(_MOST_SECONDS, _FIRST_SECONDS * 2.0 ** min(self._failures, 30))
+        self._failures += 1
+        return step * (0.5 + 0.5 * self._chance())
+
+    def succeeded(self) -> None:
+        """The next failure is the first again."""
+        self._failures = 0

@@ -1,0 +1,102 @@
+"""What a handler raises to say what becomes of its message, and the errors that end a worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymysql
+
+
+class Reject(Exception):
+    """Raised by a handler: the message can never be handled. It goes to the dead-letter queue now."""
+
+
+class Retry(Exception):
+    """Raised by a handler: it failed, and comes again after `delay` seconds; None: after the queue's backoff."""
+
+    def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
+        if delay is not None and not 0 <= delay <= _DELAY_SECONDS_MAX:
+            raise ValueError("a delay is 0 to 315360000 seconds (ten years)")
+        super().__init__(reason)
+        self.delay = delay
+
+
+class Release(Exception):
+    """Raised by a handler: nothing was done. The message is given back, due at once; the delivery does not count."""
+
+
+class LeaseLost(Exception):
+    """The delivery is over: its lease ran out, and the message was given to another, acked, or deleted."""
+
+
+class TransactionEnded(Exception):
+    """The handler ended its transaction itself, by COMMIT, ROLLBACK or a statement such as CREATE TABLE."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the handler ended the worker's transaction (COMMIT, ROLLBACK or DDL), so the ack is not in it"
+        )
+
+
+class WorkerError(Exception):
+    """The worker cannot begin or go on. The text says why, and shows no password."""
+
+
+_DELAY_SECONDS_MAX = 315_360_000  # the server's own bound of a delay
+
+_LOST_LINE = (0, 2003, 2006, 2013, 2014, 2055)
+"""Numbers of PyMySQL's own for a connection that is not there, or no longer; 0: closed by this side."""
+
+_ENDS_THE_SESSION = (1040, 1043, 1053, 1105, 1129, 1153, 1156, 1157, 1158, 1159, 1203, 1218, 1835, 1927, 4031)
+"""The server's numbers after which a new connection is needed, or could not be had for now: docs/protocol.md."""
+
+PERMANENT = {
+    1044: "the account may not use that database",
+    1045: "the account or its password is wrong",
+    1046: "the URL names no database, and the queue is given without one",
+    1049: "there is no such database",
+    1054: "a column that was asked for is not there",
+    1064: "the server does not understand the worker; does queuegate answer there?",
+    1142: "the account lacks a right; a worker needs to receive and to settle",
+    1143: "the account lacks a right on a column",
+    1146: "there is no such queue",
+    1231: "an option has a value that is not allowed",
+    1235: "the server refuses what the worker asks for",
+    1251: "this PyMySQL cannot log in with the account's plugin",
+    1347: "the table is no queue",
+    1698: "the account cannot be used through a proxy",
+    3118: "the account is locked",
+    3159: "the account needs an encrypted connection: give ssl_ca",
+}
+"""Errors that waiting does not mend, with what they mean to who starts a worker."""
+
+
+def number_of(error: BaseException) -> int:
+    """MySQL's number of an error; -1 where it has none."""
+    number = error.args[0] if isinstance(error, pymysql.MySQLError) and error.args else -1
+    return number if isinstance(number, int) else -1
+
+
+def line_is_lost(error: BaseException) -> bool:
+    """Whether the connection that raised it is of no more use."""
+    if isinstance(error, OSError):
+        return True
+    if isinstance(error, pymysql.err.InterfaceError):
+        return True
+    return number_of(error) in _LOST_LINE or number_of(error) in _ENDS_THE_SESSION
+
+
+def permanent(error: BaseException, place: Any) -> WorkerError | None:
+    """The error that ends the worker, where waiting would not mend this one."""
+    number = number_of(error)
+    if number not in PERMANENT:
+        return None
+    return WorkerError(f"{place}: ERROR {number}: {error.args[-1]} ({PERMANENT[number]})")
+
+
+def reason_of(error: BaseException) -> str:
+    """An error as REASON has it: its kind and text, at most the 1000 characters that the server keeps."""
+    text = str(error)
+    told = isinstance(error, Reject | Retry | Release)
+    whole = text if told else f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return whole[:1000].encode("utf-8", "backslashreplace").decode()[:1000]

@@ -1,0 +1,140 @@
+"""A connection to the proxy: opened at first need, thrown away when it is lost. Used by one thread at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import pymysql
+from pymysql.constants.SERVER_STATUS import SERVER_STATUS_IN_TRANS
+from pymysql.cursors import SSCursor
+
+from queuegate_worker.address import Address
+from queuegate_worker.errors import line_is_lost
+
+Connection: TypeAlias = "pymysql.Connection[Any]"
+Connect = Callable[[float], Connection]
+"""Makes a connection. The argument: how many seconds an answer may take."""
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+_CONNECT_SECONDS = 10
+
+
+def connecting(address: Address, consumer: str) -> Connect:
+    """How a worker connects to that address."""
+
+    def connect(answer_seconds: float) -> Connection:
+        given = {"connect_timeout": _CONNECT_SECONDS, "read_timeout": answer_seconds, **address.arguments()}
+        return pymysql.connect(autocommit=True, charset="utf8mb4", program_name=consumer[:64], **given)
+
+    return connect
+
+
+class Line:
+    """See the module. `answer_seconds`: how long an answer may take before the line counts as lost."""
+
+    def __init__(self, connect: Connect, answer_seconds: float) -> None:
+        self._connect = connect
+        self._answer_seconds = answer_seconds
+        self._connection: Connection | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a connection, which may have been lost since it was last used."""
+        return self._connection is not None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection; made now where there is none. Raises what PyMySQL raises."""
+        if self._connection is None:
+            self._connection = self._connect(self._answer_seconds)
+        return self._connection
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the server's last answer said that a transaction is open."""
+        status: int = getattr(self._connection, "server_status", 0)
+        return bool(status & SERVER_STATUS_IN_TRANS)
+
+    @property
+    def id(self) -> int:
+        """The connection's number, for KILL. Connects where there is none."""
+        number: int = self.connection.thread_id()  # type: ignore[no-untyped-call]
+        return number
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """The rows that a statement changed."""
+        return self._guarded(lambda: self._run(sql, values)[1])
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a statement, by their columns' names."""
+        return self._guarded(lambda: self._run(sql, values)[0])
+
+    def columns(self, sql: str, values: Sequence[Any] = ()) -> list[str]:
+        """The names of a result's columns."""
+        return self._guarded(lambda: self._run(sql, values)[2])
+
+    def read(self, sql: str, values: Sequence[Any] = ()) -> tuple[list[Row], Exception | None]:
+        """The rows up to the end of a result, or up to the error that ended it early."""
+        rows: list[Row] = []
+        try:
+            cursor = self.connection.cursor(SSCursor)
+            cursor.execute(sql, tuple(values))
+            names = [column[0] for column in cursor.description or ()]
+            while (row := cursor.fetchone()) is not None:
+                rows.append(dict(zip(names, row, strict=True)))
+            cursor.close()
+        except (pymysql.MySQLError, OSError) as error:
+            self._drop_if_lost(error)
+            return rows, error
+        return rows, None
+
+    def begin(self) -> None:
+        """Begin a transaction. A connection that was lost while it was idle is replaced: nothing has happened on it."""
+        idle = self.open
+        try:
+            self.execute("BEGIN")
+        except (pymysql.MySQLError, OSError) as error:
+            if not (idle and line_is_lost(error)):
+                raise
+            self.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Commit."""
+        self.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo what is not committed; without a line the server does it."""
+        if self._connection is not None:
+            try:
+                self.execute("ROLLBACK")
+            except (pymysql.MySQLError, OSError):
+                self.close()
+
+    def close(self) -> None:
+        """Hang up; the next use connects anew."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except (pymysql.MySQLError, OSError):
+                pass  # it is gone already
+
+    def _run(self, sql: str, values: Sequence[Any]) -> tuple[list[Row], int, list[str]]:
+        with self.connection.cursor() as cursor:
+            changed = int(cursor.execute(sql, tuple(values)))
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else [], changed, names
+
+    def _guarded(self, use: Callable[[], T]) -> T:
+        try:
+            return use()
+        except (pymysql.MySQLError, OSError) as error:
+            self._drop_if_lost(error)
+            raise
+
+    def _drop_if_lost(self, error: Exception) -> None:
+        if line_is_lost(error):
+            self.close()

@@ -1,0 +1,55 @@
+"""What became of a delivery: a closed union."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from queuegate_worker.errors import LeaseLost, Reject, Release, Retry, reason_of
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """Acked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nacked: it comes again after `delay` seconds; None: after the queue's backoff."""
+
+    error: BaseException
+    delay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """On its way to the dead letters."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Given back without counting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Somebody else's. Nothing was settled."""
+
+
+Outcome = Succeeded | Failed | Rejected | Released | Lost
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """What the end of a handler by this exception means for its messages."""
+    match error:
+        case Reject():
+            return Rejected(reason_of(error))
+        case Retry():
+            return Failed(error, error.delay)
+        case Release():
+            return Released()
+        case LeaseLost():
+            return Lost()
+        case _:
+            return Failed(error)

@@ -1,0 +1,124 @@
+"""The SQL that a worker sends. Pure: texts with `%s`, and their values, which PyMySQL binds.
+
+All but the polls name a message by its id and its epoch, so they concern one delivery. Where another receiver has the
+message meanwhile, its epoch is higher, and the statement changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from queuegate_worker.errors import WorkerError
+from queuegate_worker.message import Message
+
+Statement = tuple[str, tuple[Any, ...]]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_AT_ONCE_MAX = 500  # ids in one statement: some 10 KB of text
+_ACK_WAIT = re.compile(r"\back_wait = '?([0-9.]+)(ms|s|m|h|d)?'?")
+
+
+def quoted(name: str) -> str:
+    """A name for SQL that PyMySQL fills with values: `queue` or `database.queue`, a part with a point in back-quotes.
+
+    Raises WorkerError.
+    """
+    parts = re.findall(r"`((?:[^`]|``)+)`(?:\.|$)|([^`.]+)(?:\.|$)", name)
+    plain = [back.replace("``", "`") if back else bare for back, bare in parts]
+    rebuilt = ".".join(f"`{back}`" if back else bare for back, bare in parts)
+    if not 1 <= len(plain) <= 2 or rebuilt != name:
+        raise WorkerError(f"{name!r} is no name of a queue; it is `queue` or `database.queue`")
+    return ".".join(_back_quoted(part) for part in plain)
+
+
+def _back_quoted(name: str) -> str:
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+
+def duration(seconds: float) -> str:
+    """As a value of SQL has it, in whole milliseconds, not less than given."""
+    return f"{math.ceil(seconds * 1000)}ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """Of one queue. `ack_wait`: seconds, None for the queue's own. `lease`: what holds messages that are received."""
+
+    queue: str
+    consumer: str
+    room: int
+    lease: str = "connection"
+    ack_wait: float | None = None
+
+    @property
+    def create(self) -> Statement:
+        """Tells the queue's options."""
+        return f"SHOW CREATE QUEUE {quoted(self.queue)}", ()
+
+    @property
+    def columns(self) -> Statement:
+        """Tells the columns that a stream has, and takes nothing."""
+        return f"SELECT * FROM STREAM {quoted(self.queue)} LIMIT 0", ()
+
+    def poll(self, columns: Sequence[str], limit: int, wait_seconds: float) -> Statement:
+        """Receive up to `limit` messages, as soon as anything is due. No wait: what is due now."""
+        # The window counts what this connection holds. It must not end a poll early, so it is larger than all slots:
+        # LIMIT is the bound.
+        options, values = ["lease = %s", "prefetch = %s", "consumer = %s"], [self.lease, self.room, self.consumer]
+        if self.ack_wait is not None:
+            options.append("ack_wait = %s")
+            values.append(duration(self.ack_wait))
+        named = ", ".join(_back_quoted(name) for name in columns)
+        waiting = ["WAIT %s", duration(wait_seconds)] if wait_seconds else ["NOWAIT"]
+        within = f"LIMIT %s {waiting[0]} WITH ({', '.join(options)})"
+        return f"SELECT {named} FROM STREAM {quoted(self.queue)} {within}", (limit, *waiting[1:], *values)
+
+    def ack(self, messages: Sequence[Message]) -> Iterator[Statement]:
+        """Done with them."""
+        return self._verb("ACK", messages)
+
+    def nack(self, messages: Sequence[Message], reason: str, delay: float | None) -> Iterator[Statement]:
+        """They failed, and come again after `delay` seconds, or after the queue's backoff."""
+        later = (" REASON %s", (reason,)) if delay is None else (" DELAY %s REASON %s", (duration(delay), reason))
+        return self._verb("NACK", messages, *later)
+
+    def reject(self, messages: Sequence[Message], reason: str) -> Iterator[Statement]:
+        """They go to the dead-letter queue."""
+        return self._verb("REJECT", messages, " REASON %s", (reason,))
+
+    def release(self, messages: Sequence[Message]) -> Iterator[Statement]:
+        """They are given back, and the delivery does not count."""
+        return self._verb("RELEASE", messages)
+
+    def renew(self, messages: Sequence[Message], seconds: float) -> Iterator[Statement]:
+        """They are leased for that long from now."""
+        return self._verb("RENEW", messages, " FOR %s", (duration(seconds),))
+
+    def acked(self, message: Message) -> Statement:
+        """One row where this delivery of the message was acked."""
+        where = "id = %s AND epoch = %s AND time_acked IS NOT NULL"
+        return f"SELECT id FROM {quoted(self.queue)} WHERE {where}", (message.id, message.epoch)
+
+    def _verb(
+        self, verb: str, messages: Sequence[Message], clauses: str = "", values: tuple[Any, ...] = ()
+    ) -> Iterator[Statement]:
+        """One statement for each epoch: a list of ids, by which the database locks these rows and no others."""
+        by_epoch: dict[int, list[Any]] = {}
+        for message in messages:
+            by_epoch.setdefault(message.epoch, []).append(message.id)
+        for epoch, all_ids in by_epoch.items():
+            for start in range(0, len(all_ids), _AT_ONCE_MAX):
+                ids = all_ids[start : start + _AT_ONCE_MAX]
+                where = "id = %s" if len(ids) == 1 else f"id IN ({', '.join(['%s'] * len(ids))})"
+                text = f"{verb} {quoted(self.queue)} WHERE {where} AND epoch = %s{clauses}"
+                yield text, (*ids, epoch, *values)
+
+
+def ack_wait_of(create_queue: str) -> float | None:
+    """The queue's `ack_wait` in seconds, from what SHOW CREATE QUEUE says; None where it is not there."""
+    found = _ACK_WAIT.search(create_queue.rpartition(") WITH (")[2])
+    return float(found[1]) * _UNITS[found[2] or "s"] if found else None
