@@ -1,0 +1,33 @@
+"""Handlers for workers that the fault suite starts as processes. They write into the tables that the tests make."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from queuegate_worker import Retry
+
+
+def count(messages, transaction):
+    """One row for each message, in the transaction of its ack. One in fifty fails the first time, after its row."""
+    me = os.getpid()
+    for message in messages:
+        transaction.execute("INSERT INTO ledger (n, pid, attempt) VALUES (%s, %s, %s)", (message.n, me, message.epoch))
+    if any(message.n % 50 == 0 and message.epoch == 1 for message in messages):
+        raise Retry("the first time", delay=0.1)
+
+
+def slow(message, transaction):
+    """Writes, says that it is there, and takes its time before the ack."""
+    transaction.execute(
+        "INSERT INTO ledger (n, pid, attempt) VALUES (%s, %s, %s)", (message.n, os.getpid(), message.epoch)
+    )
+    print("inside", message.n, flush=True)
+    time.sleep(message.seconds)
+
+
+def plain(message):
+    """The same without a transaction: only its output tells that it ran."""
+    print("inside", message.n, flush=True)
+    time.sleep(message.seconds)
+    print("done", message.n, flush=True)
