@@ -414,3 +414,36 @@ def test_what_names_a_delivery_locks_no_other_message(sql, connect, queue, place
         assert sorted(sql.column(f"SELECT n FROM STREAM {q} LIMIT 2 WAIT 10")) == [2, 3]
         other("ROLLBACK")
         sql(f"DELETE FROM {q}")
+
+
+def test_an_object_mapper_acks_in_its_own_transaction(gate, sql, filled, worker, ledger):
+    """As docs/worker.md has it."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    from sqlalchemy.orm import sessionmaker
+
+    q = filled(4)
+    engine = sqlalchemy.create_engine(f"mysql+pymysql://root@127.0.0.1:{gate.port}/{gate.database}")
+    Session = sessionmaker(engine)
+
+    def handle(message):
+        with Session.begin() as session:
+            session.execute(
+                sqlalchemy.text(f"INSERT INTO {ledger} VALUES (:n, :epoch)"), {"n": message.n, "epoch": message.epoch}
+            )
+            message.ack(session.connection().connection.cursor())
+            if message.n == 3 and message.epoch == 1:
+                raise ValueError("undone, the ack with it")
+
+    wait_until(lambda: worker(q).run(handle, drain=True) or unacked(sql, q) == 0)
+    assert sorted(sql.rows(f"SELECT n, attempt FROM {ledger}")) == [(1, 1), (2, 1), (3, 2), (4, 1)]
+    engine.dispose()
+
+
+def test_a_group_of_a_topic_by_the_name_of_its_queue(sql, topic, worker, told):
+    t = topic("n INT", billing="START AT EARLIEST")
+    sql(f"INSERT INTO {t} (n) VALUES (1), (2), (3)")
+    seen = []
+    with worker(f"{t}_group_billing").running(lambda message: seen.append(message.n)):
+        wait_until(lambda: [event[0] for event in told.said].count("succeeded") == 3)
+    assert sorted(seen) == [1, 2, 3]
+    assert sql.value(f"SELECT COUNT(*) FROM {t}_group_billing") == 0

@@ -1,0 +1,56 @@
+"""A worker with an account that may receive and settle, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from servers import Sql, wait_until
+
+from queuegate_worker import Reject, Worker, WorkerError
+
+USERS = [
+    {"name": "root", "password": ""},
+    {"name": "worker", "password": "pw", "queues": {"orders": ["receive", "settle"]}},
+    {"name": "writer", "password": "pw", "queues": {"orders": ["enqueue"]}},
+]
+
+
+@pytest.fixture(scope="module", params=["embedded", "proxy_accounts"])
+def place(request):
+    """Where accounts are the proxy's."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def limited(gate_of):
+    gate = gate_of("worker_rights", USERS)
+    owner = Sql(gate.connect())
+    owner("CREATE QUEUE orders (n INT) WITH (min_backoff = '100ms')")
+    owner.close()
+    return gate
+
+
+def test_receive_and_settle_are_enough(limited):
+    root = Sql(limited.connect())
+    root("INSERT INTO orders (n) VALUES (1), (2), (3), (4), (5), (6)")
+    address = f"mysql://worker:pw@127.0.0.1:{limited.port}/{limited.database}"
+
+    def handle(message):
+        if message.n == 2 and message.epoch == 1:
+            raise ValueError("again")
+        if message.n == 3:
+            raise Reject("no")
+
+    with Worker(address, "orders", concurrency=2).running(handle):
+        wait_until(lambda: root.value("SELECT COUNT(*) FROM orders WHERE time_acked IS NULL") == 0)
+    root("INSERT INTO orders (n) VALUES (7), (8)")
+    wait_until(lambda: Worker(address, "orders", batch=5).run(lambda messages: None, drain=True) or True)
+    assert root.value("SELECT COUNT(*) FROM orders WHERE time_acked IS NULL") == 0
+    root.close()
+
+
+def test_without_the_right_to_receive_it_says_so(limited):
+    address = f"mysql://writer:pw@127.0.0.1:{limited.port}/{limited.database}"
+    with pytest.raises(WorkerError, match="1142.*lacks a right"):
+        Worker(address, "orders").run(print)
+    with pytest.raises(WorkerError, match="1045"):
+        Worker(address.replace("pw", "wrong"), "orders").run(print)

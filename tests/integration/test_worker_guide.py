@@ -1,0 +1,144 @@
+"""The first worker of docs/worker.md and of the README, word for word, on both backends. Only the port differs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from servers import ROOT, Sql, wait_until
+from sessions import PORT, sessions
+
+GUIDE = ROOT / "docs" / "worker.md"
+
+
+class Started:
+    """Processes of a test, in a folder of their own."""
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+
+    def __call__(self, command, environment):
+        log = self.folder / f"log{len(self.processes)}"
+        path = os.pathsep.join([str(ROOT), *sys.path])
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command, cwd=self.folder, env={**os.environ, "PYTHONPATH": path, **environment},
+                stdout=output, stderr=output,
+            )  # fmt: skip
+        process.log = log
+        self.processes.append(process)
+        return process
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = Started(tmp_path)
+    yield started
+    for process in started.processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait(30)
+
+
+@pytest.fixture
+def gate(new_gate):
+    return new_gate().start()
+
+
+@pytest.fixture
+def client(gate):
+    client = Sql(gate.connect())
+    yield client
+    client.close()
+
+
+def here(text, gate):
+    """A text of the document with the test's own port and database."""
+    assert str(PORT) in text
+    return text.replace(str(PORT), str(gate.port)).replace("/main", f"/{gate.database}")
+
+
+def run(client, text):
+    for statement in filter(None, (part.strip() for part in text.split(";"))):
+        client(statement)
+
+
+def shown(client, text, what):
+    """The rows of the SELECTs in a session, once they are what the document says."""
+    queries = [part.strip() for part in text.split(";") if part.strip().startswith("SELECT")]
+
+    def printed():
+        tables = [re.search(r"FROM (\w+)", query)[1] for query in queries]
+        if any(not client.rows(f"SHOW TABLES LIKE '{table}'") for table in tables):
+            return ""
+        return "".join(" ".join(map(str, row)) + "\n" for query in queries for row in sorted(client.rows(query)))
+
+    wait_until(lambda: printed() == what, 30, f"{what!r}")
+
+
+def test_the_first_worker_of_the_guide(gate, client, start, tmp_path):
+    """A worker with a retry, a dead letter, and a dead letter that is put back."""
+    steps = sessions(GUIDE)[:6]
+    assert [step.language for step in steps] == ["sql", "python", "sh", "sql", "sql", "python"]
+    make, tasks, command, insert, correct, program = steps
+    run(client, make.text)
+    (tmp_path / "tasks.py").write_text(tasks.text)
+    setting, *words = shlex.split(here(command.text, gate))
+    assert words[0] == "queuegate-work"
+    name, _, value = setting.partition("=")
+    worker = start([sys.executable, "-m", "queuegate_worker", *words[1:]], {name: value})
+    run(client, "".join(f"{part};" for part in insert.text.split(";") if "INSERT" in part))
+    printed = GUIDE.read_text().partition(insert.text)[2].partition("```text\n")[2].partition("```")[0]
+    shown(client, insert.text, printed)
+    run(client, "".join(f"{part};" for part in correct.text.split(";") if "SELECT" not in part))
+    shown(client, correct.text, correct.printed)
+    worker.terminate()
+    assert worker.wait(30) == 0, worker.log.read_text()
+    (tmp_path / "program.py").write_text(here(program.text, gate))
+    other = start([sys.executable, "program.py"], {})
+    run(client, "INSERT INTO emails (recipient) VALUES ('eve@example.com')")
+    wait_until(lambda: client.rows("SELECT 1 FROM sent WHERE recipient = 'eve@example.com'"), 30, "Eve's")
+    other.terminate()
+    assert other.wait(30) == 0, other.log.read_text()
+
+
+def test_the_worker_of_the_readme(gate, client, start, tmp_path):
+    parts = sessions(ROOT / "README.md")
+    (number,) = [number for number, session in enumerate(parts) if "queuegate_worker" in session.text]
+    client("CREATE QUEUE jobs (payload VARCHAR(200))")  # which the session before it has made
+    run(client, parts[number - 1].text)
+    (tmp_path / "program.py").write_text(here(parts[number].text, gate))
+    worker = start([sys.executable, "program.py"], {})
+    wait_until(lambda: len(client.rows("SELECT * FROM results")) == 2, 30, "the results")
+    wait_until(lambda: client.value("SELECT COUNT(*) FROM jobs WHERE state = 'acked'") == 2, 30, "the acks")
+    worker.terminate()
+    assert worker.wait(30) == 0, worker.log.read_text()
+
+
+def test_the_programs_of_the_guide_can_be_compiled():
+    for session in sessions(GUIDE):
+        if session.language == "python":
+            compile(session.text, "docs/worker.md", "exec")
+
+
+def test_the_hooks_of_the_guide_run(gate, client):
+    """Those for Prometheus; those for OpenTelemetry with a stand-in, for its library is not among what tests need."""
+    from queuegate_worker import Worker
+
+    text = next(session.text for session in sessions(GUIDE) if "prometheus_client" in session.text)
+    names = {}
+    exec(text.replace("start_http_server(9000)", "pass"), names)
+    client("CREATE QUEUE counted (n INT) WITH (max_attempts = 1)")
+    client("INSERT INTO counted (n) VALUES (1), (2), (0)")
+    address = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
+    Worker(address, "counted", hooks=names["Metrics"]()).run(lambda message: 1 // message.n, drain=True)
+    counts = {
+        sample.labels["outcome"]: sample.value
+        for sample in next(iter(names["HANDLED"].collect())).samples
+        if sample.name.endswith("_total")
+    }
+    assert counts == {"succeeded": 2, "failed": 1}
