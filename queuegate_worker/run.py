@@ -161,6 +161,8 @@ class Run:
                 return columns, replace(plan.statements, ack_wait=seconds)
             except (pymysql.MySQLError, OSError) as error:
                 failed(error)
+            except RuntimeError as error:  # PyMySQL lacks the library of the account's plugin
+                raise WorkerError(f"{plan.place}: {error}; pip install 'pymysql[rsa,ed25519]'") from error
         return None
 
     def _caller(self) -> Caller:

@@ -222,7 +222,7 @@ def test_a_coroutine_is_cancelled_when_its_lease_is_lost(filled, worker, told, c
     async def handle(message):
         await asyncio.to_thread(other, f"ACK {q} 1")
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -234,12 +234,14 @@ def test_a_coroutine_is_cancelled_when_its_lease_is_lost(filled, worker, told, c
 
 def test_coroutines_with_a_transaction_run_at_the_same_time(sql, filled, worker, ledger):
     q = filled(20)
-    running, most = set(), []
+    running, most, met = set(), [], []
 
     async def handle(message, transaction):
         running.add(message.n)
         most.append(len(running))
-        await asyncio.sleep(0.1)
+        if len(running) > 1:
+            met[0].set()
+        await asyncio.wait_for(met[0].wait(), 20)
         running.discard(message.n)
         assert await transaction.execute(f"INSERT INTO {ledger} VALUES (%s, %s)", (message.n, message.epoch)) == 1
         assert len(await transaction.rows(f"SELECT * FROM {ledger} WHERE n = %s", (message.n,))) == 1
@@ -247,6 +249,7 @@ def test_coroutines_with_a_transaction_run_at_the_same_time(sql, filled, worker,
             raise ValueError("five")
 
     async def program():
+        met.append(asyncio.Event())
         while unacked(sql, q):
             await worker(q, concurrency=5).serve(handle, drain=True)
 
@@ -295,7 +298,7 @@ def test_a_coroutine_is_given_back_when_the_grace_time_is_over(sql, filled, work
 
     async def handle(message):
         inside.set()
-        await asyncio.sleep(300)
+        await asyncio.Event().wait()
 
     with worker(q, grace=0.2).running(handle):
         assert inside.wait(20)

@@ -50,7 +50,7 @@ def test_receive_and_settle_are_enough(limited):
 
 def test_without_the_right_to_receive_it_says_so(limited):
     address = f"mysql://writer:pw@127.0.0.1:{limited.port}/{limited.database}"
-    with pytest.raises(WorkerError, match="1142.*lacks a right"):
+    with pytest.raises(WorkerError, match=r"1142.*lacks a right"):
         Worker(address, "orders").run(print)
     with pytest.raises(WorkerError, match="1045"):
         Worker(address.replace("pw", "wrong"), "orders").run(print)

@@ -7,10 +7,15 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from prometheus_client import REGISTRY
 from servers import ROOT, Sql, wait_until
 from sessions import PORT, sessions
+
+from queuegate_worker import Worker
 
 GUIDE = ROOT / "docs" / "worker.md"
 
@@ -125,20 +130,53 @@ def test_the_programs_of_the_guide_can_be_compiled():
             compile(session.text, "docs/worker.md", "exec")
 
 
-def test_the_hooks_of_the_guide_run(gate, client):
-    """Those for Prometheus; those for OpenTelemetry with a stand-in, for its library is not among what tests need."""
-    from queuegate_worker import Worker
-
-    text = next(session.text for session in sessions(GUIDE) if "prometheus_client" in session.text)
-    names = {}
-    exec(text.replace("start_http_server(9000)", "pass"), names)
-    client("CREATE QUEUE counted (n INT) WITH (max_attempts = 1)")
-    client("INSERT INTO counted (n) VALUES (1), (2), (0)")
+def work_off(gate, hooks, handle):
     address = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database}
-    Worker(address, "counted", hooks=names["Metrics"]()).run(lambda message: 1 // message.n, drain=True)
-    counts = {
-        sample.labels["outcome"]: sample.value
-        for sample in next(iter(names["HANDLED"].collect())).samples
-        if sample.name.endswith("_total")
-    }
-    assert counts == {"succeeded": 2, "failed": 1}
+    Worker(address, "watched", hooks=hooks).run(handle, drain=True)
+
+
+def program_with(word):
+    return next(session.text for session in sessions(GUIDE) if word in session.text)
+
+
+def test_the_metrics_of_the_guide(gate, client):
+    names = {}
+    exec(program_with("prometheus_client").replace("start_http_server(9000)", "pass"), names)
+    try:
+        client("CREATE QUEUE watched (n INT) WITH (max_attempts = 1)")
+        client("INSERT INTO watched (n) VALUES (1), (2), (0)")
+        work_off(gate, names["Metrics"](), lambda message: 1 // message.n)
+        samples = [sample for family in names["HANDLED"].collect() for sample in family.samples]
+        counts = {s.labels["outcome"]: s.value for s in samples if s.name.endswith("_total")}
+        assert counts == {"succeeded": 2, "failed": 1}
+    finally:
+        for metric in ("HANDLED", "SECONDS"):
+            REGISTRY.unregister(names[metric])
+
+
+def test_the_traces_of_the_guide(gate, client, monkeypatch):
+    """With a stand-in for OpenTelemetry, whose library is not among what the tests install."""
+    spans = []
+
+    class Tracer:
+        @contextmanager
+        def start_as_current_span(self, name, context, attributes):
+            spans.append((name, context, attributes))
+            yield
+
+    class Propagator:
+        def extract(self, carrier):
+            return carrier["traceparent"]
+
+    for name in ("opentelemetry", "opentelemetry.trace", "opentelemetry.trace.propagation"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["opentelemetry"].trace = SimpleNamespace(get_tracer=lambda name: Tracer())
+    last = ModuleType("opentelemetry.trace.propagation.tracecontext")
+    last.TraceContextTextMapPropagator = Propagator
+    monkeypatch.setitem(sys.modules, last.__name__, last)
+    names = {}
+    exec(program_with("opentelemetry"), names)
+    client("CREATE QUEUE watched (traceparent VARCHAR(55))")
+    client("INSERT INTO watched (traceparent) VALUES ('00-aa-bb-01')")
+    work_off(gate, names["Traces"](), lambda message: None)
+    assert spans == [("process watched", "00-aa-bb-01", {"messaging.message.id": "1"})]

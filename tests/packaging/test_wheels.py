@@ -1,4 +1,4 @@
-"""The two wheels: what they put into an environment, and that each works alone, beside packages of the same names."""
+"""The wheels: what they put into an environment, and that each works alone, beside packages of the same names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ import pymysql
 import pytest
 from servers import ROOT, wait_until
 
-DISTRIBUTIONS = {"queuegate": ROOT, "queuegate_spark": ROOT / "packaging/queuegate-spark"}
+DISTRIBUTIONS = {
+    "queuegate": ROOT,
+    "queuegate_spark": ROOT / "packaging/queuegate-spark",
+    "queuegate_worker": ROOT / "packaging/queuegate-worker",
+}
 SITE = sysconfig.get_paths()["purelib"]
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory) -> dict[str, Path]:
-    """Both, built without the network."""
+    """All of them, built without the network."""
     made = {}
     for name, folder in DISTRIBUTIONS.items():
         target = tmp_path_factory.mktemp(name)
@@ -62,6 +66,7 @@ def names(wheel: Path) -> set[str]:
 def test_a_wheel_puts_its_own_names_into_an_environment_and_no_others(wheels):
     assert names(wheels["queuegate"]) == {"queuegate"}
     assert names(wheels["queuegate_spark"]) == {"spark_connector", "pyspark_queuegate.py"}
+    assert names(wheels["queuegate_worker"]) == {"queuegate_worker"}
     assert not [
         name for wheel in wheels.values() for name in zipfile.ZipFile(wheel).namelist() if "__pycache__" in name
     ]
@@ -75,6 +80,9 @@ def test_every_module_is_in_a_wheel(wheels):
     connector = set(zipfile.ZipFile(wheels["queuegate_spark"]).namelist())
     for path in (ROOT / "spark_connector").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in connector
+    worker = set(zipfile.ZipFile(wheels["queuegate_worker"]).namelist())
+    for path in (ROOT / "queuegate_worker").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in worker
 
 
 def test_the_wheel_writes_the_configuration(installed, stranger, tmp_path):
@@ -84,7 +92,7 @@ def test_the_wheel_writes_the_configuration(installed, stranger, tmp_path):
     assert done.stdout == (ROOT / "config.yaml").read_text()
 
 
-def test_both_have_one_version(wheels):
+def test_all_have_one_version(wheels):
     assert len({re.search(r"-(\d[^-]*)-", wheel.name)[1] for wheel in wheels.values()}) == 1
 
 
@@ -140,3 +148,39 @@ import spark_connector.client.connection, spark_connector.streaming.consumer, sp
 print([name for name in ("proxy", "engine", "rewriter", "queuegate") if find_spec(name)])
 """
     assert run(program, installed["queuegate_spark"], cwd=tmp_path) == "[]\n"
+
+
+def test_the_worker_needs_pymysql_and_nothing_else(wheels, installed, tmp_path):
+    (description,) = (n for n in zipfile.ZipFile(wheels["queuegate_worker"]).namelist() if n.endswith("METADATA"))
+    metadata = zipfile.ZipFile(wheels["queuegate_worker"]).read(description).decode()
+    assert re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) == ["pymysql<2,>=1.1"]
+    program = """
+import sys
+before = set(sys.modules)
+import queuegate_worker.command
+new = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(sorted(new - sys.stdlib_module_names - {"queuegate_worker"}))
+"""
+    loaded = set(eval(run(program, installed["queuegate_worker"], cwd=tmp_path)))
+    assert "pymysql" in loaded
+    assert loaded <= {"pymysql", "cryptography", "_cffi_backend", "_openssl", "nacl"}  # PyMySQL loads what is there
+
+
+def test_the_servers_command_runs_the_worker_where_it_is_installed(installed, stranger, server, tmp_path):
+    (tmp_path / "jobs.py").write_text("import engine\ndef handle(message):\n    print(message.n, engine.OTHER)\n")
+    with pymysql.connect(host="127.0.0.1", port=server, user="root", database="main", autocommit=True) as client:
+        client.cursor().execute("CREATE QUEUE q (n INT)")
+        client.cursor().execute("INSERT INTO q (n) VALUES (7)")
+    command = [sys.executable, "-S", "-m", "queuegate", "work", "jobs:handle", "--queue", "q", "--drain"]
+    url = {"QUEUEGATE_URL": f"mysql://root@127.0.0.1:{server}/main"}
+    folders = [stranger, installed["queuegate"]]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**environment(*folders), **url}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "queuegate: the worker is not installed here: pip install queuegate-worker\n"
+    folders.append(installed["queuegate_worker"])
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**environment(*folders), **url}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "7 True\n"), done.stderr

@@ -1,0 +1,320 @@
+"""What a worker sends, step by step, and what it makes of the answers: slot, heartbeat, receiver; no network."""
+
+from __future__ import annotations
+
+import pymysql
+import pytest
+from worker_fakes import GONE, FakeProxy
+
+from queuegate_worker import Hooks, Message, Retry, WorkerError
+from queuegate_worker.handlers import InThread, handler_of
+from queuegate_worker.heartbeat import Heartbeat
+from queuegate_worker.held import Held
+from queuegate_worker.line import Line
+from queuegate_worker.receiver import Receiver
+from queuegate_worker.room import Room
+from queuegate_worker.slot import Slot
+from queuegate_worker.statements import Statements
+
+DEADLOCK = pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
+STATEMENTS = Statements("q", "me", 1000, "connection", 30.0)
+
+
+class Told(Hooks):
+    def __init__(self):
+        self.said = []
+
+    def __getattribute__(self, name):
+        if name in ("succeeded", "failed", "rejected", "released", "lost", "reconnecting"):
+            return lambda subject, *rest: object.__getattribute__(self, "said").append(
+                (name, subject.id if isinstance(subject, Message) else type(subject).__name__)
+            )
+        return object.__getattribute__(self, name)
+
+
+class Bench:
+    """A slot with a handler, before a stand-in of the proxy."""
+
+    def __init__(self, proxy, handle, batches=False):
+        self.proxy, self.told, self.pauses, self.ended = proxy, Told(), [], []
+        handler = handler_of(handle, batches=batches)
+        self.slot = Slot(
+            Line(proxy.connect, 9), STATEMENTS, InThread(handler, self.told), Held(), self.told,
+            transactional=handler.transactional, clock=lambda: 0.0, pause=self.pauses.append, fail=self.ended.append,
+        )  # fmt: skip
+
+    def work(self, *messages):
+        self.slot.work(messages or [Message("q", 7, 1, {}, ack_statement="ACK `q` WHERE id = %s AND epoch = %s")])
+        return self.proxy.sent
+
+
+def insert(message, transaction):
+    transaction.execute("INSERT INTO t VALUES (%s)", (1,))
+
+
+def test_one_transaction_from_the_handler_to_the_ack():
+    bench = Bench(FakeProxy(), insert)
+    assert bench.work() == ["BEGIN", "INSERT INTO t VALUES (1)", "ACK `q` WHERE id = 7 AND epoch = 1", "COMMIT"]
+    assert bench.told.said == [("succeeded", 7)]
+
+
+def test_without_a_transaction_the_ack_comes_after_the_handler():
+    bench = Bench(FakeProxy(), lambda message: None)
+    assert bench.work() == ["ACK `q` WHERE id = 7 AND epoch = 1"]
+    assert bench.told.said == [("succeeded", 7)]
+
+
+def test_a_failure_is_rolled_back_and_nacked():
+    bench = Bench(FakeProxy(INSERT=ValueError("no")), insert)
+    assert bench.work()[2:] == ["ROLLBACK", "NACK `q` WHERE id = 7 AND epoch = 1 REASON 'ValueError: no'"]
+    assert bench.told.said == [("failed", 7)]
+
+
+def test_an_ack_that_changes_nothing_undoes_all():
+    bench = Bench(FakeProxy(ACK=0, RELEASE=0), insert)
+    assert bench.work()[2:] == [
+        "ACK `q` WHERE id = 7 AND epoch = 1", "ROLLBACK", "RELEASE `q` WHERE id = 7 AND epoch = 1",
+    ]  # fmt: skip
+    assert bench.told.said == [("lost", 7)]
+
+
+def test_a_commit_without_an_answer_that_took_effect():
+    proxy = FakeProxy(COMMIT=GONE, NACK=0, SELECT=([{"id": 7}],))
+    bench = Bench(proxy, insert)
+    bench.work()
+    assert proxy.connected == 2 and bench.told.said == [("succeeded", 7)]
+
+
+def test_a_commit_without_an_answer_that_did_not():
+    bench = Bench(FakeProxy(COMMIT=GONE), insert)
+    assert bench.work()[-1].startswith('NACK `q` WHERE id = 7 AND epoch = 1 REASON "OperationalError: (2013')
+    assert bench.told.said == [("failed", 7)]
+
+
+def test_a_commit_without_an_answer_while_another_has_the_message():
+    bench = Bench(FakeProxy(COMMIT=GONE, NACK=0, SELECT=([],)), insert)
+    bench.work()
+    assert bench.told.said == [("lost", 7)]
+
+
+def test_an_ack_without_an_answer_is_sent_again():
+    proxy = FakeProxy(ACK=(GONE, 0), SELECT=([{"id": 7}],))
+    bench = Bench(proxy, lambda message: None)
+    bench.work()
+    assert bench.told.said == [("succeeded", 7)] and len(bench.pauses) == 1
+
+
+def test_a_connection_that_died_at_rest_is_replaced_before_anything_happens():
+    proxy = FakeProxy()
+    bench = Bench(proxy, insert)
+    bench.work()
+    proxy.answer("BEGIN", GONE, 1)
+    bench.work()
+    assert bench.told.said == [("succeeded", 7)] * 2 and bench.pauses == [] and proxy.connected == 2
+
+
+def test_a_proxy_that_stays_away_leaves_the_message_to_its_lease():
+    bench = Bench(FakeProxy(BEGIN=GONE), insert)
+    bench.work()
+    assert bench.told.said == [] and len(bench.pauses) == 8 and bench.ended == []
+
+
+def test_an_error_that_waiting_does_not_mend_ends_the_worker():
+    bench = Bench(FakeProxy(BEGIN=pymysql.err.OperationalError(1045, "denied")), insert)
+    bench.work()
+    assert "1045" in str(bench.ended[0]) and bench.pauses == []
+
+
+def test_a_deadlock_that_the_handler_swallows_does_not_ack_by_itself():
+    """The server has rolled back; an ack would be committed alone."""
+
+    def handle(message, transaction):
+        with pytest.raises(pymysql.err.OperationalError):
+            transaction.execute("UPDATE t SET n = 1")
+
+    proxy = FakeProxy(UPDATE=DEADLOCK)
+    said = proxy.said
+    connection = []
+    proxy.connect_before = proxy.connect
+    proxy.connect = lambda seconds: connection.append(proxy.connect_before(seconds)) or connection[-1]
+
+    def answer(sql):
+        if sql == "DO 0":
+            connection[-1].server_status = 0
+        return said(sql)
+
+    proxy.said = answer
+    bench = Bench(proxy, handle)
+    sent = bench.work()
+    assert "DO 0" in sent and not any(sql.startswith("ACK") for sql in sent)
+    assert bench.told.said == [("failed", 7)]
+
+
+def test_a_batch_is_one_transaction_with_one_ack_for_each_epoch():
+    bench = Bench(FakeProxy(ACK=(2, 1)), lambda messages, transaction: None, batches=True)
+    sent = bench.work(Message("q", 1, 1), Message("q", 2, 1), Message("q", 3, 2))
+    assert sent == [
+        "BEGIN", "ACK `q` WHERE id IN (1, 2) AND epoch = 1", "ACK `q` WHERE id = 3 AND epoch = 2", "COMMIT",
+    ]  # fmt: skip
+    assert bench.told.said == [("succeeded", n) for n in (1, 2, 3)]
+
+
+def test_single_messages_of_a_batch_settled_otherwise():
+    def handle(messages, transaction):
+        transaction.nack(messages[0], "no", delay=3)
+        transaction.reject(messages[1], "never")
+
+    bench = Bench(FakeProxy(), handle, batches=True)
+    sent = bench.work(*(Message("q", n, 1) for n in (1, 2, 3)))
+    assert sent == [
+        "BEGIN", "NACK `q` WHERE id = 1 AND epoch = 1 DELAY '3000ms' REASON 'no'",
+        "REJECT `q` WHERE id = 2 AND epoch = 1 REASON 'never'", "ACK `q` WHERE id = 3 AND epoch = 1", "COMMIT",
+    ]  # fmt: skip
+    assert bench.told.said == [("failed", 1), ("rejected", 2), ("succeeded", 3)]
+
+
+def test_a_batch_without_a_transaction_of_which_one_is_lost():
+    bench = Bench(FakeProxy(ACK=(1, 1, 0), SELECT=([],)), lambda messages: None, batches=True)
+    bench.work(Message("q", 1, 1), Message("q", 2, 1))
+    assert bench.told.said == [("succeeded", 1), ("lost", 2)]
+
+
+def test_a_retry_with_a_delay():
+    def handle(message):
+        raise Retry("later", delay=0)
+
+    assert Bench(FakeProxy(), handle).work() == ["NACK `q` WHERE id = 7 AND epoch = 1 DELAY '0ms' REASON 'later'"]
+
+
+def test_a_hook_that_fails_changes_nothing():
+    bench = Bench(FakeProxy(), insert)
+    bench.told = None
+
+    class Broken(Hooks):
+        def handling(self, messages):
+            raise ValueError("hook")
+
+        def succeeded(self, message, seconds):
+            raise ValueError("hook")
+
+    handler = handler_of(insert, batches=False)
+    bench.slot._hooks, bench.slot._call = Broken(), InThread(handler, Broken())
+    assert bench.work()[-1] == "COMMIT"
+
+
+class Beating:
+    """A heartbeat with a clock of the test's own; leases of 30 s."""
+
+    def __init__(self, **answers):
+        self.now, self.held, self.proxy = 0.0, Held(), FakeProxy(**answers)
+        self.heartbeat = Heartbeat(Line(self.proxy.connect, 9), STATEMENTS, self.held, 30.0, lambda: self.now)
+
+    def at(self, now, **options):
+        self.now = now
+        self.proxy.sent.clear()
+        self.heartbeat.beat(**options)
+        return self.proxy.sent
+
+
+def test_leases_are_renewed_when_they_are_a_third_old():
+    beating = Beating()
+    beating.held.add([Message("q", 1, 1)])
+    assert beating.at(9.9) == []
+    assert beating.at(10.1) == ["RENEW `q` WHERE id = 1 AND epoch = 1 FOR '30000ms'"]
+    assert beating.at(20.0) == []
+    assert len(beating.at(20.2)) == 1
+    assert len(beating.at(20.3, at_once=True)) == 1
+
+
+def test_what_cannot_be_renewed_is_lost_and_who_watches_is_told():
+    beating = Beating(RENEW=(1, 1, 0))
+    kept, gone = Message("q", 1, 1), Message("q", 2, 1)
+    seen = []
+    gone.lease.watch(lambda: seen.append("gone"))
+    kept.lease.watch(lambda: seen.append("kept"))
+    beating.held.add([kept, gone])
+    assert len(beating.at(11)) == 3  # both at once, then one by one
+    assert seen == ["gone"] and gone.lost and not kept.lost
+    assert beating.at(60) == ["RENEW `q` WHERE id = 1 AND epoch = 1 FOR '30000ms'"]
+    late = []
+    gone.lease.watch(lambda: late.append(1))
+    assert late == [1]
+
+
+def test_a_failed_renewal_is_tried_at_the_next_beat():
+    beating = Beating(RENEW=(GONE, 1))
+    beating.held.add([Message("q", 1, 1)])
+    assert len(beating.at(11)) == 1
+    assert len(beating.at(16)) == 1
+    assert beating.at(17) == []
+
+
+class Receiving:
+    """A receiver of two slots, which does what a test says at its pauses and its hand-overs."""
+
+    def __init__(self, proxy, drain=True, **options):
+        self.proxy, self.told, self.pauses, self.batches, self.away = proxy, Told(), [], [], []
+        self.room, self.now = Room(2), 0.0
+        self.receiver = Receiver(
+            Line(proxy.connect, 9), STATEMENTS, ["id", "n", "epoch"], self.room, Held(), self.told,
+            **{"batch": 2, "drain": drain, "hand_over": self.begin, "clock": lambda: self.now,
+               "pause": self.pauses.append, "away": lambda: self.away.append(1), **options},
+        )  # fmt: skip
+
+    def begin(self, batch):
+        self.batches.append([message.id for message in batch])
+        self.room.give_back()
+
+
+def rows(*ids):
+    return [{"id": n, "n": n, "epoch": 1} for n in ids]
+
+
+def test_it_asks_for_what_its_slots_can_begin_with_and_cuts_it_into_batches():
+    receiving = Receiving(FakeProxy(SELECT=(rows(1, 2, 3), rows(4), [])))
+    receiving.receiver.run()
+    assert receiving.batches == [[1, 2], [3], [4]]
+    assert all("LIMIT 4 NOWAIT" in sql for sql in receiving.proxy.sent)
+
+
+def test_it_connects_anew_with_growing_pauses_and_then_has_leases_looked_at():
+    receiving = Receiving(FakeProxy(SELECT=(GONE, GONE, rows(1), [])))
+    receiving.receiver.run()
+    assert receiving.batches == [[1]] and receiving.away == [1] and receiving.proxy.connected == 3
+    assert [0.05, 0.1] <= receiving.pauses <= [0.1, 0.2] and receiving.told.said == [
+        ("reconnecting", "OperationalError")
+    ] * 2
+
+
+def test_it_ends_for_what_waiting_does_not_mend():
+    receiving = Receiving(FakeProxy(SELECT=pymysql.err.ProgrammingError(1146, "Queue 'main.q' doesn't exist")))
+    with pytest.raises(WorkerError, match="1146"):
+        receiving.receiver.run()
+
+
+def test_what_comes_while_it_is_stopped_is_given_back():
+    receiving = Receiving(FakeProxy(), drain=False)
+
+    def answer(sql):
+        if sql.startswith("SELECT"):
+            assert receiving.receiver.polling == 77
+            receiving.receiver.stop()
+            return rows(1, 2)
+        return 2
+
+    receiving.proxy.said = answer
+    receiving.receiver.run()
+    assert receiving.batches == [] and receiving.told.said == [("released", 1), ("released", 2)]
+    assert receiving.proxy.sent[-1] == "RELEASE `q` WHERE id IN (1, 2) AND epoch = 1"
+
+
+def test_an_empty_poll_that_ends_early_is_no_busy_loop():
+    receiving = Receiving(FakeProxy(SELECT=([],)), drain=False)
+
+    def pause(seconds):
+        receiving.pauses.append(seconds)
+        receiving.receiver.stop()
+
+    receiving.receiver._pause = pause
+    receiving.receiver.run()
+    assert receiving.pauses == [0.1]

@@ -1,0 +1,188 @@
+"""The worker's words: addresses, names, statements, pauses, what a handler's signature says, command lines."""
+
+from __future__ import annotations
+
+import pymysql
+import pytest
+
+from queuegate_worker import Message, Reject, Retry, Worker, WorkerError
+from queuegate_worker.address import Address, address_of
+from queuegate_worker.backoff import Backoff
+from queuegate_worker.command import found, main
+from queuegate_worker.errors import line_is_lost, permanent, reason_of
+from queuegate_worker.handlers import handler_of
+from queuegate_worker.statements import Statements, ack_wait_of, quoted
+
+
+def test_a_url_is_read():
+    read = address_of("mysql://app:p%40ss%2Fword@db.example.com:3308/shop?ssl_ca=/ca.pem", {})
+    assert (read.host, read.port, read.user, read.password, read.database) == (
+        "db.example.com", 3308, "app", "p@ss/word", "shop",
+    )  # fmt: skip
+    assert read.arguments()["ssl_verify_identity"] is True and read.arguments()["password"] == b"p@ss/word"
+    assert address_of("mysql://localhost", {}) == Address(host="localhost")
+    assert address_of("mysql://[::1]:3307/x", {}).host == "::1"
+    assert address_of("mysql://app@h/x", {"MYSQL_PWD": "from there"}).password == "from there"
+    assert address_of("mysql://app:@h/x", {"MYSQL_PWD": "from there"}).password == ""
+
+
+def test_a_password_is_shown_nowhere():
+    read = address_of("mysql://app:s3cret@h/x", {})
+    assert "s3cret" not in f"{read} {read!r} {Worker(read, 'q')!r}" and str(read) == "app@h:3307/x"
+    for url in (
+        "mysql://app:s3cret@h:port/x", "http://app:s3cret@h/x", "mysql://app:s3cret@h/x?s3cret=1#s3cret", "s3cret",
+        "mysql://app:s3#cret@h/x", "mysql://app:s3/cret@h/x", "mysql://app:s3cret@[h/x",
+    ):  # fmt: skip
+        with pytest.raises(WorkerError) as refused:
+            address_of(url, {})
+        assert "s3" not in str(refused.value) and "mysql://USER:PASSWORD@HOST:PORT/DATABASE" in str(refused.value)
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(WorkerError, match="known are unix_socket, ssl_ca"):
+        address_of("mysql://h/x?timeout=3", {})
+    with pytest.raises(WorkerError, match="autocommit"):
+        address_of({"host": "h", "autocommit": False}, {})
+    assert address_of({"host": "h", "read_timeout": 3}, {}).arguments()["read_timeout"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "sql"),
+    [("q", "`q`"), ("shop.q", "`shop`.`q`"), ("`a.b`", "`a.b`"), ("x.`a``b`", "`x`.`a``b`"), ("50%", "`50%%`")],
+)
+def test_names_of_queues(name, sql):
+    assert quoted(name) == sql
+
+
+@pytest.mark.parametrize("name", ["", "a.b.c", ".a", "a.", "`a", "a`b", "``", "`a`b"])
+def test_what_is_no_name(name):
+    with pytest.raises(WorkerError, match="no name of a queue"):
+        quoted(name)
+
+
+def messages(*epochs):
+    return [Message("q", number, epoch) for number, epoch in enumerate(epochs, 1)]
+
+
+def test_statements_name_deliveries():
+    made = Statements("q", "me", 1000)
+    assert list(made.ack(messages(1))) == [("ACK `q` WHERE id = %s AND epoch = %s", (1, 1))]
+    assert list(made.nack(messages(1, 1, 2), "no", 0.5)) == [
+        ("NACK `q` WHERE id IN (%s, %s) AND epoch = %s DELAY %s REASON %s", (1, 2, 1, "500ms", "no")),
+        ("NACK `q` WHERE id = %s AND epoch = %s DELAY %s REASON %s", (3, 2, "500ms", "no")),
+    ]
+    assert next(made.nack(messages(1), "no", None))[0].endswith("epoch = %s REASON %s")
+    assert list(made.renew(messages(4), 2.0001)) == [
+        ("RENEW `q` WHERE id = %s AND epoch = %s FOR %s", (1, 4, "2001ms"))
+    ]
+    assert [len(values) - 1 for _, values in made.release(messages(*[1] * 1200))] == [500, 500, 200]
+    assert list(made.ack([])) == []
+
+
+def test_a_poll_has_its_bounds():
+    sql, values = Statements("q", "me", 1000, "connection", 30.0).poll(["id", "a b%", "epoch"], 7, 30.0)
+    assert sql == (
+        "SELECT `id`, `a b%%`, `epoch` FROM STREAM `q` LIMIT %s WAIT %s"
+        " WITH (lease = %s, prefetch = %s, consumer = %s, ack_wait = %s)"
+    )
+    assert values == (7, "30000ms", "connection", 1000, "me", "30000ms")
+    assert "NOWAIT WITH" in Statements("q", "me", 1000).poll(["id"], 7, 0)[0]
+
+
+def test_the_queues_ack_wait():
+    text = "CREATE QUEUE `q` (\n  `ack_wait = '9s'` int\n) WITH ({}, min_backoff = '1s')"
+    assert ack_wait_of(text.format("ack_wait = '30s'")) == 30
+    assert ack_wait_of(text.format("ack_wait = '500ms'")) == 0.5
+    assert ack_wait_of(text.format("prefetch = 7, ack_wait = '1.5m'")) == 90
+    assert ack_wait_of(text.format("prefetch = 7")) is None
+
+
+def test_pauses_double_up_to_half_a_minute_and_begin_anew():
+    backoff = Backoff(chance=lambda: 1.0)
+    assert [backoff.next_seconds() for _ in range(11)] == pytest.approx(
+        [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
+    )
+    backoff.succeeded()
+    assert backoff.next_seconds() == 0.1
+    assert Backoff(chance=lambda: 0.0).next_seconds() == 0.05
+
+
+def test_what_a_signature_says():
+    assert not handler_of(lambda message: None, batches=False).transactional
+    assert handler_of(lambda message, transaction: None, batches=False).transactional
+    assert not handler_of(lambda message, extra=1: None, batches=False).transactional
+    assert not handler_of(print, batches=False).transactional
+
+    class Callable:
+        async def __call__(self, message, transaction):
+            pass
+
+    made = handler_of(Callable(), batches=True)
+    assert made.asynchronous and made.transactional and made.batches
+    for wrong in (lambda: None, lambda a, b, c: None, lambda message, *, other: None, 7):
+        with pytest.raises(WorkerError, match="a handler takes the message"):
+            handler_of(wrong, batches=False)
+
+
+def test_reasons_are_what_the_server_keeps():
+    assert reason_of(ValueError("x")) == "ValueError: x" and reason_of(KeyError()) == "KeyError"
+    assert reason_of(Reject("bad")) == "bad" and reason_of(Retry("later", delay=3)) == "later"
+    assert len(reason_of(ValueError("x" * 5000))) == 1000
+    reason_of(ValueError("\ud800")).encode()
+    for delay in (-1, 1e9):
+        with pytest.raises(ValueError, match="ten years"):
+            Retry(delay=delay)
+
+
+def test_which_errors_end_what():
+    assert permanent(pymysql.err.OperationalError(1045, "denied"), "q").args[0].startswith("q: ERROR 1045: denied")
+    for number in (1205, 1213, 2013, 1040, 1218, 1053):
+        assert permanent(pymysql.err.OperationalError(number, "x"), "q") is None
+    assert line_is_lost(pymysql.err.OperationalError(2006, "x")) and line_is_lost(OSError())
+    assert line_is_lost(pymysql.err.InterfaceError(0, ""))
+    assert not line_is_lost(pymysql.err.OperationalError(1213, "deadlock")) and not line_is_lost(ValueError())
+
+
+def test_a_message_is_a_frozen_value():
+    message = Message("q", 7, 2, {"payload": "x", "id_of": 3})
+    assert (message.payload, message["payload"], message.id_of, list(message)) == ("x", "x", 3, ["payload", "id_of"])
+    assert message == Message("q", 7, 2, {"payload": "x", "id_of": 3})
+    with pytest.raises(AttributeError, match="no column 'nope'"):
+        _ = message.nope
+    with pytest.raises(AttributeError):
+        message.id = 8
+    with pytest.raises(TypeError):
+        message.columns["payload"] = "y"
+
+
+@pytest.mark.parametrize(
+    "options", [{"concurrency": 0}, {"batch": 100_000}, {"ack_wait": 0.01}, {"lease": "x"}, {"grace": -1}]
+)
+def test_options_have_bounds(options):
+    with pytest.raises(WorkerError, match=next(iter(options))):
+        Worker("mysql://h/x", "q", **options)
+
+
+def test_a_handler_is_found_by_its_name(tmp_path, monkeypatch):
+    (tmp_path / "mine_ok.py").write_text("class C:\n    def f(m): pass\ng = C.f\n")
+    (tmp_path / "mine_broken.py").write_text("import no_such_library\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert found("mine_ok:g") is found("mine_ok:C.f")
+    for name, words in (
+        ("mine_ok", "module:function"), (":g", "module:function"), ("mine_ok:h", "has no 'h'"),
+        ("mine_not_there:g", "there is no module 'mine_not_there'"), ("mine_ok.sub:g", "there is no module"),
+    ):  # fmt: skip
+        with pytest.raises(WorkerError, match=words):
+            found(name)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        found("mine_broken:g")
+
+
+def test_mistakes_in_the_command_line_are_exit_code_2(capsys, monkeypatch):
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    assert main(["no.such:thing", "--queue", "q"]) == 2
+    assert capsys.readouterr().err.startswith("queuegate-work: there is no module 'no'")
+    assert main(["builtins:print", "--queue", "a.b.c"]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["builtins:print"])
+    assert ended.value.code == 2
