@@ -35,6 +35,6 @@ class Held:
             return len(self._messages)
 
     def due(self, before: float) -> list[Message]:
-        """Those whose lease was last known to stand before that time, without those that are lost."""
+        """Those whose lease was last known to stand before that time, without those that are lost or being settled."""
         with self._lock:
-            return [m for m in self._messages.values() if m.lease.since < before and not m.lost]
+            return [m for m in self._messages.values() if m.lease.since < before and not (m.lost or m.lease.settling)]

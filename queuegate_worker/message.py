@@ -28,6 +28,7 @@ class Lease:
     def __init__(self, since: float = 0.0) -> None:
         self.since = since  # when it was last known to stand, by the monotonic clock
         self.acked_by_handler = False
+        self.settling = False  # its row is locked by the handler's transaction: a renewal would wait for that
         self._lock = threading.Lock()
         self._lost = False
         self._when_lost: Callable[[], None] | None = None
@@ -79,7 +80,7 @@ class Message:
         return iter(self.columns)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__"):
+        if not name.startswith("__") and name != "columns":
             try:
                 return self.columns[name]
             except KeyError:
@@ -93,6 +94,7 @@ class Message:
 
     def ack(self, cursor: Cursor) -> None:
         """Ack it by a cursor of your own, in your own transaction; the worker then sends no ack. Raises LeaseLost."""
+        self.lease.settling = True
         cursor.execute(self.ack_statement, (self.id, self.epoch))
         if cursor.rowcount != 1:
             raise LeaseLost(f"message {self.id!r} of {self.queue} is no longer held by this worker: roll back")

@@ -61,6 +61,7 @@ class Run:
         self._plan = plan
         self._reasons: SimpleQueue[WorkerError | None] = SimpleQueue()
         self._stopping, self._closing, self._over = threading.Event(), threading.Event(), threading.Event()
+        self._received_last = threading.Event()
         self._work: SimpleQueue[Batch | None] = SimpleQueue()
         self._room, self._held = Room(plan.concurrency), Held()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,16 +136,15 @@ class Run:
         for number in range(self._plan.concurrency):
             slot = self._slot(statements, caller)
             self._thread(lambda slot=slot: self._serve(slot), f"slot-{number}").start()  # type: ignore[misc]
-        receiving = self._thread(lambda: self._receive(receiver), "receiver")
+        receiving = self._thread(lambda: self._receive(receiver, line), "receiver")
         receiving.start()
         logger.info("receiving from %s at %s", statements.queue, self._plan.place)
         self._stopping.wait()
         receiver.stop()
-        self._end_poll(receiver, receiving)
+        self._end_poll(receiver)
         self._finish(caller)
         heartbeat.end()
-        if not receiving.is_alive():
-            line.close()  # and with it the leases of what did not end in time
+        receiving.join(_KILL_SECONDS)
         self._end_loop()
 
     def _learned(self, line: Line) -> tuple[list[str], Statements] | None:
@@ -204,8 +204,8 @@ class Run:
                 self._room.give_back()
         slot.close()
 
-    def _receive(self, receiver: Receiver) -> None:
-        """The receiver's thread."""
+    def _receive(self, receiver: Receiver, line: Line) -> None:
+        """The receiver's thread. Its line, and with it the leases of what has not ended in time, is closed last."""
         try:
             receiver.run()
             self._reasons.put(None)
@@ -214,16 +214,18 @@ class Run:
         except Exception as error:
             logger.exception("a defect of the worker")
             self._reasons.put(WorkerError(f"a defect of the worker: {error!r}"))
+        self._received_last.set()
+        self._closing.wait()
+        line.close()
 
-    def _end_poll(self, receiver: Receiver, receiving: threading.Thread) -> None:
+    def _end_poll(self, receiver: Receiver) -> None:
         """End the poll that waits. Where that cannot be done, what it may still receive is given back at once."""
         line = Line(self._plan.connect, _SHORT_ANSWER_SECONDS)
         try:
             for _ in range(_KILLS):
                 if (connection := receiver.polling) is not None:
                     line.execute("KILL QUERY %s", (connection,))
-                receiving.join(_KILL_SECONDS)
-                if not receiving.is_alive():
+                if self._received_last.wait(_KILL_SECONDS):
                     break
         except (pymysql.MySQLError, OSError) as error:
             logger.info("the poll that waits could not be ended: %s", error)

@@ -64,6 +64,7 @@ class Slot:
             logger.error("%d messages are left to their leases: %s", len(messages), error)
             outcomes = []
         except WorkerError as error:
+            logger.error("%d messages are left to their leases: %s", len(messages), error)
             self._fail(error)
             outcomes = []
         finally:

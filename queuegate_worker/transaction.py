@@ -58,11 +58,14 @@ class Transaction:
     def ack(self, messages: Sequence[Message]) -> None:
         """Ack what is left of a batch, without committing. Raises LeaseLost, TransactionEnded."""
         self._check()
+        for message in messages:
+            message.lease.settling = True
         left = [m for m in messages if self.settled(m) is None and not m.lease.acked_by_handler]
         self._change(self._statements.ack(left), len(left))
 
     def _settle(self, message: Message, statements: Iterator[Statement], outcome: Outcome) -> None:
         self._check()
+        message.lease.settling = True
         self._change(statements, 1)
         self._settled[id(message)] = outcome
 

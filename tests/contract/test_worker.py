@@ -95,10 +95,13 @@ def test_the_handlers_rows_and_the_ack_commit_together(sql, filled, worker, ledg
     assert ("failed", 10, "it's 10 \\ %s") in told.said and ("succeeded", 10) in told.said
 
 
-def test_a_handler_without_a_transaction(sql, filled, worker):
+@pytest.mark.parametrize("lease", ["connection", "time"])
+def test_a_handler_without_a_transaction(sql, filled, worker, lease):
     q = filled(5)
     seen = []
-    worker(q).run(lambda message: seen.append((message.id, message["n"], message.queue, message.epoch)), drain=True)
+    worker(q, lease=lease).run(
+        lambda message: seen.append((message.id, message["n"], message.queue, message.epoch)), drain=True
+    )
     assert sorted(seen) == [(n, n, q, 1) for n in range(1, 6)]
     assert unacked(sql, q) == 0
 

@@ -241,6 +241,14 @@ def test_what_cannot_be_renewed_is_lost_and_who_watches_is_told():
     assert late == [1]
 
 
+def test_a_message_whose_row_the_handler_has_locked_holds_up_no_renewal():
+    beating = Beating()
+    acked, other = Message("q", 1, 1), Message("q", 2, 1)
+    beating.held.add([acked, other])
+    acked.lease.settling = True
+    assert beating.at(11) == ["RENEW `q` WHERE id = 2 AND epoch = 1 FOR '30000ms'"]
+
+
 def test_a_failed_renewal_is_tried_at_the_next_beat():
     beating = Beating(RENEW=(GONE, 1))
     beating.held.add([Message("q", 1, 1)])

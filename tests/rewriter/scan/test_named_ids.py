@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.model.queue import MessageId
-from rewriter.scan.named_ids import KeyKind, settled_ids
+from rewriter.scan.named_ids import KeyKind, names_ids, settled_ids
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,15 @@ def test_text_keys(condition: bytes, ids: tuple[MessageId, ...] | None) -> None:
 
 def test_other_keys_are_never_certain() -> None:
     assert settled_ids(b"id = 'a'", KeyKind.OTHER) is None
+
+
+def test_one_delivery_of_a_message_is_named_by_its_id_and_epoch():
+    """A statement on it is led to the primary key; whether it ends the message, its affected rows alone say."""
+    for condition in (
+        "id = 7 AND epoch = 2", "id IN (7, 8) AND epoch = 2", "id = ? AND epoch = ?", "`id`='x' AND `epoch`=1",
+        "q.id = 7 AND q.epoch = 2 AND q.time_acked IS NULL",
+    ):  # fmt: skip
+        assert names_ids(condition), condition
+        assert settled_ids(condition.encode(), KeyKind.INTEGER) is None
+    for condition in ("id = 7 AND epoch > 2", "id = 7 AND epoch = 2 OR n = 1", "epoch = 2", "id = 7 AND epoch = n"):
+        assert not names_ids(condition), condition
