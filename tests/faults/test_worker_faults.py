@@ -62,6 +62,10 @@ def client(gate):
 def made(client, count, seconds=0.0, **options):
     given = {"min_backoff": "'100ms'", "max_backoff": "'60s'", **options}
     client(f"CREATE QUEUE q (n INT, seconds DOUBLE) WITH ({', '.join(f'{k} = {v}' for k, v in given.items())})")
+    fill(client, count, seconds)
+
+
+def fill(client, count, seconds=0.0):
     for start in range(1, count + 1, 1000):
         rows = ", ".join(f"({n}, {seconds})" for n in range(start, min(start + 1000, count + 1)))
         client(f"INSERT INTO q (n, seconds) VALUES {rows}")
@@ -74,9 +78,13 @@ def said(process, text):
 
 def test_ten_thousand_messages_are_handled_exactly_once(client, workers):
     """Three workers, failures, and a kill -9 while all are busy."""
-    made(client, 10_000)
+    made(client, 0)
     running = [workers.start("count", "--batch", "50", "--concurrency", "2") for _ in range(3)]
-    wait_until(lambda: client.value("SELECT COUNT(*) FROM ledger") > 1000, 60, "the first thousand")
+    wait_until(lambda: len(client.rows("SHOW SUBSCRIPTIONS")) == 3, 60, "three workers that wait")
+    fill(client, 10_000)
+    wait_until(
+        lambda: client.row("SELECT COUNT(*) > 1000, COUNT(DISTINCT pid) FROM ledger") == (1, 3), 60, "all at work"
+    )
     running[0].kill()
     wait_until(lambda: client.value("SELECT COUNT(*) FROM q WHERE time_acked IS NULL") == 0, 100, "the last message")
     for process in running[1:]:

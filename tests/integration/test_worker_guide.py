@@ -85,7 +85,8 @@ def shown(client, text, what):
     wait_until(lambda: printed() == what, 30, f"{what!r}")
 
 
-def test_the_first_worker_of_the_guide(gate, client, start, tmp_path):
+@pytest.mark.parametrize("module", ["queuegate_worker", "proxy work"])
+def test_the_first_worker_of_the_guide(gate, client, start, tmp_path, module):
     """A worker with a retry, a dead letter, and a dead letter that is put back."""
     steps = sessions(GUIDE)[:6]
     assert [step.language for step in steps] == ["sql", "python", "sh", "sql", "sql", "python"]
@@ -95,7 +96,7 @@ def test_the_first_worker_of_the_guide(gate, client, start, tmp_path):
     setting, *words = shlex.split(here(command.text, gate))
     assert words[0] == "queuegate-work"
     name, _, value = setting.partition("=")
-    worker = start([sys.executable, "-m", "queuegate_worker", *words[1:]], {name: value})
+    worker = start([sys.executable, "-m", *module.split(), *words[1:]], {name: value})
     run(client, "".join(f"{part};" for part in insert.text.split(";") if "INSERT" in part))
     printed = GUIDE.read_text().partition(insert.text)[2].partition("```text\n")[2].partition("```")[0]
     shown(client, insert.text, printed)

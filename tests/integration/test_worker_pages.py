@@ -60,7 +60,11 @@ def java(text: str, folder: Path, gate: Gate) -> Ready:
 def php(text: str, folder: Path, gate: Gate) -> Ready:
     (folder / "worker.php").write_text(text)
     url = f"mysql:host=127.0.0.1;port={gate.port};dbname={gate.database};charset=utf8mb4"
-    return Ready((toolchains.php(folder).command[0], str(folder / "worker.php")), {"QUEUEGATE_URL": url})
+    machine = toolchains.php(folder).command[0]
+    modules = subprocess.run([machine, "-m"], capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    if "pcntl" not in modules:
+        toolchains.missing("PHP has no pcntl (Debian: php-cli)")
+    return Ready((machine, str(folder / "worker.php")), {"QUEUEGATE_URL": url})
 
 
 PAGES: dict[str, tuple[str, Callable[[str, Path, Gate], Ready]]] = {
