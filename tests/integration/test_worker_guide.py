@@ -112,19 +112,6 @@ def test_the_first_worker_of_the_guide(gate, client, start, tmp_path, module):
     assert other.wait(30) == 0, other.log.read_text()
 
 
-def test_the_worker_of_the_readme(gate, client, start, tmp_path):
-    parts = sessions(ROOT / "README.md")
-    (number,) = [number for number, session in enumerate(parts) if "queuegate_worker" in session.text]
-    client("CREATE QUEUE jobs (payload VARCHAR(200))")  # which the session before it has made
-    run(client, parts[number - 1].text)
-    (tmp_path / "program.py").write_text(here(parts[number].text, gate))
-    worker = start([sys.executable, "program.py"], {})
-    wait_until(lambda: len(client.rows("SELECT * FROM results")) == 2, 30, "the results")
-    wait_until(lambda: client.value("SELECT COUNT(*) FROM jobs WHERE state = 'acked'") == 2, 30, "the acks")
-    worker.terminate()
-    assert worker.wait(30) == 0, worker.log.read_text()
-
-
 def test_the_programs_of_the_guide_can_be_compiled():
     for session in sessions(GUIDE):
         if session.language == "python":

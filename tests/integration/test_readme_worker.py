@@ -1,0 +1,80 @@
+"""The README's worker, word for word, in Python and in Node, on both backends: a retry, a dead letter, a schedule."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import toolchains
+from servers import ROOT, Sql, wait_until
+from sessions import PORT, first, sessions
+
+README, NODE_PAGE = ROOT / "README.md", ROOT / "docs" / "worker-node.md"
+
+pytestmark = pytest.mark.timeout(600)  # the first test in Node fetches its driver
+
+
+@pytest.fixture
+def gate(new_gate):
+    return new_gate().start()
+
+
+@pytest.fixture
+def client(gate):
+    client = Sql(gate.connect())
+    yield client
+    client.close()
+
+
+def python(folder, gate):
+    text = next(session.text for session in sessions(README) if "queuegate_worker" in session.text)
+    assert str(PORT) in text
+    (folder / "worker.py").write_text(text.replace(f"{PORT}/main", f"{gate.port}/{gate.database}"))
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    return [sys.executable, str(folder / "worker.py")], {"PYTHONPATH": path}
+
+
+def node(folder, gate):
+    (folder / "worker.js").write_text(first(NODE_PAGE, "js"))
+    made = toolchains.node(folder)
+    url = f"mysql://root@127.0.0.1:{gate.port}/{gate.database}"
+    return [made.command[0], str(folder / "worker.js")], {**made.environment, "QUEUEGATE_URL": url}
+
+
+def statements(text):
+    lines = [line.partition(" -- ")[0] for line in text.splitlines()]
+    return [part.strip() for part in "\n".join(lines).split(";") if part.strip()]
+
+
+@pytest.mark.parametrize("program", [python, node])
+def test_the_worker_of_the_readme(gate, client, tmp_path, program):
+    before, after = (session.text for session in sessions(README) if "SCHEDULE nightly" in session.text)
+    for statement in statements(before):
+        client(statement)
+    (next_tick,) = client.column(
+        "SELECT next_tick FROM queuegate.schedules WHERE schedule = 'nightly' AND db = DATABASE()"
+    )
+    assert next_tick
+    command, environment = program(tmp_path, gate)
+    with (tmp_path / "log").open("wb") as log:
+        worker = subprocess.Popen(command, env={**os.environ, **environment}, stdout=log, stderr=log)
+        try:
+            run, insert, invoices, dead = statements(after)
+            client(run)
+            client(insert)
+            wait_until(lambda: [amount for _, amount in client.rows(invoices)] == [100], 60, "the order of the night")
+            wait_until(lambda: client.rows("SHOW TABLES LIKE 'orders_dead'"), 60, "the dead-letter queue")
+            wait_until(lambda: client.rows(dead), 60, "the dead letter")
+            ((_, attempts, failed),) = client.rows(dead)
+            assert attempts == 3
+            told = [(each["attempt"], each["outcome"], "amount -5" in each["error"]) for each in json.loads(failed)]
+            assert told == [(1, "nacked", True), (2, "nacked", True), (3, "nacked", True)]
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(60) == 0, (tmp_path / "log").read_text()
+        finally:
+            worker.kill()
+            worker.wait(60)
