@@ -32,8 +32,9 @@ class Effects:
 
     `touched`: may add or reschedule messages. `settled`: ends exactly these messages. `uncertain`: may end messages
     that the text does not show. `changed`: gives up or renews the leases of exactly these messages. `rejected`:
-    may leave messages to be moved to the dead-letter queue. `removes`: drops or empties these queues' tables by an
-    ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed.
+    may leave messages to be moved to the dead-letter queue. `if_all`: so many rows have to be changed for it to be
+    exactly the messages named, else it is some of them; 0: it is in any case. `removes`: drops or empties these queues'
+    tables by an ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed.
     `several`: of more than one statement, so that a part may hold though the whole failed. `implicit_commit` is not
     given here: the server's status flags say whether a transaction is open.
     """
@@ -44,6 +45,7 @@ class Effects:
     changed: tuple[tuple[QueueName, tuple[MessageId, ...]], ...] = ()
     rejected: frozenset[QueueName] = frozenset()
     removes: frozenset[QueueName] = frozenset()
+    if_all: int = 0
     catalog: bool = False
     transaction: TransactionVerb | None = None
     several: bool = False

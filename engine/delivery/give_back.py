@@ -16,7 +16,7 @@ from engine.delivery.context import WorkContext
 from engine.model.backoff import DoublingDelay
 from engine.model.errors import READ_ONLY, BackendError, BackendUnavailable
 from engine.model.queue import QueueSpec, SubscribeRequest
-from engine.store.base import Release
+from engine.store.base import Release, holds
 
 RELEASE_MAX = 1000  # leases in one transaction, as in a claim
 _TRIES_MAX = 6
@@ -121,10 +121,10 @@ class GiveBacks:
         if entry.released >= len(entry.leases):
             return True
         left = await self._work.run(self._store.unsettled(queue, [lease.id for lease in entry.leases]))
-        return not any(left.get(lease.id) == (lease.epoch, lease.lease_until_ns) for lease in entry.leases)
+        return not any(lease.id in left and holds(lease, *left[lease.id]) for lease in entry.leases)
 
     def _ran_out(self, entry: _GiveBack) -> bool:
-        return all(self._time.is_past(lease.lease_until_ns) for lease in entry.leases)
+        return all(lease.lease_until_ns and self._time.is_past(lease.lease_until_ns) for lease in entry.leases)
 
     def _drop_if(self, hopeless: bool, queue: QueueSpec, entry: _GiveBack, reason: str) -> None:
         if hopeless:

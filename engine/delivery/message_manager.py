@@ -278,7 +278,7 @@ class MessageManager(Service):
             return
         self._end_error = error
         deadline = self._clock.monotonic() + grace_seconds
-        held = [lease for holder in self._in_flight.holders() for lease in self._in_flight.drop_holder(holder)]
+        held = [lease for holder in self._in_flight.holders() for lease in self._rechecker.drop_holder(holder)]
         for subscription in list(self._subscriptions):
             subscription.end(error)
         await super().close(grace_seconds=grace_seconds)
@@ -304,7 +304,7 @@ class MessageManager(Service):
         untaken = {message.id for message in subscription.take_untaken()}
         if self._kept.keeps(subscription, give_back=give_back or bool(untaken)):
             return
-        leases = self._in_flight.drop_holder(subscription)
+        leases = self._rechecker.drop_holder(subscription)
         taken = [lease for lease in leases if lease.id not in untaken]
         # What never reached the consumer is no attempt.
         futures = [self._give_backs.add([lease for lease in leases if lease.id in untaken], counted=False)]

@@ -17,6 +17,7 @@ from engine.delivery.subscription import Subscription
 from engine.model.errors import BackendError
 from engine.model.queue import MessageId, QueueSpec
 from engine.model.traced import ENDED, RETURNED
+from engine.store.base import RENEWED, Release
 
 PERIOD_SECONDS = 1.0
 """How soon acks written around the proxy free a full window."""
@@ -33,6 +34,7 @@ class Rechecker:
         self._in_flight, self._metrics, self._trace = in_flight, context.metrics, context.trace
         self._uncertain = False
         self._wanted: dict[MessageId, bool] = {}
+        self._being_asked: Mapping[MessageId, bool] = {}
         self._asked_at = float("-inf")
 
     def uncertain(self) -> None:
@@ -43,6 +45,14 @@ class Rechecker:
         """The leases of these messages in flight were renewed, or else perhaps given up."""
         for id_ in ids:
             self._wanted[id_] = renewed and self._wanted.get(id_, True)
+
+    def drop_holder(self, holder: Subscription) -> list[Release]:
+        """Forget a receiver; its leases, to be given back or left to run out. Of those that were renewed, and are not
+        told of yet, the end is not known."""
+        told = {**self._being_asked, **self._wanted}
+        renewed = {id_ for id_, alone in told.items() if alone}
+        leases = self._in_flight.drop_holder(holder)
+        return [lease._replace(lease_until_ns=RENEWED) if lease.id in renewed else lease for lease in leases]
 
     def next_time(self, *, messages_wait: bool) -> float | None:
         """When to ask; None: not at all."""
@@ -69,11 +79,14 @@ class Rechecker:
             self._uncertain = False
             self._asked_at = self._clock.monotonic()
             wanted = self._in_flight.ids()[:_IDS_MAX]
+        self._being_asked = told
         try:
             return await self._ask(queue, wanted, told)
         except BackendError:
             self._uncertain = True
             raise
+        finally:
+            self._being_asked = {}
 
     async def _ask(self, queue: QueueSpec, ids: Sequence[MessageId], told: Mapping[MessageId, bool]) -> int:
         count = 0

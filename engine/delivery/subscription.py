@@ -238,7 +238,7 @@ class Subscription:
     def _window_of(self, queue: QueueSpec) -> ReceiverWindow:
         request = self.request
         return ReceiverWindow.of(
-            queue.options, request.prefetch, bounded=self.bounded, by_connection=request.by_connection
+            queue.options, request.prefetch, bounded=self.bounded, by_connection=bool(request.by_connection)
         )
 
     def give(self, messages: Sequence[Message]) -> None:

@@ -97,7 +97,7 @@ class Lapses:
                 self._ran_out(message.id, left)
 
     def _ran_out(self, id_: MessageId, left: _Left, *, sure: bool = True) -> None:
-        self._trace.note(LEASE_ENDED, (id_,), left[1], sure=sure, at_ns=left[0].lease_until_ns)
+        self._trace.note(LEASE_ENDED, (id_,), left[1], sure=sure, at_ns=left[0].lease_until_ns or None)
         self._last.had(self._queue, id_, left[0].epoch, left[1])
 
     def due(self) -> list[MessageId]:

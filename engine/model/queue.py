@@ -417,8 +417,8 @@ class SubscribeRequest:
     host: str = ""
     consumer: str = ""
     pid: int | None = None
-    by_connection: bool = False
-    """Whether what is unacked when the result ends goes back when its connection ends, and not only by time."""
+    by_connection: bool | None = None
+    """Whether what is unacked when the result ends goes back when its connection ends, not by time; None: unsaid."""
     start: StartAt | None = None
     """Of a topic that is read by itself: from where. None: `queue` is a queue."""
 

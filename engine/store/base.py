@@ -28,6 +28,7 @@ from engine.model.queue import (
     TopicSpec,
 )
 from engine.model.sequence import Numbered, Sequencing
+from engine.model.states import is_lease_end
 from engine.model.topic_partitions import NO_GRACE, Grace
 from engine.model.topics import Compacted, GroupLag, GroupPosition, Hole, Retained, Sought, TopicExtent
 from engine.model.traced import Traced
@@ -115,13 +116,25 @@ def first_free(look: Look, count: int, blocked: Collection[MessageId]) -> tuple[
     return tuple(islice((key.id for key in look.keys if key.id not in blocked), count))
 
 
+RENEWED = 0
+"""In place of the end of a lease: it was renewed, and until when is not known yet."""
+
+
 class Release(NamedTuple):
-    """A lease to hand back: undone only where the row still holds exactly this lease."""
+    """A lease to hand back: undone only where the row still holds exactly this lease; if it ends with RENEWED, a lease
+    of this delivery."""
 
     id: MessageId
     due_ns: int
     lease_until_ns: int
     epoch: int
+
+
+def holds(lease: Release, epoch: int, time_next_ns: int | None) -> bool:
+    """Whether a row that has these still holds that lease."""
+    if epoch != lease.epoch or time_next_ns is None:
+        return False
+    return is_lease_end(time_next_ns) if lease.lease_until_ns == RENEWED else time_next_ns == lease.lease_until_ns
 
 
 def release_of(message: Message) -> Release:

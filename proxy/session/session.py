@@ -65,6 +65,8 @@ class ClientSession:
         asked for when something depends on them."""
         self.consumer = ""
         """The name that its last receiver gave itself."""
+        self.lease: str | None = "time"
+        """How long what it receives is held, where a statement does not say it; None: its variable is to be asked."""
         self.may_use = False  # a prepared text may hold USE
         self.notes: tuple[tuple[str, int, str], ...] = ()
         self.rights: SessionRights | None = None
@@ -149,7 +151,7 @@ class ClientSession:
     def renewed(self) -> None:
         """COM_RESET_CONNECTION: as after the login, but for the default database, which stays."""
         self.notes, self.may_use, self.unsettled = (), False, True
-        self.sql_modes = frozenset()
+        self.sql_modes, self.consumer, self.lease = frozenset(), "", "time"
 
     def busy(self, statement: str | None) -> None:
         """A command begins (or, with None, has ended)."""

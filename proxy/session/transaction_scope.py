@@ -15,6 +15,8 @@ to be durable. It may also be too generous: the lease is guarded in the table, s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.model.queue import CommitReport, MessageId, QueueName, Settlement
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
@@ -57,6 +59,8 @@ class TransactionScope:
         unknown outcome: the report then says "look" and "ask the table", never "settled".
         """
         alone = self.empty
+        if effects.if_all:
+            effects = _known(effects, sure=ok and affected == effects.if_all and not effects.several)
         if alone and ok and not (in_transaction or verb or effects.several or enqueued) and _few(effects):
             return _of_one(effects, affected)
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
@@ -144,6 +148,15 @@ class TransactionScope:
 
 
 # --- a statement that is a transaction of its own, which most are: nothing has to be kept until its end
+
+
+def _known(effects: Effects, *, sure: bool) -> Effects:
+    """The effects of a statement that has been answered. Not `sure`: some of the messages that it names may not be
+    what it would have made of them."""
+    if sure:
+        return effects
+    named = frozenset(queue for queue, _ in (*effects.settled, *effects.changed))
+    return replace(effects, settled=(), changed=(), uncertain=effects.uncertain | named)
 
 
 def _few(effects: Effects) -> bool:

@@ -38,6 +38,7 @@ DENIED = frozenset((1044, 1142, 1143))
 """What a database says of a table to which an account has no right."""
 
 _SET_NAMES = re.compile(rb"\s*set\s+names\s+['\"]?(\w+)['\"]?(?:\s+collate\s+['\"]?\w+['\"]?)?\s*;?\s*", re.IGNORECASE)
+_LEASE = b"queuegate_lease"
 _DEFINING = (b"CREATE", b"ALTER")
 _UNSETTLING = (b"SET", b"PREPARE", b"EXECUTE")
 
@@ -238,6 +239,8 @@ class StatementReader:
         """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
         session = self._session
         verb, _ = leading_verb(text)
+        if verb == b"SET" and _LEASE in text.lower():
+            session.lease = None
         if verb == b"PREPARE":
             session.may_use = True
         elif verb == b"EXECUTE" and (session.may_use or b"immediate" in text[:64].lower()):

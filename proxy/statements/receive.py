@@ -23,6 +23,7 @@ from proxy.upstream.base import RESULTS_CHARSET, collected
 from proxy.wire.outcome import Outcome
 from proxy.wire.row_form import RowForm, is_text
 from rewriter.plan import Subscribe
+from rewriter.plans.subscribe import by_connection
 
 LIMIT_MAX = (1 << 63) - 1
 
@@ -68,11 +69,20 @@ class StreamStatement:
             given = [value for name, value in zip(plan.parameters, values, strict=True) if name == "where"]
             condition = await traits.condition(self._session, request.queue, plan.filter, given)
             request = replace(request, condition=condition)
+        if request.by_connection is None:
+            request = replace(request, by_connection=await self._held_by_connection())
         subscription = await self._engine.subscribe(request)
         self._session.consumer = request.consumer
         if request.by_connection and isinstance(subscription, Subscription):
             self._session.keep(subscription)
         return subscription
+
+    async def _held_by_connection(self) -> bool:
+        """What the session says with its variable. It is asked for where a SET has named it. Raises InvalidOption."""
+        if self._session.lease is None:
+            (value,) = (await collected(self._session.upstream, "SELECT @queuegate_lease")).row(1)
+            self._session.lease = "time" if value is None else value.decode("utf-8", "replace")
+        return by_connection(self._session.lease)
 
     async def _check_rights(self, request: SubscribeRequest) -> None:
         """Receiving changes rows, so it needs UPDATE on the table, and SELECT on the columns; the database is asked."""

@@ -14,7 +14,7 @@ from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.grammar.quick_ack import tokens_of
 from rewriter.grammar.statements import Ack, Assignment, UpdateQueue
 from rewriter.plan import Effects, Execute, Passthrough, Plan
-from rewriter.scan.named_ids import KeyKind, ending, key_kind, names_ids, settled_ids
+from rewriter.scan.named_ids import KeyKind, delivery_ids, ending, key_kind, names_ids, settled_ids
 from rewriter.text.literals import string_literal
 from rewriter.text.tokens import Kind, Token, string_value
 
@@ -36,7 +36,7 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     if statement.ids:
         effects = _ack_effects(statement.ids, spec)
     else:
-        effects = ending(spec.name, settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec)))
+        effects = _ending(spec, condition.encode("utf-8", "surrogatepass"))
     effects = replace(effects, tally=(spec.name, "acked"))
     hint = key_hint(condition, spec, by_id=bool(statement.ids or effects.settled))
     if spec.options.topic is not None:
@@ -44,6 +44,13 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     table = f"{spec.name.sql}{hint}"
     assignments = f"time_acked = {now_sql}, time_next = NULL"
     return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+
+
+def _ending(spec: QueueSpec, condition: bytes) -> Effects:
+    ids = settled_ids(condition, key_kind(spec))
+    if ids is None and (ids := delivery_ids(condition, key_kind(spec))) is not None:
+        return replace(ending(spec.name, ids), if_all=len(set(ids)))
+    return ending(spec.name, ids)
 
 
 def key_hint(condition: str, spec: QueueSpec, *, by_id: bool) -> str:

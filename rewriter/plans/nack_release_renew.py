@@ -24,7 +24,7 @@ from rewriter.grammar.statements import Retry, Settle, Verb
 from rewriter.plan import Effects, Execute
 from rewriter.plans.ack import ids_condition, key_hint, known_ids
 from rewriter.plans.failed_attempts import noted
-from rewriter.scan.named_ids import key_kind, settled_ids
+from rewriter.scan.named_ids import delivery_ids, key_kind, settled_ids
 from rewriter.text.literals import hex_literal
 
 _TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the TEXT family, STRING
@@ -154,15 +154,18 @@ def _warnings(statement: Settle, spec: QueueSpec) -> tuple[str, ...]:
 
 def _effects(statement: Settle, spec: QueueSpec) -> Effects:
     queue = frozenset((spec.name,))
-    ids, certain = known_ids(statement.ids, spec) if statement.ids else _ids_of(statement.condition, spec)
+    if_all = 0
+    if statement.ids:
+        ids, certain = known_ids(statement.ids, spec)
+    else:
+        condition, kind = statement.condition.encode("utf-8", "surrogatepass"), key_kind(spec)
+        found = settled_ids(condition, kind)
+        if found is None and (found := delivery_ids(condition, kind)) is not None:
+            if_all = len(set(found))
+        ids, certain = found or (), found is not None
     named = ((spec.name, ids),) if ids else ()
     uncertain = frozenset() if certain else queue
     if statement.verb is Verb.REJECT:
-        return Effects(settled=named, uncertain=uncertain, rejected=queue)
+        return Effects(settled=named, uncertain=uncertain, rejected=queue, if_all=if_all)
     touched = frozenset() if statement.verb is Verb.RENEW else queue
-    return Effects(touched=touched, changed=named, uncertain=uncertain)
-
-
-def _ids_of(condition: str, spec: QueueSpec) -> tuple[tuple[int | str | bytes, ...], bool]:
-    ids = settled_ids(condition.encode("utf-8", "surrogatepass"), key_kind(spec))
-    return ((), False) if ids is None else (ids, True)
+    return Effects(touched=touched, changed=named, uncertain=uncertain, if_all=if_all)

@@ -51,7 +51,7 @@ def _request(statement: SelectStream, spec: QueueSpec) -> SubscribeRequest:
         prefetch=options.get("prefetch"),
         ack_wait_ns=options.get("ack_wait"),
         consumer=consumer_name(given.get("consumer")),
-        by_connection=_by_connection(given.get("lease", "time")),
+        by_connection=by_connection(str(given["lease"])) if "lease" in given else None,
     )
 
 
@@ -92,8 +92,9 @@ def consumer_name(value: OptionValue | None) -> str:
     return str(value)
 
 
-def _by_connection(value: OptionValue) -> bool:
-    lease = str(value).strip().lower()
+def by_connection(value: str) -> bool:
+    """Whether a lease ends with the connection, and not only by time. Raises InvalidOption."""
+    lease = value.strip().lower()
     if lease not in ("time", "connection"):
         raise InvalidOption(f"lease: '{value}' is neither 'time' nor 'connection'")
     return lease == "connection"

@@ -1,7 +1,8 @@
 """Which messages a statement certainly ends, as far as its text tells.
 
 Only `id = literal` and `id IN (literals)`, alone or with `AND time_acked IS NULL`, say so; everything else is
-uncertain, and the engine then asks the table. A literal counts only if it equals the key exactly as the engine holds
+uncertain, and the engine then asks the table. With `AND epoch = number`, which names one delivery, they say so if all
+of them are changed. A literal counts only if it equals the key exactly as the engine holds
 it: digits for an integer key, a string without escapes for a text key.
 """
 
@@ -57,17 +58,29 @@ def _condition(value: bytes, also: bytes = b"") -> re.Pattern[bytes]:
     )  # fmt: skip
 
 
+def _of_delivery(number: bytes) -> bytes:
+    return rb"(?>AND" + SPACE + _QUALIFIER + rb"`?epoch`?" + SPACE + rb"=" + SPACE + number + SPACE + rb")"
+
+
 _PLAIN_CONDITION = _condition(_LITERAL)
-_ONE_DELIVERY = (
-    rb"(?>(?:AND" + SPACE + _QUALIFIER + rb"`?epoch`?" + SPACE + rb"=" + SPACE + rb"(?:\d++|\?)" + SPACE + rb")?)"
-)
+_DELIVERY_CONDITION = _condition(_LITERAL, _of_delivery(rb"\d++"))
+_ONE_DELIVERY = rb"(?>(?:" + _of_delivery(rb"(?:\d++|\?)") + rb")?)"
 _BY_IDS = _condition(rb"(?:" + _LITERAL + rb"|\?)", _ONE_DELIVERY)
 _LITERALS = re.compile(rb"\d++|'[^']*+'")
 
 
 def settled_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
     """The ids that a condition limits a statement to; None when it is unknown."""
-    match = _PLAIN_CONDITION.fullmatch(condition) if kind is not KeyKind.OTHER and condition.isascii() else None
+    return _ids_in(_PLAIN_CONDITION, condition, kind)
+
+
+def delivery_ids(condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
+    """The ids of a condition that names one delivery of each, by its epoch; None when it does not."""
+    return _ids_in(_DELIVERY_CONDITION, condition, kind)
+
+
+def _ids_in(pattern: re.Pattern[bytes], condition: bytes, kind: KeyKind) -> tuple[MessageId, ...] | None:
+    match = pattern.fullmatch(condition) if kind is not KeyKind.OTHER and condition.isascii() else None
     if match is None:
         return None
     ids = [message_id(text.decode(), kind) for text in _LITERALS.findall(match[1] or match[2])]

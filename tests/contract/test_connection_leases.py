@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mysql.connector
+import pymysql
 import pytest
 from servers import wait_until
 
@@ -72,6 +73,26 @@ def test_it_is_known_who_holds_what_is_held_by_time(sql, q, connect):
     assert sql.column(f"SELECT id FROM queuegate.in_flight WHERE queue = '{q}'") == ["2"]
 
 
+def test_a_variable_says_so_for_the_session(sql, q, connect):
+    poller = connect()
+    poller("SET @QueueGate_Lease = 'connection'")
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10 WITH (lease = 'time')") == [2]
+    poller.close()
+    got = []
+    wait_until(lambda: got.extend(sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT 9 NOWAIT")) or len(got) >= 2)
+    assert sorted(got) == [(1, 2), (3, 1)]
+
+
+def test_the_variable_is_judged_when_a_message_is_asked_for(sql, q, connect):
+    poller = connect()
+    poller("SET @queuegate_lease = 'for ever'")
+    with pytest.raises(pymysql.err.OperationalError, match="lease: 'for ever' is neither 'time' nor 'connection'"):
+        poller.column(f"SELECT n FROM STREAM {q} LIMIT 1 NOWAIT")
+    poller("SET @queuegate_lease = NULL")
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10") == [1]
+
+
 def test_what_was_nacked_is_not_given_back(sql, q, connect):
     poller = connect()
     assert poller.column(f"SELECT n FROM STREAM {q} {HELD}") == [1, 2]
@@ -81,6 +102,15 @@ def test_what_was_nacked_is_not_given_back(sql, q, connect):
     wait_until(lambda: got.extend(sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT 9 NOWAIT")) or len(got) >= 2)
     assert sorted(got) == [(1, 2), (3, 1)]
     assert sql.value(f"SELECT time_next % 1000 FROM {q} WHERE n = 2") == 0
+
+
+@pytest.mark.parametrize("which", ["1", "WHERE id = 1 AND epoch = 1"])
+def test_what_was_renewed_goes_back_too(sql, q, connect, which):
+    poller = connect()
+    assert poller.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10 WITH (lease = 'connection')") == [1]
+    assert poller(f"RENEW {q} {which} FOR '2h'") == 1
+    poller.close()
+    assert sql.rows(f"SELECT n, epoch FROM STREAM {q} WHERE n = 1 LIMIT 1 WAIT 10") == [(1, 2)]
 
 
 def test_a_reset_of_the_connection_gives_them_back(gate, sql, q):

@@ -143,3 +143,17 @@ def test_a_large_purge(sql, queue):
     sql(f"INSERT INTO {q} (n) VALUES " + ", ".join(f"({n})" for n in range(1700)))
     sql(f"UPDATE {q} SET time_acked = 1, time_next = NULL WHERE time_acked IS NULL")
     wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}") == 0, what="the purge of 1700 messages")
+
+
+def test_an_ack_of_another_delivery_changes_nothing(sql, queue):
+    q = queue("n INT", ack_wait="'300ms'", min_backoff="'100ms'")
+    sql(f"INSERT INTO {q} (n) VALUES (1), (2)")
+    assert sql.column(f"SELECT n FROM STREAM {q} LIMIT 2 WAIT 10") == [1, 2]
+    assert sql(f"ACK {q} WHERE id = 1 AND epoch = 7") == 0
+    assert sql(f"ACK {q} WHERE id IN (1, 2) AND epoch = 1 AND time_acked IS NULL") == 2
+    sql(f"INSERT INTO {q} (n) VALUES (3)")
+    assert sql.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 10") == [3]
+    assert sql(f"ACK {q} WHERE id IN (3, 4) AND epoch = 2") == 0  # its delivery is 1
+    assert sql.rows(f"SELECT n, epoch FROM STREAM {q} LIMIT 1 WAIT 10") == [(3, 2)]
+    assert sql(f"ACK {q} WHERE id = 3 AND epoch = 2") == 1
+    assert sql.column(f"SELECT n FROM STREAM {q} LIMIT 1 WAIT 1") == []

@@ -313,3 +313,34 @@ REDRIVE q_dead LIMIT x
 -- reject of a dead letter
 REJECT q_dead 1
 --> error 1235 (42000): 'q_dead' is a dead-letter queue: REJECT is not supported there; ACK ends a dead letter, REDRIVE sends it again
+
+-- ack of one delivery
+ACK q WHERE id = 5 AND epoch = 2
+--> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL
+--> if it changes all 1:
+--> settled shop.q: 5
+
+-- nack of one delivery of several messages
+NACK q WHERE id IN (5, 6) AND epoch = 2
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d') WHERE (id IN (5, 6) AND epoch = 2) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> touched shop.q
+--> if it changes all 2:
+--> changed shop.q: 5, 6
+
+-- reject of one delivery
+REJECT q WHERE id = 5 AND epoch = 2 REASON 'bad'
+--> execute: UPDATE `shop`.`q` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164'), last_error = _utf8mb4 X'626164' WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> if it changes all 1:
+--> settled shop.q: 5
+--> rejected shop.q
+
+-- renew of one delivery
+RENEW q WHERE id = 5 AND epoch = 2 FOR '1m'
+--> execute: UPDATE `shop`.`q` SET time_next = (NOW_NS()) + 60000000001 WHERE (id = 5 AND epoch = 2) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> if it changes all 1:
+--> changed shop.q: 5
+
+-- ack of more than one delivery
+ACK q WHERE id = 5 AND epoch > 2
+--> execute: UPDATE `shop`.`q` SET time_acked = (NOW_NS()), time_next = NULL WHERE (id = 5 AND epoch > 2) AND time_acked IS NULL
+--> uncertain shop.q

@@ -197,6 +197,7 @@ def _effects(effects: Effects) -> list[str]:
     if effects == NO_EFFECTS:
         return []
     lines = [f"touched {queue}" for queue in sorted(effects.touched)]
+    lines += [f"if it changes all {effects.if_all}:"] if effects.if_all else []
     lines += [f"settled {queue}: {', '.join(map(repr, ids))}" for queue, ids in effects.settled]
     lines += [f"changed {queue}: {', '.join(map(repr, ids))}" for queue, ids in effects.changed]
     lines += [f"rejected {queue}" for queue in sorted(effects.rejected)]

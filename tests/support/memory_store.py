@@ -48,6 +48,7 @@ from engine.store.base import (
     Release,
     Scanned,
     first_free,
+    holds,
 )
 from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
@@ -273,7 +274,7 @@ class MemoryStore:
             count = 0
             for lease in leases:
                 for row in self._rows(queue, (lease.id,)):
-                    held = row.time_next == lease.lease_until_ns and (row.epoch or 0) == lease.epoch
+                    held = holds(lease, row.epoch or 0, row.time_next)
                     if held and row.id not in self.locked:
                         row.time_next, row.epoch = not_a_lease_end(lease.due_ns), lease.epoch - (not counted)
                         count += 1

@@ -17,9 +17,9 @@ from engine.model.errors import BackendUnavailable
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
 from engine.model.states import is_lease_end, lease_end, not_a_lease_end
-from engine.store.base import Claim, LeaseUnknown, Release
+from engine.store.base import Claim, LeaseUnknown, Release, holds
 from engine.store.operations import failed_attempts
-from engine.store.operations.due_messages import INTEGER, id_column, not_null
+from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
 from engine.store.statements.queue import QueueStatements
 
 _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so the cost grows with the square
@@ -182,8 +182,8 @@ def _release_chunk(
     asked = [*([] if gone is None else [Statement(statements.now, (), (INTEGER,))])]
     asked.append(Statement(statements.releasable(len(wanted)), list(wanted), (id_, INTEGER, INTEGER)))
     *moment, answer = connection.run(asked)
-    held = {from_text(kind, not_null(r[0])): (int(not_null(r[1])), r[2]) for r in answer.rows}
-    same = [x for x in wanted.values() if held.get(x.id) == (x.epoch, str(x.lease_until_ns).encode())]
+    rows = {from_text(kind, not_null(r[0])): (int(not_null(r[1])), number(r[2])) for r in answer.rows}
+    same = [lease for id_, lease in wanted.items() if id_ in rows and holds(lease, *rows[id_])]
     if not same:
         return 0
     if gone is not None:

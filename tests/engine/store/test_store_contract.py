@@ -12,7 +12,7 @@ from engine.model.errors import BackendError
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import MessageKey, QueueCatalog
 from engine.model.states import PARKED_NS, REJECTED_NS, lease_end
-from engine.store.base import Release
+from engine.store.base import RENEWED, Release
 from engine.store.census import Census
 from engine.store.statements.archive import make_table
 
@@ -411,3 +411,15 @@ async def test_the_census_of_an_empty_table(bench):
     assert await bench.store.census(bench.spec) == Census()
     assert await bench.store.held(bench.spec, 10) == []
     await bench.store.ping()
+
+
+async def test_a_renewed_lease_is_released_whatever_its_end(bench):
+    await bench.add(Row(1, time_next=1000), Row(2, time_next=2000))
+    claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
+    leases = [Release(m.id, m.due_ns, RENEWED, m.epoch) for m in claim.messages]
+    other = [lease._replace(epoch=lease.epoch + 1) for lease in leases]
+    assert await bench.store.release(bench.spec, other, counted=True) == 0
+    assert await bench.store.release(bench.spec, leases[:1], counted=True) == 1
+    assert await bench.store.release(bench.spec, leases[:1], counted=True) == 0  # it is leased no longer
+    keys = (await bench.store.look(bench.spec, 10)).keys
+    assert [(key.id, key.due_ns) for key in keys] == [(1, 1000)]

@@ -30,7 +30,7 @@ SETTLED = st.lists(st.tuples(NAMES, st.lists(st.integers(1, 9)).map(tuple)), max
 @given(
     st.builds(
         Effects, SETS, SETTLED, SETS, SETTLED, SETS, tally=st.none() | st.tuples(NAMES, st.just("acked")),
-        reason=st.sampled_from(["", "why"]), several=st.booleans(),
+        reason=st.sampled_from(["", "why"]), several=st.booleans(), if_all=st.integers(0, 2),
     ),
     st.integers(0, 3),
 )  # fmt: skip
@@ -40,6 +40,19 @@ def test_a_statement_alone_is_reported_as_one_in_a_transaction(effects: Effects,
     assert inside.record(effects, ok=True, in_transaction=True, affected=affected) is None
     assert inside.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == at_once
     assert alone.empty and inside.empty
+
+
+def test_of_one_delivery_the_messages_are_known_if_all_of_them_were_changed() -> None:
+    ack = Effects(settled=((Q, (1, 2)),), if_all=2)
+    for affected, report in (
+        (2, CommitReport(settled={Q: (1, 2)})),
+        (1, CommitReport(uncertain=frozenset({Q}))),
+        (0, CommitReport(uncertain=frozenset({Q}))),
+    ):
+        alone, inside = TransactionScope(), TransactionScope()
+        assert alone.record(ack, ok=True, in_transaction=False, affected=affected) == report
+        assert inside.record(ack, ok=True, in_transaction=True, affected=affected) is None
+        assert inside.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False) == report
 
 
 def test_nothing_is_reported_before_commit() -> None:

@@ -44,7 +44,8 @@ def stream_statement(
         return answer
 
     identity = SimpleNamespace(connection_id=7, user="u", host="h", program="", pid="")
-    session: Any = SimpleNamespace(identity=identity, rights=None, upstream=SimpleNamespace(collect=collect))
+    upstream = SimpleNamespace(collect=collect)
+    session: Any = SimpleNamespace(identity=identity, rights=None, upstream=upstream, lease="time", consumer="")
     engine: Any = SimpleNamespace(subscribe=subscribe)
     traits: Any = SimpleNamespace(accounts=False, check_stream=None)
     return StreamStatement(session, engine, traits), asked
