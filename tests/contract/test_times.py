@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 import pytest
 
@@ -66,3 +67,21 @@ def test_a_long_name_has_the_rule(sql, name):
     code, text = sql.error(f"INSERT INTO {long} (n, time_next) VALUES (1, 5)")
     assert code in REFUSED and "_times_are_nanoseconds" in text
     sql(f"DROP QUEUE {long}")
+
+
+def test_times_as_dates(sql, queue):
+    """As docs/sql.md has it."""
+    q = queue("n INT")
+    sql("SET time_zone = '+00:00'")
+    sql(f"INSERT INTO {q} (n, time_scheduled, time_created) VALUES (1, 1764097200123456000, 1764097200000000000)")
+    assert sql.row(
+        "SELECT FROM_UNIXTIME(time_created * 0.000000001) AS created,"
+        f" FROM_UNIXTIME(NULLIF(time_next, 0) * 0.000000001) AS due FROM {q}"
+    ) == (datetime(2025, 11, 25, 19, 0), datetime(2025, 11, 25, 19, 0, 0, 123456))
+    sql(f"UPDATE {q} SET time_next = 9223372036854775807")
+    sql("SET time_zone = '+02:00'")
+    created, never = sql.row(
+        f"SELECT FROM_UNIXTIME(time_created * 0.000000001), FROM_UNIXTIME(NULLIF(time_next, 0) * 0.000000001) FROM {q}"
+    )
+    assert created == datetime(2025, 11, 25, 21, 0)
+    assert never is None or never.year == 2262
