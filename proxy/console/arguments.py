@@ -8,6 +8,7 @@ from typing import Any
 
 STATES = ("any", "ready", "scheduled", "in-flight", "dead")
 SORTS = ("ready", "name", "flight", "later", "dead", "receivers", "oldest", "enqueued", "acked")
+SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 SHELLS = ("bash", "zsh", "fish")
 CONNECTING = ("status", "top", "peek", "redrive", "pause", "resume", "purge")
 """The commands that talk to a proxy."""
@@ -16,6 +17,8 @@ _EPILOG = """\
 QUEUE is `queue` or `database.queue`; a part with a point in it stands in back-quotes.
 Options may stand in ~/.my.cnf, in the groups [client] and [queuegate]; MYSQL_PWD may bring the password.
 """
+
+_OBJECT = "an object"
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -35,16 +38,20 @@ def add_commands(commands: Any, run: Run) -> None:
     redrive.add_argument(
         "--where", metavar="SQL", help="only those for which it is true: \"last_error LIKE 'HTTP 5%%'\""
     )
+    _add_json(redrive, _OBJECT)
 
     for name, what in (
         ("pause", "have a queue accept messages and deliver none"),
         ("resume", "have a paused queue deliver again"),
     ):
-        _connecting(commands, run, name, what).add_argument("queue", metavar="QUEUE", help="the queue")
+        changing = _connecting(commands, run, name, what)
+        changing.add_argument("queue", metavar="QUEUE", help="the queue")
+        _add_json(changing, _OBJECT)
 
     purge = _connecting(commands, run, "purge", "delete all messages of a queue; asks for its name first")
     purge.add_argument("queue", metavar="QUEUE", help="the queue")
     purge.add_argument("--yes", action="store_true", help="do not ask")
+    _add_json(purge, _OBJECT)
 
     work = _command(
         commands,
@@ -112,13 +119,21 @@ def _connecting(commands: Any, run: Run, name: str, description: str) -> argpars
     group.add_argument(
         "--ssl-ca", metavar="FILE", help="encrypt, and accept a certificate for that host signed by these CAs only"
     )
+    group.add_argument("--ssl-cert", metavar="FILE", help="the client's own certificate")
+    group.add_argument("--ssl-key", metavar="FILE", help="its private key, if it is not in the same file")
+    group.add_argument(
+        "--ssl-mode",
+        type=str.lower,
+        choices=SSL_MODES,
+        help="default: verify_identity with --ssl-ca, required with --ssl-cert, else preferred",
+    )
     group.add_argument("--defaults-file", metavar="FILE", help="read this file in place of ~/.my.cnf")
     parser.add_argument("--help", action="help", help="show this help and end")
     return parser
 
 
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print a list of objects, for programs")
+def _add_json(parser: argparse.ArgumentParser, what: str = "a list of objects") -> None:
+    parser.add_argument("--json", action="store_true", help=f"print {what}, for programs")
 
 
 def _add_top(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import ssl
 import sys
 import warnings
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import DictCursor
 
-from proxy.console.arguments import is_port
+from proxy.console.arguments import SSL_MODES, is_port
 from proxy.console.failures import ConsoleError, ServerError, hint_for, number_of
 from proxy.console.names import GivenName
 from proxy.console.option_files import Given, anybody_may_write, read_groups
@@ -28,7 +29,7 @@ from proxy.console.tables import printable
 Row = dict[str, Any]
 
 _CONNECT_SECONDS = 10
-_KEYS = ("host", "port", "user", "password", "database", "socket", "ssl_ca")
+_KEYS = ("host", "port", "user", "password", "database", "socket", "ssl_ca", "ssl_cert", "ssl_key", "ssl_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class Target:
     database: str | None = None
     socket: str | None = None
     ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    ssl_mode: str | None = None
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -76,6 +80,11 @@ def _read(option: Given) -> Any:
         return value
     if not value:
         raise ConsoleError(f"{option.place}: the option '{option.key}' has no value", status=2)
+    if option.key == "ssl-mode":
+        if value.lower() not in SSL_MODES:
+            known = ", ".join(SSL_MODES)
+            raise ConsoleError(f"{option.place}: {printable(value)!r} is no ssl-mode; known are {known}", status=2)
+        return value.lower()
     if option.key != "port":
         return value
     if not is_port(value):
@@ -95,16 +104,41 @@ def with_password(target: Target) -> Target:
         raise ConsoleError("there is no terminal to ask for the password at, and none was given", status=2) from None
 
 
+def _encryption(target: Target) -> dict[str, Any]:
+    """How PyMySQL is to encrypt: the modes of the mysql client. Raises ConsoleError, OSError for a file that cannot be
+    read or used."""
+    by_default = (
+        "verify_identity" if target.ssl_ca else "required" if target.ssl_cert or target.ssl_key else "preferred"
+    )
+    mode = target.ssl_mode or by_default
+    if mode == "disabled":
+        return {"ssl_disabled": True}
+    if mode == "preferred" and by_default == "preferred":
+        return {}  # where the proxy offers it, unverified
+    if target.ssl_key and not target.ssl_cert:
+        raise ConsoleError("--ssl-key is the key of a certificate: give --ssl-cert too", status=2)
+    for name in (target.ssl_ca, target.ssl_cert, target.ssl_key):
+        if name is not None:
+            with Path(name).open("rb"):
+                pass  # OpenSSL does not say which file it is that cannot be read
+    try:
+        context = ssl.create_default_context(cafile=target.ssl_ca)
+        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the certificates of servers are often simple
+        if target.ssl_cert is not None:
+            context.load_cert_chain(target.ssl_cert, target.ssl_key)
+    except ssl.SSLError as error:
+        raise ConsoleError(f"the certificate or its key cannot be used: {error}", status=2) from error
+    context.check_hostname = mode == "verify_identity"
+    context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
+    return {"ssl": context}
+
+
 class Link:
     """A connection, on which every error is a ConsoleError. `read_seconds`: how long an answer may take."""
 
     def __init__(self, target: Target, program: str, read_seconds: float | None = None) -> None:
         self.target = target
-        secure: dict[str, Any] = {}
-        if target.ssl_ca is not None:
-            with Path(target.ssl_ca).open("rb"):
-                pass  # PyMySQL does not say which file it is that cannot be read
-            secure = {"ssl_ca": target.ssl_ca, "ssl_verify_cert": True, "ssl_verify_identity": True}
+        secure = _encryption(target)
         try:
             self._connection = pymysql.connect(
                 host=target.host,

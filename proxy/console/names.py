@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from engine.model.queue import quoted
@@ -24,6 +25,12 @@ class GivenName:
     def __str__(self) -> str:
         """As it is shown: nothing in it moves the cursor."""
         return printable(self.table if self.database is None else f"{self.database}.{self.table}")
+
+
+def outcome_object(command: str, name: GivenName, **told: int) -> str:
+    """What a command has done, as a line of JSON for programs."""
+    named = {"database": name.database, "queue": name.table}
+    return json.dumps({"command": command, **named, **told}, ensure_ascii=False) + "\n"
 
 
 def read_name(text: str) -> GivenName:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from proxy.console.failures import ConsoleError
 
-OPTIONS = ("host", "port", "user", "password", "database", "socket", "ssl-ca")
+OPTIONS = ("host", "port", "user", "password", "database", "socket", "ssl-ca", "ssl-cert", "ssl-key", "ssl-mode")
 """The options that are read."""
 
 SHARED, OWN = "client", "queuegate"

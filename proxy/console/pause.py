@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from proxy.console.connecting import Link, Target
+from proxy.console.names import outcome_object
 
 _DONE = {
     "pause": "is paused: it accepts messages and delivers none",
@@ -18,5 +19,6 @@ def run(options: argparse.Namespace, target: Target) -> int:
     with Link(target, options.command) as link:
         name = link.named(options.names[0])
         link.change(f"ALTER QUEUE {name.sql} {options.command.upper()}")
-    sys.stdout.write(f"{name} {_DONE[options.command]}\n")
+    told = outcome_object(options.command, name) if options.json else f"{name} {_DONE[options.command]}\n"
+    sys.stdout.write(told)
     return 0

@@ -7,7 +7,7 @@ import sys
 
 from proxy.console.connecting import Link, Target
 from proxy.console.failures import ConsoleError
-from proxy.console.names import GivenName
+from proxy.console.names import GivenName, outcome_object
 from proxy.console.status import look
 
 
@@ -18,7 +18,7 @@ def run(options: argparse.Namespace, target: Target) -> int:
         if not options.yes:
             _confirm(link, name)
         link.change(f"TRUNCATE QUEUE {name.sql}")
-    sys.stdout.write(f"{name} is empty\n")
+    sys.stdout.write(outcome_object("purge", name) if options.json else f"{name} is empty\n")
     return 0
 
 

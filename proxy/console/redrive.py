@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from proxy.console.connecting import Link, Target
+from proxy.console.names import outcome_object
 
 
 def run(options: argparse.Namespace, target: Target) -> int:
@@ -15,5 +16,8 @@ def run(options: argparse.Namespace, target: Target) -> int:
     with Link(target, "redrive") as link:
         name = link.named(options.names[0])
         moved = link.change(f"REDRIVE {name.sql}{where}{limit}", of_user=bool(where))
-    sys.stdout.write(f"{moved} {'message was' if moved == 1 else 'messages were'} put back from {name}\n")
+    if options.json:
+        sys.stdout.write(outcome_object("redrive", name, moved=moved))
+    else:
+        sys.stdout.write(f"{moved} {'message was' if moved == 1 else 'messages were'} put back from {name}\n")
     return 0

@@ -57,9 +57,9 @@ def run(gate: Gate, call: Run) -> Run:
     return lambda *arguments, **more: call(command(gate, *arguments), **more)
 
 
-def one_line(done: subprocess.CompletedProcess[str]) -> str:
+def one_line(done: subprocess.CompletedProcess[str], status: int = 1) -> str:
     """The complaint of a command that failed."""
-    assert done.returncode == 1, done
+    assert done.returncode == status, done
     assert done.stdout == ""
     assert done.stderr.startswith("queuegate: ") and done.stderr.count("\n") == 1, done.stderr
     return done.stderr
@@ -311,6 +311,40 @@ def test_a_certificate_is_verified_where_a_ca_is_named(new_gate, call, tmp_path)
     other = Authority(tmp_path / "other")
     assert "certificate verify failed" in one_line(call(command(gate, "status", "--ssl-ca", str(other.ca))))
     assert "none.pem: No such file" in one_line(call(command(gate, "status", "--ssl-ca", "none.pem")))
+    assert call(command(gate, "status", "--ssl-mode", "required")).returncode == 0
+    only_signed = call(
+        command(gate, "status", "--ssl-ca", str(authority.ca), "--ssl-mode", "VERIFY_CA", "-h", "localhost")
+    )
+    assert only_signed.returncode == 0, only_signed
+    for_another = call(command(gate, "status", "--ssl-ca", str(authority.ca), "-h", "localhost"))
+    assert "certificate" in one_line(for_another)
+    assert call(command(gate, "status", "--ssl-mode", "disabled")).returncode == 1
+    both = [*map(str, authority.issue("client", "ann"))]
+    assert call(command(gate, "status", "--ssl-cert", both[0], "--ssl-key", both[1])).returncode == 0
+    assert "give --ssl-cert too" in one_line(call(command(gate, "status", "--ssl-key", both[1])), 2)
+    assert "cannot be used" in one_line(call(command(gate, "status", "--ssl-cert", both[0], "--ssl-key", key)), 2)
+
+
+def test_encryption_that_is_required_and_not_offered(new_gate, call):
+    gate = new_gate(tls={"mode": "off"}).start()
+    assert "SSL" in one_line(call(command(gate, "status", "--ssl-mode", "required")))
+    assert call(command(gate, "status", "--ssl-mode", "preferred")).returncode == 0
+
+
+def test_what_was_done_as_json(new_gate, call):
+    gate = new_gate().start()
+    with gate.connect() as connection:
+        connection.cursor().execute("CREATE QUEUE jobs (n INT)")
+    for words in (("pause",), ("resume",), ("purge", "--yes")):
+        done = call(command(gate, words[0], "jobs", "--json", *words[1:]))
+        assert json.loads(done.stdout) == {"command": words[0], "database": gate.database, "queue": "jobs"}, done
+    with gate.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute("INSERT INTO jobs (n) VALUES (1), (2)")
+        cursor.execute("REJECT jobs 1, 2")
+        wait_until(lambda: cursor.execute("SHOW TABLES LIKE 'jobs_dead'") and cursor.execute("SELECT 1 FROM jobs_dead"))
+    moved = json.loads(call(command(gate, "redrive", "jobs_dead", "--limit", "1", "--json")).stdout)
+    assert (moved["queue"], moved["moved"]) == ("jobs_dead", 1)
 
 
 def test_an_account_that_is_limited_to_its_queues(new_gate, call):
