@@ -1,0 +1,153 @@
+"""A message of Kombu's as a row of a queue, and back. Pure but for the clock, which is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kombu.transport.base import Message
+from kombu.utils.json import dumps, loads
+
+NS = 1_000_000_000
+PRIORITY_MAX, PRIORITY_OF_NONE = 9, 50
+TIME_NS_MAX = 4_102_444_800 * NS  # the year 2100: times that count as "never" lie behind the rest of a queue's life
+NAME_CHARACTERS_MAX = 255  # of a task and its id, as columns; the headers have them whole
+
+COLUMNS = (
+    "task", "task_id", "exchange", "routing_key", "body", "content_type", "content_encoding", "headers", "properties",
+    "time_expires",
+)  # fmt: skip
+DEFINITIONS = (
+    "task VARCHAR(255) CHARACTER SET utf8mb4 NULL, task_id VARCHAR(255) CHARACTER SET utf8mb4 NULL, "
+    "exchange VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, "
+    "routing_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, "
+    "body LONGBLOB NOT NULL, content_type VARCHAR(255) CHARACTER SET utf8mb4 NULL, "
+    "content_encoding VARCHAR(255) CHARACTER SET utf8mb4 NULL, headers LONGTEXT CHARACTER SET utf8mb4 NOT NULL, "
+    "properties LONGTEXT CHARACTER SET utf8mb4 NOT NULL, time_expires BIGINT NULL"
+)
+"""Of a queue, and of the topic of broadcasts."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message as it is inserted. `priority` and `scheduled_ns` are of queues alone."""
+
+    values: tuple[Any, ...]  # of COLUMNS
+    priority: int
+    scheduled_ns: int | None  # None: now
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A message as a queue or the topic of broadcasts gives it."""
+
+    id: int
+    attempt: int
+    exchange: str
+    routing_key: str
+    body: bytes
+    content_type: str | None
+    content_encoding: str | None
+    headers: dict[str, Any]
+    properties: dict[str, Any]
+    expires_ns: int | None
+
+    def expired(self, now_ns: int) -> bool:
+        return self.expires_ns is not None and self.expires_ns <= now_ns
+
+
+def outgoing(message: Mapping[str, Any], exchange: str, routing_key: str, now_ns: int) -> Outgoing:
+    """`message` is what Channel.prepare_message made."""
+    headers, properties = message["headers"], message["properties"]
+    body = message["body"]
+    values = (
+        _short(headers.get("task")),
+        _short(headers.get("id")),
+        exchange,
+        routing_key,
+        body.encode() if isinstance(body, str) else bytes(body),
+        message["content-type"],
+        message["content-encoding"],
+        dumps(headers),
+        dumps(properties),
+        _expires_ns(properties.get("expiration"), now_ns),
+    )
+    return Outgoing(values, queue_priority(properties.get("priority")), scheduled_ns(headers.get("eta"), now_ns))
+
+
+def incoming(row: Sequence[bytes | None]) -> Incoming:
+    """A row of `id`, `epoch` and COLUMNS, as text protocol has it."""
+    number, attempt, _, _, exchange, routing_key, body, content_type, encoding, headers, properties, expires = row
+    return Incoming(
+        id=int(number or 0),
+        attempt=int(attempt or 0),
+        exchange=(exchange or b"").decode(),
+        routing_key=(routing_key or b"").decode(),
+        body=body or b"",
+        content_type=None if content_type is None else content_type.decode(),
+        content_encoding=None if encoding is None else encoding.decode(),
+        headers=loads((headers or b"{}").decode()),
+        properties=loads((properties or b"{}").decode()),
+        expires_ns=None if expires is None else int(expires),
+    )
+
+
+def delivered(message: Incoming, channel: Any, tag: int, consumer_tag: str | None) -> Message:
+    """What Kombu hands to a consumer."""
+    return Message(
+        body=message.body,
+        channel=channel,
+        delivery_tag=tag,
+        content_type=message.content_type,
+        content_encoding=message.content_encoding,
+        headers=message.headers,
+        properties=message.properties,
+        delivery_info={
+            "exchange": message.exchange,
+            "routing_key": message.routing_key,
+            "redelivered": message.attempt > 1,
+            "consumer_tag": consumer_tag,
+            "priority": message.properties.get("priority"),
+        },
+    )
+
+
+def queue_priority(priority: Any) -> int:
+    """AMQP: 0 to 9, 9 goes first, none is 0. A queue's: lower goes first, 50 is the default."""
+    try:
+        given = int(priority or 0)
+    except (TypeError, ValueError):
+        given = 0
+    return PRIORITY_OF_NONE - min(max(given, 0), PRIORITY_MAX)
+
+
+def scheduled_ns(eta: Any, now_ns: int) -> int | None:
+    """When a task may begin, from Celery's header `eta`: ISO 8601 with an offset. None where it may begin now.
+
+    An eta without an offset is in the zone of the app, which is not known here: the worker waits for it, as with any
+    other broker.
+    """
+    if not isinstance(eta, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(eta)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return None
+    # By microseconds, which is what a datetime holds and a queue's times end in: a float of nanoseconds would round.
+    ns = round(moment.timestamp() * 1_000_000) * 1000
+    return min(ns, TIME_NS_MAX) if ns > now_ns else None
+
+
+def _expires_ns(expiration: Any, now_ns: int) -> int | None:
+    """AMQP's property `expiration`: milliseconds from now, as a string."""
+    if expiration is None:
+        return None
+    return (now_ns // 1000 + int(float(expiration) * 1000)) * 1000
+
+
+def _short(value: Any) -> str | None:
+    return None if value is None else str(value)[:NAME_CHARACTERS_MAX]

@@ -1,0 +1,200 @@
+"""The parts that need no network: answers from bytes, what is held, what is owed, and when leases are prolonged."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate_celery.answers import Answer, Malformed
+from queuegate_celery.held import IDS_MAX, Held, Holding, Owed, pieces
+from queuegate_celery.renewal import ACK_SECONDS, LISTENER_SECONDS, Renewal
+from queuegate_celery.settings import Address
+
+EOF = b"\xfe\x00\x00\x02\x00"
+
+
+def packets(*payloads: bytes) -> bytes:
+    """As a server numbers and splits them."""
+    data = b""
+    for number, payload in enumerate(payloads, 1):
+        while len(payload) >= 0xFFFFFF:
+            data += b"\xff\xff\xff" + bytes([number % 256]) + payload[:0xFFFFFF]
+            payload = payload[0xFFFFFF:]
+        data += len(payload).to_bytes(3, "little") + bytes([number % 256]) + payload
+    return data
+
+
+def text(value: bytes | None) -> bytes:
+    if value is None:
+        return b"\xfb"
+    length = len(value)
+    if length < 251:
+        return bytes([length]) + value
+    if length < 1 << 16:
+        return b"\xfc" + length.to_bytes(2, "little") + value
+    return (
+        b"\xfd" + length.to_bytes(3, "little") + value
+        if length < 1 << 24
+        else b"\xfe" + length.to_bytes(8, "little") + value
+    )
+
+
+def result(rows: list[list[bytes | None]], end: bytes = EOF) -> bytes:
+    return packets(b"\x02", b"first", b"second", EOF, *(b"".join(map(text, row)) for row in rows), end)
+
+
+@given(
+    st.lists(st.lists(st.one_of(st.none(), st.binary(max_size=600)), min_size=2, max_size=2), max_size=5),
+    st.integers(1, 64),
+)
+def test_rows_arrive_in_pieces_of_any_size(rows, size):
+    answer, data, got = Answer(), result(rows), []
+    for at in range(0, len(data), size):
+        assert not answer.done
+        answer.feed(data[at : at + size])
+        got += answer.take()
+    assert answer.done and answer.described and answer.error is None and got == rows
+
+
+def test_values_as_long_as_packets():
+    rows = [[b"x" * (0xFFFFFF + 5), b"y"], [b"z" * 70_000, None]]
+    answer = Answer()
+    answer.feed(result(rows))
+    assert answer.take() == rows and answer.done
+
+
+def test_the_columns_are_told_before_any_row():
+    answer = Answer()
+    answer.feed(packets(b"\x01", b"column"))
+    assert not answer.described
+    answer.feed(packets(EOF))
+    assert answer.described and not answer.done
+
+
+def test_an_error_ends_it_wherever_it_stands():
+    error = b"\xff\x25\x05#70100Query execution was interrupted"
+    for before in ((), (b"\x01", b"c", EOF), (b"\x01", b"c", EOF, b"\x01a")):
+        answer = Answer()
+        answer.feed(packets(*before, error))
+        assert answer.done and answer.error == (1317, "Query execution was interrupted")
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00\x00\x00\x01", packets(b"\x00\x00\x00"), packets(b"\x01", b"c", EOF, b"\x05abc")]
+)
+def test_what_is_no_answer_is_said(data):
+    with pytest.raises(Malformed):
+        Answer().feed(data)
+
+
+def test_what_is_held_is_counted_and_settled_once():
+    holding, channel, consumer = Holding(), object(), object()
+    tags = [holding.add(Held("q", n, channel, consumer)) for n in (10, 11, 12)]
+    other = holding.add(Held("r", 1, object(), None))
+    assert (holding.of(consumer), holding.leased()) == (3, {"q": [10, 11, 12], "r": [1]})
+    assert holding.tags_of(channel) == tags and holding.tags_of(channel, tags[1]) == tags[:2]
+    holding.ack(tags[:2])
+    assert (holding.of(consumer), holding.leased()) == (1, {"q": [12], "r": [1]})
+    assert holding.settle([tags[0], tags[2], 999]) == {"q": [12]}
+    assert holding.acks() == {"q": [10, 11]} and holding.acks() == {} and not holding.has_acks
+    assert holding.of(consumer) == 0 and holding.tags_of(channel) == [] and holding.settle([other]) == {"r": [1]}
+
+
+def test_threads_may_settle():
+    holding, consumer = Holding(), object()
+    tags = [holding.add(Held("q", n, None, consumer)) for n in range(4000)]
+    threads = [threading.Thread(target=holding.ack, args=(tags[n:],)) for n in range(0, 4000, 500)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(holding.acks()["q"]) == list(range(4000)) and holding.of(consumer) == 0
+
+
+def test_what_is_owed_goes_to_the_same_database_once():
+    owed, one, other = Owed(), Address("h", 1, "u", "p", "a"), Address("h", 1, "u", "p", "b")
+    owed.add(one, {"q": [1]})
+    owed.add(one, {"q": [2], "r": [3]})
+    assert owed.take(other) == {}
+    assert owed.take(one) == {"q": [1, 2], "r": [3]} and owed.take(one) == {}
+
+
+def test_a_statement_has_so_many_ids():
+    assert [len(piece) for piece in pieces(list(range(2 * IDS_MAX + 1)))] == [IDS_MAX, IDS_MAX, 1]
+
+
+class Holder:
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.idle = 0.0
+        self.failed = threading.Event()
+
+    def renew(self) -> None:
+        self.calls.append("renew")
+
+    def send_acks(self) -> None:
+        self.calls.append("acks")
+
+    def listen(self) -> None:
+        self.calls.append("listen")
+
+    def idle_seconds(self) -> float:
+        return self.idle
+
+    def ping(self) -> None:
+        self.calls.append("ping")
+
+    def fail(self, error: Exception) -> None:
+        self.failed.set()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_leases_are_prolonged_by_a_third():
+    holder, clock = Holder(), Clock()
+    renewal = Renewal(holder, 30, clock)
+    renewal.stop()  # its thread; here the clock is moved by hand
+    for seconds, renewals in ((9.9, 0), (0.2, 1), (9.8, 1), (0.3, 2), (0.3, 2)):
+        clock.now += seconds
+        renewal.run_once()
+        assert holder.calls == ["renew"] * renewals
+    holder.idle = 61
+    clock.now += LISTENER_SECONDS
+    renewal.run_once()
+    assert holder.calls[2:] == ["renew", "ping", "listen"]
+
+
+def test_acks_that_the_event_loop_leaves_are_sent():
+    holder, clock = Holder(), Clock()
+    renewal = Renewal(holder, 30, clock)
+    renewal.stop()
+    renewal.acks_wait()
+    renewal.run_once()
+    assert holder.calls == []
+    clock.now += ACK_SECONDS
+    renewal.acks_wait()  # does not put it off
+    renewal.run_once()
+    renewal.run_once()
+    assert holder.calls == ["acks"]
+
+
+def test_a_failure_is_told_and_ends_it():
+    class Failing(Holder):
+        def send_acks(self) -> None:
+            raise OSError("gone")
+
+    holder = Failing()
+    renewal = Renewal(holder, 30)
+    renewal.acks_wait()
+    assert holder.failed.wait(20)
+    renewal.stop()
