@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import sysconfig
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ DISTRIBUTIONS = {
     "queuegate": ROOT,
     "queuegate_spark": ROOT / "packaging/queuegate-spark",
     "queuegate_worker": ROOT / "packaging/queuegate-worker",
+    "queuegate_celery": ROOT / "packaging/queuegate-celery",
 }
 SITE = sysconfig.get_paths()["purelib"]
 
@@ -58,15 +61,16 @@ def run(program: str, *folders: Path | str, cwd: Path) -> str:
 
 
 def names(wheel: Path) -> set[str]:
-    """What lies at the top of it, but for the description of the distribution."""
+    """What lies at the top of it, but for the description of the distribution and the man page."""
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    return {name for name in tops if not name.endswith(".dist-info")}
+    return {name for name in tops if not name.endswith((".dist-info", ".data"))}
 
 
 def test_a_wheel_puts_its_own_names_into_an_environment_and_no_others(wheels):
     assert names(wheels["queuegate"]) == {"queuegate"}
     assert names(wheels["queuegate_spark"]) == {"spark_connector", "pyspark_queuegate.py"}
     assert names(wheels["queuegate_worker"]) == {"queuegate_worker"}
+    assert names(wheels["queuegate_celery"]) == {"queuegate_celery"}
     assert not [
         name for wheel in wheels.values() for name in zipfile.ZipFile(wheel).namelist() if "__pycache__" in name
     ]
@@ -77,12 +81,18 @@ def test_every_module_is_in_a_wheel(wheels):
     for package in ("proxy", "rewriter", "engine"):
         for path in (ROOT / package).rglob("*.py"):
             assert f"queuegate/_server/{path.relative_to(ROOT)}" in server
+    for folder in ("static", "templates"):
+        for path in (ROOT / "proxy/console" / folder).iterdir():
+            assert f"queuegate/_server/{path.relative_to(ROOT)}" in server
     connector = set(zipfile.ZipFile(wheels["queuegate_spark"]).namelist())
     for path in (ROOT / "spark_connector").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in connector
     worker = set(zipfile.ZipFile(wheels["queuegate_worker"]).namelist())
     for path in (ROOT / "queuegate_worker").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in worker
+    celery = set(zipfile.ZipFile(wheels["queuegate_celery"]).namelist())
+    for path in (ROOT / "queuegate_celery").rglob("*.py"):
+        assert str(path.relative_to(ROOT)) in celery
 
 
 def test_the_wheel_writes_the_configuration(installed, stranger, tmp_path):
@@ -109,7 +119,7 @@ def stranger(tmp_path) -> Path:
 def server(installed, stranger, tmp_path) -> Iterator[int]:
     """The installed server, serving from a folder of its own; its port."""
     log = tmp_path / "log"
-    command = [sys.executable, "-S", "-m", "queuegate", "serve", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-S", "-m", "queuegate", "serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"]
     where = environment(stranger, installed["queuegate"])
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=tmp_path, env=where, stdout=output, stderr=output)
@@ -124,6 +134,19 @@ def server(installed, stranger, tmp_path) -> Iterator[int]:
         finally:
             process.terminate()
             assert process.wait(60) == 0
+
+
+def test_the_console_of_the_wheel_answers(server, tmp_path):
+    found = re.compile(r"console on http://127\.0\.0\.1:(\d+)")
+    port = wait_until(lambda: found.search((tmp_path / "log").read_text()), 20, "the address of the console")[1]
+
+    def page() -> str:
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{port}/login", timeout=10).read().decode()
+        except urllib.error.URLError:
+            return ""
+
+    assert "Log in" in wait_until(page, 30, "the console to answer")
 
 
 def test_the_server_serves_beside_packages_of_the_same_names(server):
@@ -184,3 +207,16 @@ def test_the_servers_command_runs_the_worker_where_it_is_installed(installed, st
         command, cwd=tmp_path, env={**environment(*folders), **url}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "7 True\n"), done.stderr
+
+
+def test_the_celery_transport_needs_no_server(installed, tmp_path):
+    pytest.importorskip("kombu", reason="kombu is not installed: the wheel of the Celery transport is NOT tried")
+    program = """
+from importlib.util import find_spec
+import queuegate_celery
+from kombu import Connection
+print(type(Connection("queuegate://app@host/shop").transport).__module__)
+print([name for name in ("proxy", "engine", "rewriter", "queuegate") if find_spec(name)])
+"""
+    found = run(program, installed["queuegate_celery"], cwd=tmp_path)
+    assert found == "queuegate_celery.transport\n[]\n"
