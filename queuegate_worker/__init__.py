@@ -10,8 +10,8 @@
 `worker` is what a program makes, `command` the same as a command. A `run` has threads: the `receiver` polls for as
 many messages as the `room` has free slots, each `slot` calls the handler (`handlers`) in a `transaction` and settles by
 the `outcomes`, and the `heartbeat` renews the leases of what is `held`. `statements` makes their SQL, a `line` sends it
-to an `address`, with a `backoff` where nobody answers. A `message` is what the handler gets, `errors` what it may
-raise, `hooks` what metrics and traces hear.
+to an `address` (which `option_files` may tell), with a `backoff` where nobody answers. A `message` is what the handler
+gets, `errors` what it may raise, `hooks` what metrics and traces hear.
 """
 
 from queuegate_worker.address import Address

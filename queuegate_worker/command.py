@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from queuegate_worker.address import Address
 from queuegate_worker.errors import WorkerError
 from queuegate_worker.hooks import Hooks
+from queuegate_worker.option_files import SSL_MODES, address_of_options, port_of, told_where
 from queuegate_worker.worker import Worker
 
-_URL = "mysql://root@127.0.0.1:3307"
 _EPILOG = """\
 HANDLER is module:function, found from the current folder. The function takes the message, or the message and the
 transaction. The URL has the form mysql://USER:PASSWORD@HOST:PORT/DATABASE. Give it, or at least the password, in the
-environment (QUEUEGATE_URL, MYSQL_PWD), for other users of the machine may see a command line.
+environment (QUEUEGATE_URL, MYSQL_PWD), for other users of the machine may see a command line. Without a URL the options
+of the mysql client say where to connect; they may stand in ~/.my.cnf, in the groups [client] and [queuegate].
 """
 
 
@@ -30,7 +34,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
     parser.add_argument("handler", metavar="HANDLER", help="what handles a message, such as app.tasks:handle")
     parser.add_argument("--queue", required=True, metavar="QUEUE", help="`queue` or `database.queue`")
-    parser.add_argument("--url", metavar="URL", help=f"the proxy (default: QUEUEGATE_URL, else {_URL})")
+    parser.add_argument("--url", metavar="URL", help="the proxy and the account (default: QUEUEGATE_URL)")
+    _add_connecting(parser)
     parser.add_argument("--concurrency", type=int, default=1, metavar="N", help="handlers at a time (default: 1)")
     parser.add_argument("--batch", type=int, metavar="N", help="give the handler lists of up to N messages")
     parser.add_argument(
@@ -56,6 +61,67 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level", choices=["debug", "info", "warning", "error"], default="info", help="least severe log records"
     )
+    parser.add_argument("--json", action="store_true", help="log records as objects, one per line")
+
+
+def _add_connecting(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("where it connects without a URL, as the mysql client has it")
+    group.add_argument("-h", "--host", metavar="HOST", help="default: 127.0.0.1")
+    group.add_argument("-P", "--port", type=_port, metavar="PORT", help="default: 3307")
+    group.add_argument("-u", "--user", metavar="USER", help="default: root")
+    group.add_argument(
+        "-p", "--password", metavar="SECRET", help="attached (-pSECRET), where others can see it; -p alone asks"
+    )
+    group.add_argument("--ask-password", action="store_true", help=argparse.SUPPRESS)
+    group.add_argument("-D", "--database", metavar="DB", help="the database of a queue that is named without one")
+    group.add_argument("-S", "--socket", metavar="FILE", help="a Unix socket in place of host and port")
+    group.add_argument("--ssl-ca", metavar="FILE", help="encrypt, and accept only a certificate signed by these CAs")
+    group.add_argument("--ssl-cert", metavar="FILE", help="the worker's own certificate")
+    group.add_argument("--ssl-key", metavar="FILE", help="its private key, if it is not in the same file")
+    group.add_argument("--ssl-mode", type=str.lower, choices=SSL_MODES, help="as the mysql client has it")
+    group.add_argument("--defaults-file", metavar="FILE", help="read this file in place of ~/.my.cnf")
+    parser.add_argument("--help", action="help", help="show this help and end")
+
+
+def _port(text: str) -> int:
+    try:
+        return port_of(text, "--port")
+    except WorkerError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def place_of(options: argparse.Namespace, environment: Mapping[str, str], home: Path) -> str | Address:
+    """A URL, or what options and option files say. Raises WorkerError; OSError for a file that cannot be read."""
+    if told_where(options):
+        if options.url:
+            raise WorkerError("--url says where to connect: leave out the other options, or the URL")
+    elif url := options.url or environment.get("QUEUEGATE_URL"):
+        return str(url)
+    return address_of_options(options, environment, home)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object for each record, with the names that the proxy's log has."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as a line."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        fields = {
+            "time": time.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def _log(options: argparse.Namespace) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonLines() if options.json else text)
+    logging.basicConfig(level=options.log_level.upper(), handlers=[handler])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,22 +132,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,  # -h is the host
     )
     add_options(parser)
-    return run(parser.parse_args(arguments))
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # As the mysql client has it: `-p` without a value attached asks, and what follows is no password.
+    return run(parser.parse_args(["--ask-password" if each in ("-p", "--password") else each for each in given]))
 
 
 def run(options: argparse.Namespace) -> int:
     """Run with these options; returns the exit code."""
-    logging.basicConfig(
-        level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    _log(options)
     sys.path.insert(0, str(Path.cwd()))
     try:
         handle = found(options.handler)
         hooks = found(options.hooks)() if options.hooks else Hooks()
         worker = Worker(
-            options.url or os.environ.get("QUEUEGATE_URL") or _URL,
+            place_of(options, os.environ, Path.home()),
             options.queue,
             concurrency=options.concurrency,
             batch=options.batch,
@@ -94,6 +161,11 @@ def run(options: argparse.Namespace) -> int:
     except WorkerError as error:
         sys.stderr.write(f"queuegate-work: {error}\n")
         return 2
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.stderr.write(f"queuegate-work: {error.filename}: {error.strerror}\n")
+        return 1
     try:
         worker.run(handle, drain=options.drain)
     except WorkerError as error:
