@@ -1,11 +1,21 @@
-"""The operator's command line: what `queuegate status`, `top`, `peek` and the others do against a proxy that runs.
+"""The web console: pages about queues, in a process of its own, which is a MySQL client of a proxy as any other.
 
-It is a client as any other: `connecting` logs in with what `arguments` and `option_files` say, and everything it knows
-or changes is asked for in SQL, with names that `names` quotes. `commands` has the list and runs one; errors become one
-line in `failures`. A command is a module: `status`, `top`, `peek`, `redrive`, `pause`, `purge`, `init`, `completion`,
-`work`.
-What they print is made by pure functions: `tables` for text in columns, `queue_figures` for what is known of a queue,
-`message_rows` for messages, `top_frame` for one screen of `top`, which `top_screen` puts on the terminal.
+`server` runs it on sockets; `routes` has the table of all pages and actions; `endpoints` answers each kind of route;
+`guard` and `bounded_http` stand before all of them. `entry` logs in (`sessions`, `login_limits`), `hosts` says which
+requests come from the console's own pages. `database` runs the SQL, with the account of the session. `sampler` fills
+`rates` from the proxy's counters. `rendering`, `charts` and `json_form` write what `pages` read; `visits` has the
+words they share, `settings` what is configured.
 
-Only `arguments` is loaded by commands of other kinds, so that these start as fast as before.
+How to add a page:
+
+1. What it reads: a frozen dataclass and `async def read_...(visit: Visit)` in a module of `pages`. SQL only by
+   `visit.session.database`, with queue_sql() and name_sql() for names and `%s` for values; at most five statements,
+   each with a LIMIT.
+2. Its route: a `Page(...)` in the module's PAGES, with a path and a template for people and an API path for programs.
+   A title gives it an entry in the navigation; `refresh=True` is for a part that an open page asks for again and again.
+3. Its template in `templates`, which extends `base.html`: headings in order, a label for each field, no script or style
+   inside. A part that refreshes itself: `data-refresh="3" hx-get=... hx-trigger="refresh"`, with ids on its links.
+4. What it changes: `async def ...(visit) -> Done` and an `Action(...)` in ACTIONS. Its form has the token as a field.
+5. The lists of `routes`. Tests of the pure parts in tests/proxy/console, of the page in tests/console; a row in
+   `tests/console/test_every_route.py`, which fails until there is one.
 """

@@ -1,0 +1,6 @@
+"""The pages: a module for each thing that one looks at, with what it reads, what it changes, and its routes.
+
+`overview` lists queues and topics, `queue` shows one with its messages and pauses it, `message` one message,
+`create_queue` makes a queue. They share `figures` (what is known of a queue), `known_queues` (which there are),
+`message_rows` (rows as messages) and `keyset` (pages of rows by key). What a page reads is a frozen value.
+"""

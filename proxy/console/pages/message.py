@@ -1,0 +1,118 @@
+"""One message: all its columns, every failed attempt, who holds it, and why it is where it is.
+
+Four statements: the queue's columns, the database's time, the row, and TRACE MESSAGE, which explains. An account that
+may not read the table may still be told the explanation, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.model.queue import SYSTEM_COLUMNS, QueueName
+from proxy.console.database import StatementError, queue_sql
+from proxy.console.pages.message_rows import (
+    NOW,
+    WHOLE_CHARACTERS,
+    Message,
+    Value,
+    attempts,
+    id_value,
+    message,
+    select,
+    value,
+)
+from proxy.console.pages.queue import columns_of
+from proxy.console.visits import QUEUE_PARAMETERS, NotThere, Page, Parameter, Visit
+
+_ID_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What TRACE MESSAGE says. `holder`: the connection that holds it, `consumer` its name."""
+
+    state: str
+    explanation: str
+    leased_until: str | None
+    holder: int | None
+    consumer: str | None
+    history: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """What the page shows. `message` is None where the account may not read the table, which `refused` says."""
+
+    queue: QueueName
+    id: str
+    message: Message | None
+    own: tuple[Value, ...]
+    attempts: tuple[Mapping[str, Any], ...]
+    explained: Explained | None
+    sql: str
+    refused: tuple[str, ...]
+
+
+async def read_message(visit: Visit) -> MessagePage:
+    """See the module. Raises NotThere."""
+    queue, given = visit.queue, visit.text("id", most=_ID_MAX)
+    refused: list[StatementError] = []
+    found: Message | None = None
+    own: tuple[Value, ...] = ()
+    failed: tuple[Mapping[str, Any], ...] = ()
+    sql = ""
+    key: Any = int(given) if given.isascii() and given.isdigit() and len(given) <= 19 else given
+    try:
+        columns = await columns_of(visit, queue)
+        key = id_value(given, columns)
+        now_ns = int((await visit.session.database.read(NOW)).rows[0]["now_ns"])
+        answer = await visit.session.database.read(
+            select(queue, columns, WHOLE_CHARACTERS, "`id` = %s", "LIMIT 1"), key
+        )
+        sql = answer.sql
+        for row in answer.rows:
+            found = message(row, now_ns, WHOLE_CHARACTERS)
+            own = tuple(
+                value(name, row[name], WHOLE_CHARACTERS)
+                for name in SYSTEM_COLUMNS
+                if name in row and name != "failed_attempts"
+            )
+            failed = attempts(row)
+    except StatementError as error:
+        refused.append(error)
+    explained = None
+    try:
+        explained = await _explained(visit, queue, key)
+    except StatementError as error:
+        refused.append(error)
+    if found is None and explained is None and refused:
+        raise refused[0]
+    if found is None and (explained is None or explained.state == "unknown") and not refused:
+        raise NotThere(f"there is no message {given} in {queue}: it may have been purged")
+    told = tuple(f"ERROR {error.number}: {error.message}" for error in refused)
+    return MessagePage(queue, given, found, own, failed, explained, sql, told)
+
+
+async def _explained(visit: Visit, queue: QueueName, key: Any) -> Explained | None:
+    answer = await visit.session.database.read(f"TRACE MESSAGE %s ON {queue_sql(queue)}", key)
+    if not answer.rows:
+        return None
+    row = {name.lower(): each for name, each in answer.rows[0].items()}
+    return Explained(
+        str(row["state"]),
+        str(row["explanation"] or ""),
+        row["leased_until"],
+        None if row["connection_id"] is None else int(row["connection_id"]),
+        row["consumer"],
+        row["history"],
+    )
+
+
+PAGES = (
+    Page(
+        read_message, "One message, whole, with its failed attempts", "/message", "message.html", "/message",
+        (*QUEUE_PARAMETERS, Parameter("id", "the message's id; of a binary key 0x and hexadecimal digits", True)),
+    ),
+)  # fmt: skip

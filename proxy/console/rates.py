@@ -1,0 +1,105 @@
+"""Numbers over time: for each queue a ring of points, in memory, which ends with the process. Pure; time is given.
+
+There are two rings: FINE points of FINE_SECONDS for the last minutes, and COARSE points of COARSE_SECONDS for the last
+hours. A point is how often each of COUNTED went up in that time, as 32-bit floats: 7.5 KB for a queue. Only queues in
+which something happens have rings, and QUEUES_MAX of them, the ones that were active last: 15 MB.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from engine.model.queue import QueueName
+
+COUNTED = ("enqueued", "sent", "acked", "redelivered")
+FINE_SECONDS, FINE = 5, 120
+COARSE_SECONDS, COARSE = 60, 360
+QUEUES_MAX = 2000
+
+Counters = Mapping[QueueName, Sequence[float]]
+"""The values of COUNTED, by queue. A queue that is not there has counted nothing."""
+
+
+class _Ring:
+    """Points at fixed steps of time; what nobody has added is 0."""
+
+    __slots__ = ("_last", "_length", "_step", "_values")
+
+    def __init__(self, step: int, length: int) -> None:
+        self._step, self._length = step, length
+        self._values = array("f", bytes(4 * length * len(COUNTED)))
+        self._last = 0  # the newest step that is in it
+
+    def add(self, at: float, increases: Sequence[float]) -> None:
+        step = self._turned_to(at)
+        for n, value in enumerate(increases):
+            self._values[(step % self._length) * len(COUNTED) + n] += value
+
+    def points(self, now: float, what: int) -> list[float]:
+        """The increases of one counter, the oldest first, up to now."""
+        step = self._turned_to(now)
+        order = ((step + 1 + n) % self._length for n in range(self._length))
+        return [self._values[place * len(COUNTED) + what] for place in order]
+
+    def _turned_to(self, at: float) -> int:
+        step = max(int(at // self._step), self._last)
+        for passed in range(max(self._last + 1, step - self._length + 1), step + 1):
+            for n in range(len(COUNTED)):
+                self._values[(passed % self._length) * len(COUNTED) + n] = 0.0
+        self._last = step
+        return step
+
+
+class Rates:
+    """See the module. `since`: when it began to be filled; None: it was never."""
+
+    def __init__(self) -> None:
+        self._rings: OrderedDict[QueueName, tuple[_Ring, _Ring]] = OrderedDict()
+        self._before: Counters | None = None
+        self.since: float | None = None
+        self.heard: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._rings)
+
+    def heard_of(self, counters: Counters, at: float) -> None:
+        """The counters as they are now. The first time they say nothing of how fast they go up."""
+        before, self._before = self._before, counters
+        self.heard = at
+        if before is None:
+            self.since = at
+            return
+        for queue, values in counters.items():
+            old = before.get(queue, (0.0,) * len(COUNTED))
+            # A counter that has gone down was begun anew, with the proxy or a worker of it.
+            increases = [new - then if new >= then else new for new, then in zip(values, old, strict=True)]
+            if any(increases):
+                fine, coarse = self._rings_of(queue)
+                fine.add(at, increases)
+                coarse.add(at, increases)
+
+    def _rings_of(self, queue: QueueName) -> tuple[_Ring, _Ring]:
+        if queue not in self._rings:
+            self._rings[queue] = (_Ring(FINE_SECONDS, FINE), _Ring(COARSE_SECONDS, COARSE))
+            if len(self._rings) > QUEUES_MAX:
+                self._rings.popitem(last=False)
+        self._rings.move_to_end(queue)
+        return self._rings[queue]
+
+    def fine(self, queue: QueueName, what: str, now: float) -> list[float]:
+        """Increases in the last FINE points."""
+        rings = self._rings.get(queue)
+        return [0.0] * FINE if rings is None else rings[0].points(now, COUNTED.index(what))
+
+    def coarse(self, queue: QueueName, what: str, now: float) -> list[float]:
+        """Increases in the last COARSE points."""
+        rings = self._rings.get(queue)
+        return [0.0] * COARSE if rings is None else rings[1].points(now, COUNTED.index(what))
+
+    def last_minute(self, queue: QueueName, what: str, now: float) -> float | None:
+        """How often in the last minute; None where the counters are not known."""
+        if self.since is None:
+            return None
+        return sum(self.fine(queue, what, now)[-60 // FINE_SECONDS :])

@@ -1,0 +1,80 @@
+"""All routes, in one table: pages, what they refresh, actions, and what is open to everybody.
+
+A page or an action is added here and nowhere else; `tests/console/test_every_route.py` tries each with four kinds of
+accounts, and fails where one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from proxy.console.endpoints import Endpoints
+from proxy.console.entry import Entry
+from proxy.console.guard import BodyRefused, Guard
+from proxy.console.json_form import BASE, description
+from proxy.console.pages import create_queue, message, overview, queue
+from proxy.console.rates import Rates
+from proxy.console.rendering import environment
+from proxy.console.visits import Action, Page
+
+PAGES: tuple[Page, ...] = (*overview.PAGES, *queue.PAGES, *message.PAGES, *create_queue.PAGES)
+PARTS_OF_FORMS: tuple[Page, ...] = create_queue.PARTS_OF_FORMS
+ACTIONS: tuple[Action, ...] = (*queue.ACTIONS, *create_queue.ACTIONS)
+NAVIGATION = tuple((page.path, page.nav) for page in PAGES if page.nav)
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def application(entry: Entry, rates: Rates, *, behind_proxy: bool) -> ASGIApp:
+    """The console as ASGI."""
+    to = Endpoints(entry, rates, environment(), NAVIGATION)
+    starlette = Starlette(
+        routes=_routes(to),
+        exception_handlers={404: to.nothing_here, 405: to.wrong_method, HTTPException: to.nothing_here},
+    )
+    return Guard(starlette, entry.hosts, encrypted=entry.encrypted, behind_proxy=behind_proxy)
+
+
+def _routes(to: Endpoints) -> list[Route]:
+    made = [
+        Route("/login", _with(to, to.login_page), methods=["GET"]),
+        Route("/login", _with(to, to.log_in), methods=["POST"]),
+        Route("/logout", _with(to, to.log_out), methods=["POST"]),
+        Route("/static/{name}", _with(to, to.static), methods=["GET"]),
+        Route(f"{BASE}/openapi.json", _openapi, methods=["GET"]),
+    ]
+    for page in PAGES:
+        if page.path:
+            made.append(Route(page.path, _with(to, to.page, page), methods=["GET"]))
+        if page.api:
+            made.append(Route(BASE + page.api, _with(to, to.api_page, page), methods=["GET"]))
+    made += [Route(part.path, _with(to, to.part_of_form, part), methods=["POST"]) for part in PARTS_OF_FORMS]
+    for action in ACTIONS:
+        made.append(Route(action.path, _with(to, to.action, action), methods=["POST"]))
+        made.append(Route(BASE + action.api, _with(to, to.api_action, action), methods=["POST"]))
+    return made
+
+
+def _with(to: Endpoints, endpoint: Callable[..., Awaitable[Response]], *what: Page | Action) -> _Endpoint:
+    """An endpoint for one page or action; whatever it raises is answered as well."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await endpoint(*what, request)
+        except BodyRefused as error:
+            return PlainTextResponse(error.message, error.status, {"connection": "close"})
+        except Exception as error:
+            return await to.defect(request, error)
+
+    return answered
+
+
+async def _openapi(_: Request) -> Response:
+    return JSONResponse(description(PAGES, ACTIONS))

@@ -1,0 +1,73 @@
+"""A proxy with its console, on each backend, and people who log in to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from console_browser import Browser
+from servers import Gate, wait_until
+
+
+def console_port(gate: Gate) -> int:
+    """Where the console of that proxy listens."""
+
+    def said() -> list[str]:
+        return re.findall(r'"console on [^"]+" listen=127\.0\.0\.1:(\d+)', gate.log)
+
+    return int(wait_until(said, 20, "the proxy to say where its console is")[-1])
+
+
+def reachable(port: int) -> bool:
+    try:
+        return Browser(port).get("/login").status == 200
+    except OSError:
+        return False
+
+
+def opened(gate: Gate) -> Gate:
+    """Once its console answers."""
+    wait_until(lambda: reachable(console_port(gate)), 30, "the console to answer")
+    return gate
+
+
+@pytest.fixture
+def console(shared_gate: Callable[..., Gate]) -> Callable[..., Gate]:
+    """A proxy with a console, shared by the tests of a module."""
+
+    def make(**config: Any) -> Gate:
+        return opened(shared_gate(**{"console": {"listen": "127.0.0.1:0"}, **config}))
+
+    return make
+
+
+@pytest.fixture
+def new_console(new_gate: Callable[..., Gate]) -> Callable[..., Gate]:
+    """One of this test's own."""
+
+    def make(**config: Any) -> Gate:
+        gate = new_gate(**{"console": {"listen": "127.0.0.1:0"}, **config})
+        gate.start()
+        return opened(gate)
+
+    return make
+
+
+@pytest.fixture
+def browser() -> Callable[[Gate], Browser]:
+    """Somebody who is not logged in."""
+    return lambda gate: Browser(console_port(gate))
+
+
+@pytest.fixture
+def root(browser: Callable[[Gate], Browser]) -> Callable[[Gate], Browser]:
+    """Somebody who is logged in as root."""
+
+    def make(gate: Gate) -> Browser:
+        person = browser(gate)
+        assert person.log_in().status == 303
+        return person
+
+    return make

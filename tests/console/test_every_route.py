@@ -1,0 +1,231 @@
+"""Each route of the console with four kinds of accounts, and what holds for each: login, headers, tokens, origins.
+
+A route that is added and not tried here fails `test_all_routes_are_tried`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from console_browser import Browser
+from servers import Sql
+
+from proxy.console.guard import POLICY
+from proxy.console.json_form import BASE
+from proxy.console.routes import ACTIONS, PAGES, PARTS_OF_FORMS
+
+Q = {"db": "{database}", "name": "orders"}
+SECRET = {"db": "{database}", "name": "secret"}
+FORM = {"db": "{database}", "name": "made_by_test", "column1": "payload"}
+PAGE_ROUTES: dict[str, dict[str, str]] = {
+    "/": {},
+    "/overview/now": {},
+    "/queue": Q,
+    "/queue/now": Q,
+    "/message": {**Q, "id": "1"},
+    "/create": {},
+}
+API_ROUTES: dict[str, dict[str, str]] = {
+    "/queues": {},
+    "/queue": Q,
+    "/queue/now": Q,
+    "/messages": Q,
+    "/message": {**Q, "id": "1"},
+}
+ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/create": FORM}
+API_ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/queues": FORM}
+PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM}
+
+ACCOUNTS = ("root", "owner", "looker", "nobody")
+"""All rights; all rights on one queue; looking at one queue; none at all."""
+USERS: list[dict[str, Any]] = [
+    {"name": "root", "password": "pw", "admin": True},
+    {"name": "owner", "password": "pw", "queues": {"orders": ["enqueue", "receive", "settle"]}},
+    {"name": "looker", "password": "pw", "queues": {"orders": ["receive"]}},
+    {"name": "nobody", "password": "pw", "queues": {"no_such_queue": ["enqueue"]}},
+]
+
+
+def test_all_routes_are_tried():
+    assert set(PAGE_ROUTES) == {page.path for page in PAGES if page.path}
+    assert set(API_ROUTES) == {page.api for page in PAGES if page.api}
+    assert set(ACTION_ROUTES) == {action.path for action in ACTIONS}
+    assert set(API_ACTION_ROUTES) == {action.api for action in ACTIONS}
+    assert set(PART_ROUTES) == {page.path for page in PARTS_OF_FORMS}
+
+
+def filled(gate, parameters):
+    return {name: value.format(database=gate.database) for name, value in parameters.items()}
+
+
+@pytest.fixture(params=["proxy's own", "the database's"])
+def gate(request, place, console, mariadb):
+    """Four kinds of accounts, two queues. The accounts are the proxy's own, or the database's, with grants."""
+    own = request.param == "proxy's own"
+    if not own and place == "embedded":
+        pytest.skip("the embedded backend has no accounts of its own")
+    gate = console(auth="proxy", users=USERS) if own else console()
+    gate.own = own
+    root = Sql(gate.connect(user="root", password="pw" if own else ""))
+    for name in ("orders", "secret"):
+        root(f"CREATE QUEUE IF NOT EXISTS {name} (payload VARCHAR(50))")
+        if not root.value(f"SELECT COUNT(*) FROM {name}"):
+            root(f"INSERT INTO {name} (payload) VALUES ('in {name}')")
+    root("ALTER QUEUE orders RESUME")
+    if not own:
+        for name, grant in (("owner", "ALL"), ("looker", "SELECT"), ("nobody", None)):
+            root(f"CREATE USER IF NOT EXISTS {name}@'127.0.0.1' IDENTIFIED BY 'pw'")
+            if grant:
+                root(f"GRANT {grant} ON {gate.database}.orders TO {name}@'127.0.0.1'")
+    root.close()
+    yield gate
+    root = Sql(gate.connect(user="root", password="pw" if own else ""))
+    root("DROP QUEUE IF EXISTS made_by_test")
+    root.close()
+
+
+def password_of(gate, account):
+    return "" if account == "root" and not gate.own else "pw"
+
+
+@pytest.fixture
+def people(gate, browser):
+    """Each kind of account, logged in."""
+    found: dict[str, Browser] = {}
+    for account in ACCOUNTS:
+        found[account] = browser(gate)
+        answer = found[account].log_in(account, password_of(gate, account))
+        assert answer.status == 303, answer.text
+        assert found[account].token
+    return found
+
+
+def status_of(gate, person, path, parameters):
+    answer = person.get(path, **filled(gate, parameters))
+    assert answer.headers["content-security-policy"] == POLICY
+    assert "Traceback" not in answer.text
+    return answer.status
+
+
+def test_pages_show_what_the_account_may_see(gate, people):
+    statuses = {
+        account: [status_of(gate, person, path, given) for path, given in PAGE_ROUTES.items()]
+        for account, person in people.items()
+    }
+    assert statuses["root"] == [200] * len(PAGE_ROUTES)
+    for account in ("owner", "looker"):
+        # Whoever is limited to queues by the proxy may not SELECT, and is told so on the page; TRACE answers.
+        assert statuses[account] == [200] * len(PAGE_ROUTES), account
+    assert statuses["nobody"] == [200, 200, 404, 404, statuses["nobody"][4], 200]
+    assert statuses["nobody"][4] in (403, 404)
+    for account, person in people.items():
+        overview, secret = person.get("/").text, person.get("/queue", **filled(gate, SECRET))
+        assert (">secret<" in overview or "secret</a>" in overview) == (account == "root")
+        assert secret.status == (200 if account == "root" else 404)
+        assert ("in secret" in secret.text) == (account == "root")
+        message = person.get("/message", **filled(gate, SECRET), id=1)
+        assert ("in secret" in message.text) == (account == "root")
+        assert message.status == 200 if account == "root" else message.status in (403, 404)
+
+
+def test_the_api_answers_as_the_pages_do(gate, people):
+    for account, person in people.items():
+        word = password_of(gate, account)
+        for path, given in API_ROUTES.items():
+            by_password = Browser(person.port).api(path, account, word, **filled(gate, given))
+            by_cookie = person.request(
+                "GET", f"{BASE}{path}?" + "&".join(f"{n}={v}" for n, v in filled(gate, given).items())
+            )
+            assert by_password.status == by_cookie.status, (account, path)
+            assert by_password.headers["content-type"] == "application/json"
+            if account != "nobody":
+                assert by_password.status == 200, by_password.text
+        known = [line["figures"]["queue"] for line in person.api("/queues", account, word).json["queues"]]
+        names = [queue["name"] for queue in known if queue["database"] == gate.database]
+        assert names == {"root": ["orders", "secret"], "nobody": []}.get(account, ["orders"])
+        assert Browser(person.port).api("/messages", account, word, **filled(gate, SECRET)).json.get(
+            "rows", []
+        ) == [] or (account == "root")
+
+
+def may(gate, account, path):
+    """Whether the account may do what the action does: only who may ALTER, or CREATE, a table."""
+    return account == "root" or (account == "owner" and not gate.own and path not in ("/create", "/queues"))
+
+
+def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
+    for account, person in people.items():
+        for path, given in ACTION_ROUTES.items():
+            answer = person.post(path, **filled(gate, given))
+            assert answer.status == 303 if may(gate, account, path) else answer.status in (403, 404), (account, path)
+            assert answer.headers["content-security-policy"] == POLICY
+        for path, given in PART_ROUTES.items():
+            assert person.post(path, **filled(gate, given)).status == 200
+    with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
+        Sql(connection)("DROP QUEUE made_by_test")
+    for account, person in people.items():
+        for path, given in API_ACTION_ROUTES.items():
+            answer = Browser(person.port).api(path, account, password_of(gate, account), given=filled(gate, given))
+            expected = (200,) if may(gate, account, path) else (403, 404)
+            assert answer.status in expected, (account, path, answer.text)
+
+
+def every_route(gate):
+    """Method, path with parameters, fields."""
+    for path, given in PAGE_ROUTES.items():
+        yield "GET", path, filled(gate, given)
+    for path, given in {**ACTION_ROUTES, **PART_ROUTES}.items():
+        yield "POST", path, filled(gate, given)
+
+
+def test_nothing_without_a_login(gate, browser):
+    stranger = browser(gate)
+    for method, path, given in every_route(gate):
+        answer = stranger.get(path, **given) if method == "GET" else stranger.post(path, token="x" * 43, **given)
+        assert answer.status == 303 and answer.location.startswith("/login"), path
+        assert answer.headers["content-security-policy"] == POLICY
+    part = stranger.request("GET", "/overview/now", headers={"HX-Request": "true"})
+    assert part.status == 401 and part.headers["hx-redirect"] == "/login"
+    for path in API_ROUTES:
+        answer = stranger.request("GET", f"{BASE}{path}")
+        assert answer.status == 401 and answer.headers["www-authenticate"].startswith("Basic")
+        assert answer.headers["content-security-policy"] == POLICY
+    for path in API_ACTION_ROUTES:
+        answer = stranger.request("POST", f"{BASE}{path}", "{}", {"Content-Type": "application/json"})
+        assert answer.status == 401
+
+
+def test_no_change_without_the_token_or_from_another_page(gate, people):
+    person = people["root"]
+    for path, given in {**ACTION_ROUTES, **PART_ROUTES}.items():
+        fields = filled(gate, given)
+        assert person.post(path, token="", **fields).status == 403
+        assert person.post(path, token=people["owner"].token, **fields).status == 403
+        for origin in ("http://evil.example", "null", f"http://127.0.0.1:{person.port + 1}"):
+            assert person.post(path, origin=origin, **fields).status == 403
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "cross-site"}
+        assert person.request("POST", path, f"token={person.token}", headers).status == 403
+        as_text = {"Content-Type": "text/plain"}
+        assert person.request("POST", path, f"token={person.token}", as_text).status == 400
+        assert person.get(path, **fields).status in (200, 404, 405), "a GET changes nothing"
+    for path, given in API_ACTION_ROUTES.items():
+        body = str(filled(gate, given)).replace("'", '"')
+        json = {"Content-Type": "application/json"}
+        assert person.request("POST", BASE + path, body, json).status == 403, "a cookie alone is no token"
+        with_token = {**json, "X-CSRF-Token": person.token, "Origin": "http://evil.example"}
+        assert person.request("POST", BASE + path, body, with_token).status == 403
+        word = password_of(gate, "root")
+        cross = {"Origin": "http://evil.example"}
+        assert Browser(person.port).api(path, "root", word, given={}, headers=cross).status == 403
+    with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
+        assert Sql(connection).rows("SHOW QUEUES LIKE 'orders'")[0][-1] is None
+        assert Sql(connection).rows("SHOW QUEUES LIKE 'made_by_test'") == []
+
+
+def test_the_description_of_the_api_has_every_route(gate, browser):
+    found = browser(gate).get(f"{BASE}/openapi.json").json
+    assert {path.removeprefix(BASE) for path, of in found["paths"].items() if "get" in of} == set(API_ROUTES)
+    assert {path.removeprefix(BASE) for path, of in found["paths"].items() if "post" in of} == set(API_ACTION_ROUTES)
+    assert all(operation["summary"] for of in found["paths"].values() for operation in of.values())
