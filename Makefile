@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark check format bench profile differential fuzz simulate clean mariadb toolchains mysql galera
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus mysql galera debian
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -14,19 +14,20 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 SPARK_STAMP := $(VENV)/.installed-spark
 PROFILE_STAMP := $(VENV)/.installed-profile
+DOCS_STAMP := $(VENV)/.installed-docs
 TESTS ?= tests
 JOBS ?= 4
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(RUN_STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307, embedded database in data/
-	@$(BIN)/queuegate serve
+run: $(RUN_STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307 and the web console on :8307, embedded database in data/
+	@$(BIN)/queuegate serve --console 127.0.0.1:8307
 
 demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
 	@$(BIN)/python -m examples.demo
 
-test: $(STAMP) mariadb toolchains mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
+test: $(STAMP) mariadb toolchains prometheus mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration
@@ -54,6 +55,18 @@ ledger-topics: $(STAMP) mariadb ## what readers of a topic get under SIGKILLs of
 crash-spark: $(SPARK_STAMP) mariadb toolchains ## streaming reads under SIGKILLs of the Spark driver and of the proxy (KILLS=20 SEED=7)
 	QUEUEGATE_CRASH_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_CRASH_SEED=$(SEED)) $(BIN)/python -m pytest tests/spark/test_crash_stream.py
 
+test-packages: $(STAMP) debian toolchains ## the .deb, all wheels and the image's steps on a bare Debian: root and mmdebstrap, two minutes
+	QUEUEGATE_TEST_PACKAGES=1 $(BIN)/python -m pytest tests/packaging
+
+deb: $(STAMP) ## the Debian package for this Python and processor, in dist/
+	$(BIN)/python packaging/debian/build.py dist
+
+man: $(STAMP) ## write the man page anew from the command line's parser
+	$(BIN)/python packaging/manpage.py > packaging/man/queuegate.1
+
+release: $(STAMP) ## build, check and sign what a release uploads, in dist/: docs/releases.md (KEY=FILE or GPG_KEY=ID)
+	$(BIN)/python packaging/release.py dist $(if $(KEY),--ssh-key $(KEY)) $(if $(GPG_KEY),--gpg-key $(GPG_KEY))
+
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,6 +84,17 @@ schema-tools: $(STAMP) mariadb ## Flyway with a baseline and Hibernate over a ma
 
 superset: $(STAMP) mariadb ## Apache Superset on a queue and on the counters, on both backends: installs it in .superset/, 1 GB
 	$(BIN)/python tests/tools/superset_run.py
+
+# mkdocs-material says at each start that it is kept until May 2027; docs/testing.md has what comes after it.
+docs docs-serve: export NO_MKDOCS_2_WARNING = 1
+docs: $(DOCS_STAMP) ## the documentation as a site in site/, with how hard each page is to read; dead links end it
+	$(BIN)/python -m mkdocs build --quiet --strict
+	@$(BIN)/python packaging/site/readability.py
+	@echo "Open site/index.html, or run make docs-serve."
+
+DOCS_LISTEN ?= 127.0.0.1:8000
+docs-serve: $(DOCS_STAMP) ## the same while you write, on http://127.0.0.1:8000 (DOCS_LISTEN=127.0.0.1:8001)
+	$(BIN)/python -m mkdocs serve --dev-addr $(DOCS_LISTEN)
 
 bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about a quarter of an hour
 	$(BIN)/python -m benchmarks
@@ -94,16 +118,19 @@ simulate: $(STAMP) ## the engine under virtual time, faults and kills, with its 
 	$(BIN)/python tests/simulation/sim_run.py --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) $(if $(KIND),--kind $(KIND))
 
 clean: ## remove the virtual environments and caches; data/ stays
-	rm -rf $(VENV) .superset build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .superset build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 mariadb:
 	@tests/install_mariadb.sh
 
+prometheus:
+	@tests/install_prometheus.sh
+
 toolchains: $(STAMP)
 	@tests/install_toolchains.sh $(BIN)/python
 
-mysql galera:
+mysql galera debian:
 	@tests/install_servers.sh $@
 
 PIP_INSTALL := $(BIN)/python packaging/install.py
@@ -124,6 +151,10 @@ $(STAMP): $(RUN_STAMP)
 # After a change of pyproject.toml $(STAMP) installs anew; the second install keeps what the first has made editable.
 $(SPARK_STAMP): $(STAMP)
 	@$(PIP_INSTALL) '.[dev,spark]'
+	@touch $@
+
+$(DOCS_STAMP): $(RUN_STAMP)
+	@$(PIP_INSTALL) '.[docs]'
 	@touch $@
 
 $(PROFILE_STAMP): $(STAMP)

@@ -1,12 +1,14 @@
 """`make bench` or `python -m benchmarks`: the queue on each backend, and ordinary SQL beside HAProxy; tables or JSON.
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
-has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals and scale.
+has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals, vitess and
+scale. celery has the brokers of others beside both backends.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import sys
 import time
@@ -20,6 +22,7 @@ from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
 from benchmarks.queues import run as rivals
+from benchmarks.queues import vitess
 from benchmarks.report import (
     BEGIN,
     END,
@@ -31,6 +34,8 @@ from benchmarks.report import (
     STEPS_END,
     TOPICS_BEGIN,
     TOPICS_END,
+    VITESS_BEGIN,
+    VITESS_END,
     Report,
 )
 from benchmarks.scale import plots
@@ -41,6 +46,7 @@ from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
 TOPICS, STEPS, RIVALS, SCALE = "topics", "steps", "rivals", "scale"
+CELERY, VITESS = "celery", "vitess"
 A = TypeVar("A", steps.Amounts, rivals.Amounts, ScaleAmounts)
 SUBJECTS = {
     "latency": (
@@ -80,9 +86,13 @@ def main() -> int:
         steps_of = _repeated(steps.QUICK if options.quick else steps.Amounts(), options.repeats)
         backends = options.backend or list(PLACES)
         _show(options, lambda: steps.measure(backends, steps_of, _tell), STEPS_BEGIN, STEPS_END)
+    beside = _repeated(rivals.QUICK if options.quick else rivals.Amounts(), options.repeats)
     if RIVALS in wanted:
-        amounts = _repeated(rivals.QUICK if options.quick else rivals.Amounts(), options.repeats)
-        _show(options, lambda: rivals.measure(amounts, _tell), RIVALS_BEGIN, RIVALS_END)
+        _show(options, lambda: rivals.measure(beside, _tell), RIVALS_BEGIN, RIVALS_END)
+    if VITESS in wanted:
+        _show(options, lambda: vitess.measure(beside, _tell), VITESS_BEGIN, VITESS_END)
+    if CELERY in wanted:
+        _measure_celery(options)
     if SCALE in wanted:
         sizes = _scaled(options)
         _show(options, lambda: scale.measure(parts, sizes, _tell), SCALE_BEGIN, SCALE_END, plots.write)
@@ -141,6 +151,18 @@ def _measure_queue(subjects: list[str], options: argparse.Namespace) -> None:
     )
 
 
+def _measure_celery(options: argparse.Namespace) -> None:
+    # Celery is an extra: who measures something else does not need it.
+    run = importlib.import_module("benchmarks.celery.run")
+    amounts = run.Amounts(options.tasks, run.Amounts().repeats if options.repeats is None else options.repeats)
+    found, facts = run.measure(amounts, _tell)
+    if options.json:
+        sys.stdout.write(as_json(found, facts) + "\n")
+        return
+    sys.stdout.write("\n" + "".join(f"{name:10}{value}\n" for name, value in facts.items()))
+    sys.stdout.write(f"\n{run.WORKERS} workers of one process each; medians of the turns.\n\n{table(found)}\n")
+
+
 def _tell(progress: str) -> None:
     sys.stderr.write(f"{progress} ...\n")
     sys.stderr.flush()
@@ -172,18 +194,19 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, SCALE]
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, VITESS, CELERY, SCALE]
     parser.add_argument(
         "subject",
         nargs="*",
-        help=f"what to measure: {', '.join(every)} (default: all but topics, steps, rivals, scale)",
+        help=f"what to measure: {', '.join(every)} (default: all but topics, steps, rivals, vitess, celery, scale)",
     )
     parser.add_argument(
         "--json",
         nargs="?",
         const="-",
         metavar="FILE",
-        help=f"JSON on standard output; of {PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS} and {SCALE} also into a file",
+        help=f"JSON on standard output; of {PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS}, {VITESS} and {SCALE} also into a"
+        " file",
     )
     queue = parser.add_argument_group("latency, schedule, throughput")
     queue.add_argument("--backend", action="append", choices=list(PLACES), help=f"where, of {STEPS} too (default: all)")
@@ -193,7 +216,7 @@ def _options() -> argparse.Namespace:
     queue.add_argument("--rounds", type=int, default=5, help="rounds for fairness (default: 5)")
     queue.add_argument("--attack", action="append", choices=fairness.ATTACKS, help="for fairness (default: all)")
     queue.add_argument("--rows", type=int, default=500_000, help="rows that spark reads (default: 500000)")
-    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS}, {SCALE}"))
+    _add_reported(parser.add_argument_group(f"{PASSTHROUGH}, {TOPICS}, {STEPS}, {RIVALS}, {VITESS}, {SCALE}"))
     parser.add_argument_group(TOPICS).add_argument(
         "--behind", type=int, help=f"messages of the topic in which groups seek (default: {topics.Amounts().behind})"
     )
@@ -203,6 +226,9 @@ def _options() -> argparse.Namespace:
         action="append",
         metavar="N",
         help=f"messages that wait, once for each size (default: {', '.join(map(str, ScaleAmounts().waiting))})",
+    )
+    parser.add_argument_group(CELERY).add_argument(
+        "--tasks", type=int, default=10_000, help="tasks that are enqueued and drained (default: 10000)"
     )
     options = parser.parse_args()
     for subject in options.subject:
@@ -220,8 +246,8 @@ def _add_reported(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--repeats",
         type=int,
-        help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS} and {RIVALS} {steps.Amounts().repeats},"
-        f" of {SCALE} {ScaleAmounts().repeats})",
+        help=f"turns of each (default: {passthrough.REPEATS}, of {STEPS}, {RIVALS} and {VITESS}"
+        f" {steps.Amounts().repeats}, of {SCALE} {ScaleAmounts().repeats})",
     )
     group.add_argument(
         "--document", nargs="?", type=Path, const=passthrough.DOCUMENT, metavar="FILE",

@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
 # Sees to it that a benchmark finds those whom it measures beside queuegate: installs Debian's packages when we may.
 # install_rivals.sh passthrough: HAProxy and sysbench. install_rivals.sh topics PYTHON: sysbench, Redis, RabbitMQ and
-# PostgreSQL, and their Python clients for that PYTHON, which the extra `rivals` names.
+# PostgreSQL, and their Python clients for that PYTHON, which the extra `rivals` names. install_rivals.sh celery PYTHON:
+# Redis and RabbitMQ, and redis-py; Celery brings the client of RabbitMQ.
 set -euo pipefail
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 
 lacks() { ! command -v "$1" >/dev/null; }
 
 packages=()
-if lacks sysbench; then packages+=(sysbench); fi
+if [ "$1" != celery ] && lacks sysbench; then packages+=(sysbench); fi
 case "$1" in
 passthrough)
   if lacks haproxy; then packages+=(haproxy); fi
+  ;;
+celery)
+  if lacks redis-server; then packages+=(redis-server); fi
+  if lacks rabbitmq-server; then packages+=(rabbitmq-server); fi
+  if ! "$2" -c 'import redis' 2>/dev/null && "$2" -m pip --version >/dev/null 2>&1; then
+    "$2" "$(dirname "$0")/../packaging/install.py" '.[dev,rivals]' || true # the report says who is absent
+  fi
   ;;
 topics)
   if lacks redis-server; then packages+=(redis-server); fi

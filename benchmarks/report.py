@@ -16,6 +16,7 @@ from benchmarks.topics.targets import topic_targets
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 STEPS_BEGIN, STEPS_END = "<!-- steps measured: begin -->", "<!-- steps measured: end -->"
 RIVALS_BEGIN, RIVALS_END = "<!-- rivals measured: begin -->", "<!-- rivals measured: end -->"
+VITESS_BEGIN, VITESS_END = "<!-- vitess measured: begin -->", "<!-- vitess measured: end -->"
 SCALE_BEGIN, SCALE_END = "<!-- scale measured: begin -->", "<!-- scale measured: end -->"
 TOPICS_BEGIN, TOPICS_END = "<!-- topics measured: begin -->", "<!-- topics measured: end -->"
 

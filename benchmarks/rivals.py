@@ -10,7 +10,7 @@ import contextlib
 import socket
 import subprocess
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,11 +113,11 @@ def workers_supported() -> bool:
 
 
 @contextlib.contextmanager
-def arena(names: Collection[str] = EVERYBODY) -> Iterator[Arena]:
-    """A private MariaDB that flushes its log at every commit, and those of the rivals that this machine has."""
+def arena(names: Collection[str] = EVERYBODY, make: Callable[[Sequence[str]], MariaDb] = MariaDb) -> Iterator[Arena]:
+    """A private server that flushes its log at every commit, and those of the rivals that this machine has."""
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="queuegate-bench-")))
-        server = MariaDb([f"--max-connections={CLIENTS_MAX}"])
+        server = make([f"--max-connections={CLIENTS_MAX}"])
         stack.callback(server.remove)
         server.install()
         server.start()

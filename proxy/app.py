@@ -24,6 +24,7 @@ from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.config import Auth, Config
+from proxy.console_process import LOOK_SECONDS, ConsoleProcess, console_of
 from proxy.gateways.arrival import wait_for_server
 from proxy.gateways.database_accounts import Gateway, RelayGateway
 from proxy.gateways.proxy_accounts import ProxyAccountsGateway
@@ -37,10 +38,13 @@ from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.statements.schedules import server_insert
 from proxy.statements.stream_condition import server_group_condition
+from proxy.systemd import ADMIN, MYSQL, NONE_HANDED, Handed
 from proxy.transport.addresses import Address
 from proxy.transport.tcp import own_address
 
 log = logging.getLogger(__name__)
+
+__all__ = ["RunningProxy", "address_of", "console_of", "listening", "serve", "tallies"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +63,29 @@ def tallies(config: Config) -> SharedCounts:
     return SharedCounts(config.workers, limits.max_connections if limits.max_user_connections else 0)
 
 
-def address_of(sockets: Sequence[socket.socket], config: Config) -> Address:
+def address_of(sockets: Sequence[socket.socket], configured: Address) -> Address:
     """Where clients connect, once the port is known."""
-    return Address(config.listen.host, sockets[0].getsockname()[1])
+    return Address(configured.host, sockets[0].getsockname()[1])
 
 
-def bind_admin(config: Config) -> list[socket.socket]:
-    """The admin port's sockets, where there is one.
+def listening(config: Config, handed: Handed = NONE_HANDED) -> tuple[Sequence[socket.socket], Sequence[socket.socket]]:
+    """The sockets of the clients' port and of the admin port (empty: there is none): those handed over, else bound
+    here. The configuration has the addresses of those handed over, too (`proxy.process`): it is judged by them.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: an address cannot be listened on.
     """
+    sockets = handed.get(MYSQL) or bind(config.listen)
     if config.admin.listen is None:
-        return []
-    sockets = bind(config.admin.listen)
-    log.info("metrics and health on http://%s", Address(config.admin.listen.host, sockets[0].getsockname()[1]))
-    return sockets
+        return sockets, ()
+    try:
+        admin = handed.get(ADMIN) or bind(config.admin.listen)
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    log.info("metrics and health on http://%s", address_of(admin, config.admin.listen))
+    return sockets, admin
 
 
 async def serve(
@@ -83,9 +94,12 @@ async def serve(
     *,
     ready: Callable[[RunningProxy], None] | None = None,
     ending: Callable[[], None] | None = None,
+    handed: Handed = NONE_HANDED,
+    console: ConsoleProcess | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT, `RunningProxy.stop` or the end of the supervisor; without a `place`, alone.
-    `ending` is called when the end begins.
+    `ending` is called when the end begins. `handed`: sockets in place of those of the configuration. `console`: of a
+    process that is alone, to be looked after.
 
     Raises:
         EngineError: the backend cannot be opened.
@@ -105,9 +119,16 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, tls.reload)
     peers = Peers(ConnectionRegistry(_first_id(config, place)))
     # The place first: where its address is taken, the start ends before the database's file is made.
-    async with _at(config, place) as place:
+    async with _at(config, place, handed, console) as place, _beside(console):
+
+        def announce(running: RunningProxy) -> None:
+            if ready is not None:
+                ready(running)
+            if console is not None:
+                console.serve(running.address)
+
         if await _arrived(config, place, stopping):
-            await _serve_at(place, config, peers, tls, stopping, stop, ready)
+            await _serve_at(place, config, peers, tls, stopping, stop, announce)
     log.info("stopped")
 
 
@@ -149,14 +170,36 @@ async def _serve_at(
         )
         await engine.open()
         try:
-            await _accept(config, place, engine, gateway, directory, peers, stopping, stop, ready)
+            await _accept(config, place, engine, gateway, directory, peers, tls, stopping, stop, ready)
         finally:
             await engine.close(grace_seconds=0)
             await peers.close()
 
 
 @contextlib.asynccontextmanager
-async def _at(config: Config, place: WorkerSlot | None) -> AsyncIterator[WorkerSlot]:
+async def _beside(console: ConsoleProcess | None) -> AsyncIterator[None]:
+    """The console, looked after until the end."""
+    if console is None:
+        yield
+        return
+
+    async def look_after() -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            console.look()
+
+    task = asyncio.create_task(look_after())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.to_thread(console.end)
+
+
+@contextlib.asynccontextmanager
+async def _at(
+    config: Config, place: WorkerSlot | None, handed: Handed, console: ConsoleProcess | None
+) -> AsyncIterator[WorkerSlot]:
     """Where this process serves: the place that a supervisor gave it, or one of its own.
 
     Raises:
@@ -166,9 +209,11 @@ async def _at(config: Config, place: WorkerSlot | None) -> AsyncIterator[WorkerS
         yield place
         return
     with contextlib.ExitStack() as sockets:
-        listening = [sockets.enter_context(one) for one in bind(config.listen)]
-        admin = [sockets.enter_context(one) for one in bind_admin(config)]
-        yield WorkerSlot(listening, tallies(config).of(0), admin=admin)
+        mysql, admin = listening(config, handed)
+        for one in (*mysql, *admin):
+            sockets.enter_context(one)
+        private = [] if console is None else [console.counters]
+        yield WorkerSlot(mysql, tallies(config).of(0), admin=[*admin, *private])
 
 
 async def _accept(
@@ -178,6 +223,7 @@ async def _accept(
     gateway: Gateway,
     directory: ProxyDirectory | None,
     peers: Peers,
+    tls: ClientTls,
     stopping: asyncio.Event,
     stop: Callable[[], None],
     ready: Callable[[RunningProxy], None] | None,
@@ -215,10 +261,10 @@ async def _accept(
         ),
     )
     server.accept_from(place.sockets)
-    async with _admin(place, engine, peers, stopping):
+    async with _admin(place, engine, peers, admission, tls, stopping):
         peers.ready()
         if ready is not None:
-            ready(RunningProxy(address_of(place.sockets, config), engine, peers.registry, stop))
+            ready(RunningProxy(address_of(place.sockets, config.listen), engine, peers.registry, stop))
         await stopping.wait()
         log.info("stopping", extra={"connections": len(peers.registry)})
         await _end(config, place, engine, server)
@@ -227,14 +273,16 @@ async def _accept(
 async def _end(config: Config, place: WorkerSlot, engine: Engine, server: ProxyServer) -> None:
     deadline = asyncio.get_running_loop().time() + config.shutdown_grace
     server.close()
-    for listening in place.sockets:
-        listening.close()
+    for each in place.sockets:
+        each.close()
     await engine.close(grace_seconds=config.shutdown_grace)
     await server.drain(max(0.0, deadline - asyncio.get_running_loop().time()))
 
 
 @contextlib.asynccontextmanager
-async def _admin(place: WorkerSlot, engine: Engine, peers: Peers, stopping: asyncio.Event) -> AsyncIterator[None]:
+async def _admin(
+    place: WorkerSlot, engine: Engine, peers: Peers, admission: Admission, tls: ClientTls, stopping: asyncio.Event
+) -> AsyncIterator[None]:
     """The admin port, until the very end: whoever asks then hears that we are stopping."""
     if not place.admin:
         yield
@@ -242,7 +290,7 @@ async def _admin(place: WorkerSlot, engine: Engine, peers: Peers, stopping: asyn
     # Loaded only where it serves: no worker holds its libraries in vain.
     from proxy.admin.server import AdminServer
 
-    admin = AdminServer(engine, peers, release(), stopping.is_set)
+    admin = AdminServer(engine, peers, admission, tls, release(), stopping.is_set)
     await admin.open(place.admin)
     try:
         yield

@@ -28,6 +28,7 @@ from proxy.config_values import (
     read_backend,
     read_optional_address,
     read_peers,
+    read_public_url,
     read_queue_options,
     read_queue_rights,
     read_tls_mode,
@@ -191,6 +192,16 @@ class Admin(_Section):
     listen: Annotated[Address | None, BeforeValidator(read_optional_address)] = None
 
 
+class Console(_Section):
+    """The web console. A listen address that others reach needs TLS, or a proxy before it that has it."""
+
+    listen: Annotated[Address | None, BeforeValidator(read_optional_address)] = None
+    certificate: str | None = Field(default=None, min_length=1)
+    key: str | None = Field(default=None, min_length=1)
+    public_url: Annotated[str | None, BeforeValidator(read_public_url)] = None
+    behind_proxy: bool = False
+
+
 class Config(_Section):
     """Everything that can be set. Times are seconds, sizes bytes."""
 
@@ -205,6 +216,7 @@ class Config(_Section):
     queues: Queues = Queues()
     limits: Limits = Limits()
     admin: Admin = Admin()
+    console: Console = Console()
     workers: int = Field(default=1, ge=1, le=64)
     peers: Annotated[PeersConfig, BeforeValidator(read_peers)] = PeersConfig()
     wait_for_backend: Seconds = Field(default=0.0, ge=0, le=3600)
@@ -374,6 +386,8 @@ def _contradictions(config: Config) -> Iterator[_Contradiction]:
         yield _Contradiction(("users", "auth", "backend", "listen"), text)
     for text in _tls_mistakes(config.tls):
         yield _Contradiction(("tls",), text)
+    for text in console_mistakes(config.console):
+        yield _Contradiction(("console",), text)
     for text in _of_the_backend(config):
         yield _Contradiction(("backend", text.partition(":")[0]), text)
     if config.limits.unauthenticated_connections > config.limits.max_connections:
@@ -415,6 +429,23 @@ def _of_the_backend(config: Config) -> Iterator[str]:
         yield "workers: the embedded backend is served by one process; leave it at 1, or use a mysql backend"
     if config.backend.embedded and (config.peers.listen is not None or config.peers.advertise is not None):
         yield "peers: the embedded backend is served by one proxy; there are no others to be found"
+
+
+def console_mistakes(console: Console) -> Iterator[str]:
+    """What does not go together in the console's settings."""
+    listen = console.listen
+    if listen is not None and not listen.loopback and console.certificate is None and not console.behind_proxy:
+        yield (
+            f"console.listen: {listen} can be reached from other machines, and passwords would go there in clear text:"
+            " give console.certificate, or say console.behind_proxy: true where a proxy with TLS stands before it"
+        )
+    if console.certificate is None and console.key is not None:
+        yield "console.key: given without console.certificate"
+    if console.certificate is not None:
+        try:
+            load_certificate(console.certificate, console.key)
+        except InvalidCertificate as error:
+            yield f"console.{'key' if error.in_key else 'certificate'}: {error}"
 
 
 def _tls_mistakes(tls: Tls) -> Iterator[str]:

@@ -22,6 +22,7 @@ from proxy.transport.addresses import Address
 
 _T = TypeVar("_T")
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
+_PUBLIC_URL = re.compile(r"(https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?)/?")
 _SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
@@ -38,6 +39,16 @@ def read_address(value: object) -> Address:
 def read_optional_address(value: object) -> Address | None:
     """host:port, or nothing."""
     return None if value is None else read_address(value)
+
+
+def read_public_url(value: object) -> str | None:
+    """The address by which browsers reach the console: a scheme and a host, perhaps a port."""
+    if value is None:
+        return None
+    found = _PUBLIC_URL.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError("is not an address for browsers; give https://host or https://host:port, without a path")
+    return found[1]
 
 
 def read_backend(value: object) -> BackendUrl:

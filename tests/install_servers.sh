@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests on MySQL (libraries) or on a Galera cluster (the provider, rsync) need, when we may.
-# Usage: install_servers.sh mysql|galera. MySQL itself is fetched by tests/mysql_server.py.
+# Installs what the tests on MySQL (libraries), on a Galera cluster (the provider, rsync) or of packages (mmdebstrap) need,
+# when we may. Usage: install_servers.sh mysql|galera|debian. MySQL itself is fetched by tests/mysql_server.py.
 set -euo pipefail
 
 packages=()
@@ -14,6 +14,9 @@ case "$1" in
     [ -e /usr/lib/galera/libgalera_smm.so ] || packages+=(galera-4)
     command -v rsync >/dev/null || packages+=(rsync)
     command -v lsof >/dev/null || packages+=(lsof)
+    ;;
+  debian)
+    command -v mmdebstrap >/dev/null || packages+=(mmdebstrap)
     ;;
 esac
 [ ${#packages[@]} -eq 0 ] && exit 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sees to it that the tests find the toolchains of the client programs: installs Debian's packages when we may, and
+# Sees to it that the tests find the toolchains of the client programs, and the tools that check packages: installs Debian's packages when we may, and
 # mysqlclient, which is built from source, for the Python that is named. Usage: install_toolchains.sh [PYTHON]
 # Whatever is missing afterwards is skipped at a desk and fails when CI=true; tests/toolchains.py decides.
 set -euo pipefail
@@ -16,6 +16,10 @@ command -v php >/dev/null || packages+=(php-cli)
 php -m 2>/dev/null | grep -qx mysqli || packages+=(php-mysql)
 ls /usr/lib/*/odbc/libmaodbc.so >/dev/null 2>&1 || packages+=(odbc-mariadb)
 ls /usr/lib/*/libodbc.so.2 >/dev/null 2>&1 || packages+=(libodbc2) # pyodbc loads it; nothing else asks for it
+command -v groff >/dev/null || packages+=(groff-base)
+command -v systemd-analyze >/dev/null || packages+=(systemd)
+command -v ssh-keygen >/dev/null || packages+=(openssh-client)
+command -v gpg >/dev/null || packages+=(gnupg)
 if [ -n "$python" ] && ! "$python" -c 'import MySQLdb' 2>/dev/null; then
   command -v gcc >/dev/null || packages+=(gcc libc6-dev)
   command -v pkg-config >/dev/null || packages+=(pkg-config)

@@ -119,7 +119,7 @@ class Preloaded:
 
 def _serve(line: socket.socket) -> int:
     """Answer requests until there is nobody to ask; in a child, its exit code."""
-    from proxy import __main__, memory
+    from proxy import __main__, app, memory, process  # noqa: F401
 
     memory.keep_large_blocks_apart()  # as the command line does it, before much is loaded
     from proxy.gateways import embedded  # noqa: F401

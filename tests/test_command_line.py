@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import re
 import shutil
@@ -9,12 +11,18 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pymysql
 import pytest
 
+from proxy.__main__ import parser
+from proxy.cli.arguments import CONNECTING, LOG_FORMATS, LOG_LEVELS, PLUGINS
+from proxy.config import LogFormat, LogLevel
+from proxy.login import accounts
 from proxy.login.accounts import Account
+from queuegate_worker.command import add_options
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -125,6 +133,8 @@ def test_mistakes_on_the_command_line_are_2():
         ("peek",),
         ("peek", "q", "--limit", "0"), ("peek", "q", "--state", "x"), ("status", "-P", "0"), ("top", "--interval", "0"),
         ("peek", ""), ("purge", "a."), ("completion", "tcsh"), ("redrive", "q", "--lim", "1"),
+        ("bench", "--producers", "0"), ("bench", "--seconds", "601"), ("bench", "--rate", "x"), ("bench", "q"),
+        ("bench", "--batch", "10001"), ("top", "--count", "0"),
     ):  # fmt: skip
         done = run(*arguments)
         assert done.returncode == 2, arguments
@@ -164,6 +174,52 @@ def test_completion(shell, tmp_path):
             subprocess.run(check, cwd=tmp_path, check=True, timeout=60)
 
 
+def test_completion_knows_files_and_new_commands():
+    pytest.importorskip("shtab")
+    script = run("completion", "bash").stdout
+    assert "bench" in script and "--producers" in script
+    files = re.findall(r"_shtab_\w+_COMPGEN=(_shtab_compgen_files)", script)
+    assert len(files) > 10, "options that take a file complete files"
+
+
+def test_json_everywhere(tmp_path):
+    """Commands without a proxy; those of a proxy are in tests/integration."""
+    done = run("check-config", "--json", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"command": "check-config", "ok": True, "mistakes": []})
+    (tmp_path / "config.yaml").write_text("listen: x\nlimits: {nope: 1}\n")
+    done = run("check-config", "--json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    assert (done.returncode, done.stderr, found["ok"]) == (2, "", False)
+    assert [mistake.partition(":")[0] for mistake in found["mistakes"]] == ["listen", "limits.nope"]
+    found = json.loads(run("hash-password", "--json", stdin="password\n").stdout)
+    assert found["password_hash"] == "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19"
+    found = json.loads(run("init", "new.yaml", "--json", cwd=tmp_path).stdout)
+    assert found == {"command": "init", "file": "new.yaml"} and (tmp_path / "new.yaml").exists()
+    assert json.loads(run("init", "-", "--json").stdout)["text"] == (ROOT / "config.yaml").read_text()
+    if find_spec("shtab"):
+        found = json.loads(run("completion", "zsh", "--json").stdout)
+        assert found["shell"] == "zsh" and found["script"] == run("completion", "zsh").stdout
+
+
+def test_every_command_has_json():
+    (commands,) = (action.choices for action in parser()._actions if isinstance(action.choices, dict))
+    without = [name for name, command in commands.items() if "--json" not in command._option_string_actions]
+    assert without == ["work"], "the worker has options of its own"
+    worker = argparse.ArgumentParser(add_help=False)
+    add_options(worker)
+    assert "--json" in worker._option_string_actions
+
+
+def test_the_worker_connects_by_the_same_options():
+    """Those of `queuegate status` and of `queuegate-work`, which are two distributions."""
+    (commands,) = (action.choices for action in parser()._actions if isinstance(action.choices, dict))
+    worker = argparse.ArgumentParser(add_help=False)
+    add_options(worker)
+    assert set(commands["status"]._option_string_actions) <= set(worker._option_string_actions)
+    for name in CONNECTING:
+        assert set(commands["status"]._option_string_actions) <= set(commands[name]._option_string_actions), name
+
+
 ZSH = "autoload -Uz compinit; compinit -u -d dump;"
 
 
@@ -173,13 +229,44 @@ def test_completion_without_its_extra(tmp_path):
     assert done.returncode == 1 and "queuegate[completion]" in one_line(done)
 
 
+OUR_MODULES_OF_VERSION = {"proxy", "proxy.__main__", "proxy.cli", "proxy.cli.arguments", "proxy.release"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "ours", "most"),
+    [("--version", OUR_MODULES_OF_VERSION, 170), ("--help", OUR_MODULES_OF_VERSION - {"proxy.release"}, 80)],
+)
+def test_the_version_and_the_help_wait_for_no_library(argument, ours, most):
+    """Modules are counted rather than time. Python itself has some 30 loaded before our first line."""
+    program = f"""
+import sys, proxy.__main__
+try:
+    proxy.__main__.main([{argument!r}])
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = set(done.stderr.split())
+    assert {name for name in loaded if name.partition(".")[0] in ("proxy", "engine", "rewriter")} == ours
+    assert {name.partition(".")[0] for name in loaded} <= sys.stdlib_module_names | {"__main__", "proxy"}
+    assert "asyncio" not in loaded and len(loaded) < most
+
+
+def test_the_choices_of_options_are_those_of_the_configuration():
+    assert [level.value for level in LogLevel] == list(LOG_LEVELS)
+    assert [form.value for form in LogFormat] == list(LOG_FORMATS)
+    assert (accounts.NATIVE, accounts.CACHING_SHA2) == PLUGINS
+
+
 def test_serving_loads_nothing_of_the_operators_commands():
-    program = "import sys, proxy.__main__; print(*sys.modules)"
+    program = "import sys, proxy.__main__, proxy.process; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     loaded = set(done.stdout.split())
-    assert {name for name in loaded if name.startswith("proxy.console.")} == {"proxy.console.arguments"}
+    assert {name for name in loaded if name.startswith("proxy.cli.")} == {"proxy.cli.arguments"}
     assert not loaded & {"curses", "shtab"}
 
 

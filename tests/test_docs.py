@@ -10,7 +10,7 @@ import yaml
 from over import over
 
 from engine.model.options import OF_ONE_QUEUE, OPTIONS
-from proxy.config import Admin, Config, Limits, Log, PeersConfig, Queues, Tls, User
+from proxy.config import Admin, Config, Console, Limits, Log, PeersConfig, Queues, Tls, User
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
@@ -25,6 +25,7 @@ def keys() -> Iterator[str]:
     yield from (f"log.{name}" for name in Log.model_fields)
     yield from (f"tls.{name}" for name in Tls.model_fields)
     yield from (f"admin.{name}" for name in Admin.model_fields)
+    yield from (f"console.{name}" for name in Console.model_fields)
     yield from (f"peers.{name}" for name in PeersConfig.model_fields)
     yield from (f"users[].{name}" for name in User.model_fields)
     yield from (f"queue_defaults.{name}" for name in OPTIONS if name not in OF_ONE_QUEUE)
@@ -51,7 +52,7 @@ def test_the_shipped_file_has_no_other_keys():
     data = yaml.safe_load((ROOT / "config.yaml").read_text())
     flat = set(data) | {
         f"{section}.{name}"
-        for section in ("admin", "limits", "log", "peers", "queue_defaults", "queues", "tls")
+        for section in ("admin", "console", "limits", "log", "peers", "queue_defaults", "queues", "tls")
         for name in data[section]
     }
     assert flat <= set(keys())
@@ -68,7 +69,8 @@ def test_links_lead_somewhere(document):
 def test_named_files_exist(document):
     """A path in back quotes that begins with one of our folders is a path that is there."""
     for path in re.findall(
-        r"`((?:proxy|rewriter|engine|queuegate_worker|tests|benchmarks|examples|docs)/[\w./]+)`", document.read_text()
+        r"`((?:proxy|rewriter|engine|queuegate_worker|queuegate_celery|tests|benchmarks|examples|docs)/[\w./]+)`",
+        document.read_text(),
     ):
         assert (ROOT / path).exists(), path
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from over import over
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("proxy", "rewriter", "engine", "spark_connector", "queuegate_worker")
+PACKAGES = ("proxy", "rewriter", "engine", "spark_connector", "queuegate_worker", "queuegate_celery")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 _OTHER_FOLDERS = ("benchmarks", "examples", "packaging", "queuegate")
@@ -22,8 +22,9 @@ FUNCTION_LINES_MAX = 70
 # A module imports its own room and the rooms after it in its line, nothing before. A room is a folder, or a module
 # that lies beside the folders.
 FLOORS = {
-    "proxy": "__main__ console app admin server gateways commands statements show session embedded upstream cluster"
-    " listen logs memory config config_values config_words release login transport wire errors",
+    "proxy": "__main__ process console_command cli console app console_process admin server gateways commands"
+    " statements show session embedded upstream cluster listen systemd logs memory config config_values config_words"
+    " release login transport wire errors",
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
     " values text errors",
@@ -32,7 +33,9 @@ FLOORS = {
     "spark_connector": "jobs datasource sources streaming writing batch values client options option_values"
     " option_names errors",
     "queuegate_worker": "__main__ command worker run receiver slot handlers heartbeat transaction line statements"
-    " room held hooks outcomes message address backoff errors",
+    " room held hooks outcomes message option_files address backoff errors",
+    "queuegate_celery": "transport channel link renewal exchanges queues sources held line errors settings messages"
+    " answers routing transactions sql",
 }
 # What a package may import besides: other packages, or rooms of them.
 BETWEEN = {
@@ -42,21 +45,33 @@ BETWEEN = {
     "engine": (),
     "spark_connector": (),
     "queuegate_worker": (),
+    "queuegate_celery": (),
 }
 # The composition roots, and modules that Spark loads one by one: they import inside functions.
-IMPORTS_INSIDE = ("proxy.__main__", "proxy.app", "spark_connector")
+IMPORTS_INSIDE = ("proxy.__main__", "proxy.process", "proxy.app", "spark_connector")
 # Who may import these libraries; nobody else.
 ONLY_IN = {
     "sqlglot": ("rewriter",),
     "sqlite3": ("engine.backend",),
-    "pymysql": ("engine.backend", "spark_connector", "proxy.console", "queuegate_worker"),
-    "curses": ("proxy.console.top_screen",),
-    "shtab": ("proxy.console.completion",),
+    "pymysql": (
+        "engine.backend",
+        "spark_connector",
+        "proxy.cli",
+        "proxy.console",
+        "queuegate_worker",
+        "queuegate_celery",
+    ),
+    "curses": ("proxy.cli.top_screen",),
+    "shtab": ("proxy.cli.completion",),
     "mysql_mimic": ("proxy",),
     "asyncio_pool": ("engine",),
     "cronsim": ("engine.schedules",),
     "pydantic": ("proxy.config", "proxy.config_values", "proxy.config_words"),
     "pyspark": ("spark_connector",),
+    "kombu": ("queuegate_celery",),
+    "starlette": ("proxy.console",),
+    "uvicorn": ("proxy.console.server", "proxy.console.bounded_http"),
+    "jinja2": ("proxy.console",),
 }
 
 

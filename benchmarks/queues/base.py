@@ -10,6 +10,7 @@ from benchmarks.topics.logs import Measured
 
 PAYLOAD = "x" * 100
 BATCH = 100
+FILL = 1000  # rows of each INSERT before the clock runs
 WINDOW = 500  # messages on their way to a receiver that is pushed to
 POLL_SECONDS = 0.1  # how long a receiver that polls sleeps when it has found nothing
 LEASE = "10 MINUTE"

@@ -1,4 +1,4 @@
-"""A table of the same MariaDB with SKIP LOCKED, without queuegate, as one writes it by hand when one is in earnest.
+"""A table of the same server with SKIP LOCKED, without queuegate, as one writes it by hand when one is in earnest.
 
 A receiver claims rows in a short transaction and marks them as taken for some time; it works; it marks them as done. So
 whoever dies gives his rows back, and nobody holds a transaction open for as long as he works.
@@ -12,7 +12,8 @@ from typing import Any
 
 import pymysql
 
-from benchmarks.queues.base import BATCH, LEASE, PAYLOAD, polled
+from benchmarks.queues.base import BATCH, FILL, LEASE, PAYLOAD, polled
+from benchmarks.steps.loads import inserts
 from benchmarks.topics.logs import Lone
 from tests.servers import DATABASE
 
@@ -21,10 +22,10 @@ _DONE = 2  # 0: waiting, 1: taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MariaDbTable:
+class TableByHand:
     """Its port leads to the database directly."""
 
-    name: str = "MariaDB, SKIP LOCKED by hand"
+    name: str
     port: int
     pid: int
     proxy_pid: None = None
@@ -41,12 +42,12 @@ class MariaDbTable:
             f"CREATE TABLE {TABLE} (id BIGINT AUTO_INCREMENT PRIMARY KEY, payload VARCHAR(300),"
             " taken INT NOT NULL DEFAULT 0, until DATETIME, KEY waiting (taken, id))"
         )
-        if messages:
-            cursor.execute(f"INSERT INTO {TABLE} (payload) SELECT '{PAYLOAD}' FROM seq_1_to_{messages}")
+        for start in range(0, messages, FILL):
+            cursor.execute(inserts(TABLE, min(FILL, messages - start), PAYLOAD))
 
     def sender(self, messages: int) -> Callable[[], object]:
         cursor = self._cursor()
-        sql = f"INSERT INTO {TABLE} (payload) VALUES " + ", ".join([f"('{PAYLOAD}')"] * messages)
+        sql = inserts(TABLE, messages, PAYLOAD)
         return lambda: cursor.execute(sql)
 
     def receiver(self, acked: int) -> Iterator[int]:

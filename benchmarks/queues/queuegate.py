@@ -11,11 +11,9 @@ from typing import Any
 
 from pymysql.cursors import SSCursor
 
-from benchmarks.queues.base import PAYLOAD, WINDOW
-from benchmarks.steps.loads import StepQueue
+from benchmarks.queues.base import FILL, PAYLOAD, WINDOW
+from benchmarks.steps.loads import StepQueue, inserts
 from benchmarks.topics.logs import Lone
-
-_FILL = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +27,10 @@ class GateQueue(StepQueue):
             f"DROP QUEUE IF EXISTS {self.table}",
             f"CREATE QUEUE {self.table} (payload VARCHAR(300)) WITH (ack_wait = '10m')",
         )
-        self.run(*(_insert(self.table, min(_FILL, messages - start)) for start in range(0, messages, _FILL)))
+        self.run(*(inserts(self.table, min(FILL, messages - start), PAYLOAD) for start in range(0, messages, FILL)))
 
     def sender(self, messages: int = 1) -> Callable[[], object]:
-        cursor, sql = self.connect().cursor(), _insert(self.table, messages)
+        cursor, sql = self.connect().cursor(), inserts(self.table, messages, PAYLOAD)
         return lambda: cursor.execute(sql)
 
     def receiver(self, acked: int) -> Iterator[int]:
@@ -62,7 +60,3 @@ def _next(come: SimpleQueue[int], most: int) -> list[int]:
         while len(ids) < most:
             ids.append(come.get_nowait())
     return ids
-
-
-def _insert(table: str, rows: int) -> str:
-    return f"INSERT INTO {table} (payload) VALUES " + ", ".join([f"('{PAYLOAD}')"] * rows)

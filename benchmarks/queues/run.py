@@ -18,7 +18,7 @@ from benchmarks.measure import MEDIAN, latencies, load, machine, of_the_run
 from benchmarks.others import DURABLE_REDIS, POSTGRESQL, RABBITMQ, Kind, Server, others
 from benchmarks.places import embedded
 from benchmarks.queues.base import BATCH, Rival
-from benchmarks.queues.by_hand import MariaDbTable
+from benchmarks.queues.by_hand import TableByHand
 from benchmarks.queues.postgresql import PostgresQueue
 from benchmarks.queues.queuegate import GateQueue
 from benchmarks.queues.rabbitmq import RabbitQueue
@@ -111,6 +111,7 @@ class Stage:
     rivals: Sequence[Rival]
     amounts: Amounts
     tell: Tell
+    base: str = BY_HAND
 
     def enqueued(self, rival: Rival, messages: int) -> Mapping[str, float]:
         rival.fill(0)
@@ -141,7 +142,7 @@ class Stage:
                 if rival.pid == rival.proxy_pid:  # the database is a part of the proxy
                     del columns["server CPU us/message"]
                 found[rival.name].add(columns)
-        return Outcome(name, title, main, list(found.values()), (BY_HAND,))
+        return Outcome(name, title, main, list(found.values()), (self.base,))
 
 
 def outcomes(stage: Stage) -> list[Outcome]:
@@ -177,16 +178,17 @@ def measure(amounts: Amounts, tell: Tell) -> Report:
     started, load_before = time.monotonic(), load()
     subprocess.run([INSTALL, "topics", sys.executable], check=False)
     with arena((DIRECT, QUEUEGATE)) as place, embedded() as inside, others(_OTHERS) as rest:
-        rivals = [*_ours(place), _embedded(inside.gate), *rest.found]
+        rivals = [*ours(place), _embedded(inside.gate), *rest.found]
         found = outcomes(Stage(rivals, amounts, tell))
         facts = {**machine(), **place.versions, "embedded": inside.durability, **rest.versions}
     return Report({**facts, **of_the_run(started, load_before, amounts.repeats)}, rest.absent, found)
 
 
-def _ours(place: Arena) -> list[Rival]:
+def ours(place: Arena, name: str = MARIADB, by_hand: str = BY_HAND) -> list[Rival]:
+    """The queue, and the same by hand on the same server."""
     gate, port = place.named(QUEUEGATE)[0], place.server.port
-    queue = GateQueue(name=MARIADB, port=gate.port, proxy_pid=gate.pid, pid=place.database_pid, database_port=port)
-    return [queue, MariaDbTable(name=BY_HAND, port=port, pid=place.database_pid)]
+    queue = GateQueue(name=name, port=gate.port, proxy_pid=gate.pid, pid=place.database_pid, database_port=port)
+    return [queue, TableByHand(name=by_hand, port=port, pid=place.database_pid)]
 
 
 def _embedded(gate: Any) -> Rival:

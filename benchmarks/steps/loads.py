@@ -36,9 +36,9 @@ _open: list[Any] = []
 closing a connection would cost the proxy something before its counters are read."""
 
 
-def inserts(table: str, rows: int) -> str:
+def inserts(table: str, rows: int, payload: str = PAYLOAD) -> str:
     """One statement."""
-    return f"INSERT INTO {table} (payload) VALUES " + ", ".join([f"('{PAYLOAD}')"] * rows)
+    return f"INSERT INTO {table} (payload) VALUES " + ", ".join([f"('{payload}')"] * rows)
 
 
 class Way(Protocol):

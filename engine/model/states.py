@@ -15,6 +15,9 @@ The conditions are SQL that every database we serve reads alike; `now_sql` is it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 _STEP_NS = 1000  # databases count microseconds
 _LEASE_MARK = 1
 
@@ -42,6 +45,20 @@ def is_lease_end(time_next_ns: int) -> bool:
 def not_a_lease_end(time_next_ns: int) -> int:
     """The same time as what else than a lease writes it."""
     return time_next_ns - time_next_ns % _STEP_NS if is_lease_end(time_next_ns) else time_next_ns
+
+
+def state_of(row: Mapping[str, Any], now_ns: int) -> str:
+    """One word for the state of a row, as docs/sql.md has them; a dead letter that waits for a person is `dead`."""
+    next_ns = row.get("time_next")
+    if row.get("time_acked") is not None:
+        return "acked"
+    if next_ns is None or next_ns <= now_ns:
+        return "dead" if row.get("state") in ("dead", b"dead") else "ready"
+    if next_ns >= REJECTED_NS:
+        return "parked" if next_ns == PARKED_NS else "rejected"
+    if not row.get("epoch"):
+        return "scheduled"
+    return "in_flight" if is_lease_end(next_ns) else "retrying"
 
 
 def in_flight(now_sql: str) -> str:

@@ -109,6 +109,18 @@ class Scheduler(Service):
         for database in known:
             self.changed(database)
 
+    def overdue(self) -> dict[str, float]:
+        """By database, for how many seconds the tick that waits longest is due; 0 where none is.
+
+        A database whose clock is not known yet is left out.
+        """
+        found: dict[str, float] = {}
+        for name, database in self._databases.items():
+            if (now_ns := database.time.now_ns()) is not None:
+                first_ns = min((waiting.next_ns for waiting in database.schedules.values()), default=now_ns)
+                found[name] = max(now_ns - first_ns, 0) / NS_PER_SECOND
+        return found
+
     # --- one pass
 
     async def run_once(self) -> float | None:

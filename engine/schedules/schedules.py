@@ -65,6 +65,10 @@ class Schedules:
         if self._scheduler is not None:
             self._scheduler.look(self._catalog.schedules)
 
+    def overdue(self) -> dict[str, float]:
+        """By database, see Scheduler; nothing where another process sends."""
+        return {} if self._scheduler is None else self._scheduler.overdue()
+
     def touched(self, table: QueueName) -> None:
         """A transaction that may have written to that table is committed."""
         if table.table == SCHEDULES_TABLE and self._scheduler is not None:

@@ -52,6 +52,22 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True)
+class ProxyFacts:
+    """What the proxy as a whole knows of itself.
+
+    `ready`: what /readyz says. `certificate_expires`: seconds since 1970; None without TLS.
+    """
+
+    ready: bool
+    database_up: bool
+    connections_limit: int
+    connections_refused: int = 0
+    login_failures: int = 0
+    worker_restarts: int = 0
+    certificate_expires: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything that the page tells. `missing`: workers that did not answer."""
 
@@ -62,6 +78,7 @@ class Facts:
     missing: int = 0
     gauges: Gauges = field(default_factory=Gauges)
     histories: Mapping[QueueName, HistoryState] = field(default_factory=dict)
+    proxy: ProxyFacts | None = None
 
 
 def page(facts: Facts) -> bytes:
@@ -77,6 +94,9 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         yield from _process_metrics(self._facts)
+        if self._facts.proxy is not None:
+            yield from _proxy_metrics(self._facts.proxy)
+        yield from _schedule_metrics(self._facts.reports)
         yield from _table_metrics(self._facts)
         yield from _topic_metrics(self._facts.gauges)
         yield from _history_metrics(self._facts.histories)
@@ -111,6 +131,31 @@ def _process_metrics(facts: Facts) -> Iterator[Metric]:
     for report in facts.reports:
         processor.add_metric((str(report.worker),), report.cpu_seconds)
     yield processor
+
+
+def _proxy_metrics(proxy: ProxyFacts) -> Iterator[Metric]:
+    yield _one("queuegate_ready", "1 while the proxy is ready for clients, as /readyz says.", proxy.ready)
+    yield _one("queuegate_database_up", "1 while the database answers.", proxy.database_up)
+    yield _one("queuegate_connections_limit", "limits.max_connections.", proxy.connections_limit)
+    for name, meaning, count in (
+        ("connections_refused", "Clients that a limit kept out.", proxy.connections_refused),
+        ("login_failures", "Logins that failed: wrong password, none, or the account is locked.", proxy.login_failures),
+        ("worker_restarts", "Worker processes that died and were started again.", proxy.worker_restarts),
+    ):
+        yield CounterMetricFamily(f"queuegate_{name}", meaning, value=count)
+    if proxy.certificate_expires is not None:
+        meaning = "The end of the TLS certificate's time, in seconds since 1970."
+        yield _one("queuegate_tls_certificate_expiry_timestamp_seconds", meaning, proxy.certificate_expires)
+
+
+def _schedule_metrics(reports: Iterable[WorkerReport]) -> Iterator[Metric]:
+    """One worker of a proxy sends for all, so no series bears a worker."""
+    meaning = "Since when the schedules' tick that waits longest is due; 0 when none is."
+    overdue = GaugeMetricFamily("queuegate_schedule_overdue_seconds", meaning, labels=("database",))
+    for report in reports:
+        for database, seconds in report.schedules_overdue.items():
+            overdue.add_metric((database,), seconds)
+    yield overdue
 
 
 def _one(name: str, meaning: str, value: float) -> Metric:

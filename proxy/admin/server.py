@@ -1,4 +1,4 @@
-"""The admin port: /metrics for Prometheus, /healthz and /readyz for whoever starts and stops processes.
+"""The admin port: /metrics for Prometheus, /counters for the console, /healthz and /readyz for supervisors.
 
 Every worker listens on it, and whichever answers speaks for all: so it goes on while a worker is down, and tells so.
 """
@@ -11,21 +11,35 @@ from collections.abc import Callable, Sequence
 
 from engine.engine import Engine
 from engine.model.errors import ShuttingDown
+from proxy.admin.counters_page import counters_page
 from proxy.admin.http import AdminConnection, Response, crowd
-from proxy.admin.metrics_page import CONTENT_TYPE, Facts, page
+from proxy.admin.metrics_page import CONTENT_TYPE, Facts, ProxyFacts, page
 from proxy.cluster.peers import Peers
+from proxy.listen.admission import Admission
+from proxy.listen.shared_counts import Count
+from proxy.login.client_tls import ClientTls
 
 REACH_SECONDS = 2.0  # a database that takes longer for SELECT 1 serves nobody well
 
-_NOT_FOUND = Response(404, b"there are /metrics, /healthz and /readyz\n")
+_NOT_FOUND = Response(404, b"there are /metrics, /counters, /healthz and /readyz\n")
 
 
 class AdminServer:
     """See the module. `stopping`: whether the proxy has been asked to end."""
 
-    def __init__(self, engine: Engine, peers: Peers, version: str, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        peers: Peers,
+        admission: Admission,
+        tls: ClientTls,
+        version: str,
+        stopping: Callable[[], bool],
+    ) -> None:
         self._engine = engine
         self._peers = peers
+        self._admission = admission
+        self._tls = tls
         self._version = version
         self._stopping = stopping
         self._connections = crowd()
@@ -50,6 +64,8 @@ class AdminServer:
         """What is at a path."""
         if path == "/metrics":
             return await self._metrics()
+        if path == "/counters":
+            return Response(200, counters_page((await self._peers.reports())[0]), CONTENT_TYPE)
         if path == "/healthz":
             return await self._health()
         if path == "/readyz":
@@ -58,15 +74,32 @@ class AdminServer:
 
     async def _metrics(self) -> Response:
         catalog = self._engine.catalog
+        trouble = asyncio.create_task(self._engine.surveyor.reachable(REACH_SECONDS))
         try:
             surveys = await self._engine.surveyor.survey(catalog)
+            gauges = await self._engine.topics.gauges()
+            reports, missing = await self._peers.reports()
+            histories = await self._peers.histories()
+            proxy = self._of_the_proxy(await trouble is None)
         except ShuttingDown as error:
             return Response(503, f"{error.message}\n".encode())
-        gauges = await self._engine.topics.gauges()
-        reports, missing = await self._peers.reports()
-        histories = await self._peers.histories()
-        facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories)
+        finally:
+            trouble.cancel()
+        facts = Facts(reports, surveys, catalog, self._version, missing, gauges, histories, proxy)
         return Response(200, page(facts), CONTENT_TYPE)
+
+    def _of_the_proxy(self, database_up: bool) -> ProxyFacts:
+        tally, offered = self._admission.tally, self._tls.offered
+        expires = None if offered is None else offered.expires
+        return ProxyFacts(
+            ready=database_up and self._engine.is_open and not self._stopping(),
+            database_up=database_up,
+            connections_limit=self._admission.limits.connections,
+            connections_refused=tally.total(Count.REFUSED),
+            login_failures=tally.total(Count.LOGIN_FAILURES),
+            worker_restarts=tally.total(Count.DEATHS),
+            certificate_expires=None if expires is None else expires.timestamp(),
+        )
 
     async def _health(self) -> Response:
         """That this is answered shows that this event loop turns; the others are asked."""

@@ -232,7 +232,8 @@ class Peers:
     def _own_report(self) -> WorkerReport:
         assert self._engine is not None
         streams = len(self._engine.subscriptions())
-        return own_report(self._worker, len(self.registry), streams, self._engine.status())
+        overdue = self._engine.schedules.overdue()
+        return own_report(self._worker, len(self.registry), streams, self._engine.status(), overdue)
 
     async def _ask(self, question: str, value: object = None) -> list[Item]:
         """What all others answer."""

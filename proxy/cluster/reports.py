@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from engine.model.queue import QueueName, QueueStatus
 from proxy.cluster.questions import Item
 
 _STATM = Path("/proc/self/statm")
-_SELF, _QUEUE = "self", "queue"
+_SELF, _QUEUE, _SCHEDULES = "self", "queue", "schedules"
 
 
 @dataclass(slots=True)
@@ -25,11 +25,16 @@ class WorkerReport:
     memory_bytes: int
     cpu_seconds: float
     queues: list[QueueStatus] = field(default_factory=list)
+    schedules_overdue: dict[str, float] = field(default_factory=dict)
+    """By database, for how many seconds the tick that waits longest is due; of the worker that sends."""
 
 
-def own_report(worker: int, connections: int, streams: int, queues: Sequence[QueueStatus]) -> WorkerReport:
+def own_report(
+    worker: int, connections: int, streams: int, queues: Sequence[QueueStatus], overdue: Mapping[str, float]
+) -> WorkerReport:
     """Of this process, now."""
-    return WorkerReport(worker, connections, streams, _memory_bytes(), time.process_time(), list(queues))
+    seconds = time.process_time()
+    return WorkerReport(worker, connections, streams, _memory_bytes(), seconds, list(queues), dict(overdue))
 
 
 def _memory_bytes() -> int:
@@ -43,7 +48,9 @@ def _memory_bytes() -> int:
 def report_items(report: WorkerReport) -> list[Item]:
     """A report as items of an answer, each small enough for a word of its own."""
     first = [_SELF, report.worker, report.connections, report.streams, report.memory_bytes, report.cpu_seconds]
-    return [first, *([_QUEUE, report.worker, *status_item(status)] for status in report.queues)]
+    queues = ([_QUEUE, report.worker, *status_item(status)] for status in report.queues)
+    schedules = ([_SCHEDULES, report.worker, *one] for one in report.schedules_overdue.items())
+    return [first, *queues, *schedules]
 
 
 def reports_of(items: Iterable[Item]) -> list[WorkerReport]:
@@ -52,6 +59,9 @@ def reports_of(items: Iterable[Item]) -> list[WorkerReport]:
     for kind, worker, *rest in items:
         if kind == _SELF:
             reports[worker] = WorkerReport(worker, *rest)
+        elif kind == _SCHEDULES:
+            database, seconds = rest
+            reports[worker].schedules_overdue[database] = seconds
         else:
             reports[worker].queues.append(status_of(rest))
     return list(reports.values())

@@ -7,6 +7,7 @@ so that it can fork again at any time. Rules:
 - the first worker starts alone: what is wrong with the database or the configuration is said once, and ends everything;
 - later a worker that dies is started again, at once and then ever more slowly (`BACKOFF_SECONDS_MAX`);
 - SIGTERM and SIGINT end the workers in order, SIGHUP is passed on as it is; who exceeds the grace time is killed;
+- another child (`beside`) is looked after besides, and nothing of the workers depends on it;
 - the workers end when the supervisor does, however it ends: their line to it says so.
 """
 
@@ -22,6 +23,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from proxy.cluster.hub import Hub
 from proxy.listen.listener import WorkerSlot
@@ -33,6 +35,14 @@ BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 0.1, 10.0  # until the next start of a wo
 HEALTHY_SECONDS = 60.0  # a worker that lived so long died of something new
 KILL_SLACK_SECONDS = 5.0  # beyond the grace time that the workers keep themselves
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Beside(Protocol):
+    """Another child of the supervisor: `look` starts it where it is due, and tells after how many seconds it is."""
+
+    def look(self) -> float | None: ...
+
+    def ask_to_end(self) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -48,7 +58,8 @@ class _Worker:
 
 
 class Supervisor:
-    """See the module. `work` serves as one worker and returns its exit code; `ready` is called once all accept."""
+    """See the module. `work` serves as one worker and returns its exit code; `ready` is called once all accept,
+    `stopping` when the end begins, `beat` every `beat_seconds`, if there are any, as long as this loop turns."""
 
     def __init__(
         self,
@@ -60,13 +71,22 @@ class Supervisor:
         *,
         grace_seconds: float,
         admin: Sequence[socket.socket] = (),
+        stopping: Callable[[], None] = lambda: None,
+        beat: Callable[[], None] = lambda: None,
+        beat_seconds: float | None = None,
+        beside: Beside | None = None,
     ) -> None:
         self._workers = [_Worker(number) for number in range(workers)]
         self._sockets = tuple(sockets)
         self._admin = tuple(admin)
+        self._beside = beside
         self._tallies = tallies
         self._work = work
         self._announce = ready
+        self._tell_stopping = stopping
+        self._beat = beat
+        self._beat_seconds = beat_seconds
+        self._beat_at = 0.0
         self._grace_seconds = grace_seconds
         self._proxy = secrets.token_hex(16)
         self._selector = selectors.DefaultSelector()
@@ -74,6 +94,7 @@ class Supervisor:
         self._wakeup, self._wakeup_end = socket.socketpair()
         self._serving = False
         self._exit_code = 0
+        self._beside_due: float | None = None
         self._kill_at: float | None = None
 
     def run(self) -> int:
@@ -84,6 +105,8 @@ class Supervisor:
         try:
             while self._due() or any(worker.pid for worker in self._workers):
                 self._start_due()
+                self._beat_due()
+                self._beside_due = None if self._beside is None or self._stopping else self._beside.look()
                 for key, events in self._selector.select(self._timeout()):
                     if key.fileobj is self._wakeup:
                         self._signalled()
@@ -184,6 +207,12 @@ class Supervisor:
             elif number in _PASSED_ON:
                 self._stop(0)
 
+    def _beat_due(self) -> None:
+        now = time.monotonic()
+        if self._beat_seconds is not None and now >= self._beat_at:
+            self._beat_at = now + self._beat_seconds
+            self._beat()
+
     def _send(self, number: signal.Signals) -> None:
         for worker in self._workers:
             if worker.pid:
@@ -194,9 +223,12 @@ class Supervisor:
         if self._stopping:
             return
         self._exit_code = exit_code
+        self._tell_stopping()
         self._kill_at = time.monotonic() + self._grace_seconds + KILL_SLACK_SECONDS
         for listening in (*self._sockets, *self._admin):
             listening.close()
+        if self._beside is not None:
+            self._beside.ask_to_end()
         self._send(signal.SIGTERM)
 
     def _kill_late(self) -> None:
@@ -229,6 +261,7 @@ class Supervisor:
             self._restart_later(worker, pid, code)
 
     def _restart_later(self, worker: _Worker, pid: int, code: int) -> None:
+        self._tallies.died(worker.number)
         now = time.monotonic()
         worker.deaths = 0 if now - worker.started_at >= HEALTHY_SECONDS else worker.deaths + 1
         pause = min(BACKOFF_SECONDS * 2**worker.deaths, BACKOFF_SECONDS_MAX)
@@ -245,4 +278,8 @@ class Supervisor:
         times = [worker.start_at for worker in self._due() if worker.start_at is not None]
         if self._kill_at is not None and self._kill_at != float("inf"):
             times.append(self._kill_at)
+        if self._beat_seconds is not None:
+            times.append(self._beat_at)
+        if self._beside_due is not None and not self._stopping:
+            times.append(time.monotonic() + self._beside_due)
         return max(0.0, min(times) - time.monotonic()) if times else None

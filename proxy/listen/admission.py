@@ -87,6 +87,7 @@ class Admission:
         self._check_failures(host, source)
         if not self._take_place(source):
             self._complaints.about("limits.max_connections", host)
+            self.tally.add(Count.REFUSED)
             raise ProxyError(1040, "Too many connections")
         return Visit(self, host, source)
 
@@ -144,6 +145,7 @@ class Admission:
             seconds = counted.blocked_for(source)
             if seconds > 0:
                 self._complaints.about(name, host)
+                self.tally.add(Count.REFUSED)
                 raise FatalProtocolError(
                     1129,
                     f"Host '{host}' is blocked because of many connection errors: more than {most} {what}; try again in"
@@ -151,6 +153,7 @@ class Admission:
                 )
 
     def _failed(self, source: str) -> None:
+        self.tally.add(Count.LOGIN_FAILURES)
         if self.limits.login_failures:
             self.failures.add(source)
             self._announce(source, False)
@@ -162,6 +165,7 @@ class Admission:
     def _take_user(self, user: str, host: str) -> None:
         if not self.tally.take_user(user, self.limits.user_connections):
             self._complaints.about("limits.max_user_connections", host, user)
+            self.tally.add(Count.REFUSED)
             raise ProxyError(1203, f"User {user} already has more than 'max_user_connections' active connections")
 
 
@@ -256,6 +260,11 @@ class FailedLogins:
         self._left.move_to_end(source)
         if len(self._left) > ADDRESSES_MAX:
             self._left.popitem(last=False)
+
+    def give_back(self, source: str) -> None:
+        """One that was counted before it was known has not failed."""
+        if source in self._left:
+            self._left[source] = (min(self._most, self._now(source) + 1.0), self._clock())
 
     def forgive(self, source: str) -> bool:
         """A login succeeded; whether that changes anything."""

@@ -23,7 +23,16 @@ class Count(IntEnum):
     """1 while the worker accepts clients."""
     CONNECTIONS = 1
     LOGGING_IN = 2
+    LOGIN_FAILURES = 3
+    """Logins that failed since the proxy started. It outlives its worker, as the next two do: see `clear`."""
+    REFUSED = 4
+    """Clients that a limit kept out since the proxy started."""
+    DEATHS = 5
+    """How often the worker died; the supervisor's."""
 
+
+_KEPT = (Count.LOGIN_FAILURES, Count.REFUSED, Count.DEATHS)
+"""What only grows: a sum over the workers that fell when one died would be read as a proxy that started anew."""
 
 _USERS_AT = len(Count)
 
@@ -44,9 +53,16 @@ class SharedCounts:
         return WorkerCounts(columns, worker, self._slots)
 
     def clear(self, worker: int) -> None:
-        """That worker is gone, and its clients with it."""
+        """That worker is gone, and its clients with it. What is counted since the proxy started stays."""
         start = worker * self._stride
+        kept = {what: self._cells[start + what] for what in _KEPT}
         self._cells[start : start + self._stride] = memoryview(bytes(self._stride * _CELL_BYTES)).cast("q")
+        for what, number in kept.items():
+            self._cells[start + what] = number
+
+    def died(self, worker: int) -> None:
+        """That worker died and is to be started again."""
+        self._cells[worker * self._stride + Count.DEATHS] += 1
 
 
 class WorkerCounts:
@@ -69,6 +85,10 @@ class WorkerCounts:
     def give(self, what: Count) -> None:
         """One less of it."""
         self._own[what] -= 1
+
+    def add(self, what: Count) -> None:
+        """Count one more of what only grows."""
+        self._own[what] += 1
 
     def total(self, what: Count) -> int:
         return sum(column[what] for column in self._columns)

@@ -44,6 +44,8 @@ class OfferedTls:
 
     context: SSLContext
     required: bool = False
+    expires: datetime | None = None
+    """The end of the certificate's time."""
 
 
 class ClientTls:
@@ -76,7 +78,7 @@ class ClientTls:
             log.info("TLS certificate loaded", extra=facts)
         else:
             log.warning("the TLS certificate %s: clients that verify it will refuse it", trouble, extra=facts)
-        return OfferedTls(context, self._mode is TlsMode.REQUIRED)
+        return OfferedTls(context, self._mode is TlsMode.REQUIRED, leaf.not_valid_after_utc)
 
 
 def load_certificate(certificate: str, key: str | None = None) -> tuple[SSLContext, x509.Certificate]:

@@ -208,5 +208,5 @@ def test_the_document(new_gate):
     ran = [sql.rows(statement) for statement in statements.split(";") if statement.strip()]
     assert len(ran) > 10
     assert sql.rows("SELECT user_id, payload FROM q") == [(7, "report")]
-    assert sql.column("SHOW SCHEDULES") == ["cleanup"]
+    assert sql.column("SHOW SCHEDULES") == ["cleanup", "each_night"]
     sql.close()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
+from collections.abc import Iterator
 
 import pymysql
 from servers import Gate, Sql, Stream, wait_until
 
 LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, AttributeError, AssertionError)
-PAUSE_SECONDS = 4.0  # most between two deliveries, with two processors for all that runs here; a lease is an hour
+PAUSE_SECONDS = 15.0  # most between two deliveries, on a busy machine; a lease is an hour
 HELD = 20
 
 
@@ -81,14 +83,47 @@ def test_two_proxies_restarted_in_turn(mariadb, tmp_path):
     setup = Sql(gates[0].connect())
     setup("CREATE QUEUE q (n INT) WITH (ack_wait = '1h', max_backoff = '2h', poll_interval = '1h')")
     wait_until(lambda: all("linked to another proxy" in gate.log for gate in gates), what="the proxies to be linked")
+    setup.connection._force_close()
     clients = Clients(gates)
+    with contextlib.closing(Sql(mariadb.connect(database="rolling"))) as check:
+        began = time.monotonic()
+        with at_work(clients):
+            restart_in_turn(clients)
+            clients.stop.wait(0.5)
+            ended = time.monotonic()
+            unacked = "SELECT COUNT(*) FROM q WHERE time_acked IS NULL AND n < %s"
+            wait_until(
+                lambda: not check.value(unacked, next(clients.numbers) - 50),
+                30,
+                "everything but the latest to be acked",
+            )
+        in_table = set(check.column("SELECT n FROM q"))  # an INSERT was under way until its thread had ended
+    assert clients.inserted <= in_table
+    times = [began, *sorted(t for t in clients.times if t < ended), ended]
+    assert max(after - before for before, after in itertools.pairwise(times)) < PAUSE_SECONDS
+
+
+@contextlib.contextmanager
+def at_work(clients: Clients) -> Iterator[None]:
+    """Producers and receivers run meanwhile. They end also when the test fails: a thread that is left connects to
+    whatever gate of another test has the port next."""
     threads = [threading.Thread(target=clients.produce, args=(k,), daemon=True) for k in range(2)]
     threads += [threading.Thread(target=clients.receive, args=(k % 2,), daemon=True) for k in range(4)]
-    setup.connection._force_close()
-    began = time.monotonic()
     for thread in threads:
         thread.start()
-    for gate in gates:
+    try:
+        yield
+    finally:
+        clients.stop.set()
+        for gate in clients.gates:
+            gate.stop()
+        for thread in threads:
+            thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def restart_in_turn(clients: Clients) -> None:
+    for gate in clients.gates:
         progress(clients)
         holder = Stream(gate, f"SELECT n FROM STREAM q WITH (prefetch = {HELD})")  # which never acks anything
         held = {row[0] for row in holder.wait(HELD)}
@@ -96,7 +131,7 @@ def test_two_proxies_restarted_in_turn(mariadb, tmp_path):
         ended = time.monotonic()
         assert gate.terminate() == 0
         wait_until(
-            lambda held=held: clients.delivered.keys() >= held, 10, "its messages at the other proxy's receivers"
+            lambda held=held: clients.delivered.keys() >= held, 30, "its messages at the other proxy's receivers"
         )
         assert max(clients.delivered[n] for n in held) - ended < PAUSE_SECONDS
         holder.close()
@@ -107,24 +142,6 @@ def test_two_proxies_restarted_in_turn(mariadb, tmp_path):
             lambda gate=gate, links=links: gate.log.count("linked to another") > links, what="the newcomer's link"
         )
     progress(clients)
-    check = Sql(mariadb.connect(database="rolling"))
-    clients.stop.wait(0.5)
-    ended = time.monotonic()
-    unacked = "SELECT COUNT(*) FROM q WHERE time_acked IS NULL AND n < %s"
-    wait_until(
-        lambda: not check.value(unacked, next(clients.numbers) - 50), 10, "everything but the latest to be acked"
-    )
-    clients.stop.set()
-    for gate in gates:
-        gate.stop()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
-    in_table = set(check.column("SELECT n FROM q"))  # an INSERT was under way until its thread had ended
-    check.close()
-    assert clients.inserted <= in_table
-    times = [began, *sorted(t for t in clients.times if t < ended), ended]
-    assert max(after - before for before, after in itertools.pairwise(times)) < PAUSE_SECONDS
 
 
 def progress(clients: Clients) -> None:

@@ -96,13 +96,16 @@ def server_gate(mariadb, tmp_path_factory):
     owner = Sql(gate.connect())
     owner("CREATE QUEUE q (payload VARCHAR(20))")
     owner("CREATE TABLE secret (n INT)")
-    for user, rights in {"reader": "SELECT", "writer": "SELECT, INSERT", "worker": "SELECT, UPDATE"}.items():
-        owner(f"DROP USER IF EXISTS {user}@'127.0.0.1'")
+    accounts = {"reader": "SELECT", "writer": "SELECT, INSERT", "worker": "SELECT, UPDATE"}
+    for user, rights in accounts.items():
         owner(f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY '{user} pw'")
         owner(f"GRANT {rights} ON rights.q TO {user}@'127.0.0.1'")
     owner.close()
     yield gate
     gate.stop()
+    with mariadb.connect() as root, root.cursor() as cursor:
+        for user in accounts:  # which would come before accounts of the same name at '%' in other tests
+            cursor.execute(f"DROP USER {user}@'127.0.0.1'")
 
 
 def as_user(gate: Gate, user: str) -> Sql:

@@ -221,10 +221,22 @@ def test_workers_are_added_up_and_missed(mariadb, tmp_path):
         finally:
             os.kill(stopped, signal.SIGCONT)
         wait_until(lambda: get(gate, "/healthz")[0] == 200, what="the worker to be back")
+        os.kill(stopped, signal.SIGKILL)
+        wait_until(lambda: _restarts(gate) == 1, what="the death to be counted")
+        wait_until(lambda: value(metrics(gate), "queuegate_workers") == 2, what="another worker")
+        assert _restarts(gate) == 1
         for client in clients:
             client.close()
     finally:
         gate.stop()
+
+
+def _restarts(gate):
+    """None where the connection was to the worker that died."""
+    try:
+        return value(metrics(gate), "queuegate_worker_restarts_total")
+    except OSError:
+        return None
 
 
 def _answered(gate):

@@ -1,24 +1,26 @@
-"""The alerts of docs/monitoring.md, evaluated on the metrics of a running proxy."""
+"""The alerts of packaging/prometheus, and the metrics of a running proxy, on both backends. See tests/monitoring."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-import yaml
+from certificates import Authority
+from prometheus_server import rules
 from servers import Sql, wait_until
 from test_admin import get, metrics, value
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-RULES = yaml.safe_load(re.findall(r"```yaml\n(groups:.*?)```", (ROOT / "docs" / "monitoring.md").read_text(), re.S)[0])
-ALERTS = {rule["alert"]: rule["expr"] for rule in RULES["groups"][0]["rules"]}
+ALERTS = {rule["alert"]: rule["expr"] for rule in rules("alerts.yml")}
 NAME = re.compile(r"queuegate_\w+")
 
 
 @pytest.fixture
-def watched(new_gate):
-    gate = new_gate(admin={"listen": "127.0.0.1:0"})
+def watched(new_gate, tmp_path):
+    certificate, key = Authority(tmp_path).issue("proxy", "127.0.0.1")
+    gate = new_gate(
+        admin={"listen": "127.0.0.1:0"},
+        tls={"certificate": str(certificate), "key": str(key)},
+    )
     gate.start()
     sql = Sql(gate.connect())
     sql("CREATE QUEUE jobs (n INT)")
@@ -29,14 +31,16 @@ def watched(new_gate):
 
 
 def test_every_metric_of_an_alert_is_on_the_page(watched):
-    gate, _ = watched
-    names = {name for name, _ in metrics(gate)}
+    gate, sql = watched
+    sql("ALTER TOPIC orders SET (trace_keep = '1d')")
+    sql("CREATE SCHEDULE daily ON jobs EVERY '1d' (n) VALUES (1)")
     used = {name for expression in ALERTS.values() for name in NAME.findall(expression)}
-    assert used and used <= names
+    assert len(used) > 15
+    wait_until(lambda: used <= {name for name, _ in metrics(gate)}, what=f"all of {used}")
 
 
 def test_a_dead_letter_queue_is_not_a_queue_that_nobody_serves(watched):
-    """Its messages are due and nobody takes them, for ever; the alert DeadLetters is about them."""
+    """Its messages are due and nobody takes them, for ever; the alert DeadLettersGrow was about them."""
     gate, sql = watched
     sql("INSERT INTO jobs (n) VALUES (1)")
     sql("REJECT jobs 1")
@@ -47,5 +51,5 @@ def test_a_dead_letter_queue_is_not_a_queue_that_nobody_serves(watched):
     for queue, expected in (("jobs", 0), ("jobs_dead", 1)):
         labels = {"database": gate.database, "queue": queue}
         assert value(samples, "queuegate_queue_is_dead_letter_queue", **labels) == expected
-    excluded = re.findall(r"unless max by \(database, queue\) \((\w+)\) == 1", ALERTS["QueueNotServed"])
+    excluded = re.findall(r"unless max by \(job, database, queue\) \((\w+)\) == 1", ALERTS["QueueNotServed"])
     assert "queuegate_queue_is_dead_letter_queue" in excluded

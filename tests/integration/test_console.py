@@ -80,7 +80,8 @@ def mixed(sql: Sql, queue: Callable[..., str]) -> Iterator[str]:
     assert sql.column(f"SELECT id FROM STREAM {q} LIMIT 3 NOWAIT") == [1, 2, 3]
     sql(f"NACK {q} 1 REASON 'HTTP 429'")
     sql(f"REJECT {q} 2 REASON 'bad JSON'")
-    wait_until(lambda: sql.column(f"SHOW QUEUES LIKE '{q}_dead'"), what="the dead letter to be moved")
+    wait_until(lambda: sql.column(f"SHOW QUEUES LIKE '{q}_dead'"), what="a place for the dead letter")
+    wait_until(lambda: not sql.rows(f"SELECT id FROM {q} WHERE id = 2"), what="the dead letter to be moved")
     yield q
     sql(f"DROP QUEUE {q}_dead")
 

@@ -284,3 +284,17 @@ async def test_a_database_whose_clock_goes_after_is_waited_for():
         await pass_time(10)
         assert world.ticks == [first]
         assert sum(world.store.calls.values()) < 60
+
+
+@in_virtual_time
+async def test_a_tick_that_cannot_be_sent_is_overdue_until_it_is():
+    world = World()
+    world.add("s")
+    world.catalog = QueueCatalog(1, {})
+    async with world:
+        assert world.scheduler.overdue() == {"main": 0}
+        await pass_time((world.store.rows["s"].next_ns - world.clock.now_ns()) / NS + 100)
+        assert 95 < world.scheduler.overdue()["main"] < 105
+        world.catalog = QueueCatalog(1, {Q: make_spec(Q)})
+        await pass_time(61)  # the longest pause between two tries
+        assert world.scheduler.overdue() == {"main": 0}

@@ -11,7 +11,7 @@ from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, Queu
 from engine.model.topics import GroupLag, TopicExtent
 from engine.store.census import Census
 from engine.topics.gauges import Gauges
-from proxy.admin.metrics_page import Facts, page
+from proxy.admin.metrics_page import Facts, ProxyFacts, page
 from proxy.cluster.reports import WorkerReport, report_items, reports_of, summed
 from proxy.show.system_tables import FIELDS, derived_table
 from rewriter.plan import SystemTable
@@ -103,3 +103,29 @@ def test_groups_have_series_by_topic() -> None:
     expected = {"unread": 5, "oldest_unread_age_seconds": 0, "holes": 1, "ready": 2, "in_flight": 1}
     assert {name: told[f"queuegate_group_{name}", of_group] for name in expected} == expected
     assert [told["queuegate_group_members", of_group | {("worker", str(n))}] for n in range(2)] == [1, 2]
+
+
+def test_what_the_proxy_knows_of_itself() -> None:
+    nothing: frozenset[tuple[str, str]] = frozenset()
+    proxy = ProxyFacts(True, False, 1000, 2, 3, 4, 1.8e9)
+    told = samples(Facts([report(0, 5)], {}, CATALOG, "1.2", proxy=proxy))
+    expected = {
+        "ready": 1,
+        "database_up": 0,
+        "connections_limit": 1000,
+        "connections_refused_total": 2,
+        "login_failures_total": 3,
+        "worker_restarts_total": 4,
+        "tls_certificate_expiry_timestamp_seconds": 1.8e9,
+    }
+    assert {name: told[f"queuegate_{name}", nothing] for name in expected} == expected
+    bare = samples(Facts([], {}, CATALOG, "1.2", proxy=ProxyFacts(True, True, 1000)))
+    assert ("queuegate_tls_certificate_expiry_timestamp_seconds", nothing) not in bare
+
+
+def test_schedules_are_told_by_the_worker_that_sends() -> None:
+    sends, other = report(0, 5), report(1, 6)
+    sends.schedules_overdue = {"shop": 7.5}
+    assert reports_of([*report_items(sends), *report_items(other)]) == [sends, other]
+    told = samples(Facts([other, sends], {}, CATALOG, "1.2"))
+    assert told["queuegate_schedule_overdue_seconds", frozenset({("database", "shop")})] == 7.5

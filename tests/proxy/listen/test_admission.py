@@ -280,3 +280,19 @@ def test_who_has_the_fewest_is_seen_only_among_those_present():
     assert one.fewest_elsewhere() == 1
     tallies.clear(1)
     assert one.fewest_elsewhere() is None
+
+
+def test_what_is_counted_since_the_start_outlives_a_worker(clock):
+    tallies = SharedCounts(2, 10)
+    limits = AdmissionLimits(connections=1, unauthenticated=2, user_connections=1)
+    dead, alive = (Admission(limits, tallies.of(n), clock) for n in (0, 1))
+    visit = dead.arrive("h")
+    visit.failed(1045)
+    visit.failed(1049)  # an unknown database is no failed login
+    assert refused(lambda: dead.arrive("h")) == 1040
+    tallies.clear(0)
+    tallies.died(0)
+    alive.arrive("h").failed(1698)
+    counts = {what: alive.tally.total(what) for what in (Count.LOGIN_FAILURES, Count.REFUSED, Count.DEATHS)}
+    assert counts == {Count.LOGIN_FAILURES: 2, Count.REFUSED: 1, Count.DEATHS: 1}
+    assert alive.tally.total(Count.CONNECTIONS) == 1

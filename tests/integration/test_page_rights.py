@@ -1,0 +1,125 @@
+"""The rights of docs/start-server.md and docs/security.md are enough: accounts that have just them do their work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from servers import ROOT, Gate, MariaDb, Sql, wait_until
+
+DATABASE = "page_rights"
+PASSWORD = "a-long-password"
+START = (ROOT / "docs/start-server.md").read_text()
+SECURITY = (ROOT / "docs/security.md").read_text()
+_names = count(1)
+
+
+def granted(account: str) -> str:
+    """What the table of docs/security.md gives an account, by the first words of its row."""
+    row = re.search(rf"^\| {re.escape(account)}[^|]*\| ([^|]+) \|$", SECURITY, re.MULTILINE)
+    assert row is not None, account
+    return row[1]
+
+
+@pytest.fixture
+def root(mariadb: MariaDb) -> Iterator[Sql]:
+    """The server's administrator, on an empty database."""
+    mariadb.fresh_database(DATABASE)
+    client = Sql(mariadb.connect(database=DATABASE))
+    yield client
+    for (user,) in client.rows("SELECT User FROM mysql.user WHERE User LIKE 'page\\_%' OR User = 'queuegate'"):
+        client(f"DROP USER {user}@'%'")
+    client.close()
+
+
+@pytest.fixture
+def gate(mariadb: MariaDb, root: Sql, tmp_path) -> Iterator[Gate]:
+    """A queuegate whose own account has what docs/start-server.md grants it."""
+    (block,) = re.findall(r"```sql\n(CREATE USER.*?)```", START, re.DOTALL)
+    for statement in block.replace("shop.", f"{DATABASE}.").split(";"):
+        if statement.strip():
+            root(statement.strip())
+    url = mariadb.url(DATABASE).replace("root@", f"queuegate:{PASSWORD}@")
+    made = Gate(url, tmp_path, database=DATABASE).start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def account(root: Sql, gate: Gate):
+    """Makes an account with these rights on these tables, and logs it in through queuegate."""
+    made: list[Sql] = []
+
+    def make(**rights: str) -> Sql:
+        user = f"page_{next(_names)}"
+        root(f"CREATE USER {user}@'%' IDENTIFIED BY '{PASSWORD}'")
+        for table, names in rights.items():
+            root(f"GRANT {names} ON {DATABASE}.{'*' if table == 'everything' else table} TO {user}@'%'")
+        made.append(Sql(gate.connect(user=user, password=PASSWORD)))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+def dead(client: Sql) -> list[int]:
+    """The dead letters of q."""
+    return client.column("SELECT id FROM q_dead") if client.rows("SHOW TABLES LIKE 'q_dead'") else []
+
+
+def rights_of(*accounts: str) -> str:
+    """Back-quoted rights of rows of the table, as GRANT takes them."""
+    return ", ".join(right for name in accounts for right in re.findall(r"`([A-Z, ]+)`", granted(name)))
+
+
+def test_the_account_of_queuegate_itself(gate, root):
+    """Leases, dead letters, limits, schedules and topics: all that the engine does with its own account."""
+    assert rights_of("queuegate itself") in START
+    client = Sql(gate.connect())
+    client("CREATE QUEUE q (n INT) WITH (max_rate = '100/s')")
+    client("INSERT INTO q (n) VALUES (1), (2)")
+    assert client.column("SELECT n FROM STREAM q LIMIT 2 WAIT 10") == [1, 2]
+    client("REJECT q 1 REASON 'no'")
+    client("ACK q 2")
+    wait_until(lambda: dead(client) == [1], what="the rejected message to move")
+    client("CREATE SCHEDULE s ON q EVERY '1s' (n) VALUES (3)")
+    assert client.column("SELECT n FROM STREAM q LIMIT 1 WAIT 20") == [3]
+    client("DROP SCHEDULE s")
+    client("CREATE TOPIC t (n INT)")
+    client("CREATE GROUP g ON t")
+    client("INSERT INTO t (n) VALUES (4)")
+    assert client.column("SELECT n FROM STREAM t LIMIT 1 WAIT 10 WITH (group = 'g')") == [4]
+    client.close()
+    assert "level=error" not in gate.log
+
+
+def test_accounts_of_programs(gate, account, root):
+    maker = account(everything=rights_of("makes queues", "changes options", "drops queues"))
+    maker("CREATE QUEUE q (n INT) WITH (order_key = 'n')")
+    maker("ALTER QUEUE q SET (max_attempts = 3)")
+    sender, receiver = account(q=rights_of("sends messages")), account(q=rights_of("receives and settles"))
+    sender("INSERT INTO q (n) VALUES (1), (2), (3), (4), (5)")
+    assert len(receiver.rows("SELECT id FROM STREAM q LIMIT 5 WAIT 10")) == 5
+    for statement in ("ACK q 1", "NACK q 2 DELAY '1h'", "REJECT q 3 REASON 'no'", "RELEASE q 4", "RENEW q 5 FOR '1m'"):
+        assert receiver(statement) == 1, statement
+    looker = account(q=rights_of("looks"))
+    assert looker.rows("SHOW QUEUE STATUS LIKE 'q'")
+    assert looker.rows("EXPLAIN DELIVERY FOR q") and looker.rows("TRACE MESSAGE 2 ON q")
+    wait_until(lambda: dead(root) == [3], what="the rejected message to move")
+    redriver = account(q_dead="SELECT, UPDATE, DELETE", q="INSERT")
+    assert rights_of("sends dead letters again") == "SELECT, UPDATE, DELETE, INSERT"
+    assert redriver("REDRIVE q_dead") == 1
+    maker("DROP QUEUE q")
+
+
+def test_what_is_not_granted_is_refused(gate, account):
+    owner = account(everything=rights_of("makes queues"))
+    owner("CREATE QUEUE q (n INT)")
+    sender, receiver = account(q=rights_of("sends messages")), account(q=rights_of("receives and settles"))
+    assert sender.error("SELECT * FROM STREAM q NOWAIT")[0] == 1142
+    assert sender.error("ACK q 1")[0] == 1142
+    assert receiver.error("INSERT INTO q (n) VALUES (1)")[0] == 1142
+    assert receiver.error("ALTER QUEUE q SET (prefetch = 3)")[0] == 1142
