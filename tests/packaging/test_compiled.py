@@ -69,10 +69,9 @@ def test_the_libraries_are_what_is_loaded(server, tmp_path):
 def test_the_contract_holds_on_it(server):
     """The same tests as on the modules, both backends; its servers are those of the wheel."""
     files = [f"tests/contract/test_{name}.py" for name in CONTRACT]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files],
-        cwd=ROOT, env={**_outside(), "QUEUEGATE_TEST_INSTALLED": str(server)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]
+    environment = {**_outside(), "QUEUEGATE_TEST_INSTALLED": str(server)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
 
 
