@@ -310,7 +310,7 @@ class Sender:
             claiming.uncertain = False
             self._metrics.rechecks += 1
             left = await self._work.run(self._store.unsettled(queue, sorted_ids(claiming.ids)))
-            claiming.settled |= claiming.ids - left.keys()
+            claiming.settled |= claiming.ids.difference(left)
 
     def _give(self, queue: QueueSpec, grants: Sequence[Grant], leased: Leased) -> Sent:
         dealt = [
