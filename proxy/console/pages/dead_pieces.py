@@ -1,7 +1,7 @@
 """Redrive or discard one dead letter, those with one error, or all: a page that asks, and an action in pieces.
 
-A statement concerns PIECE messages at most: it holds locks, and has a page's seconds. The action leads back to the page,
-which says how many are done and goes on by itself until somebody stops it.
+A statement concerns PIECE messages at most: it holds locks, and has a page's seconds. The action leads back to the
+page, which says how many are done and goes on by itself until somebody stops it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from engine.model.queue import QueueName
 from proxy.console.database import Column, StatementError, queue_sql, with_values, without_values
 from proxy.console.pages.dead_letters import ERROR_CHARACTERS, UNACKED
-from proxy.console.pages.keyset import Key
 from proxy.console.pages.message import ID_MAX
 from proxy.console.pages.message_rows import id_value
 from proxy.console.pages.message_verbs import Statement
@@ -122,10 +121,7 @@ async def _change(what: str, visit: Visit) -> Done:
     statement = piece(what, queue, condition(of, await columns_of(visit, queue)))
     answer = await visit.session.database.change(statement.sql, *statement.values)
     done, more = before + answer.affected, answer.affected >= PIECE
-    if more:
-        goto = _page(queue, what, of, done)
-    else:
-        goto = link("/dead", db=queue.database, name=queue.table)
+    goto = _page(queue, what, of, done) if more else link("/dead", db=queue.database, name=queue.table)
     letters = "dead letter is" if done == 1 else "dead letters are"
     notice = f"{done} {letters} {_DONE[what]}." if done else "Nothing was changed: somebody else was first."
     told = {"changed": answer.affected, "done_so_far": done, "more": more}

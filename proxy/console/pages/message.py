@@ -1,8 +1,7 @@
 """One message: all its columns, every failed attempt, who holds it, and why it is where it is.
 
-Five statements at most: the queue's columns, the database's time, the row, TRACE MESSAGE, which explains, and where dead
-letters are. An account that
-may not read the table may still be told the explanation, and the other way round.
+Five statements at most: the queue's columns, the database's time, the row, TRACE MESSAGE, which explains, and which
+queues there are. An account that may not read the table may still be told the explanation, and the other way round.
 """
 
 from __future__ import annotations
