@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from console_browser import console_port, opened
+from real_browser import OPTIONS, SECONDS, log_in, missing
 from servers import Gate, find_binary
-
-SECONDS = 20.0
-"""For a page to do what a test waits for."""
-
-OPTIONS = ["--no-sandbox"] if os.geteuid() == 0 else []  # its sandbox refuses root
-
-
-def missing(what: str) -> None:
-    """A skip at a desk, a failure in CI."""
-    reason = f"{what} is not installed: the console is NOT tested in a browser"
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +74,3 @@ def person(visitor: Callable[..., Any]) -> Callable[..., Any]:
         return page
 
     return make
-
-
-def log_in(page: Any) -> None:
-    """Fill in the form that is shown."""
-    page.get_by_label("Account").fill("root")
-    page.get_by_role("button", name="Log in").click()
-    page.get_by_role("heading", name="Overview").wait_for()

@@ -6,7 +6,7 @@ import importlib
 from urllib.parse import urlencode
 
 import pytest
-from conftest import missing
+from real_browser import missing
 from servers import wait_until
 
 from proxy.console.routes import PAGES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import log_in
+from real_browser import log_in
 
 
 def receive(sql, q, wait=20):
@@ -30,9 +30,9 @@ def test_a_newcomer_logs_in_creates_a_queue_and_sees_the_first_message(gate, vis
     assert "/login" in page.url
     log_in(page)
     page.get_by_role("link", name="New queue").click()
-    page.get_by_label("Queue", exact=True).fill(name)
-    page.get_by_text(f"CREATE QUEUE `main`.`{name}`" if gate.embedded else f"`{name}`").wait_for()
     page.get_by_label("Database").fill(gate.database)
+    page.get_by_label("Queue", exact=True).fill(name)
+    page.get_by_text(f"CREATE QUEUE `{gate.database}`.`{name}`").wait_for()
     page.get_by_role("button", name="Create the queue").click()
     page.get_by_role("status").get_by_text("is there").wait_for()
     try:

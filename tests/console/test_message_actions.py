@@ -1,4 +1,4 @@
-"""What the console does to messages: each verb, by page and by API, of one and of several; the form that changes one."""
+"""What the console does to messages: each verb, by page and by API, of one and of several; and the form."""
 
 from __future__ import annotations
 
