@@ -68,6 +68,12 @@
     });
   });
 
+  // Whoever writes into a field does not mean NULL.
+  document.addEventListener("input", function (event) {
+    var box = event.target.dataset.null && event.target.form.elements[event.target.dataset.null];
+    if (box) box.checked = false;
+  });
+
   document.addEventListener("htmx:afterSwap", function (event) { localTimes(event.target); });
   // An answer that says what is wrong is shown as well.
   document.addEventListener("htmx:beforeSwap", function (event) {
