@@ -55,7 +55,7 @@ ON_MESSAGES: dict[str, dict[str, str]] = {
 }
 ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/create": FORM, **ON_MESSAGES}
 API_ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/queues": FORM, **ON_MESSAGES}
-SETTLES = ("/message/ack", "/message/nack", "/message/release", "/message/reject")
+SETTLES = ("/message/ack", "/message/nack", "/message/release", "/message/reject", "/message/retry")
 PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM}
 
 ACCOUNTS = ("root", "owner", "looker", "nobody")

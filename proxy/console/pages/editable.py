@@ -93,8 +93,8 @@ class Changes:
     moved: bool = False
 
 
-def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column]) -> Changes:
-    """Of a filled form. Raises BadInput."""
+def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column], *, dead: bool) -> Changes:
+    """Of a filled form; of a dead letter also what it consists of. Raises BadInput."""
     found: dict[str, Key] = {}
     names = {column.name for column in columns}
     priority = visit.text("priority", most=20).strip()
@@ -108,7 +108,7 @@ def changes(visit: Visit, row: Mapping[str, Any], columns: Sequence[Column]) -> 
         if "time_scheduled" in names:
             found["time_scheduled"] = due_ns(due)
         found["time_next"] = due_ns(due)
-    known = {each.name: each for each in editable(row, columns)}
+    known = {each.name: each for each in editable(row, columns)} if dead else {}
     types = {column.name: column for column in columns}
     for n in range(1, COLUMNS_MAX + 1):
         name = visit.text(f"column{n}", most=NAME_MAX)
@@ -122,7 +122,7 @@ def _body(
 ) -> dict[str, Key]:
     """The change of one column of the form; empty where it was left as it was."""
     if name not in known:
-        raise BadInput(f"column{n}: the form has no column {name}")
+        raise BadInput(f"column{n}: {name} is no column of a dead letter that can be mended")
     null = visit.choice(f"null{n}", ("", "null"), "") == "null"
     given = None if null else visit.text(f"value{n}", most=WHOLE_CHARACTERS * 2)
     was = visit.text(f"was{n}", most=NAME_MAX)

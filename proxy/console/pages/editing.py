@@ -85,7 +85,7 @@ async def edit(visit: Visit) -> Done:
     queue, id_ = visit.queue, visit.text("id", most=ID_MAX)
     redrive = visit.choice("then", ("", "redrive"), "") == "redrive"
     found = await _found(visit, queue, id_)
-    given = changes(visit, found.row, found.columns)
+    given = changes(visit, found.row, found.columns, dead=found.message.state == "dead")
     ran: list[str] = []
     logged: list[str] = []
     said = "Nothing was changed: the form is as the message was."
