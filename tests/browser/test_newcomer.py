@@ -53,7 +53,7 @@ def test_a_newcomer_logs_in_creates_a_queue_and_sees_the_first_message(gate, vis
 def test_a_poison_message_is_found_by_its_error_mended_redriven_and_delivered(person, poisoned, sql):
     page = person()
     page.get_by_label("Filter by name").fill(poisoned)
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     # It becomes a dead letter when it would be delivered a third time: a receiver asks.
     assert sql.rows(f"SELECT id FROM STREAM {poisoned} LIMIT 1 NOWAIT") == []
     row = page.get_by_role("row").filter(has_text="1 in the dead-letter queue")  # the page refreshes itself
