@@ -96,7 +96,7 @@ DOCS_LISTEN ?= 127.0.0.1:8000
 docs-serve: $(DOCS_STAMP) ## the same while you write, on http://127.0.0.1:8000 (DOCS_LISTEN=127.0.0.1:8001)
 	$(BIN)/python -m mkdocs serve --dev-addr $(DOCS_LISTEN)
 
-screenshots: $(STAMP) chromium ## the pictures of the web console in docs/images, from a demo that runs for half a minute
+screenshots: $(STAMP) chromium ## the pictures of the web console in docs/images, from a demo that runs for a minute
 	$(BIN)/python packaging/site/screenshots.py docs/images
 
 bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about a quarter of an hour
