@@ -3,10 +3,11 @@
 In this order, and the first that is not as it should be ends it with one line:
 
 1. the tree has no changes, HEAD has the tag `v<version>`, and CHANGELOG.md has a section for that version;
-2. wheels and sdists of all distributions, and the Debian package, with the commit's time in them: whoever builds the
-   same commit with the same tools has the same bytes;
+2. wheels and sdists of all distributions, the server's wheel with compiled parts, and the Debian package, with the
+   commit's time in them: whoever builds the same commit with the same tools has the same bytes;
 3. each has the same version, `twine check` finds nothing, a wheel can be built from each sdist, and in a fresh virtual
-   environment the wheels install, a server of them starts, and a message goes through it;
+   environment the wheels install, a server of them starts, and a message goes through it: with compiled parts, and
+   without;
 4. SHA256SUMS, signed, and the signature verified.
 """
 
@@ -94,6 +95,11 @@ def build_python(folder: Path, root: Path = ROOT) -> list[Path]:
     return sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
 
 
+def build_compiled(folder: Path, root: Path = ROOT) -> Path:
+    """The server's wheel with compiled parts, for this machine's Python and processor."""
+    return Path(_run([sys.executable, root / "packaging/compiled.py", folder.resolve()], root, root).splitlines()[-1])
+
+
 def build_debian(folder: Path, root: Path = ROOT) -> Path:
     """The Debian package for this machine's Python and processor."""
     _run([sys.executable, root / "packaging/debian/build.py", folder.resolve()], root, root)
@@ -173,10 +179,12 @@ def release(folder: Path, ssh_key: Path | None, gpg_key: str | None, root: Path 
         raise NotReady(f"{folder} is not empty, and what lies there is of another build; remove it")
     folder.mkdir(parents=True, exist_ok=True)
     packages = build_python(folder, root)
-    files = [*packages, build_debian(folder, root)]
+    compiled = build_compiled(folder, root)
+    files = [*packages, compiled, build_debian(folder, root)]
     check_versions(files, root)
-    check_python(packages, root)
+    check_python([*packages, compiled], root)
     check_installed(packages, root)
+    check_installed([compiled, *(file for file in packages if not file.name.startswith("queuegate-"))], root)
     listed = sums(folder, files)
     made = [*files, listed]
     if ssh_key is not None:

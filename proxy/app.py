@@ -24,7 +24,7 @@ from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.config import Auth, Config
-from proxy.console_process import LOOK_SECONDS, ConsoleProcess, console_of
+from proxy.console_process import LOOK_SECONDS, ConsoleProcess
 from proxy.gateways.arrival import wait_for_server
 from proxy.gateways.database_accounts import Gateway, RelayGateway
 from proxy.gateways.proxy_accounts import ProxyAccountsGateway
@@ -43,8 +43,6 @@ from proxy.transport.addresses import Address
 from proxy.transport.tcp import own_address
 
 log = logging.getLogger(__name__)
-
-__all__ = ["RunningProxy", "address_of", "console_of", "listening", "serve", "tallies"]
 
 
 @dataclass(frozen=True, slots=True)

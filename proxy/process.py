@@ -72,10 +72,11 @@ def serve(options: argparse.Namespace) -> int:
     config = _load(options, addresses_of(handed))
     logs.configure(config.log)
     from proxy import app  # here, because it loads all there is, which a mistake need not wait for
+    from proxy.console_process import console_of
 
     if config.workers > 1:
         return _supervise(config, handed, notifier, console_needed=options.console is None)
-    console = app.console_of(config, handed, needed=options.console is None)
+    console = console_of(config, handed, needed=options.console is None)
     memory.spare_what_exists()
 
     def ready(serving: app.RunningProxy) -> None:
@@ -112,10 +113,11 @@ def _supervise(config: Config, handed: Handed, notifier: Notifier, *, console_ne
     """Serve with several processes."""
     from proxy import app
     from proxy.cluster.supervisor import Supervisor
+    from proxy.console_process import console_of
 
     sockets, admin = app.listening(config, handed)
     address = app.address_of(sockets, config.listen)
-    console = app.console_of(config, handed, needed=console_needed)
+    console = console_of(config, handed, needed=console_needed)
 
     def ready() -> None:
         _announce(config, address)

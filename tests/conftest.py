@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from preloaded import Preloaded
 from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
 
 scratch.use()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A run in the background of a shell ignores SIGINT, and so would every process that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 Gate.launch = staticmethod(Preloaded().start)
 # The same examples in every run, without a time limit on one. HYPOTHESIS_PROFILE=default draws others.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)

@@ -4,6 +4,8 @@ The tests start it a thousand times. What they get is a process of its own, whic
 line; only the imports are done. `tests/test_command_line.py` and others start it as users do.
 
 Run as a program, this file is the loaded process: it forks when it is asked to, and tells how its children ended.
+
+With QUEUEGATE_TEST_INSTALLED, the folder of a wheel's packages, what is started is that, and not what lies beside.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-_ROOT = Path(__file__).resolve().parent.parent
+_INSTALLED = os.environ.get("QUEUEGATE_TEST_INSTALLED")
+_ROOT = Path(_INSTALLED or Path(__file__).resolve().parent.parent)
 _POSSIBLE = sys.platform == "linux" and hasattr(os, "pidfd_open")
 _REQUEST_MAX_BYTES = 1 << 20
 
@@ -125,6 +128,7 @@ def _serve(line: socket.socket) -> int:
     from proxy.gateways import embedded  # noqa: F401
 
     memory.spare_what_exists()
+    assert Path(app.__file__).is_relative_to(_ROOT), f"{app.__file__} is loaded, which is not in {_ROOT}"
     while True:
         asked, passed, _, _ = socket.recv_fds(line, _REQUEST_MAX_BYTES, 1)
         if not asked:

@@ -171,11 +171,8 @@ class ThreadPool:
         self._put(connection)
 
     def _take(self) -> PooledConnection:
-        while True:
-            with self._lock:
-                if not self._idle:
-                    break
-                connection, used = self._idle.pop()
+        while (idle := self._take_idle()) is not None:
+            connection, used = idle
             if self._monotonic() - used < IDLE_SECONDS_UNTRIED:
                 return connection
             try:
@@ -190,6 +187,11 @@ class ThreadPool:
             with contextlib.suppress(IndexError):  # another thread took the last
                 connection.end_lost(self._lost.popleft())
         return connection
+
+    def _take_idle(self) -> tuple[PooledConnection, float] | None:
+        """The connection that was used last, and when."""
+        with self._lock:
+            return self._idle.pop() if self._idle else None
 
     def _put(self, connection: PooledConnection) -> None:
         with self._lock:

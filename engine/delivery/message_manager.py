@@ -112,8 +112,7 @@ class MessageManager(Service):
         self._served = 0  # how often any receiver set was given messages
         self._end_error: EngineError | None = None
         self._pass_began: float | None = None
-        self.passes = 0
-        """How many have ended."""
+        self.passes = 0  # how many have ended
         self.usual_seconds = 0.0
         """How long a pass takes, on average over the last of them."""
         self._outage = Outage(queue.name, clock, context.logger)
@@ -286,6 +285,7 @@ class MessageManager(Service):
             self._give_backs.add(held, counted=False)
             await self._release_all(max(deadline - self._clock.monotonic(), 0.1))
         self._give_backs.abandon()
+        self.lapses.close()
 
     # --- heard from subscriptions
 

@@ -45,6 +45,10 @@ class Lapses:
     def __len__(self) -> int:
         return len(self._left)
 
+    def close(self) -> None:
+        """Nobody asks this one any more."""
+        self._last.unwatch(self._queue, self._holder)
+
     def holder(self, id_: MessageId) -> SubscriptionStatus | None:
         """Who holds that message; of one that is watched."""
         left = self._left.get(id_)

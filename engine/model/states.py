@@ -61,6 +61,11 @@ def state_of(row: Mapping[str, Any], now_ns: int) -> str:
     return "in_flight" if is_lease_end(next_ns) else "retrying"
 
 
+def due(now_sql: str) -> str:
+    """Waits for no time. An unacked message that is due is ready."""
+    return f"(time_next IS NULL OR time_next <= {now_sql})"
+
+
 def in_flight(now_sql: str) -> str:
     """Held by a receiver."""
     return f"(time_acked IS NULL AND epoch > 0 AND time_next > {now_sql} AND {leased()})"

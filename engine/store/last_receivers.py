@@ -7,7 +7,6 @@ operations of a dict, so neither needs a lock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from weakref import WeakMethod
 
 from engine.model.queue import MessageId, QueueName, SubscribeRequest
 
@@ -24,11 +23,16 @@ class LastReceivers:
     def __init__(self, most: int = LAST_RECEIVERS_MAX) -> None:
         self._most = most
         self._had: dict[tuple[QueueName, MessageId], tuple[int, SubscribeRequest]] = {}
-        self._holders: dict[QueueName, WeakMethod[Holder]] = {}
+        self._holders: dict[QueueName, Holder] = {}
 
     def watch(self, queue: QueueName, holder: Holder) -> None:
-        """Ask `holder`, a method, as well, of this queue; for as long as somebody else has its object."""
-        self._holders[queue] = WeakMethod(holder)
+        """Ask `holder` as well, of this queue, until `unwatch`."""
+        self._holders[queue] = holder
+
+    def unwatch(self, queue: QueueName, holder: Holder) -> None:
+        """Ask it no longer. Another, which has taken its place, is asked on."""
+        if self._holders.get(queue) == holder:
+            del self._holders[queue]
 
     def had(self, queue: QueueName, id_: MessageId, epoch: int, receiver: SubscribeRequest) -> None:
         """A lease has run out, which this receiver had."""
@@ -43,6 +47,5 @@ class LastReceivers:
         epoch_had, receiver = self._had.get((queue, id_), (None, None))
         if receiver is not None and epoch_had == epoch:
             return receiver
-        reference = self._holders.get(queue)
-        holder = None if reference is None else reference()
+        holder = self._holders.get(queue)
         return None if holder is None else holder(id_, epoch)

@@ -61,11 +61,10 @@ def build(folder: Path) -> Path:
 
 
 def _libraries(tree: Path, scratch: Path) -> None:
-    """The wheel and what it needs, as pip unpacks them; nothing is compiled, as that is done where it is installed."""
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch],
-        cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=_environment(),
-    )  # fmt: skip
+    """The wheel with compiled parts and what it needs, as pip unpacks them; no byte code, which is made where it is
+    installed."""
+    build = [sys.executable, ROOT / "packaging/compiled.py", scratch]
+    subprocess.run(build, cwd=ROOT, check=True, stdout=sys.stderr, env=_environment())
     (wheel,) = scratch.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     # Without the packages that this Python has, which it may have from elsewhere.

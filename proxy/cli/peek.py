@@ -12,7 +12,7 @@ from pymysql.constants import FIELD_TYPE
 
 from engine.model.options import from_comment
 from engine.model.queue import default_dead_letter, quoted
-from engine.model.states import REJECTED_NS, in_flight, leased
+from engine.model.states import REJECTED_NS, due, in_flight, leased
 from proxy.cli.connecting import Link, Target
 from proxy.cli.failures import ConsoleError, ServerError
 from proxy.cli.message_rows import Message, message, message_object, message_table
@@ -92,10 +92,9 @@ def _selected(column: str, kind: int, *, whole: bool) -> str:
 
 
 def _condition(state: str, now_ns: int) -> str:
-    due = f"(time_next IS NULL OR time_next <= {now_ns})"
     match state:
         case "ready":
-            return f"time_acked IS NULL AND {due}"
+            return f"time_acked IS NULL AND {due(str(now_ns))}"
         case "in-flight":
             return in_flight(str(now_ns))
         case "scheduled":

@@ -166,9 +166,13 @@ class World:
         self._tls = {"mode": "offered", "certificate": str(certificate(self._folder))} if tls else {}
         logging.getLogger().addHandler(self.log)
         self._patches.callback(logging.getLogger().removeHandler, self.log)
-        self._patch()
-        with self.loop.running():
-            self.loop.complete(self._open())
+        try:
+            self._patch()
+            with self.loop.running():
+                self.loop.complete(self._open())
+        except BaseException:
+            self._patches.close()  # what is patched would make the tests after this one fail, or never end
+            raise
 
     def _patch(self) -> None:
         def nonce(size: int) -> bytes:
@@ -183,7 +187,8 @@ class World:
 
     async def _open(self) -> None:
         config = Config.model_validate({**self._config(), "limits": LIMITS, "tls": self._tls})
-        backend = app._backend(config, LoopClock(), self.registry, config.tls.load())
+        tls = config.tls.load()
+        backend = app._backend(config, LoopClock(), self.registry, tls)
         store, gateway, *_ = await self._resources.enter_async_context(backend)
         tables = DeadLetterTables(store.administer)
         self.engine = Engine(
@@ -199,10 +204,12 @@ class World:
         with patch.object(
             app, "ProxyServer", lambda *args, **options: made.append(ProxyServer(*args, **options)) or made[0]
         ):
-            accepting = app._accept(config, place, self.engine, gateway, None, peers, stopping, stopping.set, None)
+            accepting = app._accept(config, place, self.engine, gateway, None, peers, tls, stopping, stopping.set, None)
             serving = self.loop.create_task(accepting)
-            while not made:
+            while not made and not serving.done():
                 await asyncio.sleep(0)
+            if serving.done():
+                await serving
         self.server = made[0]
 
         async def stop() -> None:

@@ -160,7 +160,7 @@ def test_a_release_without_a_key_is_refused(tmp_path):
     assert done.returncode == 2 and "a release is signed" in done.stderr
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 @pytest.mark.skipif(
     not os.environ.get("QUEUEGATE_TEST_PACKAGES"),
     reason="a whole release is NOT made here: `make test-packages` does",
@@ -178,9 +178,9 @@ def test_a_whole_release(tmp_path):
     git(tree, "commit", "--quiet", "--all", "--message=release")
     git(tree, "tag", f"v{version}")
     command = [sys.executable, tree / "packaging/release.py", folder, "--ssh-key", key]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, timeout=500)
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, timeout=1400)
     assert done.returncode == 0, done.stderr
     made = {path.name for path in folder.iterdir()}
-    assert len(made) == 11 and {"SHA256SUMS", "SHA256SUMS.sig"} <= made, made
-    assert (folder / "SHA256SUMS").read_text().count("\n") == 9
+    assert len(made) == 12 and {"SHA256SUMS", "SHA256SUMS.sig"} <= made, made
+    assert (folder / "SHA256SUMS").read_text().count("\n") == 10
     assert not list(tree.glob("dist")) and "CREATE QUEUE" in done.stderr  # what has changed

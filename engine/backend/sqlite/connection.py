@@ -242,9 +242,9 @@ class SqliteWorker:
     def __init__(self, path: str, name: str) -> None:
         self._path = path
         self._tasks: Tasks = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._served_by = threading.Thread(target=self._serve, name=name, daemon=True)
         self._connection: SqliteConnection | None = None
-        self._thread.start()
+        self._served_by.start()
 
     async def run(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run `work` in the thread. Cancelled: the statement is interrupted and the thread waited for."""
@@ -271,12 +271,12 @@ class SqliteWorker:
     def successor(self) -> SqliteWorker:
         """Another worker of the same file, in place of this one, which is stopped."""
         self.stop()
-        return SqliteWorker(self._path, self._thread.name)
+        return SqliteWorker(self._path, self._served_by.name)
 
     async def close(self) -> None:
         """Close the connection (an open transaction is rolled back) and end the thread."""
         self._tasks.put(None)
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        await asyncio.get_running_loop().run_in_executor(None, self._served_by.join)
 
     def stop(self) -> None:
         """Like `close`, without waiting."""

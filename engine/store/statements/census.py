@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.model.queue import Layout, QueueSpec
-from engine.model.states import REJECTED_NS, in_flight, leased
+from engine.model.states import REJECTED_NS, due, in_flight, leased
 from engine.store.statements.dialect import Dialect
 
 COUNTED_MAX = 1_000_000
@@ -22,11 +22,10 @@ class CensusStatements:
     def __init__(self, dialect: Dialect, queue: QueueSpec) -> None:
         table = queue.name.sql
         now = dialect.now_ns
-        due = f"(time_next IS NULL OR time_next <= {now})"
         waits = f"time_next > {now} AND time_next < {REJECTED_NS}"
         priority = "COALESCE(priority, 0)" if queue.layout is Layout.CURRENT else "0"
         self.unacked = (
-            f"SELECT {now}, COUNT(*), SUM({due}), SUM({waits} AND {leased()}), SUM(time_next >= {REJECTED_NS}),"
+            f"SELECT {now}, COUNT(*), SUM({due(now)}), SUM({waits} AND {leased()}), SUM(time_next >= {REJECTED_NS}),"
             f" MIN(CASE WHEN time_next > {_NO_TIME_NS} AND time_next <= {now} THEN time_next END)"
             f" FROM (SELECT time_next FROM {table} WHERE time_acked IS NULL LIMIT {COUNTED_MAX}) AS unacked"
         )

@@ -10,7 +10,7 @@ MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where 
 from __future__ import annotations
 
 from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec, quoted
-from engine.model.states import REJECTED_NS, not_set_aside
+from engine.model.states import REJECTED_NS, due, not_set_aside
 from engine.store.statements.archive import table_of
 from engine.store.statements.dialect import Dialect
 
@@ -73,7 +73,7 @@ class QueueStatements:
 
         self._claimable = (
             f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0)"
-            f" {unacked} AND (time_next IS NULL OR time_next <= {now_ns}) AND id IN"
+            f" {unacked} AND {due(now_ns)} AND id IN"
         )
 
     def _level(self, level: str, priority: str, next_priority: str, order: str = "time_next") -> str:

@@ -17,7 +17,7 @@ from pymysql.constants import FIELD_TYPE
 
 from engine.model.attempts import failures
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
-from engine.model.states import REJECTED_NS, in_flight, leased, not_set_aside, state_of
+from engine.model.states import REJECTED_NS, due, in_flight, leased, not_set_aside, state_of
 from proxy.console.database import Column, name_sql, queue_sql
 from proxy.console.pages.keyset import Key, Ordered
 from proxy.console.visits import BadInput
@@ -73,7 +73,7 @@ def _condition(state: str, now_ns: int) -> str:
     waits = f"(time_acked IS NULL AND time_next > {now_ns} AND {not_set_aside()})"
     match state:
         case "ready":
-            return f"time_acked IS NULL AND (time_next IS NULL OR time_next <= {now_ns})"
+            return f"time_acked IS NULL AND {due(str(now_ns))}"
         case "in_flight":
             return in_flight(str(now_ns))
         case "retrying":

@@ -1,8 +1,6 @@
-"""LastReceivers: bounded, by delivery, and it holds on to nobody."""
+"""LastReceivers: bounded, by delivery, and it asks those who watch."""
 
 from __future__ import annotations
-
-import gc
 
 from engine.model.queue import QueueName, SubscribeRequest
 from engine.store.last_receivers import LastReceivers
@@ -34,12 +32,19 @@ class Holds:
         return TWO if (id_, epoch) == (9, 1) else None
 
 
-def test_a_holder_is_asked_while_it_lives():
+def test_a_holder_is_asked_while_it_is_watched():
     last, holds = LastReceivers(), Holds()
     last.watch(Q, holds.holder)
     assert last.of(Q, 9, 1) is TWO
     assert last.of(Q, 9, 2) is None
     assert last.of(OTHER, 9, 1) is None
-    del holds
-    gc.collect()
+    last.unwatch(Q, holds.holder)
     assert last.of(Q, 9, 1) is None
+
+
+def test_a_holder_that_has_been_replaced_leaves_its_successor():
+    last, old, new = LastReceivers(), Holds(), Holds()
+    last.watch(Q, old.holder)
+    last.watch(Q, new.holder)
+    last.unwatch(Q, old.holder)
+    assert last.of(Q, 9, 1) is TWO
