@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus mysql galera debian
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -27,7 +27,7 @@ run: $(RUN_STAMP) ## set up and serve MySQL clients on 127.0.0.1:3307 and the we
 demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 survived; ends by itself
 	@$(BIN)/python -m examples.demo
 
-test: $(STAMP) mariadb toolchains prometheus mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
+test: $(STAMP) mariadb toolchains prometheus chromium mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration
@@ -96,6 +96,9 @@ DOCS_LISTEN ?= 127.0.0.1:8000
 docs-serve: $(DOCS_STAMP) ## the same while you write, on http://127.0.0.1:8000 (DOCS_LISTEN=127.0.0.1:8001)
 	$(BIN)/python -m mkdocs serve --dev-addr $(DOCS_LISTEN)
 
+screenshots: $(STAMP) chromium ## the pictures of the web console in docs/images, from a demo that runs for a minute
+	$(BIN)/python packaging/site/screenshots.py docs/images
+
 bench: $(STAMP) mariadb ## the queue on both backends, then ordinary SQL beside HAProxy: about a quarter of an hour
 	$(BIN)/python -m benchmarks
 
@@ -126,6 +129,9 @@ mariadb:
 
 prometheus:
 	@tests/install_prometheus.sh
+
+chromium:
+	@tests/install_chromium.sh
 
 toolchains: $(STAMP)
 	@tests/install_toolchains.sh $(BIN)/python

@@ -12,7 +12,15 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-_SECONDS = {"faults": 3.0, "security": 1.0, "integration": 0.8, "simulation": 0.8, "fuzz": 0.6, "contract": 0.15}
+_SECONDS = {
+    "browser": 4.0,
+    "faults": 3.0,
+    "security": 1.0,
+    "integration": 0.8,
+    "simulation": 0.8,
+    "fuzz": 0.6,
+    "contract": 0.15,
+}
 """What a test takes, about, by its folder; those of other folders take a tenth of a second at most."""
 
 

@@ -65,6 +65,15 @@ def test_links_lead_somewhere(document):
         assert not target or target.startswith("http") or (document.parent / target).exists(), link
 
 
+def test_screenshots_are_small_and_shown():
+    """`make screenshots` makes them; each is below 120 kB, so that a page with several loads at once."""
+    pictures = sorted((ROOT / "docs/images").iterdir())
+    assert len(pictures) >= 4
+    for picture in pictures:
+        assert picture.suffix == ".png" and picture.stat().st_size <= 120_000
+        assert any(f"](images/{picture.name})" in document.read_text() for document in (ROOT / "docs").glob("*.md"))
+
+
 @over(DOCUMENTS)
 def test_named_files_exist(document):
     """A path in back quotes that begins with one of our folders is a path that is there."""

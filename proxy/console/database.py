@@ -317,6 +317,16 @@ def queue_sql(queue: QueueName) -> str:
     return queue.sql.replace("%", "%%")
 
 
+def with_values(sql: str, values: Sequence[object]) -> str:
+    """The text of a statement with parameters, to be read: as most SQL modes would have it."""
+    return sql % tuple(plain_literal(value) for value in values)
+
+
+def without_values(sql: str) -> str:
+    """The text of a statement with parameters, each as `?`: for the log."""
+    return sql.replace("%%", "\0").replace("%s", "?").replace("\0", "%")
+
+
 def pattern_of(text: str) -> str:
     """A LIKE pattern that this text alone fits."""
     return re.sub(r"([\\%_])", r"\\\1", text)

@@ -29,6 +29,7 @@ from proxy.console.visits import Action, BadInput, NotThere, Page, Visit
 log = logging.getLogger(__name__)
 
 FIELDS_MAX = 200
+SQL_SHOWN_MAX = 4000  # characters of a statement that an action has run; a body may have many more
 _DENIED = frozenset((1044, 1142, 1143, 1227, 1370))
 _MISSING = frozenset((1049, 1146, 1347, 1539))
 _THERE_ALREADY = frozenset((1050, 1537))
@@ -110,9 +111,10 @@ class Endpoints:
     def _shown(
         self, template: str, session: Session | None, request: Request, status: int = 200, **values: Any
     ) -> Response:
-        notice = ""
+        notice = ran = ""
         if session is not None and not _is_part(request):
             notice, session.notice = session.notice, ""
+            ran, session.ran = session.ran, ""
         text = self._templates.get_template(template).render(
             account=None if session is None else session.account,
             token=None if session is None else session.token,
@@ -120,6 +122,7 @@ class Endpoints:
             here=request.url.path,
             address=f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
             notice=notice,
+            ran=ran,
             **values,
         )
         return HTMLResponse(text, status)
@@ -153,7 +156,7 @@ class Endpoints:
             done = await self._change(action, session, fields, request)
         except EXPECTED as error:
             return self._failed(error, session, request)
-        session.notice = done.notice
+        session.notice, session.ran = done.notice, shortened(done.sql or done.statement)
         return RedirectResponse(done.goto, 303)
 
     async def part_of_form(self, page: Page, request: Request) -> Response:
@@ -212,7 +215,8 @@ class Endpoints:
             done = await self._change(action, session, await _json_of(request), request)
         except EXPECTED as error:
             return self._api_failed(error, session)
-        return JSONResponse({"done": done.notice, "statement": done.statement, **plain(done.told)})
+        told = {"done": done.notice, "statement": done.sql or done.statement, **done.told}
+        return JSONResponse(plain(told))
 
     def _api_failed(self, error: Exception, session: Session | None) -> Response:
         if isinstance(error, AccountRefused) and session is not None:
@@ -332,6 +336,11 @@ async def _json_of(request: Request) -> Mapping[str, str]:
     if not all(isinstance(value, str | int) for value in given.values()):
         raise BadInput("the values of the object have to be texts or whole numbers")
     return {name: str(value) for name, value in given.items()}
+
+
+def shortened(sql: str) -> str:
+    """A statement for a page."""
+    return sql if len(sql) <= SQL_SHOWN_MAX else f"{sql[:SQL_SHOWN_MAX]} ..."
 
 
 def back_to(path: str, visit: Visit) -> str:

@@ -19,14 +19,37 @@ from proxy.console.endpoints import Endpoints
 from proxy.console.entry import Entry
 from proxy.console.guard import BodyRefused, Guard
 from proxy.console.json_form import BASE, description
-from proxy.console.pages import create_queue, message, overview, queue
+from proxy.console.pages import (
+    create_queue,
+    dead_letters,
+    dead_pieces,
+    editing,
+    message,
+    overview,
+    queue,
+    settling,
+)
 from proxy.console.rates import Rates
 from proxy.console.rendering import environment
 from proxy.console.visits import Action, Page
 
-PAGES: tuple[Page, ...] = (*overview.PAGES, *queue.PAGES, *message.PAGES, *create_queue.PAGES)
+PAGES: tuple[Page, ...] = (
+    *overview.PAGES,
+    *queue.PAGES,
+    *message.PAGES,
+    *create_queue.PAGES,
+    *editing.PAGES,
+    *dead_letters.PAGES,
+    *dead_pieces.PAGES,
+)
 PARTS_OF_FORMS: tuple[Page, ...] = create_queue.PARTS_OF_FORMS
-ACTIONS: tuple[Action, ...] = (*queue.ACTIONS, *create_queue.ACTIONS)
+ACTIONS: tuple[Action, ...] = (
+    *queue.ACTIONS,
+    *create_queue.ACTIONS,
+    *settling.ACTIONS,
+    *editing.ACTIONS,
+    *dead_pieces.ACTIONS,
+)
 NAVIGATION = tuple((page.path, page.nav) for page in PAGES if page.nav)
 
 _Endpoint = Callable[[Request], Awaitable[Response]]

@@ -31,7 +31,7 @@ class TooManySessions(Exception):
 @dataclass(eq=False, slots=True)
 class Session:
     """One login. `token` is in every form. `kept`: what pages keep for a few seconds, by name. `notice`: what an action
-    has done, for the next page."""
+    has done, for the next page, and `ran` the SQL of it."""
 
     id: str
     account: str
@@ -42,6 +42,7 @@ class Session:
     idle_seconds: float = IDLE_SECONDS
     kept: dict[str, tuple[float, Any]] = field(default_factory=dict)
     notice: str = ""
+    ran: str = ""
 
     def over(self, now: float) -> bool:
         """Whether its time has run out."""

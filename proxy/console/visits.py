@@ -104,12 +104,14 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class Done:
     """What an action came to. `goto`: the page to show next. `statement`: what was run, with names and without values
-    of messages, for the log. `told`: for the API."""
+    of messages, for the log. `told`: for the API. `sql`: what was run, with its values, for who did it; the statement
+    where it is not given."""
 
     notice: str
     goto: str
     statement: str
     told: Mapping[str, Any] = field(default_factory=dict)
+    sql: str = ""
 
 
 Change = Callable[[Visit], Awaitable[Done]]

@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from console_browser import Browser
-from servers import Gate, wait_until
-
-
-def console_port(gate: Gate) -> int:
-    """Where the console of that proxy listens."""
-
-    def said() -> list[str]:
-        return re.findall(r'"console on [^"]+" listen=127\.0\.0\.1:(\d+)', gate.log)
-
-    return int(wait_until(said, 20, "the proxy to say where its console is")[-1])
-
-
-def reachable(port: int) -> bool:
-    try:
-        return Browser(port).get("/login").status == 200
-    except OSError:
-        return False
-
-
-def opened(gate: Gate) -> Gate:
-    """Once its console answers."""
-    wait_until(lambda: reachable(console_port(gate)), 30, "the console to answer")
-    return gate
+from console_browser import Browser, console_port, opened
+from servers import Gate
 
 
 @pytest.fixture

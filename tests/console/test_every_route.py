@@ -19,23 +19,43 @@ from proxy.console.routes import ACTIONS, PAGES, PARTS_OF_FORMS
 Q = {"db": "{database}", "name": "orders"}
 SECRET = {"db": "{database}", "name": "secret"}
 FORM = {"db": "{database}", "name": "made_by_test", "column1": "payload"}
+ONE = {**Q, "id": "1"}
+NO_SUCH = {**Q, "id": "999999"}  # whoever may change it changes nothing
+ALL_DEAD = {"db": "{database}", "name": "orders_dead", "of": "all"}
 PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/": {},
     "/overview/now": {},
     "/queue": Q,
     "/queue/now": Q,
-    "/message": {**Q, "id": "1"},
+    "/message": ONE,
     "/create": {},
+    "/message/edit": ONE,
+    "/dead": Q,
+    "/dead/ask": {**Q, "what": "discard", "of": "all"},
 }
 API_ROUTES: dict[str, dict[str, str]] = {
     "/queues": {},
     "/queue": Q,
     "/queue/now": Q,
     "/messages": Q,
-    "/message": {**Q, "id": "1"},
+    "/message": ONE,
+    "/dead": Q,
+    "/dead/ask": {**Q, "what": "redrive", "of": "error", "error": "x"},
 }
-ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/create": FORM}
-API_ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/queues": FORM}
+ON_MESSAGES: dict[str, dict[str, str]] = {
+    "/message/ack": NO_SUCH,
+    "/message/nack": {**NO_SUCH, "delay": "5m", "reason": "HTTP 503"},
+    "/message/release": NO_SUCH,
+    "/message/reject": {**NO_SUCH, "reason": "bad"},
+    "/message/retry": NO_SUCH,
+    "/message/redrive": {"db": "{database}", "name": "orders_dead", "id1": "999998", "id2": "999999"},
+    "/message/edit": {**ONE, "priority": "7"},
+    "/dead/redrive": ALL_DEAD,
+    "/dead/discard": ALL_DEAD,
+}
+ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/create": FORM, **ON_MESSAGES}
+API_ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/queues": FORM, **ON_MESSAGES}
+SETTLES = ("/message/ack", "/message/nack", "/message/release", "/message/reject", "/message/retry")
 PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM}
 
 ACCOUNTS = ("root", "owner", "looker", "nobody")
@@ -74,6 +94,8 @@ def gate(request, place, console, mariadb):
         if not root.value(f"SELECT COUNT(*) FROM {name}"):
             root(f"INSERT INTO {name} (payload) VALUES ('in {name}')")
     root("ALTER QUEUE orders RESUME")
+    if "orders_dead" not in root.column("SHOW QUEUES"):
+        root("CREATE QUEUE orders_dead (payload VARCHAR(50))")
     if not own:
         for name, grant in (("owner", "ALL"), ("looker", "SELECT"), ("nobody", None)):
             root(f"CREATE USER IF NOT EXISTS {name}@'127.0.0.1' IDENTIFIED BY 'pw'")
@@ -118,8 +140,13 @@ def test_pages_show_what_the_account_may_see(gate, people):
     for account in ("owner", "looker"):
         # Whoever is limited to queues by the proxy may not SELECT, and is told so on the page; TRACE answers.
         assert statuses[account] == [200] * len(PAGE_ROUTES), account
-    assert statuses["nobody"] == [200, 200, 404, 404, statuses["nobody"][4], 200]
-    assert statuses["nobody"][4] in (403, 404)
+    seen = dict(zip(PAGE_ROUTES, statuses["nobody"], strict=True))
+    assert [seen[path] for path in ("/", "/overview/now", "/create")] == [200] * 3
+    assert [seen[path] for path in ("/queue", "/queue/now", "/dead")] == [404] * 3
+    assert seen["/message"] in (403, 404)
+    for path in ("/message/edit", "/dead/ask"):
+        text = people["nobody"].get(path, **filled(gate, PAGE_ROUTES[path])).text
+        assert seen[path] in (200, 404) and "in orders" not in text and ("ERROR" in text or "Not there" in text)
     for account, person in people.items():
         overview, secret = person.get("/", filter="secret").text, person.get("/queue", **filled(gate, SECRET))
         assert (">secret<" in overview or "secret</a>" in overview) == (account == "root")
@@ -146,15 +173,19 @@ def test_the_api_answers_as_the_pages_do(gate, people):
         found = [person.api("/queues", account, word, filter=name).json["queues"] for name in ("orders", "secret")]
         known = [line["figures"]["queue"] for line in (*found[0], *found[1])]
         names = [queue["name"] for queue in known if queue["database"] == gate.database]
-        assert names == {"root": ["orders", "secret"], "nobody": []}.get(account, ["orders"])
+        assert names == {"root": ["orders", "orders_dead", "secret"], "nobody": []}.get(account, ["orders"])
         assert Browser(person.port).api("/messages", account, word, **filled(gate, SECRET)).json.get(
             "rows", []
         ) == [] or (account == "root")
 
 
 def may(gate, account, path):
-    """Whether the account may do what the action does: only who may ALTER, or CREATE, a table."""
-    return account == "root" or (account == "owner" and not gate.own and path not in ("/create", "/queues"))
+    """Whether the account may do what the action does: who may ALTER, or CREATE, a table, UPDATE it, or settle."""
+    if account != "owner":
+        return account == "root"
+    if gate.own:
+        return path in SETTLES
+    return path not in ("/create", "/queues", "/message/redrive", "/dead/redrive", "/dead/discard")
 
 
 def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):

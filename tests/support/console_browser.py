@@ -1,4 +1,7 @@
-"""A browser for the tests of the console: cookies, forms with their token, redirects as they come. One per person."""
+"""A browser for the tests of the console: cookies, forms with their token, redirects as they come. One per person.
+
+And where the console of a proxy is. What a real browser makes of the pages is in tests/browser.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
+
+from servers import Gate, wait_until
 
 
 @dataclass
@@ -103,3 +108,26 @@ class Browser:
         if given is None:
             return self.request("GET", where, headers=sent)
         return self.request("POST", where, json.dumps(given), {"Content-Type": "application/json", **sent})
+
+
+def console_port(gate: Gate) -> int:
+    """Where the console of that proxy listens."""
+
+    def said() -> list[str]:
+        return re.findall(r'"console on [^"]+" listen=127\.0\.0\.1:(\d+)', gate.log)
+
+    return int(wait_until(said, 20, "the proxy to say where its console is")[-1])
+
+
+def reachable(port: int) -> bool:
+    """Whether a console answers there."""
+    try:
+        return Browser(port).get("/login").status == 200
+    except OSError:
+        return False
+
+
+def opened(gate: Gate) -> Gate:
+    """Once its console answers."""
+    wait_until(lambda: reachable(console_port(gate)), 30, "the console to answer")
+    return gate

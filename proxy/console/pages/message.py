@@ -1,7 +1,7 @@
 """One message: all its columns, every failed attempt, who holds it, and why it is where it is.
 
-Four statements: the queue's columns, the database's time, the row, and TRACE MESSAGE, which explains. An account that
-may not read the table may still be told the explanation, and the other way round.
+Five statements at most: the queue's columns, the database's time, the row, TRACE MESSAGE, which explains, and which
+queues there are. An account that may not read the table may still be told the explanation, and the other way round.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from typing import Any
 
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from proxy.console.database import StatementError, queue_sql
+from proxy.console.pages.known_queues import dead_letters_of
 from proxy.console.pages.message_rows import (
     NOW,
     WHOLE_CHARACTERS,
     Message,
     Value,
     attempts,
+    guessed_id,
     id_value,
     message,
     select,
     value,
 )
+from proxy.console.pages.message_verbs import offered
 from proxy.console.pages.queue import columns_of
 from proxy.console.visits import QUEUE_PARAMETERS, NotThere, Page, Parameter, Visit
 
-_ID_MAX = 1000
+ID_MAX = 1000
+"""Characters of an id in an address; MySQL's keys have 3072 bytes at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class MessagePage:
-    """What the page shows. `message` is None where the account may not read the table, which `refused` says."""
+    """What the page shows. `message` is None where the account may not read the table, which `refused` says. `offered`:
+    the verbs that change a message in its state. `dead_letters`: where it is, if it is a dead letter now."""
 
     queue: QueueName
     id: str
@@ -53,17 +58,19 @@ class MessagePage:
     explained: Explained | None
     sql: str
     refused: tuple[str, ...]
+    offered: tuple[str, ...]
+    dead_letters: QueueName | None
 
 
 async def read_message(visit: Visit) -> MessagePage:
     """See the module. Raises NotThere."""
-    queue, given = visit.queue, visit.text("id", most=_ID_MAX)
+    queue, given = visit.queue, visit.text("id", most=ID_MAX)
     refused: list[StatementError] = []
     found: Message | None = None
     own: tuple[Value, ...] = ()
     failed: tuple[Mapping[str, Any], ...] = ()
     sql = ""
-    key: Any = int(given) if given.isascii() and given.isdigit() and len(given) <= 19 else given
+    key: Any = guessed_id(given)
     try:
         columns = await columns_of(visit, queue)
         key = id_value(given, columns)
@@ -82,20 +89,24 @@ async def read_message(visit: Visit) -> MessagePage:
             failed = attempts(row)
     except StatementError as error:
         refused.append(error)
-    explained = None
+    told_by_proxy = None
     try:
-        explained = await _explained(visit, queue, key)
+        told_by_proxy = await explained(visit, queue, key)
     except StatementError as error:
         refused.append(error)
-    if found is None and explained is None and refused:
+    if found is None and told_by_proxy is None and refused:
         raise refused[0]
-    if found is None and (explained is None or explained.state == "unknown") and not refused:
+    if found is None and (told_by_proxy is None or told_by_proxy.state == "unknown") and not refused:
         raise NotThere(f"there is no message {given} in {queue}: it may have been purged")
     told = tuple(f"ERROR {error.number}: {error.message}" for error in refused)
-    return MessagePage(queue, given, found, own, failed, explained, sql, told)
+    verbs = offered(found.state, found.epoch) if found is not None else offered("not known", 0) if refused else ()
+    moved = found is None and told_by_proxy is not None and told_by_proxy.state == "dead"
+    dead = await dead_letters_of(visit, queue) if moved else None
+    return MessagePage(queue, given, found, own, failed, told_by_proxy, sql, told, verbs, dead)
 
 
-async def _explained(visit: Visit, queue: QueueName, key: Any) -> Explained | None:
+async def explained(visit: Visit, queue: QueueName, key: Any) -> Explained | None:
+    """Why a message is where it is. Raises StatementError where the account may not ask."""
     answer = await visit.session.database.read(f"TRACE MESSAGE %s ON {queue_sql(queue)}", key)
     if not answer.rows:
         return None

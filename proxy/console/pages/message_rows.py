@@ -123,7 +123,7 @@ def message(row: Mapping[str, Any], now_ns: int, characters: int) -> Message:
         state=state_of(own, now_ns),
         epoch=int(own.get("epoch") or 0),
         due_ns=next_ns if next_ns and next_ns < REJECTED_NS and own.get("time_acked") is None else None,
-        last_error=_text(own.get("last_error")),
+        last_error=readable(own.get("last_error")),
         columns=tuple(value(key, given, characters) for key, given in row.items() if key not in SYSTEM_COLUMNS),
     )
 
@@ -132,7 +132,7 @@ def value(name: str, given: Any, characters: int) -> Value:
     """One column."""
     if name in _TIMES and isinstance(given, int):
         return Value(name, str(given), given if 0 < given < REJECTED_NS else None)
-    text = _text(given)
+    text = readable(given)
     if text is None or len(text) <= characters:
         return Value(name, text)
     return Value(name, text[:characters], cut=True)
@@ -140,11 +140,12 @@ def value(name: str, given: Any, characters: int) -> Value:
 
 def attempts(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The failed attempts of a row, the oldest first."""
-    kept = _text(row.get("failed_attempts"))
+    kept = readable(row.get("failed_attempts"))
     return tuple(failures(kept)) if kept else ()
 
 
-def _text(given: Any) -> str | None:
+def readable(given: Any) -> str | None:
+    """A value as people read it; of bytes that are no text their hexadecimal digits."""
     match given:
         case None:
             return None
@@ -181,6 +182,26 @@ def id_value(text: str, columns: Sequence[Column]) -> Key:
         except ValueError:
             raise BadInput("id: the ids of this queue are bytes: give 0x and hexadecimal digits") from None
     return text
+
+
+def is_no_text(given: Any) -> bool:
+    """Whether these are bytes that are shown as hexadecimal digits."""
+    if isinstance(given, bytes):
+        try:
+            given.decode()
+        except UnicodeDecodeError:
+            return True
+    return False
+
+
+def is_bytes(column: Column) -> bool:
+    """Whether its values are bytes, not text."""
+    return column.binary and column.type in _LONG and column.type != FIELD_TYPE.JSON
+
+
+def guessed_id(text: str) -> Key:
+    """The same where the account may not read the table, so that its type is not known."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else text
 
 
 def select(queue: QueueName, columns: Sequence[Column], characters: int, where: str, rest: str) -> str:

@@ -49,7 +49,8 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """A page of messages. `sql`: what was run; `after`: where the next page begins; `refused`: why there are none."""
+    """A page of messages. `sql`: what was run; `after`: where the next page begins; `refused`: why there are none;
+    `dead`: they are dead letters."""
 
     state: str
     rows: tuple[Message, ...] = ()
@@ -58,6 +59,7 @@ class Messages:
     after: str = ""
     continued: bool = False
     refused: str = ""
+    dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ async def read_messages(visit: Visit) -> Messages:
         answer.sql,
         as_text([rows[-1][each.column] for each in by]) if more else "",
         bool(after),
+        dead="time_dead" in {each.name for each in columns},
     )
 
 

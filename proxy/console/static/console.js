@@ -56,6 +56,24 @@
     if (known[event.key]) { event.preventDefault(); known[event.key](); }
   });
 
+  // What is done in pieces goes on by itself, until the reader stops it.
+  var next = document.querySelector("form[data-go-on]");
+  if (next) setTimeout(function () { next.requestSubmit(); }, 400);
+
+  // One box for all of a list.
+  document.addEventListener("change", function (event) {
+    if (!event.target.hasAttribute("data-all")) return;
+    event.target.closest("form").querySelectorAll("tbody input[type=checkbox]").forEach(function (each) {
+      each.checked = event.target.checked;
+    });
+  });
+
+  // Whoever writes into a field does not mean NULL.
+  document.addEventListener("input", function (event) {
+    var box = event.target.dataset.null && event.target.form.elements[event.target.dataset.null];
+    if (box) box.checked = false;
+  });
+
   document.addEventListener("htmx:afterSwap", function (event) { localTimes(event.target); });
   // An answer that says what is wrong is shown as well.
   document.addEventListener("htmx:beforeSwap", function (event) {

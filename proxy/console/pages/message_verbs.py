@@ -1,0 +1,127 @@
+"""What may be done to messages: the statement of each verb by ids, and what it came to, in words. Pure.
+
+The statements are those of docs/sql.md. None of them is more than one UPDATE, but for REDRIVE, which holds as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.model.queue import ERROR_CHARACTERS, QueueName
+from proxy.console.database import queue_sql
+from proxy.console.pages.keyset import Key
+from proxy.console.visits import BadInput, Visit
+
+IDS_MAX = 50
+"""Of one action: as many as a page of messages has."""
+
+_DELAY_MAX = 40
+
+VERBS = ("ack", "nack", "release", "reject", "retry", "redrive")
+
+_DONE = {
+    "ack": ("is acked: it is not sent again", "are acked: they are not sent again"),
+    "nack": ("is noted as failed: it comes again after the delay", "are noted as failed: they come again"),
+    "release": ("is given back: it is due now, and that delivery does not count", "are given back: they are due now"),
+    "reject": ("goes to the dead letters", "go to the dead letters"),
+    "retry": ("is due now", "are due now"),
+    "redrive": ("is put back into its queue", "are put back into their queue"),
+}
+_CONCERNED = {
+    "ack": "messages that are not acked",
+    "nack": "messages that were delivered and are not acked",
+    "release": "messages that a receiver holds",
+    "reject": "messages that are not acked",
+    "retry": "messages that wait for a later time",
+    "redrive": "dead letters that are not acked",
+}
+_OFFERED = {
+    "ready": ("ack", "reject"),
+    "in_flight": ("ack", "nack", "release", "reject"),
+    "retrying": ("retry", "ack", "nack", "reject"),
+    "scheduled": ("retry", "ack", "reject"),
+    "parked": ("ack",),
+    "dead": ("redrive", "ack"),
+    "not known": ("ack", "nack", "release", "reject", "retry"),
+}
+
+
+class Clauses(NamedTuple):
+    """What a statement says besides the ids. `epoch`: of one message, the delivery that is meant; `delay` and `reason`
+    as they were given, empty where they were not."""
+
+    epoch: int = 0
+    delay: str = ""
+    reason: str = ""
+
+
+class Statement(NamedTuple):
+    """A statement with its parameters."""
+
+    sql: str
+    values: tuple[Key, ...]
+
+
+def offered(state: str, epoch: int) -> tuple[str, ...]:
+    """The verbs that change a message in this state. `epoch`: its deliveries so far."""
+    verbs = _OFFERED.get(state, ())
+    return (*verbs[:1], "nack", *verbs[1:]) if state == "ready" and epoch else verbs
+
+
+def given_ids(visit: Visit, most: int) -> tuple[str, ...]:
+    """The fields `id`, `id1`, `id2`, ... of a form, each once. Raises BadInput."""
+    names = ("id", *(f"id{n}" for n in range(1, IDS_MAX + 1)))
+    found = dict.fromkeys(text for name in names if (text := visit.text(name, most=most)))
+    if not found:
+        raise BadInput("id: choose a message, or several")
+    if len(found) > IDS_MAX:
+        raise BadInput(f"id: at most {IDS_MAX} messages at a time")
+    return tuple(found)
+
+
+def given_clauses(visit: Visit, verb: str, ids: int) -> Clauses:
+    """The other fields of the form, as far as the verb has them. Raises BadInput."""
+    epoch = visit.whole("epoch", 0, 999_999_999) if verb in ("nack", "release") else 0
+    if epoch and ids > 1:
+        raise BadInput("epoch: of one message only")
+    return Clauses(
+        epoch,
+        visit.text("delay", most=_DELAY_MAX).strip() if verb == "nack" else "",
+        visit.text("reason", most=ERROR_CHARACTERS).strip() if verb in ("nack", "reject") else "",
+    )
+
+
+def statement(verb: str, queue: QueueName, keys: Sequence[Key], clauses: Clauses) -> Statement:
+    """What is run."""
+    name, marks = queue_sql(queue), ", ".join(["%s"] * len(keys))
+    if verb == "retry":
+        return Statement(f"RETRY {name} NOW WHERE id IN ({marks})", tuple(keys))
+    if verb == "redrive":
+        return Statement(f"REDRIVE {name} WHERE id IN ({marks})", tuple(keys))
+    values: list[Key] = [*keys]
+    which = marks
+    if clauses.epoch:
+        which = "WHERE id = %s AND epoch = %s"
+        values.append(clauses.epoch)
+    sql = f"{verb.upper()} {name} {which}"
+    for word, value in (("DELAY", clauses.delay), ("REASON", clauses.reason)):
+        if value:
+            sql += f" {word} %s"
+            values.append(value)
+    return Statement(sql, tuple(values))
+
+
+def in_words(verb: str, queue: QueueName, ids: Sequence[str], changed: int, why: str = "") -> str:
+    """What the statement came to. `why`: of one message that was not changed, what it is."""
+    one, many = _DONE[verb]
+    if len(ids) == 1:
+        if changed:
+            return f"Message {ids[0]} of {queue} {one}."
+        return f"Nothing was changed. {why or f'Message {ids[0]} of {queue} is none of the {_CONCERNED[verb]}.'}"
+    if changed == len(ids):
+        return f"{changed} messages of {queue} {many}."
+    rest = f"Only {_CONCERNED[verb]} are changed; somebody else may have been first."
+    if not changed:
+        return f"Nothing was changed. {rest}"
+    return f"{changed} of {len(ids)} messages of {queue} {one if changed == 1 else many}. {rest}"
