@@ -29,8 +29,8 @@ from proxy.console.visits import Action, BadInput, NotThere, Page, Visit
 log = logging.getLogger(__name__)
 
 FIELDS_MAX = 200
-_DENIED = frozenset((1044, 1142, 1143, 1227, 1370))
-_MISSING = frozenset((1049, 1146, 1347, 1539))
+_DENIED = frozenset((1044, 1095, 1142, 1143, 1227, 1370))
+_MISSING = frozenset((1049, 1094, 1146, 1347, 1539))
 _THERE_ALREADY = frozenset((1050, 1537))
 _TOKEN_HEADER = "x-csrf-token"
 

@@ -19,14 +19,45 @@ from proxy.console.endpoints import Endpoints
 from proxy.console.entry import Entry
 from proxy.console.guard import BodyRefused, Guard
 from proxy.console.json_form import BASE, description
-from proxy.console.pages import create_queue, message, overview, queue
+from proxy.console.pages import (
+    create_queue,
+    event_groups,
+    message,
+    overview,
+    queue,
+    queue_options,
+    receivers,
+    schedules,
+    seek,
+    system,
+    topic,
+)
 from proxy.console.rates import Rates
 from proxy.console.rendering import environment
 from proxy.console.visits import Action, Page
 
-PAGES: tuple[Page, ...] = (*overview.PAGES, *queue.PAGES, *message.PAGES, *create_queue.PAGES)
-PARTS_OF_FORMS: tuple[Page, ...] = create_queue.PARTS_OF_FORMS
-ACTIONS: tuple[Action, ...] = (*queue.ACTIONS, *create_queue.ACTIONS)
+PAGES: tuple[Page, ...] = (
+    *overview.PAGES,
+    *queue.PAGES,
+    *message.PAGES,
+    *create_queue.PAGES,
+    *receivers.PAGES,
+    *queue_options.PAGES,
+    *schedules.PAGES,
+    *topic.PAGES,
+    *seek.PAGES,
+    *event_groups.PAGES,
+    *system.PAGES,
+)
+PARTS_OF_FORMS: tuple[Page, ...] = (*create_queue.PARTS_OF_FORMS, *queue_options.PARTS_OF_FORMS)
+ACTIONS: tuple[Action, ...] = (
+    *queue.ACTIONS,
+    *create_queue.ACTIONS,
+    *receivers.ACTIONS,
+    *queue_options.ACTIONS,
+    *schedules.ACTIONS,
+    *seek.ACTIONS,
+)
 NAVIGATION = tuple((page.path, page.nav) for page in PAGES if page.nav)
 
 _Endpoint = Callable[[Request], Awaitable[Response]]
