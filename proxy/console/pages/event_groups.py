@@ -65,7 +65,8 @@ async def read_event_groups(visit: Visit) -> EventGroupsPage:
     where, values = _condition(queue, after)
     sql = (
         "SELECT follow_database, follow_table, follow_id, queue_name, group_value"
-        f" FROM {queue_sql(QueueName(database, TABLE))} WHERE {where} ORDER BY {order_sql(_ORDER)} LIMIT {ON_A_PAGE + 1}"
+        f" FROM {queue_sql(QueueName(database, TABLE))} WHERE {where}"
+        f" ORDER BY {order_sql(_ORDER)} LIMIT {ON_A_PAGE + 1}"
     )
     try:
         answer = await visit.session.database.read(sql, *values)

@@ -144,8 +144,8 @@ def _moved(by: int, between: Count) -> str:
         return f"How many messages {what} is not known: {between.why}."
     if between.number == 0:
         return "No message lies between: nothing is skipped and nothing comes again."
-    many = f"{between.number}" if between.exact else f"At most {between.number}"
-    return f"{many} {'message' if between.number == 1 and between.exact else 'messages'} {what}, less what its filter leaves out."
+    many = str(between.number) if between.exact else f"at most {between.number}"
+    return f"Messages that {what}: {many}, less what its filter leaves out."
 
 
 async def read_seek(visit: Visit) -> SeekPage:

@@ -40,7 +40,7 @@ class Variable:
 @dataclass(frozen=True, slots=True)
 class Proxy:
     """A proxy that serves the database. `id`: the first letters of what it calls itself; `workers`: how many of its
-    processes are there; `server`: the database server it is connected to; `seen_ns`: when it last said that it lives."""
+    processes are there; `server`: the database server it is connected to; `seen_ns`: when it last told of itself."""
 
     id: str
     workers: int

@@ -97,7 +97,12 @@ def topic_figures(row: Mapping[str, Any]) -> TopicFigures:
     """Of one row of SHOW TOPICS, whose names are in lower case."""
     return TopicFigures(
         QueueName(row["database"], row["topic"]),
-        *(_whole(row[name]) for name in ("first_offset", "last_offset", "messages", "bytes", "last_minute", "readers")),
+        first_offset=_whole(row["first_offset"]),
+        last_offset=_whole(row["last_offset"]),
+        messages=_whole(row["messages"]),
+        bytes=_whole(row["bytes"]),
+        last_minute=_whole(row["last_minute"]),
+        readers=_whole(row["readers"]),
         options=row["options"] or "",
         problem=row["problem"] or None,
     )
