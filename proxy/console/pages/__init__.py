@@ -4,5 +4,6 @@
 `create_queue` makes a queue. Of a queue, `receivers` shows who receives and ends a stream, `schedules` what recurs, and
 `queue_options` its options, which it changes. `topic` shows consumer groups, `seek` moves one, `event_groups` has what
 waits for what, `system` the database, its proxies and connections. They share `figures` (what is known of a
-queue), `known_queues` (which there are), `message_rows` (rows as messages) and `keyset` (pages of rows by key). What a page reads is a frozen value.
+queue), `known_queues` (which there are), `message_rows` (rows as messages) and `keyset` (pages of rows by key). What a
+page reads is a frozen value.
 """
