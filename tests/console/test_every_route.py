@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from console_browser import Browser
-from servers import Sql
+from pymysql.cursors import SSCursor
+from servers import Sql, hang_up
 
 from proxy.console.guard import POLICY
 from proxy.console.json_form import BASE
@@ -19,6 +20,11 @@ from proxy.console.routes import ACTIONS, PAGES, PARTS_OF_FORMS
 Q = {"db": "{database}", "name": "orders"}
 SECRET = {"db": "{database}", "name": "secret"}
 FORM = {"db": "{database}", "name": "made_by_test", "column1": "payload"}
+T = {"db": "{database}", "name": "events"}
+SEEK = {**T, "group": "billing", "to": "latest"}
+TICK = {**Q, "schedule": "tick"}
+OPTIONS = {**Q, "prefetch": "7"}
+END = {**Q, "connection": "1"}  # no stream has it: who may end one is tried by test_who_may_end_a_stream
 PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/": {},
     "/overview/now": {},
@@ -26,6 +32,15 @@ PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/queue/now": Q,
     "/message": {**Q, "id": "1"},
     "/create": {},
+    "/queue/receivers": Q,
+    "/queue/receivers/now": Q,
+    "/queue/options": Q,
+    "/queue/schedules": Q,
+    "/topic": T,
+    "/topic/now": T,
+    "/topic/seek": SEEK,
+    "/event-groups": {},
+    "/system": {},
 }
 API_ROUTES: dict[str, dict[str, str]] = {
     "/queues": {},
@@ -33,19 +48,56 @@ API_ROUTES: dict[str, dict[str, str]] = {
     "/queue/now": Q,
     "/messages": Q,
     "/message": {**Q, "id": "1"},
+    "/queue/receivers": Q,
+    "/queue/options": Q,
+    "/queue/schedules": Q,
+    "/topic": T,
+    "/topic/seek": SEEK,
+    "/event-groups": {},
+    "/system": {},
 }
-ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/create": FORM}
-API_ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/queues": FORM}
-PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM}
+FURTHER_ACTIONS: dict[str, dict[str, str]] = {
+    "/queue/options": OPTIONS,
+    "/queue/receivers/end": END,
+    "/schedule/run": TICK,
+    "/schedule/pause": TICK,
+    "/schedule/resume": TICK,
+    "/schedule/drop": TICK,
+    "/topic/seek": SEEK,
+}
+ACTION_ROUTES: dict[str, dict[str, str]] = {
+    "/queue/pause": Q,
+    "/queue/resume": Q,
+    "/create": FORM,
+    **FURTHER_ACTIONS,
+}
+API_ACTION_ROUTES: dict[str, dict[str, str]] = {
+    "/queue/pause": Q,
+    "/queue/resume": Q,
+    "/queues": FORM,
+    **FURTHER_ACTIONS,
+}
+PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM, "/queue/options/sql": OPTIONS}
+
+OF_NO_QUEUE = ("/", "/overview/now", "/create", "/event-groups", "/system")
+"""Pages that show each account what it may see, and nothing to who may see nothing."""
 
 ACCOUNTS = ("root", "owner", "looker", "nobody")
 """All rights; all rights on one queue; looking at one queue; none at all."""
 USERS: list[dict[str, Any]] = [
     {"name": "root", "password": "pw", "admin": True},
-    {"name": "owner", "password": "pw", "queues": {"orders": ["enqueue", "receive", "settle"]}},
-    {"name": "looker", "password": "pw", "queues": {"orders": ["receive"]}},
+    {"name": "owner", "password": "pw", "queues": {"orders": ["enqueue", "receive", "settle"]},
+     "topics": {"events": ["publish", "read", "consume:billing", "manage:billing"]}},
+    {"name": "looker", "password": "pw", "queues": {"orders": ["receive"]},
+     "topics": {"events": ["read", "consume:billing"]}},
     {"name": "nobody", "password": "pw", "queues": {"no_such_queue": ["enqueue"]}},
-]
+]  # fmt: skip
+GRANTS = {
+    "owner": {"orders": "ALL", "events": "ALL", "events_group_billing": "ALL"},
+    "looker": {"orders": "SELECT", "events": "SELECT", "events_group_billing": "SELECT"},
+    "nobody": {},
+}
+TICKS = "CREATE SCHEDULE IF NOT EXISTS tick ON orders CRON '0 0 29 2 *' (payload) VALUES ('tick')"
 
 
 def test_all_routes_are_tried():
@@ -74,11 +126,15 @@ def gate(request, place, console, mariadb):
         if not root.value(f"SELECT COUNT(*) FROM {name}"):
             root(f"INSERT INTO {name} (payload) VALUES ('in {name}')")
     root("ALTER QUEUE orders RESUME")
+    root("ALTER QUEUE orders SET (prefetch = DEFAULT)")
+    root("CREATE TOPIC IF NOT EXISTS events (payload VARCHAR(50))")
+    root("CREATE GROUP IF NOT EXISTS billing ON events")
+    root(TICKS)
     if not own:
-        for name, grant in (("owner", "ALL"), ("looker", "SELECT"), ("nobody", None)):
+        for name, grants in GRANTS.items():
             root(f"CREATE USER IF NOT EXISTS {name}@'127.0.0.1' IDENTIFIED BY 'pw'")
-            if grant:
-                root(f"GRANT {grant} ON {gate.database}.orders TO {name}@'127.0.0.1'")
+            for table, grant in grants.items():
+                root(f"GRANT {grant} ON {gate.database}.{table} TO {name}@'127.0.0.1'")
     root.close()
     yield gate
     root = Sql(gate.connect(user="root", password="pw" if own else ""))
@@ -118,8 +174,8 @@ def test_pages_show_what_the_account_may_see(gate, people):
     for account in ("owner", "looker"):
         # Whoever is limited to queues by the proxy may not SELECT, and is told so on the page; TRACE answers.
         assert statuses[account] == [200] * len(PAGE_ROUTES), account
-    assert statuses["nobody"] == [200, 200, 404, 404, statuses["nobody"][4], 200]
-    assert statuses["nobody"][4] in (403, 404)
+    for path, status in zip(PAGE_ROUTES, statuses["nobody"], strict=True):
+        assert status == 200 if path in OF_NO_QUEUE else status in (403, 404), path
     for account, person in people.items():
         overview, secret = person.get("/").text, person.get("/queue", **filled(gate, SECRET))
         assert (">secret<" in overview or "secret</a>" in overview) == (account == "root")
@@ -151,12 +207,18 @@ def test_the_api_answers_as_the_pages_do(gate, people):
 
 
 def may(gate, account, path):
-    """Whether the account may do what the action does: only who may ALTER, or CREATE, a table."""
-    return account == "root" or (account == "owner" and not gate.own and path not in ("/create", "/queues"))
+    """Whether the account may do what the action does: only who may ALTER, or CREATE, a table; or DELETE from a group's
+    queue; or change the table of schedules. What `/queue/receivers/end` is to end is not there."""
+    if path == "/queue/receivers/end":
+        return False
+    if path == "/topic/seek":
+        return account in ("root", "owner")
+    alters = account == "owner" and not gate.own and path in ("/queue/pause", "/queue/resume", "/queue/options")
+    return account == "root" or alters
 
 
 def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
-    for account, person in people.items():
+    for account, person in reversed(people.items()):  # root last: what it drops is there for the others
         for path, given in ACTION_ROUTES.items():
             answer = person.post(path, **filled(gate, given))
             assert answer.status == 303 if may(gate, account, path) else answer.status in (403, 404), (account, path)
@@ -165,7 +227,8 @@ def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
             assert person.post(path, **filled(gate, given)).status == 200
     with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
         Sql(connection)("DROP QUEUE made_by_test")
-    for account, person in people.items():
+        Sql(connection)(TICKS)
+    for account, person in reversed(people.items()):
         for path, given in API_ACTION_ROUTES.items():
             answer = Browser(person.port).api(path, account, password_of(gate, account), given=filled(gate, given))
             expected = (200,) if may(gate, account, path) else (403, 404)
@@ -222,6 +285,25 @@ def test_no_change_without_the_token_or_from_another_page(gate, people):
     with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
         assert Sql(connection).rows("SHOW QUEUES LIKE 'orders'")[0][-1] is None
         assert Sql(connection).rows("SHOW QUEUES LIKE 'made_by_test'") == []
+        assert len(Sql(connection).rows("SHOW SCHEDULES")) == 1
+        assert "prefetch = 7" not in Sql(connection).row("SHOW CREATE QUEUE orders")[1]
+
+
+def test_who_may_end_a_stream(gate, people):
+    """Those who may KILL it in SQL: its own account, and who may end all connections."""
+    for receiver in ("owner", "looker") if gate.own else ("owner",):  # a database's account streams with UPDATE
+        for account in ("nobody", "looker", "owner", "root"):
+            allowed = account in (receiver, "root")
+            connection = gate.connect(user=receiver, password="pw", cursorclass=SSCursor)
+            try:
+                connection.cursor().execute("SELECT id FROM STREAM orders WITH (prefetch = 1)")
+                fields = {**filled(gate, Q), "connection": connection.thread_id()}
+                answer = people[account].post("/queue/receivers/end", **fields)
+                assert answer.status == 303 if allowed else answer.status in (403, 404), (account, answer.text)
+                listed = people["root"].api("/queue/receivers", password=password_of(gate, "root"), **filled(gate, Q))
+                assert listed.status == 200
+            finally:
+                hang_up(connection)
 
 
 def test_the_description_of_the_api_has_every_route(gate, browser):
