@@ -123,7 +123,7 @@ def test_a_seek_tells_a_program_how_many_it_dropped(gate, root, topic, sql, stre
 
 @pytest.fixture
 def other_zone(place, request):
-    """The server's time zone is another one for who connects meanwhile; the embedded backend has that of the process."""
+    """Another time zone of the server for who connects meanwhile; the embedded backend has that of the process."""
     if place == "embedded":
         yield
         return
