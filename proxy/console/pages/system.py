@@ -17,7 +17,7 @@ from proxy.console.visits import Page, Visit
 from proxy.release import release
 
 SHOWN_MAX = 200
-_TABLES_MAX = 50
+_TABLES_MAX = 20
 _PROXIES_MAX = 1000
 _PROXIES_TABLE = "queuegate_proxies"
 _VARIABLES = (
@@ -39,9 +39,10 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy that serves the database. `id`: the first letters of what it calls itself; `workers`: how many of its
+    """A proxy. `database`: the one that it serves, where its table is; `id`: the first letters of what it calls itself; `workers`: how many of its
     processes are there; `server`: the database server it is connected to; `seen_ns`: when it last told of itself."""
 
+    database: str
     id: str
     workers: int
     addresses: tuple[str, ...]
@@ -125,25 +126,27 @@ async def databases_with(visit: Visit, refused: list[str], table: str, what: str
 
 
 async def _proxies(visit: Visit, refused: list[str]) -> tuple[Proxy, ...]:
-    """Of the first database that has their table: a server has one, unless it serves several proxies apart."""
+    """Of all databases that have their table: a server may have several, each with proxies of its own."""
     places = await databases_with(visit, refused, _PROXIES_TABLE, "proxies")
     if not places:
         return ()
-    rows = await _asked(
-        visit, refused, "proxies",
-        "SELECT proxy, worker, address, server, time_seen FROM"
-        f" {queue_sql(QueueName(places[0], _PROXIES_TABLE))} ORDER BY proxy, worker LIMIT {_PROXIES_MAX}",
-    )  # fmt: skip
-    return proxies(rows)
+    selects = (
+        "SELECT %s AS place, proxy, worker, address, server, time_seen"
+        f" FROM {queue_sql(QueueName(place, _PROXIES_TABLE))}"
+        for place in places
+    )
+    sql = f"{' UNION ALL '.join(selects)} ORDER BY place, proxy, worker LIMIT {_PROXIES_MAX}"
+    return proxies(await _asked(visit, refused, "proxies", sql, *places))
 
 
 def proxies(rows: Sequence[Mapping[str, Any]]) -> tuple[Proxy, ...]:
-    """Of rows of their table, one for each process, in the order of the proxies."""
+    """Of rows of their tables, one for each process, in the order of the databases and proxies."""
     found = []
-    for name, group in groupby(rows, key=lambda row: str(row["proxy"])):
+    for (place, name), group in groupby(rows, key=lambda row: (str(row["place"]), str(row["proxy"]))):
         workers = list(group)
         found.append(
             Proxy(
+                database=place,
                 id=name[:8],
                 workers=len(workers),
                 addresses=tuple(dict.fromkeys(str(each["address"]) for each in workers)),

@@ -234,6 +234,7 @@ def test_what_is_no_connection(text):
 def test_the_processes_of_a_proxy_are_one_line():
     def row(proxy: str, worker: int, seen: int) -> dict[str, Any]:
         return {
+            "place": "shop",
             "proxy": proxy * 32,
             "worker": worker,
             "address": "10.0.0.1:99",
@@ -242,6 +243,6 @@ def test_the_processes_of_a_proxy_are_one_line():
         }
 
     assert proxies([row("a", 0, 5), row("a", 1, 7), row("b", 0, 6)]) == (
-        Proxy("a" * 8, 2, ("10.0.0.1:99",), "db:3306:1", 7),
-        Proxy("b" * 8, 1, ("10.0.0.1:99",), "db:3306:1", 6),
+        Proxy("shop", "a" * 8, 2, ("10.0.0.1:99",), "db:3306:1", 7),
+        Proxy("shop", "b" * 8, 1, ("10.0.0.1:99",), "db:3306:1", 6),
     )
