@@ -39,8 +39,9 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy. `database`: the one that it serves, where its table is; `id`: the first letters of what it calls itself; `workers`: how many of its
-    processes are there; `server`: the database server it is connected to; `seen_ns`: when it last told of itself."""
+    """A proxy. `database`: where its table is; `id`: the first letters of what it calls itself; `workers`: how many of
+    its processes are there; `server`: the database server it is connected to; `seen_ns`: when it last told of itself.
+    """
 
     database: str
     id: str
