@@ -2,7 +2,8 @@
 
 The page asks what the group has (SHOW TOPICS, SHOW GROUPS), where a time lies in the topic, and how many messages lie
 between: at most five statements. What it says is true of that moment; the seek itself is one statement of the proxy's.
-Times are UTC, in which every connection of the console is.
+Times are UTC, in which every connection of the console is. The SELECTs
+have the form that an account which is limited to its topics may send: no aliases, no subqueries.
 """
 
 from __future__ import annotations
@@ -191,14 +192,14 @@ async def _first(visit: Visit, topic: TopicFigures, target: Target) -> tuple[int
             return end, ""
     column = name_sql(topic.offset_column)
     sql = (
-        f"SELECT {column} AS place FROM {queue_sql(topic.topic)} WHERE time_created >= %s"
+        f"SELECT {column} FROM {queue_sql(topic.topic)} WHERE time_created >= %s"
         f" ORDER BY time_created LIMIT {_TIMES_MAX}"
     )
     try:
         answer = await visit.session.database.read(sql, target.moment_ns)
     except DatabaseError as error:
         return None, f"ERROR {error.number}: {error.message}"
-    places = [int(row["place"]) for row in answer.rows if row["place"] is not None]
+    places = [int(place) for row in answer.rows for place in row.values() if place is not None]
     return (min(places) if places else end), ""
 
 
@@ -213,12 +214,13 @@ async def _between(visit: Visit, topic: TopicFigures, read: int | None, first: i
     if high - low > COUNTED_MAX:
         return Count(high - low, exact=False)
     column = name_sql(topic.offset_column)
-    sql = f"SELECT COUNT(*) AS messages FROM {queue_sql(topic.topic)} WHERE {column} > %s AND {column} <= %s"
+    sql = f"SELECT COUNT(*) FROM {queue_sql(topic.topic)} WHERE {column} > %s AND {column} <= %s"
     try:
         answer = await visit.session.database.read(sql, low, high)
     except DatabaseError:
         return Count(high - low, exact=False)
-    return Count(int(answer.rows[0]["messages"]))
+    (messages,) = answer.rows[0].values()
+    return Count(int(messages))
 
 
 async def seek(visit: Visit) -> Done:
