@@ -311,3 +311,10 @@ def test_the_description_of_the_api_has_every_route(gate, browser):
     assert {path.removeprefix(BASE) for path, of in found["paths"].items() if "get" in of} == set(API_ROUTES)
     assert {path.removeprefix(BASE) for path, of in found["paths"].items() if "post" in of} == set(API_ACTION_ROUTES)
     assert all(operation["summary"] for of in found["paths"].values() for operation in of.values())
+
+
+def test_a_seek_says_the_same_to_who_is_limited_to_his_topics(gate, people):
+    given = {**filled(gate, SEEK), "to": "timestamp", "value": "2026-01-01"}
+    for account in ("root", "owner", "looker"):
+        found = people[account].api("/topic/seek", account, password_of(gate, account), **given).json
+        assert found["mistake"] == "" and "not known" not in " ".join(found["will"]), (account, found)
