@@ -2,8 +2,8 @@
 
 The page asks what the group has (SHOW TOPICS, SHOW GROUPS), where a time lies in the topic, and how many messages lie
 between: at most five statements. What it says is true of that moment; the seek itself is one statement of the proxy's.
-Times are UTC, in which every connection of the console is. The SELECTs
-have the form that an account which is limited to its topics may send: no aliases, no subqueries.
+Times are UTC, in which every connection of the console is. The SELECTs have the form that an account which is limited
+to its topics may send: no aliases, no subqueries.
 """
 
 from __future__ import annotations
