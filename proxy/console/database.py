@@ -38,6 +38,7 @@ _LIMITS = (  # MariaDB has the first, MySQL and the embedded backend the second;
     f"SET SESSION max_statement_time = {STATEMENT_SECONDS:g}",
     f"SET SESSION max_execution_time = {STATEMENT_SECONDS * 1000:.0f}",
 )
+_UTC = "SET time_zone = '+00:00'"  # so that a time in a form means the same at every server
 _BINARY = 63  # the character set of bytes
 _LIMIT_ERRORS = frozenset((1142, 1193, 1227, 1231, 1232, 1235, 1238, 1064))
 _PROGRAM = "queuegate console"
@@ -118,6 +119,7 @@ class Connector:
                 password=password,
                 charset="utf8mb4",
                 autocommit=True,
+                init_command=_UTC,
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=STATEMENT_SECONDS + 2,
                 write_timeout=STATEMENT_SECONDS + 2,
@@ -161,6 +163,11 @@ class AccountConnections:
         self._lock = threading.Lock()
         self._idle: list[tuple[float, pymysql.Connection[Any]]] = []
         self._closed = False
+
+    @property
+    def place(self) -> str:
+        """Where the proxy is reached."""
+        return str(self._connector.place)
 
     async def log_in(self) -> None:
         """Open the first connection. Raises AccountRefused, ProxyAway."""

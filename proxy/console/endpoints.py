@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 FIELDS_MAX = 200
 SQL_SHOWN_MAX = 4000  # characters of a statement that an action has run; a body may have many more
-_DENIED = frozenset((1044, 1142, 1143, 1227, 1370))
-_MISSING = frozenset((1049, 1146, 1347, 1539))
+_DENIED = frozenset((1044, 1095, 1142, 1143, 1227, 1370))
+_MISSING = frozenset((1049, 1094, 1146, 1347, 1539))
 _THERE_ALREADY = frozenset((1050, 1537))
 _TOKEN_HEADER = "x-csrf-token"
 

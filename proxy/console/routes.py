@@ -21,14 +21,17 @@ from proxy.console.guard import BodyRefused, Guard
 from proxy.console.json_form import BASE, description
 from proxy.console.pages import (
     create_queue,
-    dead_letters,
-    dead_pieces,
-    editing,
-    message,
+    event_groups,
     overview,
     queue,
-    settling,
+    queue_options,
+    receivers,
+    schedules,
+    seek,
+    system,
+    topic,
 )
+from proxy.console.pages.messages import dead_letters, dead_pieces, editing, message, settling
 from proxy.console.rates import Rates
 from proxy.console.rendering import environment
 from proxy.console.visits import Action, Page
@@ -41,14 +44,25 @@ PAGES: tuple[Page, ...] = (
     *editing.PAGES,
     *dead_letters.PAGES,
     *dead_pieces.PAGES,
+    *receivers.PAGES,
+    *queue_options.PAGES,
+    *schedules.PAGES,
+    *topic.PAGES,
+    *seek.PAGES,
+    *event_groups.PAGES,
+    *system.PAGES,
 )
-PARTS_OF_FORMS: tuple[Page, ...] = create_queue.PARTS_OF_FORMS
+PARTS_OF_FORMS: tuple[Page, ...] = (*create_queue.PARTS_OF_FORMS, *queue_options.PARTS_OF_FORMS)
 ACTIONS: tuple[Action, ...] = (
     *queue.ACTIONS,
     *create_queue.ACTIONS,
     *settling.ACTIONS,
     *editing.ACTIONS,
     *dead_pieces.ACTIONS,
+    *receivers.ACTIONS,
+    *queue_options.ACTIONS,
+    *schedules.ACTIONS,
+    *seek.ACTIONS,
 )
 NAVIGATION = tuple((page.path, page.nav) for page in PAGES if page.nav)
 

@@ -11,7 +11,7 @@ from servers import wait_until
 
 from proxy.console.routes import PAGES
 
-Q, DEAD = {"name": "orders"}, {"name": "orders_dead"}
+Q, DEAD, TOPIC = {"name": "orders"}, {"name": "orders_dead"}, {"name": "events"}
 ADDRESSES: dict[str, list[dict[str, str]]] = {
     "/": [{}],
     "/queue": [Q, DEAD],
@@ -20,6 +20,13 @@ ADDRESSES: dict[str, list[dict[str, str]]] = {
     "/message/edit": [{**Q, "id": "1"}, {**DEAD, "id": "3"}],
     "/dead": [DEAD],
     "/dead/ask": [{**DEAD, "what": "redrive", "of": "all"}],
+    "/queue/receivers": [Q],
+    "/queue/options": [Q],
+    "/queue/schedules": [Q],
+    "/topic": [TOPIC],
+    "/topic/seek": [{**TOPIC, "group": "billing", "to": "earliest"}],
+    "/event-groups": [{}],
+    "/system": [{}],
 }
 LONG = "a_value_without_a_blank_" * 20
 
@@ -40,6 +47,12 @@ def shop(gate, sql):
         sql(f"NACK orders 1 DELAY 3600 REASON '{LONG}'")
         sql(f"REJECT orders 3 REASON '{LONG}'")
         sql("REJECT orders 4 REASON 'HTTP 503'")
+        sql("CREATE SCHEDULE nightly ON orders CRON '0 2 * * *' (customer) VALUES ('report')")
+        sql("CREATE TOPIC events (payload VARCHAR(600))")
+        sql("CREATE GROUP billing ON events")
+        sql("INSERT INTO events (payload) VALUES (%s)", LONG)
+        sql("CREATE QUEUE steps (step INT, job INT) WITH (group_key = 'job')")
+        sql("INSERT INTO steps (step, job) VALUES (1, 7), (2, 7)")
         wait_until(lambda: "orders_dead" in sql.column("SHOW QUEUES"), 20, "the dead-letter queue")
         wait_until(lambda: sql.value("SELECT COUNT(*) FROM orders_dead") == 2, 20, "the dead letters")
     return gate

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from console_browser import Browser
-from servers import Sql
+from servers import Sql, Stream
 
 from proxy.console.guard import POLICY
 from proxy.console.json_form import BASE
@@ -22,6 +22,11 @@ FORM = {"db": "{database}", "name": "made_by_test", "column1": "payload"}
 ONE = {**Q, "id": "1"}
 NO_SUCH = {**Q, "id": "999999"}  # whoever may change it changes nothing
 ALL_DEAD = {"db": "{database}", "name": "orders_dead", "of": "all"}
+T = {"db": "{database}", "name": "events"}
+SEEK = {**T, "group": "billing", "to": "latest"}
+TICK = {**Q, "schedule": "tick"}
+OPTIONS = {**Q, "prefetch": "7"}
+END = {**Q, "connection": "1"}  # no stream has it: who may end one is tried by test_who_may_end_a_stream
 PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/": {},
     "/overview/now": {},
@@ -32,6 +37,15 @@ PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/message/edit": ONE,
     "/dead": Q,
     "/dead/ask": {**Q, "what": "discard", "of": "all"},
+    "/queue/receivers": Q,
+    "/queue/receivers/now": Q,
+    "/queue/options": Q,
+    "/queue/schedules": Q,
+    "/topic": T,
+    "/topic/now": T,
+    "/topic/seek": SEEK,
+    "/event-groups": {},
+    "/system": {},
 }
 API_ROUTES: dict[str, dict[str, str]] = {
     "/queues": {},
@@ -41,6 +55,13 @@ API_ROUTES: dict[str, dict[str, str]] = {
     "/message": ONE,
     "/dead": Q,
     "/dead/ask": {**Q, "what": "redrive", "of": "error", "error": "x"},
+    "/queue/receivers": Q,
+    "/queue/options": Q,
+    "/queue/schedules": Q,
+    "/topic": T,
+    "/topic/seek": SEEK,
+    "/event-groups": {},
+    "/system": {},
 }
 ON_MESSAGES: dict[str, dict[str, str]] = {
     "/message/ack": NO_SUCH,
@@ -53,19 +74,55 @@ ON_MESSAGES: dict[str, dict[str, str]] = {
     "/dead/redrive": ALL_DEAD,
     "/dead/discard": ALL_DEAD,
 }
-ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/create": FORM, **ON_MESSAGES}
-API_ACTION_ROUTES: dict[str, dict[str, str]] = {"/queue/pause": Q, "/queue/resume": Q, "/queues": FORM, **ON_MESSAGES}
+FURTHER_ACTIONS: dict[str, dict[str, str]] = {
+    "/queue/options": OPTIONS,
+    "/queue/receivers/end": END,
+    "/schedule/run": TICK,
+    "/schedule/pause": TICK,
+    "/schedule/resume": TICK,
+    "/schedule/drop": TICK,
+    "/topic/seek": SEEK,
+}
+ACTION_ROUTES: dict[str, dict[str, str]] = {
+    "/queue/pause": Q,
+    "/queue/resume": Q,
+    "/create": FORM,
+    **FURTHER_ACTIONS,
+    **ON_MESSAGES,
+}
+API_ACTION_ROUTES: dict[str, dict[str, str]] = {
+    "/queue/pause": Q,
+    "/queue/resume": Q,
+    "/queues": FORM,
+    **FURTHER_ACTIONS,
+    **ON_MESSAGES,
+}
 SETTLES = ("/message/ack", "/message/nack", "/message/release", "/message/reject", "/message/retry")
-PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM}
+NOT_BY_THE_OWNER = (
+    *("/create", "/queues", "/message/redrive", "/dead/redrive", "/dead/discard"),
+    *("/schedule/run", "/schedule/pause", "/schedule/resume", "/schedule/drop"),
+)
+PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM, "/queue/options/sql": OPTIONS}
+
+OF_NO_QUEUE = ("/", "/overview/now", "/create", "/event-groups", "/system")
+"""Pages that show each account what it may see, and nothing to who may see nothing."""
 
 ACCOUNTS = ("root", "owner", "looker", "nobody")
 """All rights; all rights on one queue; looking at one queue; none at all."""
 USERS: list[dict[str, Any]] = [
     {"name": "root", "password": "pw", "admin": True},
-    {"name": "owner", "password": "pw", "queues": {"orders": ["enqueue", "receive", "settle"]}},
-    {"name": "looker", "password": "pw", "queues": {"orders": ["receive"]}},
+    {"name": "owner", "password": "pw", "queues": {"orders": ["enqueue", "receive", "settle"]},
+     "topics": {"events": ["publish", "read", "consume:billing", "manage:billing"]}},
+    {"name": "looker", "password": "pw", "queues": {"orders": ["receive"]},
+     "topics": {"events": ["read", "consume:billing"]}},
     {"name": "nobody", "password": "pw", "queues": {"no_such_queue": ["enqueue"]}},
-]
+]  # fmt: skip
+GRANTS = {
+    "owner": {"orders": "ALL", "events": "ALL", "events_group_billing": "ALL"},
+    "looker": {"orders": "SELECT", "events": "SELECT", "events_group_billing": "SELECT"},
+    "nobody": {},
+}
+TICKS = "CREATE SCHEDULE IF NOT EXISTS tick ON orders CRON '0 0 29 2 *' (payload) VALUES ('tick')"
 
 
 def test_all_routes_are_tried():
@@ -96,11 +153,15 @@ def gate(request, place, console, mariadb):
     root("ALTER QUEUE orders RESUME")
     if "orders_dead" not in root.column("SHOW QUEUES"):
         root("CREATE QUEUE orders_dead (payload VARCHAR(50))")
+    root("ALTER QUEUE orders SET (prefetch = DEFAULT)")
+    root("CREATE TOPIC IF NOT EXISTS events (payload VARCHAR(50))")
+    root("CREATE GROUP IF NOT EXISTS billing ON events")
+    root(TICKS)
     if not own:
-        for name, grant in (("owner", "ALL"), ("looker", "SELECT"), ("nobody", None)):
+        for name, grants in GRANTS.items():
             root(f"CREATE USER IF NOT EXISTS {name}@'127.0.0.1' IDENTIFIED BY 'pw'")
-            if grant:
-                root(f"GRANT {grant} ON {gate.database}.orders TO {name}@'127.0.0.1'")
+            for table, grant in grants.items():
+                root(f"GRANT {grant} ON {gate.database}.{table} TO {name}@'127.0.0.1'")
     root.close()
     yield gate
     root = Sql(gate.connect(user="root", password="pw" if own else ""))
@@ -140,13 +201,12 @@ def test_pages_show_what_the_account_may_see(gate, people):
     for account in ("owner", "looker"):
         # Whoever is limited to queues by the proxy may not SELECT, and is told so on the page; TRACE answers.
         assert statuses[account] == [200] * len(PAGE_ROUTES), account
-    seen = dict(zip(PAGE_ROUTES, statuses["nobody"], strict=True))
-    assert [seen[path] for path in ("/", "/overview/now", "/create")] == [200] * 3
-    assert [seen[path] for path in ("/queue", "/queue/now", "/dead")] == [404] * 3
-    assert seen["/message"] in (403, 404)
-    for path in ("/message/edit", "/dead/ask"):
-        text = people["nobody"].get(path, **filled(gate, PAGE_ROUTES[path])).text
-        assert seen[path] in (200, 404) and "in orders" not in text and ("ERROR" in text or "Not there" in text)
+    for path, status in zip(PAGE_ROUTES, statuses["nobody"], strict=True):
+        if path in ("/message/edit", "/dead/ask"):
+            text = people["nobody"].get(path, **filled(gate, PAGE_ROUTES[path])).text
+            assert status in (200, 404) and "in orders" not in text and ("ERROR" in text or "Not there" in text)
+        else:
+            assert status == 200 if path in OF_NO_QUEUE else status in (403, 404), path
     for account, person in people.items():
         overview, secret = person.get("/", filter="secret").text, person.get("/queue", **filled(gate, SECRET))
         assert (">secret<" in overview or "secret</a>" in overview) == (account == "root")
@@ -180,16 +240,20 @@ def test_the_api_answers_as_the_pages_do(gate, people):
 
 
 def may(gate, account, path):
-    """Whether the account may do what the action does: who may ALTER, or CREATE, a table, UPDATE it, or settle."""
+    """Whether the account may do what the action does: who may ALTER, or CREATE, a table, UPDATE it, or settle; or
+    DELETE from a group's queue; or change the table of schedules. What `/queue/receivers/end` is to end is not there.
+    """
+    if path == "/queue/receivers/end":
+        return False
+    if path == "/topic/seek":
+        return account in ("root", "owner")
     if account != "owner":
         return account == "root"
-    if gate.own:
-        return path in SETTLES
-    return path not in ("/create", "/queues", "/message/redrive", "/dead/redrive", "/dead/discard")
+    return path in SETTLES if gate.own else path not in NOT_BY_THE_OWNER
 
 
 def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
-    for account, person in people.items():
+    for account, person in reversed(people.items()):  # root last: what it drops is there for the others
         for path, given in ACTION_ROUTES.items():
             answer = person.post(path, **filled(gate, given))
             assert answer.status == 303 if may(gate, account, path) else answer.status in (403, 404), (account, path)
@@ -198,7 +262,8 @@ def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
             assert person.post(path, **filled(gate, given)).status == 200
     with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
         Sql(connection)("DROP QUEUE made_by_test")
-    for account, person in people.items():
+        Sql(connection)(TICKS)
+    for account, person in reversed(people.items()):
         for path, given in API_ACTION_ROUTES.items():
             answer = Browser(person.port).api(path, account, password_of(gate, account), given=filled(gate, given))
             expected = (200,) if may(gate, account, path) else (403, 404)
@@ -255,6 +320,26 @@ def test_no_change_without_the_token_or_from_another_page(gate, people):
     with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
         assert Sql(connection).rows("SHOW QUEUES LIKE 'orders'")[0][-1] is None
         assert Sql(connection).rows("SHOW QUEUES LIKE 'made_by_test'") == []
+        assert len(Sql(connection).rows("SHOW SCHEDULES")) == 1
+        assert "prefetch = 7" not in Sql(connection).row("SHOW CREATE QUEUE orders")[1]
+
+
+def test_who_may_end_a_stream(gate, people):
+    """Those who may KILL it in SQL: its own account, and who may end all connections."""
+    for receiver in ("owner", "looker") if gate.own else ("owner",):  # a database's account streams with UPDATE
+        for account in ("nobody", "looker", "owner", "root"):
+            allowed = account in (receiver, "root")
+            stream = Stream(gate, "SELECT id FROM STREAM orders WITH (prefetch = 1)", user=receiver, password="pw")
+            try:
+                fields = {**filled(gate, Q), "connection": stream.id}
+                answer = people[account].post("/queue/receivers/end", **fields)
+                assert answer.status == 303 if allowed else answer.status in (403, 404), (account, answer.text)
+                if allowed:
+                    assert stream.wait_end() is not None
+                else:
+                    assert not stream.ended.is_set()
+            finally:
+                stream.close()
 
 
 def test_the_description_of_the_api_has_every_route(gate, browser):
@@ -262,3 +347,10 @@ def test_the_description_of_the_api_has_every_route(gate, browser):
     assert {path.removeprefix(BASE) for path, of in found["paths"].items() if "get" in of} == set(API_ROUTES)
     assert {path.removeprefix(BASE) for path, of in found["paths"].items() if "post" in of} == set(API_ACTION_ROUTES)
     assert all(operation["summary"] for of in found["paths"].values() for operation in of.values())
+
+
+def test_a_seek_says_the_same_to_who_is_limited_to_his_topics(gate, people):
+    given = {**filled(gate, SEEK), "to": "timestamp", "value": "2026-01-01"}
+    for account in ("root", "owner", "looker"):
+        found = people[account].api("/topic/seek", account, password_of(gate, account), **given).json
+        assert found["mistake"] == "" and "not known" not in " ".join(found["will"]), (account, found)

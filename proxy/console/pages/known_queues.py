@@ -71,6 +71,19 @@ async def figures_of(visit: Visit, queue: QueueName) -> Figures:
     raise NotThere(f"there is no queue {queue}, or this account may not see it")
 
 
+async def check_known(visit: Visit, queue: QueueName, *, or_topic: bool = False) -> None:
+    """Raises NotThere where there is no such queue, or topic, that the account may see."""
+    if any(each.queue == queue for each in await known_queues(visit)):
+        return
+    if or_topic:
+        answer = await visit.session.database.read(
+            f"SHOW TOPICS FROM {name_sql(queue.database)} LIKE %s", pattern_of(queue.table)
+        )
+        if any(row["Topic"] == queue.table for row in answer.rows):
+            return
+    raise NotThere(f"there is no {'queue or topic' if or_topic else 'queue'} {queue}, or this account may not see it")
+
+
 async def dead_letters_of(visit: Visit, queue: QueueName) -> QueueName | None:
     """The dead-letter queue that has the usual name, if there is one."""
     wanted = replace_table(queue, default_dead_letter(queue.table))

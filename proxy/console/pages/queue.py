@@ -14,7 +14,7 @@ from proxy.console.database import Column, StatementError, queue_sql
 from proxy.console.pages.figures import Figures, problems
 from proxy.console.pages.keyset import Key, after_sql, as_text, from_text, order_sql
 from proxy.console.pages.known_queues import dead_letters_of, figures_of, forget_queues
-from proxy.console.pages.message_rows import (
+from proxy.console.pages.messages.message_rows import (
     LISTED_CHARACTERS,
     NOW,
     STATES,

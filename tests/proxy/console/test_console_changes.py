@@ -11,10 +11,10 @@ from pymysql.constants import FIELD_TYPE
 
 from engine.model.queue import QueueName
 from proxy.console.database import Column, with_values, without_values
-from proxy.console.pages.dead_letters import groups_sql
-from proxy.console.pages.dead_pieces import PIECE, Chosen, condition, piece
-from proxy.console.pages.editable import Changes, changes, digest, due_ns, due_text, editable, update
-from proxy.console.pages.message_verbs import VERBS, Clauses, given_ids, in_words, offered, statement
+from proxy.console.pages.messages.dead_letters import groups_sql
+from proxy.console.pages.messages.dead_pieces import PIECE, Chosen, condition, piece
+from proxy.console.pages.messages.editable import Changes, changes, digest, due_ns, due_text, editable, update
+from proxy.console.pages.messages.message_verbs import VERBS, Clauses, given_ids, in_words, offered, statement
 from proxy.console.rates import Rates
 from proxy.console.visits import BadInput, Visit
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from engine.model.queue import QueueName
 from proxy.console.database import Column, StatementError, queue_sql, with_values, without_values
-from proxy.console.pages.dead_letters import ERROR_CHARACTERS, UNACKED
-from proxy.console.pages.message import ID_MAX
-from proxy.console.pages.message_rows import id_value
-from proxy.console.pages.message_verbs import Statement
+from proxy.console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
+from proxy.console.pages.messages.message import ID_MAX
+from proxy.console.pages.messages.message_rows import id_value
+from proxy.console.pages.messages.message_verbs import Statement
 from proxy.console.pages.queue import columns_of
 from proxy.console.rendering import link
 from proxy.console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit

@@ -19,8 +19,8 @@ from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from engine.model.states import REJECTED_NS, leased
 from proxy.console.database import Column, name_sql, queue_sql
 from proxy.console.pages.keyset import Key
-from proxy.console.pages.message_rows import WHOLE_CHARACTERS, is_bytes, is_no_text, readable
-from proxy.console.pages.message_verbs import Statement
+from proxy.console.pages.messages.message_rows import WHOLE_CHARACTERS, is_bytes, is_no_text, readable
+from proxy.console.pages.messages.message_verbs import Statement
 from proxy.console.visits import NAME_MAX, BadInput, Visit
 
 COLUMNS_MAX = 40

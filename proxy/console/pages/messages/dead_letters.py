@@ -14,7 +14,7 @@ from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from engine.model.states import not_set_aside
 from proxy.console.database import Column, StatementError, queue_sql
 from proxy.console.pages.known_queues import figures_of
-from proxy.console.pages.message_rows import LISTED_CHARACTERS, Value, id_text, readable, select, value
+from proxy.console.pages.messages.message_rows import LISTED_CHARACTERS, Value, id_text, readable, select, value
 from proxy.console.pages.queue import columns_of
 from proxy.console.visits import QUEUE_PARAMETERS, Page, Visit
 

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from engine.model.queue import QueueName
 from proxy.console.database import Column, StatementError, queue_sql, without_values
 from proxy.console.pages.keyset import Key
-from proxy.console.pages.message import ID_MAX, explained
-from proxy.console.pages.message_rows import STATES, guessed_id, id_value
-from proxy.console.pages.message_verbs import IDS_MAX, VERBS, given_clauses, given_ids, in_words, statement
+from proxy.console.pages.messages.message import ID_MAX, explained
+from proxy.console.pages.messages.message_rows import STATES, guessed_id, id_value
+from proxy.console.pages.messages.message_verbs import IDS_MAX, VERBS, given_clauses, given_ids, in_words, statement
 from proxy.console.pages.queue import columns_of
 from proxy.console.rendering import link
 from proxy.console.visits import QUEUE_PARAMETERS, Action, Done, Parameter, Visit

@@ -12,11 +12,11 @@ from typing import Any
 
 from engine.model.queue import QueueName
 from proxy.console.database import Column, DatabaseError, StatementError, without_values
-from proxy.console.pages.editable import COLUMNS_MAX, Changes, Editable, changes, due_text, editable, update
 from proxy.console.pages.keyset import Key
-from proxy.console.pages.message import ID_MAX
-from proxy.console.pages.message_rows import NOW, WHOLE_CHARACTERS, Message, id_value, message, select
-from proxy.console.pages.message_verbs import Clauses, statement
+from proxy.console.pages.messages.editable import COLUMNS_MAX, Changes, Editable, changes, due_text, editable, update
+from proxy.console.pages.messages.message import ID_MAX
+from proxy.console.pages.messages.message_rows import NOW, WHOLE_CHARACTERS, Message, id_value, message, select
+from proxy.console.pages.messages.message_verbs import Clauses, statement
 from proxy.console.pages.queue import columns_of
 from proxy.console.rendering import link
 from proxy.console.visits import QUEUE_PARAMETERS, Action, Done, NotThere, Page, Parameter, Visit

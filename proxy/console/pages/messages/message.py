@@ -13,7 +13,7 @@ from typing import Any
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from proxy.console.database import StatementError, queue_sql
 from proxy.console.pages.known_queues import dead_letters_of
-from proxy.console.pages.message_rows import (
+from proxy.console.pages.messages.message_rows import (
     NOW,
     WHOLE_CHARACTERS,
     Message,
@@ -25,7 +25,7 @@ from proxy.console.pages.message_rows import (
     select,
     value,
 )
-from proxy.console.pages.message_verbs import offered
+from proxy.console.pages.messages.message_verbs import offered
 from proxy.console.pages.queue import columns_of
 from proxy.console.visits import QUEUE_PARAMETERS, NotThere, Page, Parameter, Visit
 
