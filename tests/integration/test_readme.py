@@ -6,7 +6,7 @@ import re
 
 import pytest
 from servers import ROOT, Sql
-from sessions import client_binary, first, run_client, run_python
+from sessions import client_binary, first, run_client
 
 DOCUMENT = ROOT / "README.md"
 README = DOCUMENT.read_text()
@@ -17,7 +17,6 @@ def no_queues_left(gate):
     yield
     client = Sql(gate.connect())
     client("DROP QUEUE IF EXISTS emails")
-    client("DROP QUEUE IF EXISTS jobs")
     client.close()
 
 
@@ -37,13 +36,6 @@ def test_the_session_with_the_command_line_client(gate, program):
         "1\tann@example.com\tacked\t1",
         "2\tbob@example.com\tacked\t1",
     ]
-
-
-def test_the_session_in_python(gate):
-    """The first one; the second needs Spark: tests/spark has it."""
-    done = run_python(gate, first(DOCUMENT, "python"))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == ["working on: resize image 7", "acked: 1"]
 
 
 def test_the_session_of_the_command_line_client_also_with_pymysql(gate, connect):

@@ -1,4 +1,4 @@
-"""The README's example with Spark, word for word but for the port, in a process of its own."""
+"""The first pipeline of docs/spark.md, word for word but for the port, in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from servers import ROOT, Sql
 
 
 def test_the_example_runs(gate, tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    (text,) = [block for block in blocks if "pyspark" in block]
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/spark.md").read_text(), re.MULTILINE | re.DOTALL)
+    text = next(block for block in blocks if "readStream" in block)
     assert text.count("3307") == 2
     done = subprocess.run(
         [sys.executable, "-c", text.replace("3307", str(gate.port))],
