@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.model.queue import QueueName
+from engine.model.queue import QueueName, default_dead_letter
 
 _TOTAL = "_total"
+_DEAD_LETTERS = default_dead_letter("")  # what the name ends in
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Figures:
     alarms: int = 0
     totals: Mapping[str, int] | None = None
     problem: str | None = None
+
+    @property
+    def dead_letters(self) -> bool:
+        """Whether its messages are dead letters, as far as its name says it: what is ready waits for a person."""
+        return self.queue.table.endswith(_DEAD_LETTERS)
 
     @property
     def later(self) -> int | None:
@@ -78,7 +84,9 @@ def problems(of: Figures) -> tuple[str, ...]:
         said.append("paused: it accepts messages and delivers none")
     if of.alarms:
         said.append(f"{of.alarms} leased for longer than alarm_after")
-    if of.ready and not of.receivers and not of.paused:
+    if of.ready and not of.receivers and of.dead_letters:
+        said.append("dead letters wait for somebody to redrive or discard them")
+    elif of.ready and not of.receivers and not of.paused:
         said.append("messages are ready, and nobody receives")
     elif of.ready and of.receivers and (of.oldest_age or 0) > _WAITS_LONG_SECONDS and not of.paused:
         said.append("the oldest ready message waits for more than a minute: the receivers do not keep up")
