@@ -2,7 +2,7 @@
 
 The subjects latency, schedule, throughput, drain, fairness and spark are about the queue, on each backend; passthrough
 has rivals instead (benchmarks/passthrough.py), and a report of its own. So have topics, steps, rivals, vitess and
-scale. celery has the brokers of others beside both backends.
+scale. celery has the brokers of others beside both backends, console the queue with and without open screens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks import drain, fairness, latency, passthrough, spark, throughput
+from benchmarks import drain, fairness, latency, passthrough, screens, spark, throughput
 from benchmarks.measure import Measurement, as_json, load, machine, table
 from benchmarks.passthrough import PASSTHROUGH
 from benchmarks.places import PLACES, Place
@@ -46,7 +46,7 @@ from benchmarks.steps import run as steps
 from benchmarks.topics import run as topics
 
 TOPICS, STEPS, RIVALS, SCALE = "topics", "steps", "rivals", "scale"
-CELERY, VITESS = "celery", "vitess"
+CELERY, VITESS, CONSOLE = "celery", "vitess", "console"
 A = TypeVar("A", steps.Amounts, rivals.Amounts, ScaleAmounts)
 SUBJECTS = {
     "latency": (
@@ -93,6 +93,8 @@ def main() -> int:
         _show(options, lambda: vitess.measure(beside, _tell), VITESS_BEGIN, VITESS_END)
     if CELERY in wanted:
         _measure_celery(options)
+    if CONSOLE in wanted:
+        _measure_console(options)
     if SCALE in wanted:
         sizes = _scaled(options)
         _show(options, lambda: scale.measure(parts, sizes, _tell), SCALE_BEGIN, SCALE_END, plots.write)
@@ -151,6 +153,19 @@ def _measure_queue(subjects: list[str], options: argparse.Namespace) -> None:
     )
 
 
+def _measure_console(options: argparse.Namespace) -> None:
+    load_before, found = load(), list[Measurement]()
+    for backend in options.backend or list(PLACES):
+        _tell(f"{backend}: {CONSOLE}")
+        with PLACES[backend](**screens.CONFIG) as place:
+            found += screens.measure(place, options.waiting, options.messages, options.repeats or screens.TURNS)
+    facts = {**machine(), "load": f"{load_before} before, {load()} after"}
+    if options.json:
+        sys.stdout.write(as_json(found, facts) + "\n")
+        return
+    sys.stdout.write("\n" + "".join(f"{name:8}{value}\n" for name, value in facts.items()) + f"\n{table(found)}\n")
+
+
 def _measure_celery(options: argparse.Namespace) -> None:
     # Celery is an extra: who measures something else does not need it.
     run = importlib.import_module("benchmarks.celery.run")
@@ -194,11 +209,12 @@ def _run(subject: str, place: Place, options: argparse.Namespace) -> list[Measur
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure queuegate on this machine.")
-    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, VITESS, CELERY, SCALE]
+    every = [*SUBJECTS, PASSTHROUGH, TOPICS, STEPS, RIVALS, VITESS, CELERY, CONSOLE, SCALE]
     parser.add_argument(
         "subject",
         nargs="*",
-        help=f"what to measure: {', '.join(every)} (default: all but topics, steps, rivals, vitess, celery, scale)",
+        help=f"what to measure: {', '.join(every)}"
+        " (default: all but topics, steps, rivals, vitess, celery, console, scale)",
     )
     parser.add_argument(
         "--json",

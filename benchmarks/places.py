@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.servers import Gate, MariaDb
 
@@ -23,11 +24,11 @@ class Place:
 
 
 @contextlib.contextmanager
-def embedded() -> Iterator[Place]:
-    """The embedded backend on a temporary file."""
+def embedded(**config: Any) -> Iterator[Place]:
+    """The embedded backend on a temporary file. `config`: keys of the gate's configuration."""
     with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as name:
         directory = Path(name)
-        gate = Gate(f"sqlite:///{directory}/queue.db", directory).start()
+        gate = Gate(f"sqlite:///{directory}/queue.db", directory, **config).start()
         try:
             yield Place("embedded", "WAL, synchronous=FULL", gate, directory)
         finally:
@@ -35,7 +36,7 @@ def embedded() -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def mariadb() -> Iterator[Place]:
+def mariadb(**config: Any) -> Iterator[Place]:
     """A private MariaDB that flushes its log at every commit."""
     server = MariaDb()
     with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as name:
@@ -43,7 +44,7 @@ def mariadb() -> Iterator[Place]:
             server.install()
             server.start()
             server.prepare()
-            gate = Gate(server.url(), Path(name)).start()
+            gate = Gate(server.url(), Path(name), **config).start()
             try:
                 yield Place("MariaDB", "flush per commit", gate, Path(name), server)
             finally:
