@@ -13,7 +13,11 @@ from typing import Any
 from xdist.scheduler import LoadScopeScheduling
 
 _SECONDS = {
+    "packaging/test_compiled.py": 60.0,
+    "integration/test_driver_suites.py": 60.0,
+    "monitoring/test_alerts_live.py": 60.0,
     "browser": 4.0,
+    "celery": 3.0,
     "faults": 3.0,
     "security": 1.0,
     "integration": 0.8,
@@ -21,11 +25,11 @@ _SECONDS = {
     "fuzz": 0.6,
     "contract": 0.15,
 }
-"""What a test takes, about, by its folder; those of other folders take a tenth of a second at most."""
+"""What a test takes, about, by its file or folder; those of others take a tenth of a second at most."""
 
 
 def _expected_seconds(file: str, tests: int) -> float:
-    return tests * next((seconds for folder, seconds in _SECONDS.items() if f"tests/{folder}/" in file), 0.1)
+    return tests * next((seconds for place, seconds in _SECONDS.items() if f"tests/{place}" in file), 0.1)
 
 
 class _LongestFirst(OrderedDict[str, dict[str, bool]]):
