@@ -7,7 +7,8 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from servers import Sql, wait_until
+from console_browser import opened
+from servers import Gate, Sql, wait_until
 
 HELD_LONG = "START AT EARLIEST WITH (ack_wait = '1h', max_backoff = '2h')"
 
@@ -244,7 +245,7 @@ def test_event_groups_that_are_not_there(gate, root, parts):
 # --- the system
 
 
-def test_the_system(gate, root, queue, stream, place):
+def test_the_system(gate, root, queue, stream):
     q, person = queue(), root(gate)
     receiver = stream(f"SELECT id FROM STREAM {q}")
     found = person.api("/system").json
@@ -253,11 +254,20 @@ def test_the_system(gate, root, queue, stream, place):
     assert receiver.id in {each["id"] for each in found["connections"]}
     names = {each["name"] for each in found["variables"]}
     assert {"version", "max_connections", "sql_mode"} <= names
-    if place == "mariadb":
-        own = [each for each in found["proxies"] if each["database"] == gate.database]
-        assert own and all(len(each["id"]) == 8 and each["seen_ns"] > 0 and each["workers"] for each in own)
     page = person.get("/system")
     assert page.status == 200 and found["version"] in page.text and q in page.text
+
+
+def test_the_proxies_of_the_system(own_mariadb, tmp_path, root):
+    """At a server of its own: the page has those of twenty databases."""
+    gate = Gate(own_mariadb.url(), tmp_path, console={"listen": "127.0.0.1:0"}).start()
+    try:
+        person = root(opened(gate))
+        (own,) = wait_until(lambda: person.api("/system").json["proxies"], 30, "the proxy to register")
+        assert own["database"] == gate.database and len(own["id"]) == 8
+        assert own["seen_ns"] > 0 and own["workers"] == 1
+    finally:
+        gate.stop()
 
 
 def test_the_system_tells_no_secret(new_console, root, place):
