@@ -10,7 +10,10 @@ import pytest
 SECONDS = 20.0
 """For a page to do what a test waits for."""
 
-OPTIONS = ["--no-sandbox"] if os.geteuid() == 0 else []  # its sandbox refuses root
+OPTIONS = [
+    "--disable-dev-shm-usage",  # a container's may have no more than 64 MB
+    *(["--no-sandbox"] if os.geteuid() == 0 else []),  # its sandbox refuses root
+]
 
 
 def missing(what: str) -> NoReturn:
