@@ -37,7 +37,7 @@ def test_the_overview_can_be_ordered(gate, root, queue, sql, sort):
     few, many = queue(), queue()
     sql(f"INSERT INTO {few} (payload) VALUES ('a')")
     sql(f"INSERT INTO {many} (payload) VALUES ('a'), ('b')")
-    lines = root(gate).api("/queues", filter="ordered", sort=sort).json["queues"]
+    lines = root(gate).api("/queues", filter="can_be_ordered", sort=sort).json["queues"]
     names = [line["figures"]["queue"]["name"] for line in lines]
     assert set(names) == {few, many}
     if sort == "ready":
@@ -47,20 +47,20 @@ def test_the_overview_can_be_ordered(gate, root, queue, sql, sort):
 def test_counts_are_left_out_where_too_many_queues_fit(gate, root, connect):
     maker = connect()
     for n in range(201):
-        maker(f"CREATE QUEUE many_{n:03d} (payload INT)")
+        maker(f"CREATE QUEUE crowd_of_201_{n:03d} (payload INT)")
     try:
         person = root(gate)
-        found = person.api("/queues", filter="many_").json
+        found = person.api("/queues", filter="crowd_of_201_").json
         assert (found["matching"], found["counted"], found["pages"]) == (201, False, 5)
         assert len(found["queues"]) == 50
         assert found["queues"][0]["figures"]["ready"] is None
-        assert "at most 200 queues" in person.get("/", filter="many_").text
-        last = person.api("/queues", filter="many_", page=5).json["queues"]
-        assert [line["figures"]["queue"]["name"] for line in last] == ["many_200"]
-        assert person.api("/queues", filter="many_20").json["queues"][0]["figures"]["ready"] == 0
+        assert "at most 200 queues" in person.get("/", filter="crowd_of_201_").text
+        last = person.api("/queues", filter="crowd_of_201_", page=5).json["queues"]
+        assert [line["figures"]["queue"]["name"] for line in last] == ["crowd_of_201_200"]
+        assert person.api("/queues", filter="crowd_of_201_20").json["queues"][0]["figures"]["ready"] == 0
     finally:
         for n in range(201):
-            maker(f"DROP QUEUE many_{n:03d}")
+            maker(f"DROP QUEUE crowd_of_201_{n:03d}")
 
 
 def test_a_queue_with_its_messages_by_state(gate, root, queue, sql, stream):
