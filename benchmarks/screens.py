@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import re
 import time
 from collections.abc import Iterator
 from multiprocessing.synchronize import Event
@@ -18,7 +17,8 @@ from typing import Any
 from benchmarks import drain, latency
 from benchmarks.measure import Measurement
 from benchmarks.places import Place
-from tests.servers import DATABASE, Sql, wait_until
+from tests.servers import DATABASE, Sql
+from tests.support.console_browser import Browser, console_port
 
 SCREENS = 10
 REFRESH_SECONDS = 3.0
@@ -32,8 +32,7 @@ _DRAINED, _DELIVERED = "drained/s", "median send ms"
 
 def measure(place: Place, messages: int, lone: int, turns: int) -> list[Measurement]:
     """Both, in turns; medians, and of the ratios within a turn the median, the smallest and the largest."""
-    said = re.compile(r'"console on [^"]+" listen=127\.0\.0\.1:(\d+)')
-    port = int(wait_until(lambda: said.findall(place.gate.log), 30, "the console to listen")[-1])
+    port = console_port(place.gate)
     _prepare(place)
     found: dict[str, list[dict[str, float]]] = {ALONE: [], WATCHED: []}
     for turn in range(turns):
@@ -78,8 +77,6 @@ def watching(port: int, screens: int) -> Iterator[None]:
 
 def _watch(port: int, screens: int, ready: Event, end: Event) -> None:
     """The screens in turn, so that each is asked for every REFRESH_SECONDS."""
-    from tests.support.console_browser import Browser  # here, for it is a module of the tests' own path
-
     browsers = [Browser(port) for _ in range(screens)]
     for browser in browsers:
         answer = browser.log_in()

@@ -87,6 +87,11 @@ class Answer:
     rows: tuple[dict[str, Any], ...]
     affected: int
 
+    @property
+    def lowered(self) -> list[dict[str, Any]]:
+        """The rows with their names in lower case: of a SHOW statement, whose titles begin with a capital."""
+        return [{name.lower(): value for name, value in row.items()} for row in self.rows]
+
 
 T = TypeVar("T")
 Connect = Callable[..., "pymysql.Connection[Any]"]

@@ -7,6 +7,7 @@ as text, and judged by the proxy.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.model.queue import QueueName
@@ -88,8 +89,13 @@ async def read_form(visit: Visit) -> Form:
 
 async def read_composed(visit: Visit) -> Composed:
     """The statement of what is filled in so far."""
+    return so_far(composed, visit)
+
+
+def so_far(compose: Callable[[Visit], Composed], visit: Visit) -> Composed:
+    """The statement, or why the form has none yet."""
     try:
-        return composed(visit)
+        return compose(visit)
     except BadInput as error:
         return Composed("", (), str(error))
 

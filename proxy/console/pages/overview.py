@@ -127,7 +127,7 @@ def _line(each: Figures, visit: Visit) -> Line:
 
 async def _topics(visit: Visit, containing: str) -> tuple[TopicLine, ...]:
     answer = await visit.session.database.read("SHOW TOPICS LIKE %s", f"%{pattern_of(containing)}%")
-    return tuple(_topic({key.lower(): value for key, value in row.items()}) for row in answer.rows[:TOPICS_MAX])
+    return tuple(map(_topic, answer.lowered[:TOPICS_MAX]))
 
 
 def _topic(row: dict[str, Any]) -> TopicLine:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine.model.errors import ClientError
 from engine.model.queue import QueueName
 from proxy.console.database import queue_sql
-from proxy.console.pages.create_queue import Composed
+from proxy.console.pages.create_queue import Composed, so_far
 from proxy.console.pages.known_queues import forget_queues
 from proxy.console.rendering import link
 from proxy.console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
@@ -127,10 +127,7 @@ def options_of(given: Mapping[str, str], *, of_group: bool) -> tuple[Option, ...
 
 async def read_composed(visit: Visit) -> Composed:
     """The statement of what is filled in so far."""
-    try:
-        return composed(visit)
-    except BadInput as error:
-        return Composed("", (), str(error))
+    return so_far(composed, visit)
 
 
 def composed(visit: Visit) -> Composed:

@@ -89,8 +89,7 @@ async def _receivers(visit: Visit, queue: QueueName) -> tuple[list[Receiver], st
     answer = await visit.session.database.read(
         f"SHOW SUBSCRIPTIONS FROM {name_sql(queue.database)} LIKE %s", pattern_of(queue.table)
     )
-    rows = ({name.lower(): value for name, value in row.items()} for row in answer.rows)
-    return [receiver(row) for row in rows if row["queue"] == queue.table], answer.sql
+    return [receiver(row) for row in answer.lowered if row["queue"] == queue.table], answer.sql
 
 
 async def end_receiver(visit: Visit) -> Done:

@@ -182,8 +182,7 @@ def _of(topic: QueueName) -> str:
 
 
 async def _rows(visit: Visit, sql: str, *values: object) -> list[dict[str, Any]]:
-    answer = await visit.session.database.read(sql, *values)
-    return [{name.lower(): value for name, value in row.items()} for row in answer.rows]
+    return (await visit.session.database.read(sql, *values)).lowered
 
 
 PAGES = (

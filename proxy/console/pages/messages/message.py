@@ -110,7 +110,7 @@ async def explained(visit: Visit, queue: QueueName, key: Any) -> Explained | Non
     answer = await visit.session.database.read(f"TRACE MESSAGE %s ON {queue_sql(queue)}", key)
     if not answer.rows:
         return None
-    row = {name.lower(): each for name, each in answer.rows[0].items()}
+    row = answer.lowered[0]
     return Explained(
         str(row["state"]),
         str(row["explanation"] or ""),
