@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections import deque
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -17,6 +19,9 @@ from proxy.config import Log, LogFormat
 # These log statements with their literals below WARNING, which is payload.
 _TALKATIVE = ("mysql_mimic", "sqlglot", "asyncio", "asyncio_pool")
 
+KEPT_MAX = 300  # warnings and errors of one process that are kept, in memory
+KEPT_CHARACTERS = 1000  # of what one says, and of its fields
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/@+,%[]()")
 
@@ -24,13 +29,14 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 def configure(settings: Log, stream: TextIO | None = None, *, worker: int | None = None) -> None:
     """Send every record of this process to `stream` (standard error) in the configured form.
 
-    `worker`: which of several processes this is; every record of it says so.
+    `worker`: which of several processes this is; every record of it says so. Warnings and errors are kept besides.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     if worker is not None:
         handler.addFilter(_WorkerField(worker))
     handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else KeyValueFormatter())
-    logging.basicConfig(handlers=[handler], level=settings.level.name, force=True)
+    kept.clear()
+    logging.basicConfig(handlers=[handler, kept], level=settings.level.name, force=True)
     logging.captureWarnings(True)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -46,6 +52,54 @@ class _WorkerField(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         record.worker = self._worker
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A record that is kept. `at_ns`: when, by this machine's clock; `details`: its fields, as key=value."""
+
+    at_ns: int
+    level: str
+    logger: str
+    message: str
+    details: str
+
+
+class KeptRecords(logging.Handler):
+    """The last warnings and errors of this process. `queuegate.log` shows them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._records: deque[Kept] = deque(maxlen=KEPT_MAX)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._records.append(_kept(record))
+        except Exception:
+            self.handleError(record)  # as every handler: what logs is not disturbed
+
+    def newest(self) -> list[Kept]:
+        """All of them, the newest first."""
+        return list(self._records)[::-1]
+
+    def clear(self) -> None:
+        """Keep none of those that came so far."""
+        self._records.clear()
+
+
+def _kept(record: logging.LogRecord) -> Kept:
+    found = fields(record)
+    if "exception" in found:  # its last line: the trace is in the log
+        found["exception"] = str(found["exception"]).rstrip().rpartition("\n")[2]
+    del found["time"]
+    level, logger, message = (str(found.pop(name)) for name in ("level", "logger", "msg"))
+    details = " ".join(f"{key}={_quoted(value)}" for key, value in found.items())
+    at_ns = int(record.created * 1_000_000) * 1000
+    return Kept(at_ns, level, logger, message[:KEPT_CHARACTERS], details[:KEPT_CHARACTERS])
+
+
+kept = KeptRecords()
+"""Those of this process."""
 
 
 def fields(record: logging.LogRecord) -> dict[str, object]:

@@ -378,6 +378,7 @@ class SystemTable(Enum):
     GROUP_IN_FLIGHT = "group_in_flight"
     TRACES = "traces"
     SCHEDULES = "schedules"
+    LOG = "log"
 
 
 class InformationTable(Enum):

@@ -150,6 +150,11 @@ class Places:
             return GatePair(self._fixture("cluster"), directory, **options_of(place))
         return Gate(url, directory, **options_of(place))
 
+    @property
+    def gates(self) -> list[Gate]:
+        """Those that have been started."""
+        return list(self._gates.values())
+
     def stop(self) -> None:
         with contextlib.ExitStack() as all_of_them:
             for gate in self._gates.values():

@@ -58,6 +58,10 @@ class InFlight(Generic[H]):
         lease = self._leases.get(id_)
         return None if lease is None else lease.holder
 
+    def holders_of(self, ids: Iterable[MessageId]) -> set[H]:
+        """Who holds any of these messages."""
+        return {lease.holder for id_ in ids if (lease := self._leases.get(id_)) is not None}
+
     def count(self, holder: H) -> int:
         """How many unacked messages the holder has."""
         return len(self._held.get(holder, ()))

@@ -221,17 +221,17 @@ class MessageManager(Service):
         """A commit ended these messages; `here`: by a client of this engine, not of a neighbour's."""
         given = all_normalised(self._kind, ids)
         known = [id_ for id_ in given if id_ is not None]
-        unsure = len(known) < len(given)
-        hits = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets) + self._in_flight.settle(known)
+        full = bool(self._kept) or any(one.window_full for one in self._in_flight.holders_of(known))
+        waited = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets)
+        hits = waited + self._in_flight.settle(known)
         self.alarms.ended(known)
         self.lapses.forget(known)
         self.metrics.settled_seen += hits
-        if hits < len(known):
-            # 'A' may be the same message as 'a' by the column's collation: only the table knows.
-            unsure = unsure or self._kind is not IdKind.INTEGER
+        # 'A' may be the same message as 'a' by the column's collation: only the table knows.
+        unsure = len(known) < len(given) or (hits < len(known) and self._kind is not IdKind.INTEGER)
         if unsure and here:
             self.uncertain()
-        elif hits or self.queue.options.waits_for_settlement:
+        elif waited or (hits and full) or self.queue.options.waits_for_settlement:
             self._wake()
 
     def changed(self, ids: Iterable[MessageId], *, renewed: bool, here: bool = True) -> None:

@@ -12,6 +12,8 @@ from engine.model.queue import Message
 DELAY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 """Upper bounds of the buckets, in seconds; one more holds what is above."""
 
+DELAY_BUCKETS = (*map(str, DELAY_BOUNDS), "+Inf")
+"""The same as Prometheus's text format names them."""
 
 _BOUNDS_NS = [int(bound * NS_PER_SECOND) for bound in DELAY_BOUNDS]
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from engine.delivery.metrics import DELAY_BOUNDS, QueueMetrics
+from engine.delivery.metrics import DELAY_BUCKETS, QueueMetrics
 from engine.duties.surveyor import Survey
 from engine.history.writer import HistoryState
 from engine.model.queue import QueueCatalog, QueueName, QueueSpec
@@ -297,7 +297,7 @@ def _delays(reports: Iterable[WorkerReport]) -> Metric:
         for status in report.queues:
             buckets: list[tuple[str, float]] = []
             total = 0
-            for bound, count in zip((*map(str, DELAY_BOUNDS), "+Inf"), status.delays, strict=True):
+            for bound, count in zip(DELAY_BUCKETS, status.delays, strict=True):
                 total += count
                 buckets.append((bound, total))
             labels = (status.name.database, status.name.table, str(report.worker))

@@ -22,6 +22,7 @@ from engine.model.queue import CommitReport, MessageId, QueueName, QueueStatus, 
 from engine.model.traced import Traced, in_order
 from engine.store.proxy_directory import ProxyDirectory
 from proxy.cluster.bus import Bus, Handlers
+from proxy.cluster.log_records import PlacedRecord, own_records, record_item, record_of
 from proxy.cluster.mesh import Mesh, PeerEvents
 from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.messages import id_body, id_of
@@ -47,7 +48,7 @@ T = TypeVar("T")
 # What is asked.
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
 _SUBSCRIPTIONS, _HOLDERS, _REPORT, _FITTING = "subscriptions", "holders", "report", "fitting"
-_TRACE, _TRACES, _HISTORIES = "trace", "traces", "histories"
+_TRACE, _TRACES, _HISTORIES, _LOG = "trace", "traces", "histories", "log"
 _IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
 _QUEUES_ASKED_MAX = 100  # in one word: a name may have 600 bytes in JSON; those of more queues are chosen here
 _TRACES_MAX = 10_000  # that one process answers with
@@ -219,6 +220,10 @@ class Peers:
         others = list(_understood(state_of, await self._ask(_HISTORIES)))
         return together(self._engine.topics.history.states() + others)
 
+    async def log(self) -> list[PlacedRecord]:
+        """The last warnings and errors of every process."""
+        return own_records() + list(_understood(record_of, await self._ask(_LOG)))
+
     async def reports(self) -> tuple[list[WorkerReport], int]:
         """What every worker of this proxy says of itself, and how many did not answer in time."""
         reports = [self._own_report()]
@@ -292,6 +297,8 @@ class Peers:
             return map(traced_item, own_traced(self._engine.traces.newest(min(count, _TRACES_MAX), queues)))
         if question == _HISTORIES:
             return [state_item(*state) for state in self._engine.topics.history.states()]
+        if question == _LOG:
+            return map(record_item, own_records())
         if question == _CATALOG:
             await self._refresh(self._engine)
         return []

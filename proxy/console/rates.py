@@ -1,8 +1,9 @@
 """Numbers over time: for each queue a ring of points, in memory, which ends with the process. Pure; time is given.
 
 There are two rings: FINE points of FINE_SECONDS for the last minutes, and COARSE points of COARSE_SECONDS for the last
-hours. A point is how often each of COUNTED went up in that time, as 32-bit floats: 7.5 KB for a queue. Only queues in
-which something happens have rings, and QUEUES_MAX of them, the ones that were active last: 15 MB.
+hours. A point is how often each of COUNTED went up in that time, and which delays half and 99 of 100 deliveries did not
+exceed, as 32-bit floats: 12 KB for a queue. Only queues in which something happens have rings, and QUEUES_MAX of them,
+the ones that were active last: 24 MB.
 """
 
 from __future__ import annotations
@@ -11,43 +12,71 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+from engine.delivery.metrics import DELAY_BOUNDS
 from engine.model.queue import QueueName
 
 COUNTED = ("enqueued", "sent", "acked", "redelivered")
+DELAYS = {"p50": 0.5, "p99": 0.99}
+"""Of the time from when a message is due to its first delivery: the share of deliveries that did not take longer."""
+
 FINE_SECONDS, FINE = 5, 120
 COARSE_SECONDS, COARSE = 60, 360
 QUEUES_MAX = 2000
 
 Counters = Mapping[QueueName, Sequence[float]]
-"""The values of COUNTED, by queue. A queue that is not there has counted nothing."""
+"""By queue the values of COUNTED, and behind them how many deliveries had a delay of each bucket: up to each of
+DELAY_BOUNDS, and beyond. A queue that is not there has counted nothing."""
+
+_WIDTH = len(COUNTED) + len(DELAYS)
+_NOTHING = (0.0,) * (len(COUNTED) + len(DELAY_BOUNDS) + 1)
+
+
+def quantile(share: float, counts: Sequence[float]) -> float:
+    """The delay in seconds that this share of deliveries did not exceed, as Prometheus's histogram_quantile has it:
+    evenly spread within a bucket, and at most the last bound. `counts`: of each bucket, not all of them 0."""
+    wanted, before, least = share * sum(counts), 0.0, 0.0
+    for bound, count in zip(DELAY_BOUNDS, counts, strict=False):
+        if count and before + count >= wanted:
+            return least + (bound - least) * (wanted - before) / count
+        before, least = before + count, bound
+    return DELAY_BOUNDS[-1]
 
 
 class _Ring:
     """Points at fixed steps of time; what nobody has added is 0."""
 
-    __slots__ = ("_last", "_length", "_step", "_values")
+    __slots__ = ("_buckets", "_last", "_length", "_step", "_values")
 
     def __init__(self, step: int, length: int) -> None:
         self._step, self._length = step, length
-        self._values = array("f", bytes(4 * length * len(COUNTED)))
+        self._values = array("f", bytes(4 * length * _WIDTH))
         self._last = 0  # the newest step that is in it
+        self._buckets = array("f", bytes(4 * (len(DELAY_BOUNDS) + 1)))  # of that step
 
     def add(self, at: float, increases: Sequence[float]) -> None:
         step = self._turned_to(at)
-        for n, value in enumerate(increases):
-            self._values[(step % self._length) * len(COUNTED) + n] += value
+        place = (step % self._length) * _WIDTH
+        for n, value in enumerate(increases[: len(COUNTED)]):
+            self._values[place + n] += value
+        for n, value in enumerate(increases[len(COUNTED) :]):
+            self._buckets[n] += value
+        if any(self._buckets):
+            for n, share in enumerate(DELAYS.values(), len(COUNTED)):
+                self._values[place + n] = quantile(share, self._buckets)
 
     def points(self, now: float, what: int) -> list[float]:
-        """The increases of one counter, the oldest first, up to now."""
+        """One column of the points, the oldest first, up to now."""
         step = self._turned_to(now)
         order = ((step + 1 + n) % self._length for n in range(self._length))
-        return [self._values[place * len(COUNTED) + what] for place in order]
+        return [self._values[place * _WIDTH + what] for place in order]
 
     def _turned_to(self, at: float) -> int:
         step = max(int(at // self._step), self._last)
         for passed in range(max(self._last + 1, step - self._length + 1), step + 1):
-            for n in range(len(COUNTED)):
-                self._values[(passed % self._length) * len(COUNTED) + n] = 0.0
+            for n in range(_WIDTH):
+                self._values[(passed % self._length) * _WIDTH + n] = 0.0
+        if step > self._last:
+            self._buckets = array("f", bytes(4 * len(self._buckets)))
         self._last = step
         return step
 
@@ -72,9 +101,9 @@ class Rates:
             self.since = at
             return
         for queue, values in counters.items():
-            old = before.get(queue, (0.0,) * len(COUNTED))
+            old = before.get(queue, _NOTHING)
             # A counter that has gone down was begun anew, with the proxy or a worker of it.
-            increases = [new - then if new >= then else new for new, then in zip(values, old, strict=True)]
+            increases = [new - then if new >= then else new for new, then in zip(values, old, strict=False)]
             if any(increases):
                 fine, coarse = self._rings_of(queue)
                 fine.add(at, increases)
@@ -97,6 +126,15 @@ class Rates:
         """Increases in the last COARSE points."""
         rings = self._rings.get(queue)
         return [0.0] * COARSE if rings is None else rings[1].points(now, COUNTED.index(what))
+
+    def delays(self, queue: QueueName, what: str, now: float, *, fine: bool) -> list[float | None]:
+        """One of DELAYS in seconds, in the points of the last minutes (`fine`) or hours; None where none was delivered
+        for the first time."""
+        rings = self._rings.get(queue)
+        if rings is None:
+            return [None] * (FINE if fine else COARSE)
+        points = rings[0 if fine else 1].points(now, len(COUNTED) + list(DELAYS).index(what))
+        return [value or None for value in points]
 
     def last_minute(self, queue: QueueName, what: str, now: float) -> float | None:
         """How often in the last minute; None where the counters are not known."""

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from proxy.console.charts import area_chart, sparkline
+from proxy.console.charts import area_chart, delay_chart, delay_text, sparkline
 
 _HERE = Path(__file__).parent
 _THIN_SPACE = "\N{THIN SPACE}"
@@ -101,5 +101,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"number": number, "per_minute": per_minute, "age": age, "moment": moment, "utc": utc}
-    made.globals |= {"link": link, "version": VERSION, "sparkline": sparkline, "area_chart": area_chart, "none": NONE}
+    made.filters["delay"] = delay_text
+    made.globals |= {"link": link, "version": VERSION, "none": NONE}
+    made.globals |= {"sparkline": sparkline, "area_chart": area_chart, "delay_chart": delay_chart}
     return made

@@ -22,6 +22,7 @@ from proxy.console.json_form import BASE, description
 from proxy.console.pages import (
     create_queue,
     event_groups,
+    log,
     overview,
     queue,
     queue_options,
@@ -31,7 +32,7 @@ from proxy.console.pages import (
     system,
     topic,
 )
-from proxy.console.pages.messages import dead_letters, dead_pieces, editing, message, settling
+from proxy.console.pages.messages import dead_letters, dead_pieces, editing, matching, message, settling
 from proxy.console.rates import Rates
 from proxy.console.rendering import environment
 from proxy.console.visits import Action, Page
@@ -44,12 +45,14 @@ PAGES: tuple[Page, ...] = (
     *editing.PAGES,
     *dead_letters.PAGES,
     *dead_pieces.PAGES,
+    *matching.PAGES,
     *receivers.PAGES,
     *queue_options.PAGES,
     *schedules.PAGES,
     *topic.PAGES,
     *seek.PAGES,
     *event_groups.PAGES,
+    *log.PAGES,
     *system.PAGES,
 )
 PARTS_OF_FORMS: tuple[Page, ...] = (*create_queue.PARTS_OF_FORMS, *queue_options.PARTS_OF_FORMS)
@@ -59,6 +62,7 @@ ACTIONS: tuple[Action, ...] = (
     *settling.ACTIONS,
     *editing.ACTIONS,
     *dead_pieces.ACTIONS,
+    *matching.ACTIONS,
     *receivers.ACTIONS,
     *queue_options.ACTIONS,
     *schedules.ACTIONS,

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from engine.delivery.metrics import DELAY_BUCKETS
 from engine.model.queue import QueueName
 from proxy.console.rates import COUNTED, FINE_SECONDS, Rates
 
@@ -23,7 +24,8 @@ SHARE = 0.02
 ANSWER_SECONDS = 20.0
 PAGE_MAX_BYTES = 64 << 20  # 10,000 queues have 10 MB at /metrics
 
-_LINE = re.compile(r"queuegate_queue_(\w+)_total\{(.*)\} ([0-9.eE+]+)")
+_LINE = re.compile(r"queuegate_queue_(\w+)_(total|bucket)\{(.*)\} ([0-9.eE+]+)")
+_DELAYS = "delivery_delay_seconds"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -62,17 +64,38 @@ def read_counters(place: str) -> dict[QueueName, list[float]]:
 
 
 def parsed(page: str) -> dict[QueueName, list[float]]:
-    """The counters of a page in Prometheus's text format, summed over the workers."""
+    """The counters of a page in Prometheus's text format: those of COUNTED, and behind them how many deliveries each of
+    DELAY_BUCKETS holds."""
     found: dict[QueueName, list[float]] = {}
     for line in page.split("\n"):
         match = _LINE.fullmatch(line)
-        if match is None or match[1] not in COUNTED:
+        if match is None:
             continue
-        labels = {name: _unescaped(value) for name, value in _LABEL.findall(match[2])}
-        if "database" in labels and "queue" in labels:
-            values = found.setdefault(QueueName(labels["database"], labels["queue"]), [0.0] * len(COUNTED))
-            values[COUNTED.index(match[1])] += float(match[3])
+        labels = {name: _unescaped(value) for name, value in _LABEL.findall(match[3])}
+        place = _place(match[1], labels.get("le"))
+        if place is not None and "database" in labels and "queue" in labels:
+            queue = QueueName(labels["database"], labels["queue"])
+            values = found.setdefault(queue, [0.0] * (len(COUNTED) + len(DELAY_BUCKETS)))
+            values[place] += float(match[4])
+    for values in found.values():
+        values[len(COUNTED) :] = _single(values[len(COUNTED) :])
     return found
+
+
+def _place(name: str, bound: str | None) -> int | None:
+    """Where a counter is among the values of a queue; None: it is none of them."""
+    if bound is None:
+        return COUNTED.index(name) if name in COUNTED else None
+    return len(COUNTED) + DELAY_BUCKETS.index(bound) if name == _DELAYS and bound in DELAY_BUCKETS else None
+
+
+def _single(upto: list[float]) -> list[float]:
+    """What each bucket holds, of how many it and all before it hold. A bucket that is not told holds nothing."""
+    counts, before = [], 0.0
+    for value in upto:
+        counts.append(max(value - before, 0.0))
+        before = max(value, before)
+    return counts
 
 
 def _unescaped(value: str) -> str:

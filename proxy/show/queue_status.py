@@ -31,6 +31,7 @@ from proxy.session.backend_traits import BackendTraits
 from proxy.session.guard import denied
 from proxy.session.session import ClientSession
 from proxy.show.columns import Row, like_pattern, text_column
+from proxy.show.log_rows import log_values
 from proxy.show.schedule_status import schedule_values
 from proxy.show.status_tables import (
     CONSUMERS,
@@ -88,7 +89,6 @@ ROWS_MAX_EMBEDDED = 200
 """The same for the embedded backend, whose compiler takes 60 ms for them."""
 
 _REAL = f"SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{DATABASE}'"
-
 _VISIBLE = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
     f" WHERE TABLE_TYPE = 'BASE TABLE' AND (TABLE_COMMENT LIKE '%{QUEUE_MARK}%' OR TABLE_COMMENT LIKE '{TOPIC_MARK}%'"
@@ -309,11 +309,21 @@ class QueueViews:
 
     async def _sees_users(self) -> SeesUser:
         """Of whose connections the session may know, also of those that have ended."""
+        all_, own = await self._sees_all(), self._session.identity.user
+        return lambda user: all_ or user == own
+
+    async def _sees_all(self) -> bool:
+        """Whether the session may know of all connections."""
         session = self._session
-        if session.rights is None and not self._traits.accounts:
-            return lambda user: True
-        all_ = session.admin if session.rights is not None else bool((await self._collect(_SEES_PROCESSES)).rows)
-        return lambda user: all_ or user == session.identity.user
+        if session.rights is not None:
+            return session.admin
+        return not self._traits.accounts or bool((await self._collect(_SEES_PROCESSES)).rows)
+
+    async def log(self, most: int) -> list[Values]:
+        """The last warnings and errors. Raises ProxyError: they are not for this account."""
+        if not await self._sees_all():
+            raise denied(self._session, "SELECT", "queuegate.log is for accounts that have the privilege PROCESS")
+        return log_values(await self._peers.log(), most)
 
     async def _asked(
         self, plan: ExplainDelivery, queue: QueueSpec
@@ -391,6 +401,8 @@ class QueueViews:
                 rows = await self.consumers(ShowConsumers(None))
             case SystemTable.SCHEDULES:
                 rows = await self.schedules(ShowSchedules(None))
+            case SystemTable.LOG:
+                rows = await self.log(most)
             case SystemTable.GROUPS:
                 rows = await (await self.topics()).groups(ShowGroups(None))
         if len(rows) > most:

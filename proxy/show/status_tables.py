@@ -183,6 +183,15 @@ SCHEDULES = (
 )
 """One row for each schedule."""
 
+LOG = (
+    *_texts("at", length=23),
+    *_texts("level", length=16),
+    *_texts("logger", length=64),
+    *_texts("message", "details", length=1000),
+    *_texts("proxy", length=256),
+)
+"""One row for each warning and error that a process keeps."""
+
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""
 

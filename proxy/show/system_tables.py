@@ -10,6 +10,7 @@ from proxy.show.status_tables import (
     GROUP_IN_FLIGHT,
     GROUPS,
     IN_FLIGHT,
+    LOG,
     QUEUES,
     SCHEDULES,
     SUBSCRIPTIONS,
@@ -32,6 +33,7 @@ FIELDS = {
     SystemTable.GROUP_IN_FLIGHT: GROUP_IN_FLIGHT,
     SystemTable.TRACES: TRACES,
     SystemTable.SCHEDULES: SCHEDULES,
+    SystemTable.LOG: LOG,
 }
 """The columns of each table."""
 

@@ -20,12 +20,14 @@ ADDRESSES: dict[str, list[dict[str, str]]] = {
     "/message/edit": [{**Q, "id": "1"}, {**DEAD, "id": "3"}],
     "/dead": [DEAD],
     "/dead/ask": [{**DEAD, "what": "redrive", "of": "all"}],
+    "/messages/ask": [{**Q, "verb": "reject", "column": "customer", "test": "contains", "value": "a"}],
     "/queue/receivers": [Q],
     "/queue/options": [Q],
     "/queue/schedules": [Q],
     "/topic": [TOPIC],
     "/topic/seek": [{**TOPIC, "group": "billing", "to": "earliest"}],
     "/event-groups": [{}],
+    "/log": [{}],
     "/system": [{}],
 }
 LONG = "a_value_without_a_blank_" * 20

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from celery_workers import Shop, Worker, url_of
-from servers import Gate
+from servers import Gate, Sql
 
 
 def _missing() -> str:
@@ -29,6 +29,21 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """The modules import Kombu; without it they are not read, and `test_celery_is_there` says so."""
     module = collection_path.suffix == ".py" and collection_path.name != "test_celery_there.py"
     return True if module and _missing() else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_broadcasts_left(places: Any) -> Iterator[None]:
+    """The topic of broadcasts goes, with the groups of its readers: the gates are other tests' as well."""
+    yield
+    from queuegate_celery.sources import BROADCASTS
+
+    for gate in places.gates:
+        sql = Sql(gate.connect())
+        if sql.rows(f"SHOW TOPICS LIKE '{BROADCASTS}'"):
+            for row in sql.rows(f"SHOW GROUPS ON {BROADCASTS}"):
+                sql(f"DROP GROUP `{row[2]}` ON {BROADCASTS}")
+            sql(f"DROP TOPIC {BROADCASTS}")
+        sql.close()
 
 
 @pytest.fixture

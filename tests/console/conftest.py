@@ -48,3 +48,9 @@ def root(browser: Callable[[Gate], Browser]) -> Callable[[Gate], Browser]:
         return person
 
     return make
+
+
+@pytest.fixture
+def person(gate: Gate, root: Callable[[Gate], Browser]) -> Browser:
+    """Somebody who is logged in as root to the console of the module's gate."""
+    return root(gate)

@@ -14,11 +14,6 @@ def gate(console):
 
 
 @pytest.fixture
-def person(gate, root):
-    return root(gate)
-
-
-@pytest.fixture
 def dead(gate, queue, sql):
     """A queue whose dead letters have these errors, so many of each."""
     made = []

@@ -21,7 +21,9 @@ SECRET = {"db": "{database}", "name": "secret"}
 FORM = {"db": "{database}", "name": "made_by_test", "column1": "payload"}
 ONE = {**Q, "id": "1"}
 NO_SUCH = {**Q, "id": "999999"}  # whoever may change it changes nothing
-ALL_DEAD = {"db": "{database}", "name": "orders_dead", "of": "all"}
+DEAD = {"db": "{database}", "name": "orders_dead"}
+ALL_DEAD = {**DEAD, "of": "all"}
+NONE_FIT = {"column": "payload", "value": "none", "until": "999999"}
 T = {"db": "{database}", "name": "events"}
 SEEK = {**T, "group": "billing", "to": "latest"}
 TICK = {**Q, "schedule": "tick"}
@@ -37,6 +39,7 @@ PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/message/edit": ONE,
     "/dead": Q,
     "/dead/ask": {**Q, "what": "discard", "of": "all"},
+    "/messages/ask": {**Q, **NONE_FIT, "verb": "ack"},
     "/queue/receivers": Q,
     "/queue/receivers/now": Q,
     "/queue/options": Q,
@@ -45,6 +48,7 @@ PAGE_ROUTES: dict[str, dict[str, str]] = {
     "/topic/now": T,
     "/topic/seek": SEEK,
     "/event-groups": {},
+    "/log": {},
     "/system": {},
 }
 API_ROUTES: dict[str, dict[str, str]] = {
@@ -55,12 +59,14 @@ API_ROUTES: dict[str, dict[str, str]] = {
     "/message": ONE,
     "/dead": Q,
     "/dead/ask": {**Q, "what": "redrive", "of": "error", "error": "x"},
+    "/messages/ask": {**Q, **NONE_FIT, "verb": "reject"},
     "/queue/receivers": Q,
     "/queue/options": Q,
     "/queue/schedules": Q,
     "/topic": T,
     "/topic/seek": SEEK,
     "/event-groups": {},
+    "/log": {},
     "/system": {},
 }
 ON_MESSAGES: dict[str, dict[str, str]] = {
@@ -73,6 +79,8 @@ ON_MESSAGES: dict[str, dict[str, str]] = {
     "/message/edit": {**ONE, "priority": "7"},
     "/dead/redrive": ALL_DEAD,
     "/dead/discard": ALL_DEAD,
+    **{f"/messages/{verb}": {**Q, **NONE_FIT} for verb in ("ack", "nack", "release", "reject", "retry")},
+    "/messages/redrive": {**DEAD, **NONE_FIT},
 }
 FURTHER_ACTIONS: dict[str, dict[str, str]] = {
     "/queue/options": OPTIONS,
@@ -104,7 +112,7 @@ NOT_BY_THE_OWNER = (
 )
 PART_ROUTES: dict[str, dict[str, str]] = {"/create/sql": FORM, "/queue/options/sql": OPTIONS}
 
-OF_NO_QUEUE = ("/", "/overview/now", "/create", "/event-groups", "/system")
+OF_NO_QUEUE = ("/", "/overview/now", "/create", "/event-groups", "/log", "/system")
 """Pages that show each account what it may see, and nothing to who may see nothing."""
 
 ACCOUNTS = ("root", "owner", "looker", "nobody")
@@ -202,7 +210,7 @@ def test_pages_show_what_the_account_may_see(gate, people):
         # Whoever is limited to queues by the proxy may not SELECT, and is told so on the page; TRACE answers.
         assert statuses[account] == [200] * len(PAGE_ROUTES), account
     for path, status in zip(PAGE_ROUTES, statuses["nobody"], strict=True):
-        if path in ("/message/edit", "/dead/ask"):
+        if path in ("/message/edit", "/dead/ask", "/messages/ask"):
             text = people["nobody"].get(path, **filled(gate, PAGE_ROUTES[path])).text
             assert status in (200, 404) and "in orders" not in text and ("ERROR" in text or "Not there" in text)
         else:
@@ -247,6 +255,8 @@ def may(gate, account, path):
         return False
     if path == "/topic/seek":
         return account in ("root", "owner")
+    if path.startswith("/messages/") and not gate.own:  # where nothing fits, nothing has to be changed
+        return account == "root" or (account != "nobody" and path != "/messages/redrive")
     if account != "owner":
         return account == "root"
     return path in SETTLES if gate.own else path not in NOT_BY_THE_OWNER
@@ -268,6 +278,16 @@ def test_actions_are_done_by_who_may_do_them_in_sql(gate, people):
             answer = Browser(person.port).api(path, account, password_of(gate, account), given=filled(gate, given))
             expected = (200,) if may(gate, account, path) else (403, 404)
             assert answer.status in expected, (account, path, answer.text)
+
+
+def test_who_may_only_look_changes_nothing_that_fits(gate, people):
+    fits = {**filled(gate, Q), "column": "payload", "value": "in orders", "until": "1"}
+    for account in ("looker", "nobody"):
+        for verb in ("ack", "reject"):
+            answer = people[account].post(f"/messages/{verb}", **fits)
+            assert answer.status in (403, 404), (account, verb, answer.text)
+    with contextlib.closing(gate.connect(user="root", password=password_of(gate, "root"))) as connection:
+        assert Sql(connection).value("SELECT time_acked IS NULL AND time_next < 4e18 FROM orders WHERE id = 1") == 1
 
 
 def every_route(gate):

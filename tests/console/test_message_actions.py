@@ -15,11 +15,6 @@ def gate(console):
 
 
 @pytest.fixture
-def person(gate, root):
-    return root(gate)
-
-
-@pytest.fixture
 def post(gate, person):
     """Sends a form, and has the page to which it leads: its notice and its text."""
 

@@ -145,3 +145,16 @@ def test_a_limited_account_is_not_told_the_proxys_own_account(mariadb, tmp_path)
         texts.append(one.error("SELECT id FROM STREAM orders LIMIT 1 NOWAIT")[1])
         assert [("cannot be read: " in text, "humble" in text) for text in texts] == [(True, sees)] * 3, texts
         one.close()
+
+
+def test_the_log_is_for_who_may_see_all_connections(granted, limited):
+    gate, root = granted
+    half = client(gate, "half")
+    number, text = half.error("SELECT * FROM queuegate.log")
+    assert number == 1142 and "queuegate.log is for accounts that have the privilege PROCESS" in text
+    assert root.rows("SELECT message FROM queuegate.log WHERE 1 = 0") == []
+    root("GRANT PROCESS ON *.* TO half@'127.0.0.1'")
+    assert half.rows("SELECT message FROM queuegate.log WHERE 1 = 0") == []
+    half.close()
+    assert client(limited, "root").rows("SELECT message FROM queuegate.log WHERE 1 = 0") == []
+    assert client(limited, "shop").error("SELECT message FROM queuegate.log")[0] == 1142

@@ -46,7 +46,8 @@ def test_a_queue_that_is_dropped_otherwise_is_a_problem_until_it_is_back(sql, qu
     sql("SET @queuegate_allow_drop_table = 1")
     sql(f"DROP TABLE {q}")
     told = wait_until(lambda: problem(sql, schedule), what="the problem to be shown")
-    assert q in told and "does not exist" in told
+    # What the server says where the proxy still knows the table, what the proxy says otherwise.
+    assert q in told and ("does not exist" in told or "doesn't exist" in told)
     sql(f"CREATE QUEUE {q} (n INT)")
     wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}") >= 2, what="messages to come again")
     assert problem(sql, schedule) is None

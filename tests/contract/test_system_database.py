@@ -13,6 +13,7 @@ TABLES = [
     "group_in_flight",
     "groups",
     "in_flight",
+    "log",
     "queues",
     "schedules",
     "subscriptions",

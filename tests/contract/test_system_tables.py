@@ -12,6 +12,7 @@ TABLES = [
     "group_in_flight",
     "groups",
     "in_flight",
+    "log",
     "queues",
     "schedules",
     "subscriptions",

@@ -6,11 +6,12 @@ which is shown so that it can be copied. The messages are not refreshed by thems
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from engine.model.queue import SYSTEM_COLUMNS, QueueName
 from proxy.console.charts import thinned
-from proxy.console.database import Column, StatementError, queue_sql
+from proxy.console.database import Column, StatementError, TooSlow, queue_sql
 from proxy.console.pages.figures import Figures, problems
 from proxy.console.pages.keyset import Key, after_sql, as_text, from_text, order_sql
 from proxy.console.pages.known_queues import dead_letters_of, figures_of, forget_queues
@@ -26,7 +27,9 @@ from proxy.console.pages.messages.message_rows import (
     select,
     shown,
 )
-from proxy.console.rates import COARSE_SECONDS, COUNTED, FINE_SECONDS
+from proxy.console.pages.messages.message_verbs import offered_for_state
+from proxy.console.pages.messages.search import PARAMETERS, Search, given_search, search_sql, searchable
+from proxy.console.rates import COARSE_SECONDS, COUNTED, DELAYS, FINE_SECONDS
 from proxy.console.rendering import link
 from proxy.console.visits import QUEUE_PARAMETERS, Action, Done, NotThere, Page, Parameter, Visit
 
@@ -37,20 +40,23 @@ _POINTS = 120
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What is true of a queue at this moment. `rates`: how often a minute, for each counter, the oldest first; empty
-    where they are not known."""
+    """What is true of a queue at this moment. `rates`: how often a minute, for each counter, the oldest first.
+    `delays`: of each of DELAYS in seconds, None where no message was delivered for the first time. Both are empty where
+    the counters are not known."""
 
     figures: Figures
     problems: tuple[str, ...]
     per_minute: dict[str, float | None]
     rates: dict[str, tuple[float, ...]]
+    delays: dict[str, tuple[float | None, ...]]
     span: str
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
     """A page of messages. `sql`: what was run; `after`: where the next page begins; `refused`: why there are none;
-    `dead`: they are dead letters."""
+    `dead`: they are dead letters. `search`: what was searched for, in one of the `searchable` columns. `verbs`: those
+    that change all of what fits."""
 
     state: str
     rows: tuple[Message, ...] = ()
@@ -60,6 +66,9 @@ class Messages:
     continued: bool = False
     refused: str = ""
     dead: bool = False
+    search: Search = field(default=Search())
+    searchable: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +91,23 @@ async def read_now(visit: Visit) -> Now:
     series = rates.fine if fine else rates.coarse
     factor = 60 / FINE_SECONDS if fine else 60 / COARSE_SECONDS
     points = {what: tuple(_averages(series(queue, what, visit.now), factor)) for what in (COUNTED if known else ())}
+    delays = {
+        what: tuple(_longest(rates.delays(queue, what, visit.now, fine=fine))) for what in (DELAYS if known else ())
+    }
     minute = {what: rates.last_minute(queue, what, visit.now) for what in COUNTED}
-    return Now(figures, problems(figures), minute, points, span)
+    return Now(figures, problems(figures), minute, points, delays, span)
 
 
 def _averages(values: list[float], factor: float) -> list[float]:
     size = -(-len(values) // _POINTS)
     return [value * factor / size for value in thinned(values, _POINTS)]
+
+
+def _longest(values: list[float | None]) -> Iterator[float | None]:
+    """At most _POINTS of them: of each group of neighbours the longest."""
+    size = -(-len(values) // _POINTS)
+    for start in range(0, len(values), size):
+        yield max((value for value in values[start : start + size] if value is not None), default=None)
 
 
 async def read_queue(visit: Visit) -> QueuePage:
@@ -102,20 +121,28 @@ async def read_messages(visit: Visit) -> Messages:
     """A page of messages in one state. What the account may not read is told, and is no error of the page."""
     queue, database = visit.queue, visit.session.database
     state = visit.choice("state", STATES, "unacked")
-    after = visit.text("after", most=8000)
+    after, search = visit.text("after", most=8000), given_search(visit)
+    columns: tuple[Column, ...] = ()
     try:
         columns = await columns_of(visit, queue)
+        fits = search_sql(search, columns)
         now_ns = int((await database.read(NOW)).rows[0]["now_ns"])
         listed, by = shown(columns), order(state, columns)
-        where = condition(state, now_ns)
-        values: list[Key] = []
+        where = " AND ".join(filter(None, (condition(state, now_ns), fits.sql)))
+        values: list[Key] = [*fits.values]
         if after:
-            further, values = after_sql(by, from_text(after, len(by)))
-            where = f"{where} AND {further}"
+            further, keys = after_sql(by, from_text(after, len(by)))
+            where, values = f"{where} AND {further}", values + keys
         rest = f"ORDER BY {order_sql(by)} LIMIT {ON_A_PAGE + 1}"
         answer = await database.read(select(queue, listed, LISTED_CHARACTERS, where, rest), *values)
     except StatementError as error:
-        return Messages(state, refused=f"ERROR {error.number}: {error.message}")
+        return Messages(state, refused=f"ERROR {error.number}: {error.message}", search=search)
+    except TooSlow as error:
+        told = (
+            f"{error.message}. Fewer messages are looked at in another state, or with a search by a column of an index"
+        )
+        return Messages(state, refused=told, search=search, searchable=searchable(columns))
+    dead = "time_dead" in {each.name for each in columns}
     rows = answer.rows[:ON_A_PAGE]
     more = len(answer.rows) > ON_A_PAGE
     return Messages(
@@ -125,7 +152,10 @@ async def read_messages(visit: Visit) -> Messages:
         answer.sql,
         as_text([rows[-1][each.column] for each in by]) if more else "",
         bool(after),
-        dead="time_dead" in {each.name for each in columns},
+        dead=dead,
+        search=search,
+        searchable=searchable(columns),
+        verbs=offered_for_state(state, dead=dead),
     )
 
 
@@ -161,14 +191,15 @@ _AFTER = Parameter("after", "the next page: `after` of the one before")
 PAGES = (
     Page(
         read_queue, "One queue, with a page of its messages", "/queue", "queue.html", "/queue",
-        (*QUEUE_PARAMETERS, _SPAN, _STATE, _AFTER),
+        (*QUEUE_PARAMETERS, _SPAN, _STATE, *PARAMETERS, _AFTER),
     ),
     Page(
         read_now, "Its figures, refreshed", "/queue/now", "queue_now.html", "/queue/now", (*QUEUE_PARAMETERS, _SPAN),
         refresh=True,
     ),
     Page(
-        read_messages, "A page of a queue's messages", api="/messages", parameters=(*QUEUE_PARAMETERS, _STATE, _AFTER)
+        read_messages, "A page of a queue's messages", api="/messages",
+        parameters=(*QUEUE_PARAMETERS, _STATE, *PARAMETERS, _AFTER),
     ),
 )  # fmt: skip
 ACTIONS = (

@@ -17,7 +17,7 @@ from proxy.console.visits import Page, Visit
 from proxy.release import release
 
 SHOWN_MAX = 200
-_TABLES_MAX = 20
+TABLES_MAX = 20
 _PROXIES_MAX = 1000
 _PROXIES_TABLE = "queuegate_proxies"
 _VARIABLES = (
@@ -68,7 +68,8 @@ class Connection:
 @dataclass(frozen=True, slots=True)
 class SystemPage:
     """What the page shows. `proxy`: where the console reaches it; `counters_age`: seconds since the console last had
-    its counters. `connections`: SHOWN_MAX of `connections_total`. `refused`: what the account may not see, and why."""
+    its counters. `proxies`: those of TABLES_MAX databases; `proxies_whole`: no more have any. `connections`: SHOWN_MAX
+    of `connections_total`. `refused`: what the account may not see, and why."""
 
     console_version: str
     proxy: str
@@ -77,6 +78,7 @@ class SystemPage:
     version_comment: str
     variables: tuple[Variable, ...]
     proxies: tuple[Proxy, ...]
+    proxies_whole: bool
     connections: tuple[Connection, ...]
     connections_total: int
     refused: tuple[str, ...]
@@ -90,6 +92,7 @@ async def read_system(visit: Visit) -> SystemPage:
     }
     listed = [connection(_lower(row)) for row in await _asked(visit, refused, "connections", "SHOW PROCESSLIST")]
     listed.sort(key=lambda each: (each.account, each.id))
+    places = await databases_with(visit, refused, _PROXIES_TABLE, "proxies")
     heard = visit.rates.heard
     return SystemPage(
         console_version=release(),
@@ -98,7 +101,8 @@ async def read_system(visit: Visit) -> SystemPage:
         version=variables.get("version", ""),
         version_comment=variables.get("version_comment", ""),
         variables=tuple(Variable(name, variables[name]) for name in _VARIABLES if name in variables),
-        proxies=await _proxies(visit, refused),
+        proxies=await _proxies(visit, refused, places),
+        proxies_whole=len(places) < TABLES_MAX,
         connections=tuple(listed[:SHOWN_MAX]),
         connections_total=len(listed),
         refused=tuple(refused),
@@ -108,7 +112,7 @@ async def read_system(visit: Visit) -> SystemPage:
 _SHOW = f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(_VARIABLES))})"
 _WHERE = (
     "SELECT TABLE_SCHEMA AS place FROM information_schema.TABLES WHERE TABLE_NAME = %s"
-    f" ORDER BY TABLE_SCHEMA LIMIT {_TABLES_MAX}"
+    f" ORDER BY TABLE_SCHEMA LIMIT {TABLES_MAX}"
 )
 
 
@@ -126,9 +130,8 @@ async def databases_with(visit: Visit, refused: list[str], table: str, what: str
     return tuple(str(row["place"]) for row in await _asked(visit, refused, what, _WHERE, table))
 
 
-async def _proxies(visit: Visit, refused: list[str]) -> tuple[Proxy, ...]:
-    """Of all databases that have their table: a server may have several, each with proxies of its own."""
-    places = await databases_with(visit, refused, _PROXIES_TABLE, "proxies")
+async def _proxies(visit: Visit, refused: list[str], places: Sequence[str]) -> tuple[Proxy, ...]:
+    """Of the databases that have their table: a server may have several, each with proxies of its own."""
     if not places:
         return ()
     selects = (

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.delivery.metrics import DELAY_BOUNDS, DELAY_BUCKETS
 from engine.model.queue import QueueName, QueueStatus, default_dead_letter
 from proxy.admin.counters_page import counters_page
 from proxy.cluster.reports import WorkerReport
-from proxy.console.charts import area_chart, sparkline, thinned
+from proxy.console.charts import area_chart, delay_chart, delay_text, sparkline, thinned
 from proxy.console.hosts import hosts_of, local_path
 from proxy.console.json_form import plain
 from proxy.console.login_limits import LoginLimits
 from proxy.console.pages.figures import Figures, problems
 from proxy.console.pages.keyset import Ordered, after_sql, as_text, from_text, order_sql
-from proxy.console.rates import COARSE, FINE, FINE_SECONDS, QUEUES_MAX, Rates
+from proxy.console.rates import COARSE, FINE, FINE_SECONDS, QUEUES_MAX, Rates, quantile
 from proxy.console.rendering import age, moment, number, utc
 from proxy.console.sampler import parsed
 from proxy.console.sessions import (
@@ -229,7 +230,46 @@ def test_counters_are_read_from_the_page():
         'queuegate_queue_looks_total{database="shop",queue="orders"} 99\n'
         "queuegate_queue_sent_total{} 1\nnonsense\n"
     )
-    assert parsed(page) == {Q: [7, 0, 0, 0], QueueName('a"b', "c\\d\ne"): [0, 0, 1, 0]}
+    assert parsed(page) == {Q: values(7, 0, 0, 0), QueueName('a"b', "c\\d\ne"): values(0, 0, 1, 0)}
+
+
+def values(*counted, **delays):
+    """The values of a queue: those of COUNTED, and how many deliveries were in the named buckets."""
+    return [*counted, *(delays.get(f"b{n}", 0) for n in range(len(DELAY_BUCKETS)))]
+
+
+def test_delays_are_read_from_the_page():
+    bucket = 'queuegate_queue_delivery_delay_seconds_bucket{database="shop",queue="orders"'
+    told = f'{bucket},le="0.001"}} 3\n{bucket},le="0.005"}} 5\n{bucket},le="+Inf"}} 6\n{bucket},le="7"}} 9\n'
+    assert parsed(told) == {Q: values(0, 0, 0, 0, b0=3, b2=2, b17=1)}
+
+
+@given(st.lists(st.integers(0, 5), min_size=18, max_size=18), st.integers(1, 3))
+def test_delays_come_through_the_page(counts, workers):
+    status = QueueStatus(Q, 0, 0, 0, {"sent": 1}, tuple(counts))
+    page = counters_page([WorkerReport(n, 0, 0, 0, 0.0, [status]) for n in range(workers)]).decode()
+    assert parsed(page)[Q] == [0, workers, 0, 0, *(count * workers for count in counts)]
+
+
+def test_delays_are_those_of_their_time():
+    rates = Rates()
+    rates.heard_of({Q: values(0, 0, 0, 0, b0=1000)}, 1000)
+    assert rates.delays(Q, "p50", 1000, fine=True) == [None] * FINE
+    rates.heard_of({Q: values(0, 0, 0, 0, b0=1098, b17=2)}, 1005)
+    rates.heard_of({Q: values(0, 0, 0, 0, b0=1098, b2=10, b17=2)}, 1010)
+    p50, p99 = (rates.delays(Q, what, 1015, fine=True)[-3:] for what in ("p50", "p99"))
+    assert p50 == [pytest.approx(0.00051, abs=1e-5), pytest.approx(0.00375), None]
+    assert p99[0] == 3600 and p99[1] == pytest.approx(0.004975) and p99[2] is None
+    hours = rates.delays(Q, "p50", 1015, fine=False)
+    assert len(hours) == COARSE and hours[-1] == pytest.approx(0.00056, abs=1e-5), "of all of that minute"
+
+
+@given(st.lists(st.integers(0, 9), min_size=18, max_size=18).filter(any))
+def test_a_quantile_lies_in_the_bucket_that_reaches_it(counts):
+    half, most = quantile(0.5, counts), quantile(0.99, counts)
+    assert 0 < half <= most <= DELAY_BOUNDS[-1]
+    within = sum(count for bound, count in zip(DELAY_BOUNDS, counts, strict=False) if bound <= half)
+    assert within <= sum(counts) / 2 or half in DELAY_BOUNDS
 
 
 def test_the_page_of_counters_is_what_is_read():
@@ -239,7 +279,7 @@ def test_the_page_of_counters_is_what_is_read():
             QueueStatus(odd, 0, 0, 0, {"enqueued": 2, "acked": n}), QueueStatus(Q, 0, 0, 0, {"enqueued": 0})
         ]) for n in range(3)
     ]  # fmt: skip
-    assert parsed(counters_page(reports).decode()) == {odd: [6, 0, 3, 0]}
+    assert parsed(counters_page(reports).decode()) == {odd: values(6, 0, 3, 0)}
 
 
 # --- sessions and logins
@@ -341,6 +381,13 @@ def test_charts_escape_and_scale():
     assert drawn.count("<polyline") == 1 and "<b>" not in drawn and "style=" not in drawn
     assert 'points="0.0,' in area_chart((("in", [0.0] * 5),), "t", "6 h", "per minute")
     assert thinned([1.0] * 10, 4) == [3, 3, 3, 1]
+
+
+def test_lines_of_delays_have_gaps():
+    drawn = delay_chart((("p50", [None, 0.001, 0.002, None, 0.004]),), "delays", "10 min")
+    assert drawn.count("<polyline") == 2 and "4 ms" in drawn
+    assert "2.5 s" in delay_chart((("p50", [2.5]),), "delays", "10 min")
+    assert (delay_text(0.0123), delay_text(61.0)) == ("12.3 ms", "61 s")
 
 
 def test_values_for_programs():

@@ -69,6 +69,15 @@ def offered(state: str, epoch: int) -> tuple[str, ...]:
     return (*verbs[:1], "nack", *verbs[1:]) if state == "ready" and epoch else verbs
 
 
+def offered_for_state(state: str, *, dead: bool) -> tuple[str, ...]:
+    """The verbs for all messages of a list, whose state is one of STATES. `dead`: they are dead letters."""
+    if state in ("acked", "all"):
+        return ()
+    if dead:
+        return _OFFERED["dead"]
+    return _OFFERED["not known" if state == "unacked" else state]
+
+
 def given_ids(visit: Visit, most: int) -> tuple[str, ...]:
     """The fields `id`, `id1`, `id2`, ... of a form, each once. Raises BadInput."""
     names = ("id", *(f"id{n}" for n in range(1, IDS_MAX + 1)))
@@ -94,22 +103,38 @@ def given_clauses(visit: Visit, verb: str, ids: int) -> Clauses:
 
 def statement(verb: str, queue: QueueName, keys: Sequence[Key], clauses: Clauses) -> Statement:
     """What is run."""
-    name, marks = queue_sql(queue), ", ".join(["%s"] * len(keys))
-    if verb == "retry":
-        return Statement(f"RETRY {name} NOW WHERE id IN ({marks})", tuple(keys))
-    if verb == "redrive":
-        return Statement(f"REDRIVE {name} WHERE id IN ({marks})", tuple(keys))
-    values: list[Key] = [*keys]
-    which = marks
+    marks = ", ".join(["%s"] * len(keys))
+    if verb in ("retry", "redrive"):
+        return statement_where(verb, queue, Statement(f"id IN ({marks})", tuple(keys)), clauses)
     if clauses.epoch:
-        which = "WHERE id = %s AND epoch = %s"
-        values.append(clauses.epoch)
-    sql = f"{verb.upper()} {name} {which}"
+        return statement_where(verb, queue, Statement("id = %s AND epoch = %s", (*keys, clauses.epoch)), clauses)
+    return _with_clauses(f"{verb.upper()} {queue_sql(queue)} {marks}", keys, clauses)
+
+
+def statement_where(verb: str, queue: QueueName, where: Statement, clauses: Clauses) -> Statement:
+    """The same for the messages that fit a condition."""
+    now = " NOW" if verb == "retry" else ""
+    return _with_clauses(f"{verb.upper()} {queue_sql(queue)}{now} WHERE {where.sql}", where.values, clauses)
+
+
+def _with_clauses(sql: str, keys: Sequence[Key], clauses: Clauses) -> Statement:
+    values = [*keys]
     for word, value in (("DELAY", clauses.delay), ("REASON", clauses.reason)):
         if value:
             sql += f" {word} %s"
             values.append(value)
     return Statement(sql, tuple(values))
+
+
+def all_in_words(verb: str, queue: QueueName, seen: int, changed: int) -> str:
+    """What all that fitted have come to: how many were `seen`, and how many of them changed."""
+    one, many = _DONE[verb]
+    told = "Nothing was changed."
+    if changed:
+        told = f"1 message of {queue} {one}." if changed == 1 else f"{changed} messages of {queue} {many}."
+    if seen == changed:
+        return told
+    return f"{told} Of {seen} that fitted, {_CONCERNED[verb]} are changed; somebody else may have been first."
 
 
 def in_words(verb: str, queue: QueueName, ids: Sequence[str], changed: int, why: str = "") -> str:

@@ -1,0 +1,18 @@
+"""The rows of LOG: the last warnings and errors of every process that serves this database. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.model.explanation import moment
+from proxy.cluster.log_records import PlacedRecord
+from proxy.show.status_tables import Values
+
+
+def log_values(records: Iterable[PlacedRecord], most: int) -> list[Values]:
+    """The newest first, `most` of them."""
+    newest = sorted(records, key=lambda each: -each.record.at_ns)[:most]
+    return [
+        (moment(record.at_ns), record.level, record.logger, record.message, record.details, place)
+        for place, record in newest
+    ]
