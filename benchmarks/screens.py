@@ -1,6 +1,6 @@
 """What ten open screens of the web console cost the queue: a drain and lone messages with them and without, in turns.
 
-Half of the screens show the overview, half a queue. Each asks for its figures again every three seconds, as the page
+Half of the screens show the overview, half a queue. Each asks for its figures again every five seconds, as the page
 itself does. The console runs in both kinds of turn; without screens nobody asks it.
 """
 
@@ -21,7 +21,7 @@ from tests.servers import DATABASE, Sql
 from tests.support.console_browser import Browser, console_port
 
 SCREENS = 10
-REFRESH_SECONDS = 3.0
+REFRESH_SECONDS = 5.0
 CONFIG: dict[str, Any] = {"console": {"listen": "127.0.0.1:0"}}
 """What the gate of the place needs besides."""
 

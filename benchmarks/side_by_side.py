@@ -12,20 +12,23 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pymysql
+from pymysql.cursors import SSCursor
 from servers import DATABASE, MariaDb, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 TURNS, TURN_SECONDS = 24, 0.5
 BATCH, ACKED = 1000, 100
+HELD = 60_000  # messages that a receiver holds, to be acked by themselves
 Work = Callable[[], int]
 """Does something some times over; how often."""
 
@@ -77,10 +80,28 @@ def drained(cursor: Any, queue: str) -> Work:
     return work
 
 
-def subjects(client: Any, number: int) -> dict[str, Work]:
+def held(client: Any, port: int, queue: str) -> Work:
+    """A message acked that a receiver holds."""
+    cursor = client.cursor()
+    cursor.execute(f"INSERT INTO {queue} (n) SELECT seq FROM seq_1_to_{HELD}")
+    receiver = pymysql.connect(host="127.0.0.1", port=port, user="root", database=DATABASE, cursorclass=SSCursor)
+    rows = receiver.cursor()
+    rows.execute(f"SELECT id FROM STREAM {queue} WITH (prefetch = {HELD})")
+    ids = iter([rows.fetchone()[0] for _ in range(HELD)])
+    threading.Thread(target=lambda: _read_on(rows), daemon=True).start()
+    return repeated(lambda: cursor.execute(f"ACK {queue} {next(ids)}"))
+
+
+def _read_on(rows: Any) -> None:
+    """It waits for more, until the proxy ends."""
+    with suppress(pymysql.MySQLError):
+        rows.fetchall()
+
+
+def subjects(client: Any, port: int, number: int) -> dict[str, Work]:
     """What is measured, by one client of one of the proxies."""
     cursor = client.cursor()
-    for queue in (f"single{number}", f"drain{number}"):
+    for queue in (f"single{number}", f"drain{number}", f"held{number}"):
         cursor.execute(f"CREATE QUEUE {queue} (n INT)")
     cursor.execute(f"INSERT INTO single{number} (n) SELECT seq FROM seq_1_to_100000")
     ids = count(1)
@@ -88,6 +109,7 @@ def subjects(client: Any, number: int) -> dict[str, Work]:
         "SELECT": repeated(lambda: cursor.execute(f"SELECT n FROM single{number} WHERE id = 5")),
         "INSERT": repeated(lambda: cursor.execute(f"INSERT INTO single{number} (n) VALUES (1)")),
         "ACK": repeated(lambda: cursor.execute(f"ACK single{number} {next(ids)}")),
+        "ACK held": held(client, port, f"held{number}"),
         "message": drained(cursor, f"drain{number}"),
     }
 
@@ -109,7 +131,7 @@ def main() -> int:
             pid, port = stack.enter_context(proxy(checkout, server.url(), folder / f"log{number}"))
             client = pymysql.connect(host="127.0.0.1", port=port, user="root", database=DATABASE, autocommit=True)
             pids.append(pid)
-            works.append(subjects(stack.enter_context(client), number))
+            works.append(subjects(stack.enter_context(client), port, number))
         for subject in works[0]:
             used: tuple[list[float], list[float]] = ([], [])
             for turn in range(TURNS):

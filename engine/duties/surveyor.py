@@ -1,8 +1,9 @@
 """Surveyor: what the tables say of their queues, for those who look: asked seldom, together, and never in the way.
 
-Rules: a census younger than FRESH_SECONDS is not taken again, who asks for one that is being taken waits for it, and at
-most SURVEYS_AT_ONCE are, so that looking leaves the database to the deliveries. A database that does not answer within
-SURVEY_SECONDS makes a survey without numbers, which says why.
+Rules: a census younger than FRESH_SECONDS is not taken again, nor one of a large table before its count has taken no
+more than SHARE of the time; who asks for one that is being taken waits for it, and at most SURVEYS_AT_ONCE are, so that
+looking leaves the database to the deliveries. A database that does not answer within SURVEY_SECONDS makes a survey
+without numbers, which says why.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from engine.store.base import Held, MessageStore
 from engine.store.census import Census
 
 FRESH_SECONDS = 1.0  # a dashboard and a scraper that ask in the same second cost one count
+FRESH_SECONDS_MAX = 5.0
+SHARE = 0.05  # of the time, for the count of one queue that somebody watches
 SURVEYS_AT_ONCE = 2
 SURVEY_SECONDS = 5.0
 
@@ -96,8 +99,8 @@ class Surveyor:
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     def _one(self, queue: QueueSpec) -> asyncio.Task[Survey] | Survey:
-        at, survey = self._taken.get(queue.name, (float("-inf"), None))
-        if survey is not None and self._clock.monotonic() - at < FRESH_SECONDS:
+        until, survey = self._taken.get(queue.name, (float("-inf"), None))
+        if survey is not None and self._clock.monotonic() < until:
             return survey
         task = self._running.get(queue.name)
         if task is None:
@@ -107,8 +110,12 @@ class Surveyor:
     async def _take(self, queue: QueueSpec) -> Survey:
         try:
             async with self._turns:
+                began = self._clock.monotonic()
                 survey = await self._ask(queue)
-            self._taken[queue.name] = (self._clock.monotonic(), survey)
+            now = self._clock.monotonic()
+            took = 0.0 if survey.census is None else now - began  # after trouble it is looked again soon
+            fresh = min(max(FRESH_SECONDS, took / SHARE), FRESH_SECONDS_MAX)
+            self._taken[queue.name] = (now + fresh, survey)
             return survey
         finally:
             del self._running[queue.name]

@@ -14,7 +14,7 @@ How to add a page:
 2. Its route: a `Page(...)` in the module's PAGES, with a path and a template for people and an API path for programs.
    A title gives it an entry in the navigation; `refresh=True` is for a part that an open page asks for again and again.
 3. Its template in `templates`, which extends `base.html`: headings in order, a label for each field, no script or style
-   inside. A part that refreshes itself: `data-refresh="3" hx-get=... hx-trigger="refresh"`, with ids on its links.
+   inside. A part that refreshes itself: `data-refresh="5" hx-get=... hx-trigger="refresh"`, with ids on its links.
 4. What it changes: `async def ...(visit) -> Done` and an `Action(...)` in ACTIONS. Its form has the token as a field.
 5. The lists of `routes`. Tests of the pure parts in tests/proxy/console, of the page in tests/console; a row in
    `tests/console/test_every_route.py`, which fails until there is one.

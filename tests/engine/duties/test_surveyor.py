@@ -8,7 +8,7 @@ from memory_store import Row, make_spec
 from virtual_time import in_virtual_time, pass_time
 from world import world
 
-from engine.duties.surveyor import FRESH_SECONDS, SURVEY_SECONDS, SURVEYS_AT_ONCE
+from engine.duties.surveyor import FRESH_SECONDS, FRESH_SECONDS_MAX, SURVEY_SECONDS, SURVEYS_AT_ONCE
 from engine.model.errors import BackendError
 from engine.model.queue import QueueName
 
@@ -26,6 +26,25 @@ async def test_a_fresh_census_is_not_taken_again():
         assert w.store.calls["census"] == 1
         await pass_time(FRESH_SECONDS)
         assert [survey.census.ready for survey in (await w.engine.surveyor.survey(queues)).values()] == [5]
+
+
+@in_virtual_time
+async def test_a_count_that_takes_long_is_taken_more_seldom():
+    async with world() as w:
+        queues, w.store.latency = list(w.engine.catalog), 0.1
+        for seconds, counts in ((0.0, 1), (1.9, 1), (0.2, 2)):
+            await pass_time(seconds)
+            await w.engine.surveyor.survey(queues)
+            assert w.store.calls["census"] == counts
+        w.store.latency = 3.0
+        await pass_time(3.0)
+        await w.engine.surveyor.survey(queues)
+        await pass_time(FRESH_SECONDS_MAX - 0.1)
+        await w.engine.surveyor.survey(queues)
+        assert w.store.calls["census"] == 3
+        await pass_time(0.2)
+        await w.engine.surveyor.survey(queues)
+        assert w.store.calls["census"] == 4
 
 
 @in_virtual_time
