@@ -34,6 +34,7 @@ from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
 from proxy.release import release
 from proxy.server import ProxyServer, ServerLimits
+from proxy.shown_settings import settings_of
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.statements.schedules import server_insert
@@ -115,7 +116,7 @@ async def serve(
         loop.add_signal_handler(number, stop)
     tls = config.tls.load()
     loop.add_signal_handler(signal.SIGHUP, tls.reload)
-    peers = Peers(ConnectionRegistry(_first_id(config, place)))
+    peers = Peers(ConnectionRegistry(_first_id(config, place)), settings_of(config))
     # The place first: where its address is taken, the start ends before the database's file is made.
     async with _at(config, place, handed, console) as place, _beside(console):
 

@@ -379,6 +379,7 @@ class SystemTable(Enum):
     TRACES = "traces"
     SCHEDULES = "schedules"
     LOG = "log"
+    SETTINGS = "settings"
 
 
 class InformationTable(Enum):

@@ -40,6 +40,7 @@ from proxy.cluster.reports import (
 from proxy.cluster.traced import own_traced, state_item, state_of, together, traced_item, traced_of
 from proxy.listen.admission import Admission
 from proxy.listen.listener import WorkerSlot
+from proxy.shown_settings import Setting
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +56,12 @@ _TRACES_MAX = 10_000  # that one process answers with
 
 
 class Peers:
-    """See the module. It is the engine's Neighbours, too; `join` comes before the first client."""
+    """See the module. It is the engine's Neighbours, too; `join` comes before the first client. `settings`: this
+    proxy's configuration, as it is shown."""
 
-    def __init__(self, registry: ConnectionRegistry) -> None:
+    def __init__(self, registry: ConnectionRegistry, settings: Sequence[Setting] = ()) -> None:
         self.registry = registry
+        self.settings = settings
         self._bus: Bus | None = None
         self._mesh: Mesh | None = None
         self._engine: Engine | None = None

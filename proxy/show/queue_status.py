@@ -319,11 +319,11 @@ class QueueViews:
             return session.admin
         return not self._traits.accounts or bool((await self._collect(_SEES_PROCESSES)).rows)
 
-    async def log(self, most: int) -> list[Values]:
-        """The last warnings and errors. Raises ProxyError: they are not for this account."""
+    async def _of_the_proxy(self, table: SystemTable, most: int) -> list[Values]:
+        """LOG or SETTINGS. Raises ProxyError: it is not for this account."""
         if not await self._sees_all():
-            raise denied(self._session, "SELECT", "queuegate.log is for accounts that have the privilege PROCESS")
-        return log_values(await self._peers.log(), most)
+            raise denied(self._session, "SELECT", f"{DATABASE}.{table.value} needs the privilege PROCESS")
+        return log_values(await self._peers.log(), most) if table is SystemTable.LOG else [*self._peers.settings]
 
     async def _asked(
         self, plan: ExplainDelivery, queue: QueueSpec
@@ -401,8 +401,8 @@ class QueueViews:
                 rows = await self.consumers(ShowConsumers(None))
             case SystemTable.SCHEDULES:
                 rows = await self.schedules(ShowSchedules(None))
-            case SystemTable.LOG:
-                rows = await self.log(most)
+            case SystemTable.LOG | SystemTable.SETTINGS:
+                rows = await self._of_the_proxy(table, most)
             case SystemTable.GROUPS:
                 rows = await (await self.topics()).groups(ShowGroups(None))
         if len(rows) > most:

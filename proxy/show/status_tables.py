@@ -192,6 +192,9 @@ LOG = (
 )
 """One row for each warning and error that a process keeps."""
 
+SETTINGS = (*_texts("name", length=128), *_texts("value", length=1000), *_numbers("configured"))
+"""One row for each key of the configuration of the proxy that is asked."""
+
 EXPLANATIONS = (*_texts("id", length=256), *_texts("state", length=32), *_texts("explanation", length=2048))
 """What EXPLAIN DELIVERY answers."""
 

@@ -13,6 +13,7 @@ from proxy.show.status_tables import (
     LOG,
     QUEUES,
     SCHEDULES,
+    SETTINGS,
     SUBSCRIPTIONS,
     TOPICS,
     TRACES,
@@ -34,6 +35,7 @@ FIELDS = {
     SystemTable.TRACES: TRACES,
     SystemTable.SCHEDULES: SCHEDULES,
     SystemTable.LOG: LOG,
+    SystemTable.SETTINGS: SETTINGS,
 }
 """The columns of each table."""
 

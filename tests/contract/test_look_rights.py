@@ -147,14 +147,15 @@ def test_a_limited_account_is_not_told_the_proxys_own_account(mariadb, tmp_path)
         one.close()
 
 
-def test_the_log_is_for_who_may_see_all_connections(granted, limited):
+@pytest.mark.parametrize("table", ["log", "settings"])
+def test_what_is_for_who_may_see_all_connections(granted, limited, table):
     gate, root = granted
-    half = client(gate, "half")
-    number, text = half.error("SELECT * FROM queuegate.log")
-    assert number == 1142 and "queuegate.log is for accounts that have the privilege PROCESS" in text
-    assert root.rows("SELECT message FROM queuegate.log WHERE 1 = 0") == []
+    half, asked = client(gate, "half"), f"SELECT * FROM queuegate.{table} WHERE 1 = 0"
+    number, text = half.error(asked)
+    assert number == 1142 and f"queuegate.{table} needs the privilege PROCESS" in text
+    assert root.rows(asked) == []
     root("GRANT PROCESS ON *.* TO half@'127.0.0.1'")
-    assert half.rows("SELECT message FROM queuegate.log WHERE 1 = 0") == []
+    assert half.rows(asked) == []
     half.close()
-    assert client(limited, "root").rows("SELECT message FROM queuegate.log WHERE 1 = 0") == []
-    assert client(limited, "shop").error("SELECT message FROM queuegate.log")[0] == 1142
+    assert client(limited, "root").rows(asked) == []
+    assert client(limited, "shop").error(asked)[0] == 1142

@@ -16,6 +16,7 @@ TABLES = [
     "log",
     "queues",
     "schedules",
+    "settings",
     "subscriptions",
     "topics",
     "traces",

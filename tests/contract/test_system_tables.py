@@ -15,6 +15,7 @@ TABLES = [
     "log",
     "queues",
     "schedules",
+    "settings",
     "subscriptions",
     "topics",
     "traces",

@@ -1,7 +1,8 @@
-"""The system: which database is behind the proxy and how it is set, which proxies serve it, and who is connected.
+"""The system: which database is behind the proxy and how it is set, which proxies serve it, who is connected, and how
+the console's own proxy is configured.
 
-At most four statements, each with what the account may see of it; what it may not see is told in its place. The
-proxies' secrets are not read, and what the proxy's configuration file holds is in no SQL.
+At most five statements, each with what the account may see of it; what it may not see is told in its place. The
+proxies' secrets are not read.
 """
 
 from __future__ import annotations
@@ -35,6 +36,15 @@ class Variable:
 
     name: str
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A key of the proxy's configuration. `configured`: its value is not the default."""
+
+    name: str
+    value: str | None
+    configured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,7 @@ class SystemPage:
     version: str
     version_comment: str
     variables: tuple[Variable, ...]
+    settings: tuple[Setting, ...]
     proxies: tuple[Proxy, ...]
     proxies_whole: bool
     connections: tuple[Connection, ...]
@@ -101,6 +112,7 @@ async def read_system(visit: Visit) -> SystemPage:
         version=variables.get("version", ""),
         version_comment=variables.get("version_comment", ""),
         variables=tuple(Variable(name, variables[name]) for name in _VARIABLES if name in variables),
+        settings=await _settings(visit, refused),
         proxies=await _proxies(visit, refused, places),
         proxies_whole=len(places) < TABLES_MAX,
         connections=tuple(listed[:SHOWN_MAX]),
@@ -110,6 +122,7 @@ async def read_system(visit: Visit) -> SystemPage:
 
 
 _SHOW = f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(_VARIABLES))})"
+_SETTINGS = "SELECT name, value, configured FROM queuegate.settings LIMIT 200"
 _WHERE = (
     "SELECT TABLE_SCHEMA AS place FROM information_schema.TABLES WHERE TABLE_NAME = %s"
     f" ORDER BY TABLE_SCHEMA LIMIT {TABLES_MAX}"
@@ -123,6 +136,11 @@ async def _asked(visit: Visit, refused: list[str], what: str, sql: str, *values:
     except StatementError as error:
         refused.append(f"{what}: ERROR {error.number}: {error.message}")
         return ()
+
+
+async def _settings(visit: Visit, refused: list[str]) -> tuple[Setting, ...]:
+    rows = await _asked(visit, refused, "configuration", _SETTINGS)
+    return tuple(Setting(str(row["name"]), row["value"], bool(row["configured"])) for row in rows)
 
 
 async def databases_with(visit: Visit, refused: list[str], table: str, what: str) -> tuple[str, ...]:
