@@ -28,15 +28,16 @@ def settings_of(config: Config) -> list[Setting]:
 
 
 def _of_section(section: BaseModel, before: str) -> Iterator[Setting]:
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        given = int(value != field.default)
+    defaults = type(section)()
+    for name in type(section).model_fields:
+        value, default = getattr(section, name), getattr(defaults, name)
+        given = int(value != default)
         if isinstance(value, BaseModel):
             yield from _of_section(value, f"{before}{name}.")
         elif isinstance(value, QueueOptions):
-            default = option_items(field.default)
+            usual = option_items(default)
             for option, text in option_items(value).items():
-                yield Setting(f"{before}{name}.{option}", str(text), int(text != default.get(option)))
+                yield Setting(f"{before}{name}.{option}", str(text), int(text != usual.get(option)))
         elif name == "users":
             yield Setting(f"{before}{name}", ", ".join(user.name for user in value) or None, given)
         else:
