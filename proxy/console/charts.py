@@ -38,7 +38,7 @@ def area_chart(series: Sequence[tuple[str, Sequence[float | None]]], title: str,
         '<text class="end" x="{w}" y="{low}">now</text></svg>'
     ).format(
         w=CHART_WIDTH, h=CHART_HEIGHT, title=title, top=_TOP, base=base, lines=lines, high=_TOP - 4,
-        low=CHART_HEIGHT - 5, most=f"{most:.3g}", unit=unit, span=span,
+        low=CHART_HEIGHT - 5, most=f"{most:.3g}" if most < 1000 else f"{most:.0f}", unit=unit, span=span,
     )  # fmt: skip
 
 

@@ -102,6 +102,6 @@ def environment() -> Environment:
     )
     made.filters |= {"number": number, "per_minute": per_minute, "age": age, "moment": moment, "utc": utc}
     made.filters["delay"] = delay_text
-    made.globals |= {"link": link, "version": VERSION, "none": NONE}
+    made.globals |= {"link": link, "version": VERSION, "dash": NONE}
     made.globals |= {"sparkline": sparkline, "area_chart": area_chart, "delay_chart": delay_chart}
     return made

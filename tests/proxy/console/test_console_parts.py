@@ -380,6 +380,7 @@ def test_charts_escape_and_scale():
     drawn = sparkline((("in", [0, 1, 2]), ("out", [])), '"<b>')
     assert drawn.count("<polyline") == 1 and "<b>" not in drawn and "style=" not in drawn
     assert 'points="0.0,' in area_chart((("in", [0.0] * 5),), "t", "6 h", "per minute")
+    assert ">2400 per minute<" in area_chart((("in", [2400.0]),), "t", "6 h", "per minute")
     assert thinned([1.0] * 10, 4) == [3, 3, 3, 1]
 
 
