@@ -24,6 +24,7 @@ from proxy.cluster.mesh import MeshAddress as MeshPlace
 from proxy.cluster.peers import Peers
 from proxy.cluster.registry import FIRST_OWN_ID, IDS_OF_A_WORKER, ConnectionRegistry
 from proxy.config import Auth, Config
+from proxy.config_shown import settings_of
 from proxy.console_process import LOOK_SECONDS, ConsoleProcess
 from proxy.gateways.arrival import wait_for_server
 from proxy.gateways.database_accounts import Gateway, RelayGateway
@@ -34,7 +35,6 @@ from proxy.listen.shared_counts import SharedCounts
 from proxy.login.client_tls import ClientTls
 from proxy.release import release
 from proxy.server import ProxyServer, ServerLimits
-from proxy.shown_settings import settings_of
 from proxy.statements.dead_letters import DeadLetterTables
 from proxy.statements.planning import Planning
 from proxy.statements.schedules import server_insert

@@ -23,7 +23,8 @@ FUNCTION_LINES_MAX = 70
 # that lies beside the folders.
 FLOORS = {
     "proxy": "__main__ process console_command cli console app console_process admin server gateways commands"
-    " statements show session embedded upstream cluster listen systemd logs memory config config_values config_words"
+    " statements show session embedded upstream cluster listen systemd logs memory config_shown config config_values"
+    " config_words"
     " release login transport wire errors",
     "rewriter": "planner plans rights grammar scan text plan errors",
     "rewriter.sqlite": "compile session definitions changes queries expressions compilation plan functions schema"
@@ -66,7 +67,7 @@ ONLY_IN = {
     "mysql_mimic": ("proxy",),
     "asyncio_pool": ("engine",),
     "cronsim": ("engine.schedules",),
-    "pydantic": ("proxy.config", "proxy.config_values", "proxy.config_words"),
+    "pydantic": ("proxy.config", "proxy.config_shown", "proxy.config_values", "proxy.config_words"),
     "pyspark": ("spark_connector",),
     "kombu": ("queuegate_celery",),
     "starlette": ("proxy.console",),

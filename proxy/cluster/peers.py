@@ -38,9 +38,9 @@ from proxy.cluster.reports import (
     summed,
 )
 from proxy.cluster.traced import own_traced, state_item, state_of, together, traced_item, traced_of
+from proxy.config_shown import Setting
 from proxy.listen.admission import Admission
 from proxy.listen.listener import WorkerSlot
-from proxy.shown_settings import Setting
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.config import load
-from proxy.shown_settings import settings_of
+from proxy.config_shown import settings_of
 
 USERS = [{"name": "root", "password": "hush2"}, {"name": "shop", "password": "hush3", "queues": {"a": ["settle"]}}]
 
