@@ -9,9 +9,13 @@ from proxy.cluster.log_records import PlacedRecord
 from proxy.show.status_tables import Values
 
 
+ROWS_MAX = 500
+"""Each may have 2 KB, and all of them stand in one statement."""
+
+
 def log_values(records: Iterable[PlacedRecord], most: int) -> list[Values]:
-    """The newest first, `most` of them."""
-    newest = sorted(records, key=lambda each: -each.record.at_ns)[:most]
+    """The newest first, `most` of them and ROWS_MAX."""
+    newest = sorted(records, key=lambda each: -each.record.at_ns)[: min(most, ROWS_MAX)]
     return [
         (moment(record.at_ns), record.level, record.logger, record.message, record.details, place)
         for place, record in newest
