@@ -20,8 +20,8 @@ from engine.store.base import Held, MessageStore
 from engine.store.census import Census
 
 FRESH_SECONDS = 1.0  # a dashboard and a scraper that ask in the same second cost one count
-FRESH_SECONDS_MAX = 5.0
-SHARE = 0.05  # of the time, for the count of one queue that somebody watches
+FRESH_SECONDS_MAX = 10.0
+SHARE = 0.02  # of the time, for the count of one queue that somebody watches
 SURVEYS_AT_ONCE = 2
 SURVEY_SECONDS = 5.0
 
