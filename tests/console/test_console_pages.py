@@ -44,6 +44,7 @@ def test_the_overview_can_be_ordered(gate, root, queue, sql, sort):
         assert names == [many, few]
 
 
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)  # 201 queues take a server half a minute
 def test_counts_are_left_out_where_too_many_queues_fit(gate, root, connect):
     maker = connect()
     for n in range(201):

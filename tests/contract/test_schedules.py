@@ -112,6 +112,7 @@ def test_missed_ticks(sql, queue, schedule, missed, count):
     q = queue("n INT")
     sql(f"CREATE SCHEDULE {schedule} ON {q} EVERY '1d' (n) VALUES (1)")
     first = sql.value(f"SELECT next_tick FROM queuegate_schedules WHERE name = '{schedule}'")
+    wake(sql, schedule, missed)  # first: another proxy of the server may see the time of the tick at once
     back(sql, schedule, 3 * 86400)
     wake(sql, schedule, missed)
     wait_until(

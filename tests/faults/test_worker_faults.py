@@ -76,12 +76,13 @@ def said(process, text):
     assert text in process.log.read_text(), process.log.read_text()
 
 
-def test_ten_thousand_messages_are_handled_exactly_once(client, workers):
-    """Three workers, failures, and a kill -9 while all are busy."""
+def test_ten_thousand_messages_are_handled_exactly_once(client, workers, place):
+    """Three workers, failures, and a kill -9 while all are busy. The embedded backend is slower, and has fewer."""
+    count = 3000 if place == "embedded" else 10_000
     made(client, 0)
     running = [workers.start("count", "--batch", "50", "--concurrency", "2") for _ in range(3)]
     wait_until(lambda: len(client.rows("SHOW SUBSCRIPTIONS")) == 3, 60, "three workers that wait")
-    fill(client, 10_000)
+    fill(client, count)
     wait_until(
         lambda: client.row("SELECT COUNT(*) > 1000, COUNT(DISTINCT pid) FROM ledger") == (1, 3), 60, "all at work"
     )
@@ -90,9 +91,9 @@ def test_ten_thousand_messages_are_handled_exactly_once(client, workers):
     for process in running[1:]:
         process.terminate()
     assert [process.wait(30) for process in running[1:]] == [0, 0]
-    assert client.row("SELECT COUNT(*), COUNT(DISTINCT n), MIN(n), MAX(n) FROM ledger") == (10_000, 10_000, 1, 10_000)
+    assert client.row("SELECT COUNT(*), COUNT(DISTINCT n), MIN(n), MAX(n) FROM ledger") == (count, count, 1, count)
     assert client.value("SELECT COUNT(DISTINCT pid) FROM ledger") == 3
-    assert client.value("SELECT COUNT(*) FROM ledger WHERE attempt > 1") > 100
+    assert client.value("SELECT COUNT(*) FROM ledger WHERE attempt > 1") > count / 100
 
 
 def test_after_a_kill_9_another_goes_on_at_once(client, workers):

@@ -14,7 +14,7 @@ from servers import ROOT
 
 # Of each promise that the compiled modules keep, on both backends: claims and leases, order and limits, settling,
 # streams, transactions, the scanner of statements.
-CONTRACT = ("settle", "redelivery", "ordering_and_limits", "stream", "filters")
+CONTRACT = ("settle", "redelivery", "stream")
 BACKENDS = "embedded or mariadb"  # not once more with the proxy's accounts, and on MySQL: the same modules run
 COMPILING_SECONDS = 1200
 

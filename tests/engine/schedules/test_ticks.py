@@ -123,7 +123,7 @@ def test_around_a_change_as_counted_minute_by_minute(change, minute, hour):
     assert found == sorted(expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(CHANGES), FIELDS, HOURS, st.integers(-8 * 3600, 8 * 3600), st.integers(0, NS - 1))
 def test_from_wherever_one_asks_the_ticks_are_the_same(change, minute, hour, offset, part):
     rule, at = Cron(f"{minute} {hour} * * *", change[0]), ns(change[1]) + offset * NS + part
@@ -197,7 +197,7 @@ def test_before_its_tick_nothing_is_due(rule, missed):
     assert due(rule, missed, NOW, NOW).ticks == (NOW,)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from([Every(NS), Every(7 * NS), Every(HOUR), Cron("*/5 * * * *", BERLIN), Cron("30 2 * * *", BERLIN)]),
     st.lists(st.integers(1, 90_000), min_size=1, max_size=12),
