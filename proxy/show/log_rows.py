@@ -8,7 +8,6 @@ from engine.model.explanation import moment
 from proxy.cluster.log_records import PlacedRecord
 from proxy.show.status_tables import Values
 
-
 ROWS_MAX = 500
 """Each may have 2 KB, and all of them stand in one statement."""
 
