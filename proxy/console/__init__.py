@@ -3,8 +3,8 @@
 `server` runs it on sockets; `routes` has the table of all pages and actions; `endpoints` answers each kind of route;
 `guard` and `bounded_http` stand before all of them. `entry` logs in (`sessions`, `login_limits`), `hosts` says which
 requests come from the console's own pages. `database` runs the SQL, with the account of the session. `sampler` fills
-`rates` from the proxy's counters. `rendering`, `charts` and `json_form` write what `pages` read; `visits` has the
-words they share, `settings` what is configured.
+`rates` from the proxy's counters; `shared_reads` reads once for all who look at the same thing. `rendering`, `charts`
+and `json_form` write what `pages` read; `visits` has the words they share, `settings` what is configured.
 
 How to add a page:
 

@@ -9,6 +9,7 @@ has STATEMENT_SECONDS. Rights are judged by the proxy and by nobody else.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -164,6 +165,8 @@ class AccountConnections:
         self.account = account
         self._connector = connector
         self._password = password
+        self.login = hashlib.sha256(account.encode() + b"\0" + password).digest()
+        """The same for sessions with the same name and password, and for no others."""
         self._turns = asyncio.Semaphore(LINES_MAX)
         self._lock = threading.Lock()
         self._idle: list[tuple[float, pymysql.Connection[Any]]] = []

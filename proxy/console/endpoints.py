@@ -24,6 +24,7 @@ from proxy.console.json_form import plain
 from proxy.console.rates import Rates
 from proxy.console.rendering import STATIC, link
 from proxy.console.sessions import Session
+from proxy.console.shared_reads import SharedReads
 from proxy.console.visits import Action, BadInput, NotThere, Page, Visit
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Endpoints:
         self._rates = rates
         self._templates = templates
         self._navigation = navigation
+        self._shared = SharedReads(entry.connector.clock)
 
     # --- pages
 
@@ -100,7 +102,8 @@ class Endpoints:
         except Unauthorized:
             return self._to_login(request)
         try:
-            seen = await page.read(self._visit(session, request.query_params, request))
+            visit = self._visit(session, request.query_params, request)
+            seen = await (self._shared.read(page, visit) if page.refresh else page.read(visit))
         except EXPECTED as error:
             return self._failed(error, session, request)
         return self._shown(page.template, session, request, seen=seen)
