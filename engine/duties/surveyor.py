@@ -20,6 +20,7 @@ from engine.store.base import Held, MessageStore
 from engine.store.census import Census
 
 FRESH_SECONDS = 1.0  # a dashboard and a scraper that ask in the same second cost one count
+LARGE = 10_000  # messages in a table
 FRESH_SECONDS_MAX = 10.0
 SHARE = 0.02  # of the time, for the count of one queue that somebody watches
 SURVEYS_AT_ONCE = 2
@@ -113,8 +114,9 @@ class Surveyor:
                 began = self._clock.monotonic()
                 survey = await self._ask(queue)
             now = self._clock.monotonic()
-            took = 0.0 if survey.census is None else now - began  # after trouble it is looked again soon
-            fresh = min(max(FRESH_SECONDS, took / SHARE), FRESH_SECONDS_MAX)
+            fresh = FRESH_SECONDS
+            if survey.census is not None and survey.census.unacked + survey.census.acked >= LARGE:
+                fresh = min(max(FRESH_SECONDS, (now - began) / SHARE), FRESH_SECONDS_MAX)
             self._taken[queue.name] = (now + fresh, survey)
             return survey
         finally:

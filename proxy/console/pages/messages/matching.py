@@ -83,7 +83,7 @@ def _in_range(of: Chosen, columns: Sequence[Column], where: Statement) -> Statem
     return Statement(sql, values)
 
 
-def _check(visit: Visit, verb: str, of: Chosen, columns: Sequence[Column]) -> None:
+def _check(verb: str, of: Chosen, columns: Sequence[Column]) -> None:
     # A dead-letter queue that somebody has made by hand may lack that column.
     dead = verb == "redrive" or "time_dead" in {column.name for column in columns}
     if verb not in offered_for_state(of.state, dead=dead):
@@ -98,7 +98,7 @@ async def read_asked(visit: Visit) -> AskedMatching:
     done, seen = visit.whole("done", 0, DONE_MAX), visit.whole("seen", 0, DONE_MAX)
     try:
         columns = await columns_of(visit, queue)
-        _check(visit, verb, of, columns)
+        _check(verb, of, columns)
         if not of.until:
             newest = (await database.read(f"SELECT MAX(id) AS id FROM {queue_sql(queue)}")).rows[0]["id"]
             of = Chosen(of.state, of.search, of.after, "" if newest is None else id_text(newest))
@@ -125,7 +125,7 @@ async def _change(verb: str, visit: Visit) -> Done:
     if not of.until:
         raise BadInput("until: give the largest id, so that it ends where messages come all the time")
     columns = await columns_of(visit, queue)
-    _check(visit, verb, of, columns)
+    _check(verb, of, columns)
     where = _condition(of, columns, int((await database.read(NOW)).rows[0]["now_ns"]))
     wanted = _in_range(of, columns, where)
     answer = await database.read(
