@@ -1,9 +1,9 @@
 """Surveyor: what the tables say of their queues, for those who look: asked seldom, together, and never in the way.
 
-Rules: a census younger than FRESH_SECONDS is not taken again, nor one of a large table before its count has taken no
-more than SHARE of the time; who asks for one that is being taken waits for it, and at most SURVEYS_AT_ONCE are, so that
-looking leaves the database to the deliveries. A database that does not answer within SURVEY_SECONDS makes a survey
-without numbers, which says why.
+Rules: a census younger than FRESH_SECONDS is not taken again. That of a large table is kept for longer, so that its
+counts take no more than SHARE of the time. Who asks for one that is being taken waits for it, and at most
+SURVEYS_AT_ONCE are, so that looking leaves the database to the deliveries. A database that does not answer within
+SURVEY_SECONDS makes a survey without numbers, which says why.
 """
 
 from __future__ import annotations

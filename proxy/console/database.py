@@ -53,6 +53,11 @@ class DatabaseError(Exception):
         self.message = message
         self.number = number
 
+    @property
+    def said(self) -> str:
+        """As clients print it: with MySQL's number, where there is one."""
+        return f"ERROR {self.number}: {self.message}" if self.number else self.message
+
 
 class StatementError(DatabaseError):
     """The proxy or the database has refused it, with this number and text."""

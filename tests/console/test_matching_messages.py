@@ -191,6 +191,19 @@ def test_a_verb_that_changes_nothing_of_a_state(queue, sql, gate, person):
     assert answer.status == 400 and "dead" in answer.json["error"]["message"], "it is no dead-letter queue"
 
 
+def test_a_piece_that_changes_nothing_goes_on(queue, sql, gate, person):
+    """Of those that are not acked, RELEASE changes what a receiver holds: here none."""
+    q = queue("n INT")
+    sql(f"INSERT INTO {q} (n) VALUES {', '.join(['(1)'] * 600)}")
+    where = {"db": gate.database, "name": q, "state": "unacked"}
+    answer = person.post("/messages/release", **where, until="600")
+    page = person.get(answer.location)
+    assert page.status == 200 and "0 of 500 are changed" in page.text and "data-go-on" in page.text
+    stop = html.unescape(re.search(r'id="stop" href="([^"]*)"', page.text)[1])
+    stopped = person.get(stop)
+    assert stopped.status == 200 and "data-go-on" not in stopped.text and "<strong>100</strong>" in stopped.text
+
+
 def test_nothing_fits(queue, gate, person):
     q = queue()
     page = person.get("/messages/ask", db=gate.database, name=q, verb="ack").text

@@ -71,7 +71,7 @@ async def read_event_groups(visit: Visit) -> EventGroupsPage:
     try:
         answer = await visit.session.database.read(sql, *values)
     except StatementError as error:
-        return replace(empty, refused=(f"event groups: ERROR {error.number}: {error.message}",))
+        return replace(empty, refused=(f"event groups: {error.said}",))
     rows = answer.rows[:ON_A_PAGE]
     held = tuple(_held(row, database) for row in rows)
     counted = queue or (held[0].waits_for.table if held else "")

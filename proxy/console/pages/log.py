@@ -41,7 +41,7 @@ async def read_log(visit: Visit) -> LogPage:
     try:
         answer = await visit.session.database.read(_SQL)
     except StatementError as error:
-        return LogPage((), f"ERROR {error.number}: {error.message}")
+        return LogPage((), error.said)
     return LogPage(tuple(map(_record, answer.rows)))
 
 

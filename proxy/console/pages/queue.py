@@ -136,7 +136,7 @@ async def read_messages(visit: Visit) -> Messages:
         rest = f"ORDER BY {order_sql(by)} LIMIT {ON_A_PAGE + 1}"
         answer = await database.read(select(queue, listed, LISTED_CHARACTERS, where, rest), *values)
     except StatementError as error:
-        return Messages(state, refused=f"ERROR {error.number}: {error.message}", search=search)
+        return Messages(state, refused=error.said, search=search)
     except TooSlow as error:
         told = (
             f"{error.message}. Fewer messages are looked at in another state, or with a search by a column of an index"

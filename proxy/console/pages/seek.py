@@ -198,7 +198,7 @@ async def _first(visit: Visit, topic: TopicFigures, target: Target) -> tuple[int
     try:
         answer = await visit.session.database.read(sql, target.moment_ns)
     except DatabaseError as error:
-        return None, f"ERROR {error.number}: {error.message}"
+        return None, error.said
     places = [int(place) for row in answer.rows for place in row.values() if place is not None]
     return (min(places) if places else end), ""
 

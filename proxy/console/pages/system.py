@@ -134,7 +134,7 @@ async def _asked(visit: Visit, refused: list[str], what: str, sql: str, *values:
     try:
         return (await visit.session.database.read(sql, *values)).rows
     except StatementError as error:
-        refused.append(f"{what}: ERROR {error.number}: {error.message}")
+        refused.append(f"{what}: {error.said}")
         return ()
 
 

@@ -67,7 +67,7 @@ async def read_dead_letters(visit: Visit) -> DeadLetters:
         rows = answer.rows[:GROUPS_MAX]
         examples = await _examples(visit, queue, columns, [row["example"] for row in rows])
     except StatementError as error:
-        refused = f"ERROR {error.number}: {error.message}"
+        refused = error.said
         return DeadLetters(queue, total, figures.exact, (), True, None, "", refused)
     groups = tuple(_group(row, examples) for row in rows)
     looked_at = sum(group.count for group in groups)

@@ -6,8 +6,9 @@ page, which says how many are done and goes on by itself until somebody stops it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from engine.model.queue import QueueName
 from proxy.console.database import Column, StatementError, queue_sql, with_values, without_values
@@ -15,13 +16,10 @@ from proxy.console.pages.messages.dead_letters import ERROR_CHARACTERS, UNACKED
 from proxy.console.pages.messages.message import ID_MAX
 from proxy.console.pages.messages.message_rows import id_value
 from proxy.console.pages.messages.message_verbs import Statement
+from proxy.console.pages.messages.pieces import DONE_MAX, PIECE, count_of
 from proxy.console.pages.queue import columns_of
 from proxy.console.rendering import link
 from proxy.console.visits import QUEUE_PARAMETERS, Action, BadInput, Done, Page, Parameter, Visit
-
-PIECE = 500
-COUNTED_MAX = 100_000
-DONE_MAX = 999_999_999
 
 OF = ("error", "no_error", "id", "all")
 WHATS = ("redrive", "discard")
@@ -95,23 +93,11 @@ async def read_asked(visit: Visit) -> Asked:
         columns = await columns_of(visit, queue)
         where = condition(of, columns)
         wanted = f"{where.sql} AND {UNACKED}" if where.sql else UNACKED
-        rows = f"SELECT 1 AS one FROM {queue_sql(queue)} WHERE {wanted} LIMIT {COUNTED_MAX + 1}"
-        answer = await visit.session.database.read(f"SELECT COUNT(*) AS n FROM ({rows}) AS counted", *where.values)
+        count, exact = await count_of(visit, queue, Statement(wanted, where.values))
     except StatementError as error:
-        return Asked(queue, what, of, 0, True, 0, "", done, False, f"ERROR {error.number}: {error.message}")
-    count = int(answer.rows[0]["n"])
+        return Asked(queue, what, of, 0, True, 0, "", done, False, error.said)
     sql = with_values(*piece(what, queue, where))
-    return Asked(
-        queue,
-        what,
-        of,
-        min(count, COUNTED_MAX),
-        count <= COUNTED_MAX,
-        min(count, PIECE),
-        sql,
-        done,
-        going and count > 0,
-    )
+    return Asked(queue, what, of, count, exact, min(count, PIECE), sql, done, going and count > 0)
 
 
 async def _change(what: str, visit: Visit) -> Done:
@@ -135,13 +121,6 @@ def _page(queue: QueueName, what: str, of: Chosen, done: int) -> str:
     )  # fmt: skip
 
 
-def _of(what: str) -> Callable[[Visit], Awaitable[Done]]:
-    async def change(visit: Visit) -> Done:
-        return await _change(what, visit)
-
-    return change
-
-
 _CHOSEN = (
     Parameter("of", f"which dead letters, one of {', '.join(OF)}", required=True),
     Parameter("error", f"with `of` error: the first {ERROR_CHARACTERS} characters of it"),
@@ -158,11 +137,11 @@ PAGES = (
 )  # fmt: skip
 ACTIONS = (
     Action(
-        _of("redrive"), f"Put dead letters back into their queue, {PIECE} at a time", "/dead/redrive", "/dead/redrive",
-        (*QUEUE_PARAMETERS, *_CHOSEN),
+        partial(_change, "redrive"), f"Put dead letters back into their queue, {PIECE} at a time", "/dead/redrive",
+        "/dead/redrive", (*QUEUE_PARAMETERS, *_CHOSEN),
     ),
     Action(
-        _of("discard"), f"Ack dead letters, {PIECE} at a time", "/dead/discard", "/dead/discard",
+        partial(_change, "discard"), f"Ack dead letters, {PIECE} at a time", "/dead/discard", "/dead/discard",
         (*QUEUE_PARAMETERS, *_CHOSEN),
     ),
 )  # fmt: skip

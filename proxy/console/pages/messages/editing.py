@@ -57,7 +57,7 @@ async def read_edit(visit: Visit) -> EditPage:
     try:
         found = await _found(visit, queue, id_)
     except StatementError as error:
-        return EditPage(queue, id_, None, "", "", (), f"ERROR {error.number}: {error.message}")
+        return EditPage(queue, id_, None, "", "", (), error.said)
     dead = found.message.state == "dead"
     return EditPage(
         queue,

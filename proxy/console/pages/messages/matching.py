@@ -7,13 +7,13 @@ goes beyond the largest id that there was when the page asked: so it ends, also 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from engine.model.queue import QueueName
 from proxy.console.database import Column, StatementError, TooSlow, queue_sql, with_values, without_values
 from proxy.console.pages.keyset import Key
-from proxy.console.pages.messages.dead_pieces import COUNTED_MAX, DONE_MAX, PIECE
 from proxy.console.pages.messages.message import ID_MAX
 from proxy.console.pages.messages.message_rows import NOW, STATES, condition, id_text, id_value
 from proxy.console.pages.messages.message_verbs import (
@@ -25,6 +25,7 @@ from proxy.console.pages.messages.message_verbs import (
     offered_for_state,
     statement_where,
 )
+from proxy.console.pages.messages.pieces import DONE_MAX, PIECE, count_of
 from proxy.console.pages.messages.search import PARAMETERS, Search, given_search, search_sql
 from proxy.console.pages.queue import columns_of
 from proxy.console.rendering import link
@@ -59,6 +60,16 @@ class AskedMatching:
     seen: int
     going: bool
     refused: str = ""
+
+    @property
+    def list_address(self) -> str:
+        """The list that shows them."""
+        return _list(self.queue, self.chosen)
+
+    @property
+    def stop_address(self) -> str:
+        """This page, without going on by itself."""
+        return _page(self.queue, self.verb, self.chosen, self.clauses, self.done, self.seen, going=False)
 
 
 def given_chosen(visit: Visit) -> Chosen:
@@ -103,15 +114,12 @@ async def read_asked(visit: Visit) -> AskedMatching:
             newest = (await database.read(f"SELECT MAX(id) AS id FROM {queue_sql(queue)}")).rows[0]["id"]
             of = Chosen(of.state, of.search, of.after, "" if newest is None else id_text(newest))
         where = _condition(of, columns, int((await database.read(NOW)).rows[0]["now_ns"]))
-        wanted = _in_range(of, columns, where)
-        rows = f"SELECT 1 AS one FROM {queue_sql(queue)} WHERE {wanted.sql} LIMIT {COUNTED_MAX + 1}"
-        answer = await database.read(f"SELECT COUNT(*) AS n FROM ({rows}) AS counted", *wanted.values)
+        count, exact = await count_of(visit, queue, _in_range(of, columns, where))
     except (StatementError, TooSlow) as error:
-        refused = f"ERROR {error.number}: {error.message}" if error.number else error.message
+        refused = error.said
         return AskedMatching(queue, verb, of, clauses, 0, True, 0, "", done, seen, False, refused)
-    count = int(answer.rows[0]["n"])
     return AskedMatching(
-        queue, verb, of, clauses, min(count, COUNTED_MAX), count <= COUNTED_MAX, min(count, PIECE),
+        queue, verb, of, clauses, count, exact, min(count, PIECE),
         with_values(*statement_where(verb, queue, where, clauses)), done, seen,
         visit.choice("going", ("", "1"), "") == "1" and count > 0,
     )  # fmt: skip
@@ -143,7 +151,7 @@ async def _change(verb: str, visit: Visit) -> Done:
     further = Chosen(of.state, of.search, id_text(ids[-1]) if ids else of.after, of.until)
     told = {"changed": changed, "done_so_far": done, "more": more, "after": further.after, "until": of.until}
     shown = statement_where(verb, queue, Statement(f"id IN ({len(ids)} ids) AND {where.sql}", where.values), clauses)
-    goto = _page(queue, verb, further, clauses, done, seen) if more else _list(queue, of)
+    goto = _page(queue, verb, further, clauses, done, seen, going=True) if more else _list(queue, of)
     return Done(all_in_words(verb, queue, seen, done), goto, without_values(shown.sql), told, with_values(*shown))
 
 
@@ -159,18 +167,11 @@ def _list(queue: QueueName, of: Chosen) -> str:
     return link("/queue", **_parameters(queue, of)) + "#messages"
 
 
-def _page(queue: QueueName, verb: str, of: Chosen, clauses: Clauses, done: int, seen: int) -> str:
+def _page(queue: QueueName, verb: str, of: Chosen, clauses: Clauses, done: int, seen: int, *, going: bool) -> str:
     return link(
         "/messages/ask", **_parameters(queue, of), verb=verb, after=of.after, until=of.until, delay=clauses.delay,
-        reason=clauses.reason, done=done, seen=seen, going=1,
+        reason=clauses.reason, done=done or "", seen=seen or "", going=1 if going else "",
     )  # fmt: skip
-
-
-def _of(verb: str) -> Callable[[Visit], Awaitable[Done]]:
-    async def change(visit: Visit) -> Done:
-        return await _change(verb, visit)
-
-    return change
 
 
 _CHOSEN = (
@@ -193,7 +194,7 @@ PAGES = (
 )  # fmt: skip
 ACTIONS = tuple(
     Action(
-        _of(verb), f"{verb.capitalize()} all messages of a state that fit a search, {PIECE} at a time",
+        partial(_change, verb), f"{verb.capitalize()} all messages of a state that fit a search, {PIECE} at a time",
         f"/messages/{verb}", f"/messages/{verb}",
         (*QUEUE_PARAMETERS, *_CHOSEN, Parameter("until", f"{_UNTIL}: `until` of /messages/ask", required=True)),
     )

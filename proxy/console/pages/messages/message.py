@@ -98,7 +98,7 @@ async def read_message(visit: Visit) -> MessagePage:
         raise refused[0]
     if found is None and (told_by_proxy is None or told_by_proxy.state == "unknown") and not refused:
         raise NotThere(f"there is no message {given} in {queue}: it may have been purged")
-    told = tuple(f"ERROR {error.number}: {error.message}" for error in refused)
+    told = tuple(error.said for error in refused)
     verbs = offered(found.state, found.epoch) if found is not None else offered("not known", 0) if refused else ()
     moved = found is None and told_by_proxy is not None and told_by_proxy.state == "dead"
     dead = await dead_letters_of(visit, queue) if moved else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pymysql.constants import FIELD_TYPE
 
@@ -15,7 +16,18 @@ from proxy.console.pages.messages.message_rows import id_value, is_bytes
 from proxy.console.pages.messages.message_verbs import Statement
 from proxy.console.visits import NAME_MAX, BadInput, Parameter, Visit
 
-TESTS = ("is", "is_not", "contains", "begins", "at_least", "at_most", "null", "not_null")
+TESTS = {
+    "is": "is",
+    "is_not": "is not",
+    "contains": "contains",
+    "begins": "begins with",
+    "at_least": "is at least",
+    "at_most": "is at most",
+    "null": "is NULL",
+    "not_null": "is not NULL",
+}
+"""The tests, and each in words."""
+
 VALUE_MAX = 1000
 
 _SYSTEM = ("id", "priority", "epoch", "last_error")
@@ -41,6 +53,7 @@ class Search:
     column: str = ""
     test: str = "is"
     value: str = ""
+    tests: ClassVar[Mapping[str, str]] = TESTS
 
 
 def given_search(visit: Visit) -> Search:
@@ -48,7 +61,7 @@ def given_search(visit: Visit) -> Search:
     column = visit.text("column", most=NAME_MAX)
     if not column:
         return Search()
-    return Search(column, visit.choice("test", TESTS, "is"), visit.text("value", most=VALUE_MAX))
+    return Search(column, visit.choice("test", tuple(TESTS), "is"), visit.text("value", most=VALUE_MAX))
 
 
 def searchable(columns: Sequence[Column]) -> tuple[str, ...]:

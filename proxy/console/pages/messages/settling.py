@@ -6,7 +6,8 @@ TRACE MESSAGE, which says why.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from engine.model.queue import QueueName
 from proxy.console.database import Column, StatementError, queue_sql, without_values
@@ -74,13 +75,6 @@ def _goto(visit: Visit, queue: QueueName, ids: Sequence[str], source: QueueName 
     return link("/message", db=here.database, name=here.table, id=ids[0])
 
 
-def _of(verb: str) -> Callable[[Visit], Awaitable[Done]]:
-    async def change(visit: Visit) -> Done:
-        return await settle(verb, visit)
-
-    return change
-
-
 _IDS = (
     Parameter("id", "the message's id"),
     Parameter("id1", f"of several messages the first, up to id{IDS_MAX}; in place of `id`"),
@@ -100,7 +94,7 @@ _SUMMARIES = {
 
 ACTIONS = tuple(
     Action(
-        _of(verb), _SUMMARIES[verb], f"/message/{verb}", f"/message/{verb}",
+        partial(settle, verb), _SUMMARIES[verb], f"/message/{verb}", f"/message/{verb}",
         (*QUEUE_PARAMETERS, *_IDS, *_FURTHER.get(verb, ())),
     )
     for verb in VERBS
