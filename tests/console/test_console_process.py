@@ -23,7 +23,15 @@ def consoles_of(gate):
     """The pids of its consoles."""
     assert gate.process is not None
     pids = Path(f"/proc/{gate.process.pid}/task/{gate.process.pid}/children").read_text().split()
-    return [int(pid) for pid in pids if "console" in Path(f"/proc/{pid}/cmdline").read_text().split("\0")]
+    return [int(pid) for pid in pids if "console" in command_of(pid)]
+
+
+def command_of(pid):
+    """The words of its command line; none of a process that has just ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except FileNotFoundError:
+        return []
 
 
 def answers(port):
