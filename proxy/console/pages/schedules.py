@@ -66,8 +66,9 @@ async def read_schedules(visit: Visit) -> SchedulesPage:
     """See the module. Raises NotThere."""
     queue = visit.queue
     answer = await visit.session.database.read(f"SHOW SCHEDULES FROM {name_sql(queue.database)}")
-    own = [schedule_line(row) for row in answer.lowered if row["queue"] == queue.table]
-    unread = [schedule_line(row) for row in answer.lowered if row["queue"] is None]
+    rows = answer.lowered
+    own = [schedule_line(row) for row in rows if row["queue"] == queue.table]
+    unread = [schedule_line(row) for row in rows if row["queue"] is None]
     if not own:
         await check_known(visit, queue, or_topic=True)
     return SchedulesPage(queue, tuple(own[:SHOWN_MAX]), len(own), tuple(unread[:SHOWN_MAX]), answer.sql)
