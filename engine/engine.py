@@ -367,7 +367,7 @@ class Engine:
                 served.mover.want()
         for name in report.touched:
             if served := self._served.get(name):
-                served.manager.touched()
+                served.manager.touched(report.added.get(name, ()))
             elif self._topics is not None and self._schedules is not None:
                 self._schedules.touched(name)
                 self._touched_topic(self._topics, name)

@@ -48,6 +48,12 @@ class StoreConnection(Protocol):
         """Whether the server is a node of a Galera cluster: others give ids and commit, too, and it sees that late."""
         ...
 
+    @property
+    def without_waiting(self) -> str:
+        """What stands before a statement that is to fail where it would wait for a row; empty where the server has no
+        such words."""
+        ...
+
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         """Rows as Python values."""
         ...

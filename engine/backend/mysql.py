@@ -28,7 +28,7 @@ from pymysql.protocol import FieldDescriptorPacket
 from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
-from engine.backend.servers import SERVER_VARIABLES, unsupported
+from engine.backend.servers import SERVER_VARIABLES, is_mariadb, unsupported
 from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue
@@ -51,6 +51,9 @@ _SESSION = (
 _WITH_THE_OTHERS = "SET SESSION wsrep_sync_wait = 1"
 """On a Galera node: reads wait for what other nodes have committed. A proxy there hears of a message in no time, and
 would look too early, find nothing, and come back with its next poll."""
+
+_WITHOUT_WAITING = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
+"""MariaDB's; MySQL waits for a second at least."""
 
 _GONE = frozenset(
     (1040, 1042, 1043, 1053, 1077, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1927, 3169, 4031)
@@ -114,6 +117,7 @@ class MySQLStoreConnection:
             raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
         self._replicates = False
+        self._without_waiting = ""
         self._transaction = _Transaction.NONE
         self._wanted: Settings = ()
         self._in_force: Settings | None = ()  # None: unknown, for setting them failed
@@ -131,12 +135,18 @@ class MySQLStoreConnection:
         """Learn what kind of server this is. Raises BackendUnavailable where it is none that can serve."""
         told = {str(name).lower(): str(value) for name, value in self.query(SERVER_VARIABLES)}
         self._replicates = told.get("wsrep_on", "").upper() in ("ON", "1")
-        if (reason := unsupported(told.get("version", ""))) is not None:
+        version = told.get("version", "")
+        if (reason := unsupported(version)) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
+        self._without_waiting = _WITHOUT_WAITING if is_mariadb(version) else ""
 
     @property
     def replicates(self) -> bool:
         return self._replicates
+
+    @property
+    def without_waiting(self) -> str:
+        return self._without_waiting
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._send([self._bound(sql, params)], values=True)[0].rows

@@ -23,16 +23,21 @@ def unsupported(version: str) -> str | None:
     found = _VERSION.match(version)
     if found is None or any(name in kind for name in _OWN_NUMBERS):
         return None
-    mariadb = "mariadb" in kind
+    mariadb = is_mariadb(version)
     number = tuple(int(part or 0) for part in found.groups())
     if number >= (_MARIADB if mariadb else _MYSQL):
         return None
     return f"the server is {'MariaDB' if mariadb else 'MySQL'} {version}, and {_NEEDED}"
 
 
+def is_mariadb(version: str) -> bool:
+    """Whether a server that gives this as its version is MariaDB."""
+    return "mariadb" in version.lower()
+
+
 def has_invisible_columns(version: str) -> bool:
     """Whether a server of this version can have columns that `SELECT *` leaves out."""
     found = _VERSION.match(version)
-    if found is None or "mariadb" in version.lower():
+    if found is None or is_mariadb(version):
         return True
     return tuple(int(part or 0) for part in found.groups()) >= _INVISIBLE_COLUMNS

@@ -210,9 +210,9 @@ class MessageManager(Service):
         receiver_set.join(subscription)
         return subscription
 
-    def touched(self) -> bool:
-        """A commit added or rescheduled messages; whether that concerns anybody here."""
-        if concerned := self._receiver_sets.touched():
+    def touched(self, added: Sequence[int] = ()) -> bool:
+        """A commit added or rescheduled messages, perhaps just these `added`; whether that concerns anybody here."""
+        if concerned := self._receiver_sets.touched(added):
             self._outage.end_pause()
             self._wake()
         return concerned

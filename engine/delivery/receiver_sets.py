@@ -58,8 +58,10 @@ class ReceiverSets:
         if receiver_set.condition is not None and not receiver_set.occupied:
             del self.filtered[receiver_set.condition]
 
-    def touched(self) -> bool:
-        """A commit added or rescheduled messages; whether that concerns anybody here."""
+    def touched(self, added: Sequence[int] = ()) -> bool:
+        """A commit added or rescheduled messages, perhaps just these `added`; whether that concerns anybody here."""
+        if added and not self.filtered and self.plain.expects(added):
+            return True
         if self._touched_in_rest and self._all_rest(self._clock.monotonic()):
             self.plain.touched()
             self._pause.perhaps_freed()

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.delivery.added import CONFIRM_SECONDS, AddedIds
 from engine.delivery.cache import MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
@@ -65,6 +66,8 @@ class ReceiverSet:
         self.served = 0
         """When it was last given messages, as a number that the manager counts up."""
         self._clock, self._wake, self._orphaned = common.clock, context.wake, context.orphaned
+        self._takes_added = condition is None and queue.takes_added
+        self._added = AddedIds()
         self._cache = MessageCache(queue.options.cache_size)
         self._conflicts = Conflicts()
         cache, conflicts, self._pause = self._cache, self._conflicts, context.pause
@@ -100,7 +103,7 @@ class ReceiverSet:
         if self._bounded:  # those results may be at their end
             return True
         room = self._room()
-        return bool(room) and (bool(self._cache) or self._look_due(room))
+        return bool(room) and (bool(self._cache or self._added) or self._look_due(room))
 
     # --- receivers
 
@@ -154,6 +157,7 @@ class ReceiverSet:
             self._forget()
 
     def _forget(self) -> None:
+        self._added.take()
         self._cache.clear()
         self._conflicts.clear()
         self._poller.reset()
@@ -170,8 +174,16 @@ class ReceiverSet:
         self._pause.perhaps_freed()
         return True
 
+    def expects(self, added: Sequence[int]) -> bool:
+        """A commit added messages, probably just these; whether they will be claimed without a look: where all that was
+        due before is handed out, and receivers wait that can take them."""
+        if not self._takes_added or self.mode is not Mode.STEADY or self._cache:
+            return False
+        return self._room(len(added)) >= len(added) and self._added.add(added)
+
     def settled(self, ids: Sequence[MessageId]) -> int:
         """These ended; returns how many of them waited here or were being claimed."""
+        self._added.discard(ids)
         self._conflicts.remove(ids)
         self._place_freed()
         return self._sender.settled(ids) + self._cache.discard(ids)
@@ -192,6 +204,8 @@ class ReceiverSet:
     def retune(self, queue: QueueSpec) -> None:
         """The queue's options or columns changed; streams go on."""
         self.queue = queue
+        self._takes_added = self.condition is None and queue.takes_added
+        self._added.take()
         self._pause.clear()
         self._cache.limit = queue.options.cache_size
         self._cache.clear()
@@ -227,6 +241,7 @@ class ReceiverSet:
     def begin_anew(self) -> None:
         """Forget all that is believed of the table and of who waits, and look."""
         self._waiting = {subscription: None for subscription in self._subscriptions if subscription.waiting}
+        self._added.take()
         self._cache.clear()
         self._conflicts.clear()
         self._pause.clear()
@@ -263,6 +278,13 @@ class ReceiverSet:
         """Look if that is due, claim and hand out what can be. Raises BackendError."""
         if not self._subscriptions or self.queue.options.paused:
             return
+        if self._added:
+            if not (room := self._room()):
+                return
+            if self._may_claim_added(room):
+                await self._claim_added(result)
+                return
+            self._look_for_added()
         if self._pause.active:
             if self._looks_ahead:
                 await self._look(result)
@@ -271,6 +293,32 @@ class ReceiverSet:
         else:
             await self._look(result)
             await self._send(result)
+
+    def _may_claim_added(self, room: int) -> bool:
+        if self.mode is not Mode.STEADY or self._cache or len(self._ack_waits) > 1 or self._look_due(room):
+            return False
+        return room >= len(self._added)
+
+    def _look_for_added(self) -> None:
+        self._added.take()
+        self.touched()
+
+    async def _claim_added(self, result: PassResult) -> None:
+        queue, ids, first = self.queue, self._added.take(), self._sender.first_takers(self._waiting)
+        result.claimed = True
+        try:
+            leased, whole = await self._sender.claim_added(queue, first, ids)
+        except BaseException:
+            self._on(Event.LOST)
+            raise
+        self._added.proved(right=whole)
+        self._gave(result, self._sender.hand_out(queue, self._waiting, first, leased))
+        if self.mode is Mode.IDLE:
+            self._forget()  # the last receiver left meanwhile
+        elif whole:
+            self._poller.note_due(self._clock.monotonic() + CONFIRM_SECONDS)
+        else:
+            self._look_for_added()
 
     @property
     def _looks_ahead(self) -> bool:
@@ -319,6 +367,7 @@ class ReceiverSet:
             self._on(Event.LOST)
             raise
         result.claimed = result.claimed or bool(found.leased)
+        self._added.discard({key.id for key in found.look.keys})
         looked = self._poller.finish(found.look, found.gone)
         self._gave(result, self._sender.hand_out(queue, self._waiting, first, found.leased))
         self._looked(looked, asking)
@@ -334,12 +383,12 @@ class ReceiverSet:
         if self.mode is Mode.IDLE:
             self._forget()  # the last receiver left meanwhile
 
-    def _room(self) -> int:
-        """How many messages the waiting receivers can take, counted up to what one claim can give."""
+    def _room(self, enough: int = CLAIM_MAX) -> int:
+        """How many messages the waiting receivers can take, counted up to what is enough."""
         room = 0
         for subscription in self._waiting:
             room += subscription.capacity()
-            if room >= CLAIM_MAX:
+            if room >= enough:
                 break
         return room
 
@@ -384,7 +433,7 @@ class ReceiverSet:
             return True
         if self.condition is not None and subscription.request.wait_mode is WaitMode.WAIT:
             return not self._cache  # its time is over: a scan may go on for longer
-        if subscription.needs_look or self._cache or self.mode is Mode.PENDING:
+        if subscription.needs_look or self._cache or self._added or self.mode is Mode.PENDING:
             return False
         if self.condition is not None:
             return True  # the whole has been examined since it asked; with commits all the time that never ends
@@ -405,7 +454,7 @@ class ReceiverSet:
     @property
     def messages_may_wait(self) -> bool:
         """Whether there is, or may be, something to hand out."""
-        if self._cache or self.mode is Mode.PENDING:
+        if self._cache or self._added or self.mode is Mode.PENDING:
             return True
         return self._poller.next_look(self.queue) <= self._clock.monotonic()
 
@@ -420,7 +469,7 @@ class ReceiverSet:
         ends_at = self._pause.ends_at
         if ends_at is not None and not self._looks_ahead:
             return ends_at
-        if self._cache:
+        if self._cache or self._added:
             return 0.0  # the pause ended since the last step
         time = self._poller.next_time(self.queue, hungry=self._hungry(room))
         if ends_at is not None:

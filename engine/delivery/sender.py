@@ -7,7 +7,8 @@ Rules
 - What was settled while the claim ran is not handed out.
 
 Keys come from the cache (`run_once`) or, where it is empty and receivers wait, straight from a look that the claim
-follows at once (`look_and_claim`, then `hand_out`): that is the short way of a message from its commit.
+follows at once (`look_and_claim`, then `hand_out`). What a commit of this proxy has just added needs no look
+(`claim_added`, then `hand_out`): that is the short way of a message from its commit.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from engine.delivery.subscription import Subscription
 from engine.model.backoff import lease_delays_ns
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
+from engine.model.states import lease_end
 from engine.model.traced import REJECTED
-from engine.store.base import Claim, LeaseUnknown, Look, release_of
+from engine.store.base import Claim, ForeseenLease, LeaseUnknown, Look, release_of
 
 T = TypeVar("T")
 
@@ -38,6 +40,9 @@ CLAIM_BYTES_MAX = 16 * 1024 * 1024
 
 _WEIGHED_MAX = 64  # messages of a claim whose size is looked at
 _FIRST_CLAIM = 100  # messages, as long as nothing is known of their size; then the claims grow as it allows
+_FORESEEN_SHARE, _FORESEEN_MAX_NS = 0.05, 100_000_000
+"""By how much of its length a lease may be shorter or longer than it was to be, where its end is foreseen."""
+
 _RECHECKS_MAX = 2  # settlements by WHERE may come without end; then at-least-once delivery has to do
 
 
@@ -205,6 +210,32 @@ class Sender:
             self._claiming = None
         gone = (claiming.ids - frozenset(found.claim.held_back)) | claiming.settled
         return Found(found.look, gone, self._leased(found.claim, claiming))
+
+    async def claim_added(
+        self, queue: QueueSpec, takers: Sequence[Taker], ids: Sequence[MessageId]
+    ) -> tuple[Leased, bool]:
+        """Lease of `ids`, which commits have added, for `takers`, of one ack_wait, what can be leased without a look;
+        and whether that is all of them.
+
+        Raises:
+            BackendError: then nothing is leased.
+        """
+        now_ns = self._time.now_ns()
+        if now_ns is None:
+            return {}, False
+        delay_ns = lease_delays_ns(queue, self._jitter(), takers[0][0].request.ack_wait_ns)[0]
+        tolerance_ns = min(int(delay_ns * _FORESEEN_SHARE), _FORESEEN_MAX_NS)
+        foreseen = ForeseenLease(lease_end(now_ns + delay_ns), now_ns - tolerance_ns, now_ns + tolerance_ns)
+        self._claiming = claiming = _Claiming(frozenset(ids))
+        try:
+            claim = await self._hear(self._store.claim_added(queue, ids, foreseen), lambda claim: claim)
+            if claim is None:
+                return {}, False
+            self._count([message.id for message in claim.messages], claim)
+            await self._recheck(queue, claiming)
+        finally:
+            self._claiming = None
+        return self._leased(claim, claiming), len(claim.messages) == len(ids)
 
     def hand_out(
         self, queue: QueueSpec, subscriptions: Iterable[Subscription], first: Sequence[Taker], leased: Leased

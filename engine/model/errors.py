@@ -16,6 +16,10 @@ TRANSIENT = frozenset((1020, 1213))
 """A transaction was rolled back because of another one (deadlock, changed row): the same again may well succeed."""
 
 _LOCK_WAIT = 1205
+
+LOCKED = frozenset((_LOCK_WAIT, 3572))
+"""Another transaction has a row, and whoever asked did not want to wait, or no longer."""
+
 _PASSING = READ_ONLY | TRANSIENT | {_LOCK_WAIT}
 
 

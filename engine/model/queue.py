@@ -7,7 +7,7 @@ Times are nanoseconds since the Unix epoch by the database's clock; durations ar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -179,6 +179,13 @@ class QueueSpec:
         """Whether what is fed to it can be leased at once: a consumer group's, whose claims nothing restricts, and
         which gets all of its topic."""
         return self.options.topic is not None and not self.options.limited and self.options.filter is None
+
+    @property
+    def takes_added(self) -> bool:
+        """Whether messages that a commit has just added can be leased without a look: nothing restricts its claims, and
+        a row tells when it was due."""
+        alone = self.options.topic is None and not self.options.limited
+        return alone and self.layout is Layout.CURRENT and self.column("time_scheduled") is not None
 
     @property
     def attempts_kept(self) -> int:
@@ -435,6 +442,10 @@ class Settlement(NamedTuple):
     by: SubscribeRequest | None = None
 
 
+ADDED_MAX = 100
+"""Ids of added messages that are told with a commit; where there are more, looking for them costs no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitReport:
     """What a client's committed transaction did to queues, as far as the proxy could see.
@@ -454,6 +465,9 @@ class CommitReport:
     """How many rows of a queue statements changed, by the counter they go to. Not for neighbours: who ran it counts."""
     traced: tuple[Settlement, ...] = ()
     """The same by messages, as far as they are known. Not for neighbours either."""
+    added: Mapping[QueueName, Sequence[int]] = field(default_factory=dict)
+    """Of those `touched`: where nothing is known but that messages were added, probably with these ids, few in number.
+    Not for neighbours either: who gets there first has them."""
 
     def __bool__(self) -> bool:
         return bool(self.touched or self.settled or self.uncertain or self.changed or self.rejected)

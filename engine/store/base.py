@@ -74,6 +74,16 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeseenLease:
+    """A lease that ends at `until_ns`, by the database's clock as the caller believes it to be. It is only made if that
+    clock says a time from `earliest_ns` to `latest_ns`."""
+
+    until_ns: int
+    earliest_ns: int
+    latest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class LookAndClaim:
     """A look, and what was leased of it at once. `asked`: the ids that were to be; `claim` is None where none were."""
 
@@ -407,6 +417,15 @@ class MessageStore(Protocol):
         """`look` for up to `limit`, then `claim` the first `count` of them that are not `blocked`, at once.
 
         The look is as of before the claim: its keys include what was claimed, its next due time none of these leases.
+        """
+        ...
+
+    async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
+        """Lease those of `ids`, which a commit has just added, that are as an INSERT leaves them and due; of a queue
+        that `takes_added`. One round trip.
+
+        None where nothing was leased: none of them is due, another has one of them locked, the lease does not hold by
+        the database's clock, or the database does not do such claims.
         """
         ...
 

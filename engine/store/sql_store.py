@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import BackendError, CommitUnknown
+from engine.model.errors import LOCKED, BackendError, CommitUnknown
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import (
@@ -34,9 +34,10 @@ from engine.model.queue import (
 )
 from engine.model.schedules import MakeInsert
 from engine.model.states import REJECTED_NS
-from engine.model.topics import FED_PRIORITY, HELD_NS, Fed
+from engine.model.topics import FED_PRIORITY, Fed
 from engine.store.base import (
     Claim,
+    ForeseenLease,
     Held,
     LeaseStanding,
     LeaseUnknown,
@@ -53,7 +54,7 @@ from engine.store.base import (
 from engine.store.catalog import TableInfo, next_catalog, unwell_reason
 from engine.store.census import Census, take_census
 from engine.store.last_receivers import LastReceivers
-from engine.store.operations import dead_letters, due_messages, groups, lease, partitions, scan
+from engine.store.operations import dead_letters, due_messages, feed, groups, lease, partitions, scan
 from engine.store.operations import limits as sql_limits
 from engine.store.operations import order as sql_order
 from engine.store.operations.due_messages import LevelGuess
@@ -168,7 +169,7 @@ class SqlMessageStore:
         if queue.options.topic is None:
             return await self._pool.read(self._looking(queue, limit))
         fed = await self._feed(queue, limit)
-        return _after(fed, await self._pool.read(self._looking(queue, limit)))
+        return feed.look_after(fed, await self._pool.read(self._looking(queue, limit)))
 
     async def _feed(self, group: QueueSpec, limit: int, *, whatever_waits: bool = False) -> Fed:
         """Before a look at a consumer group: let what it may read of its topic be in its queue, until `limit` messages
@@ -204,7 +205,7 @@ class SqlMessageStore:
         scanned = await self._pool.read(work)
         if fed is None:
             return scanned
-        scanned = replace(scanned, look=_again(fed, scanned.look))
+        scanned = replace(scanned, look=feed.look_again(fed, scanned.look))
         if fed.more and scanned.position is None:  # what is fed next falls due after all that was examined
             return replace(scanned, position=Position(FED_PRIORITY, scanned.look.now_ns, 0))
         return scanned
@@ -265,7 +266,24 @@ class SqlMessageStore:
             look, claim = await self._prepared(queue, lambda: self._pool.read_then_write(looking, then))
         asked = first_free(look, count, blocked)
         texts.next_ids.found(asked)
-        return LookAndClaim(look if fed is None else _after(fed, look), asked, claim)
+        return LookAndClaim(look if fed is None else feed.look_after(fed, look), asked, claim)
+
+    async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
+        assert ids and queue.takes_added
+        statements = self._statements(queue)
+
+        def work(connection: StoreConnection) -> Claim | None:
+            return lease.claim_added(connection, statements, queue, ids, foreseen)
+
+        try:
+            claim = await self._prepared(queue, lambda: self._pool.write(work))
+        except BackendError as error:
+            if error.errno in LOCKED:
+                return None
+            raise
+        if claim is not None:
+            self._texts_of(queue).next_ids.found([message.id for message in claim.messages])
+        return claim
 
     def _expected(self, texts: _Texts, count: int) -> Sequence[MessageId]:
         """What to lock while looking, where the database can and one round trip less is to be had by it."""
@@ -473,19 +491,6 @@ class SqlMessageStore:
             if text is not None and (table.name, text) not in self._warned:
                 self._warned.add((table.name, text))
                 self._logger.warning("queue table %s: %s", table.name, text)
-
-
-def _after(fed: Fed, look: Look) -> Look:
-    """A look at a group's queue, with what it says of the topic's messages that are still to be fed."""
-    return replace(_again(fed, look), more=look.more or fed.more)
-
-
-def _again(fed: Fed, look: Look) -> Look:
-    """A look at a group's queue; where the group's holes hold it, it is to be looked at again before long."""
-    if not fed.held:
-        return look
-    again_ns = look.now_ns + HELD_NS
-    return replace(look, next_due_ns=again_ns if look.next_due_ns is None else min(look.next_due_ns, again_ns))
 
 
 async def _undefined(sql: str) -> Sequence[tuple[Any, ...]]:

@@ -15,9 +15,11 @@ to be durable. It may also be too generous: the lease is guarded in the table, s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.model.queue import CommitReport, MessageId, QueueName, Settlement
+from engine.model.queue import ADDED_MAX, CommitReport, MessageId, QueueName, Settlement
+from engine.model.traced import ENQUEUED
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 
 _NAMED_MAX = 10_000  # ids remembered per transaction; beyond it asking the table is cheaper than remembering
@@ -50,10 +52,11 @@ class TransactionScope:
         ok: bool,
         in_transaction: bool,
         affected: int = 0,
+        first_id: int = 0,
         enqueued: Settlement | None = None,
     ) -> CommitReport | None:
-        """Take note of an answered statement; returns what to tell the engine now. `enqueued`: messages that it added
-        to a topic, where that is to be told.
+        """Take note of an answered statement; returns what to tell the engine now. `first_id`: the first that the
+        database gave to a row that it added. `enqueued`: messages that it added to a topic, where that is to be told.
 
         A statement that failed and left no transaction open (a deadlock, a connection lost in mid-commit) has an
         unknown outcome: the report then says "look" and "ask the table", never "settled".
@@ -62,9 +65,10 @@ class TransactionScope:
         if effects.if_all:
             effects = _known(effects, sure=ok and affected == effects.if_all and not effects.several)
         if alone and ok and not (in_transaction or verb or effects.several or enqueued) and _few(effects):
-            return _of_one(effects, affected)
+            return _of_one(effects, affected, first_id)
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
             self._add(effects)
+            self._note_added(effects, affected if ok else 0, first_id)
             if ok and affected and effects.tally is not None:
                 self._counted[effects.tally] = self._counted.get(effects.tally, 0) + affected
                 self._trace(*effects.tally, effects, affected)
@@ -93,6 +97,15 @@ class TransactionScope:
         self._remember(self._settled, effects.settled)
         self._remember(self._changed, effects.changed)
         self.empty = not self._queues()
+
+    def _note_added(self, effects: Effects, affected: int, first_id: int) -> None:
+        """Keep the ids of messages that were added, as long as nothing else was done to their queue that is to be
+        looked for, and they are few."""
+        for queue in effects.touched:
+            before = self._added.get(queue, ())
+            ids = _ids_added(effects, affected, first_id)
+            known = before is not None and ids and len(before) + len(ids) <= ADDED_MAX
+            self._added[queue] = (*before, *ids) if before is not None and known else None
 
     def _trace(self, queue: QueueName, what: str, effects: Effects, affected: int) -> None:
         """Keep what was done to which messages, as long as so many are remembered."""
@@ -124,6 +137,7 @@ class TransactionScope:
             changed={queue: tuple(ids) for queue, ids in self._changed.items()} if certain else {},
             rejected=frozenset(self._rejected),
             traced=tuple(self._traced) if certain else (),
+            added={queue: ids for queue, ids in self._added.items() if ids} if certain else {},
         )
         self._forget()
         return report
@@ -135,6 +149,7 @@ class TransactionScope:
 
     def _forget(self) -> None:
         self._touched: set[QueueName] = set()
+        self._added: dict[QueueName, tuple[int, ...] | None] = {}  # by queue touched; None: something else, or many
         self._counted: dict[tuple[QueueName, str], int] = {}
         self._traced: list[Settlement] = []
         self._enqueued = 0  # messages whose being enqueued is remembered
@@ -165,7 +180,7 @@ def _few(effects: Effects) -> bool:
     return len(named) <= 1 and (not named or len(named[0][1]) <= _NAMED_MAX)
 
 
-def _of_one(effects: Effects, affected: int) -> CommitReport | None:
+def _of_one(effects: Effects, affected: int, first_id: int) -> CommitReport | None:
     """What is committed, where the statement did something to queues."""
     counted: tuple[tuple[QueueName, str, int], ...] = ()
     traced: tuple[Settlement, ...] = ()
@@ -181,8 +196,19 @@ def _of_one(effects: Effects, affected: int) -> CommitReport | None:
         effects.rejected,
         counted,
         traced,
+        dict.fromkeys(effects.touched, ids) if (ids := _ids_added(effects, affected, first_id)) else {},
     )
     return report or None
+
+
+def _ids_added(effects: Effects, affected: int, first_id: int) -> Sequence[int]:
+    """The ids of the messages that a statement has probably added, where it does nothing else and they are few."""
+    tally = effects.tally
+    if not first_id or tally is None or tally[1] != ENQUEUED or not 0 < affected <= ADDED_MAX:
+        return ()
+    if effects.uncertain or effects.several or effects.touched != {tally[0]}:
+        return ()
+    return range(first_id, first_id + affected)
 
 
 def _named(queue: QueueName, effects: Effects) -> list[tuple[MessageId, ...]]:

@@ -347,6 +347,7 @@ class Executor:
             ok=outcome.ok,
             in_transaction=in_transaction,
             affected=outcome.affected_rows,
+            first_id=outcome.last_insert_id,
             enqueued=enqueued(outcome, effects, session.identity, self.engine.traces) if effects.numbered else None,
         )
         if report:

@@ -47,7 +47,7 @@ from proxy.wire.collected_answer import decode_answer
 from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, frame, pieces
 from proxy.wire.reframer import Reframer
-from proxy.wire.whole_answer import WholeAnswers
+from proxy.wire.whole_answer import WholeAnswers, with_insert_id
 
 QUIT_SECONDS = 1.0  # time for the server to say goodbye, so that a rollback is over when `close` returns
 
@@ -340,7 +340,7 @@ class RelayUpstream:
                 self._mode = _IDLE
                 # Outcomes of whole answers are shared values: the same one again has nothing new to tell.
                 if outcome is not self._last_outcome or self._tell:
-                    self._news(outcome)
+                    self._news(outcome, chunk)
                 client.fast_done()
                 if self._waiter is not None:
                     self._resolve(outcome)
@@ -349,9 +349,9 @@ class RelayUpstream:
             self._walker.begin(self._command)
         self._walk(chunk, written=True)
 
-    def _news(self, outcome: Outcome) -> None:
+    def _news(self, outcome: Outcome, answer: bytes) -> None:
         self._last_outcome, self._status = outcome, outcome.status
-        self._listener.relayed(self._command, outcome)
+        self._listener.relayed(self._command, with_insert_id(outcome, answer) if self._tell else outcome)
 
     def _slow_data(self, chunk: bytes) -> None:
         if self._mode is Mode.ANSWERING:

@@ -59,7 +59,7 @@ class Refusal(Protocol):
 class Outcome:
     """What the end of an answer said. `errno` 0 means success; `status` are the server's status flags.
 
-    The last two are filled by `collect` alone, and `last_insert_id` not on the fast path.
+    The last two are filled by `collect` alone, and `last_insert_id` on the fast path only where the end is told.
     """
 
     errno: int = 0

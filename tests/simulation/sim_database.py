@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 EPOCH_NS = 1_770_000_000 * 1_000_000_000
 _LOCK_MARK = "/* skip locked */"
+_AT_ONCE_MARK = "/* at once */"
 _TEXT = re.compile(r"_utf8mb4 (X'[0-9a-f]*')")
 _TABLE = re.compile(r"FROM `main`\.`(\w+)`")
 _CHANGED = re.compile(r"(?:UPDATE|DELETE FROM) (?:`main`\.)?`?(\w+)")
@@ -74,6 +75,10 @@ class StoreView:
     def replicates(self) -> bool:
         return False
 
+    @property
+    def without_waiting(self) -> str:
+        return ""
+
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         return self._store.query(self._locking(sql), params)
 
@@ -86,6 +91,8 @@ class StoreView:
         return self._store.execute(self._locking(sql), params)
 
     def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+        for statement in statements:
+            self._lock_at_once(statement)
         answers = self._store.run([replace(s, sql=self._locking(s.sql)) for s in statements], last=last)
         if last:
             self._database.end_early()
@@ -96,6 +103,11 @@ class StoreView:
 
     def describe(self, database: str, table: str) -> tuple[ColumnMeta, ...]:
         return self._store.describe(database, table)
+
+    def _lock_at_once(self, statement: Statement) -> None:
+        found = _TABLE.search(statement.sql) if statement.sql.endswith(_AT_ONCE_MARK) else None
+        if found is not None and any((found[1], id_) in self._database.locks for id_ in statement.params):
+            raise BackendError("the simulated row is locked", 3572)
 
     def _locking(self, sql: str) -> str:
         if not self._database.locks or not sql.endswith(_LOCK_MARK):
@@ -175,7 +187,9 @@ class SimDatabase:
     def dialect(self) -> Dialect:
         if not self.row_locks:
             return replace(SQLITE, now_ns="sim_now()")
-        return replace(SQLITE, now_ns="sim_now()", skip_locked=_LOCK_MARK, lock="/* waits */")
+        return replace(
+            SQLITE, now_ns="sim_now()", skip_locked=_LOCK_MARK, lock="/* waits */", lock_at_once=_AT_ONCE_MARK
+        )
 
     @property
     def rows(self) -> Rows:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from sim_world import World
 
 _OPEN_AGAIN_SECONDS = 0.5  # a proxy that cannot reach its database as it starts is started again
+_FIRST_ID = re.compile(r"INSERT INTO q \(.*?\) VALUES \((\d+),")
+_WRONG_IDS = 0.1  # of the INSERTs: as where a trigger adds rows, or ids do not follow one another
 _CONTEXT = PlanContext(database="main", now_sql="sim_now()")
 
 
@@ -278,7 +280,8 @@ class Session:
                 self.broken = True
             self._tell(plan.effects, ok=False, in_transaction=self.transaction.open)
             raise
-        self._tell(plan.effects, ok=True, in_transaction=in_transaction)
+        added, first_id = self._added(sql)
+        self._tell(plan.effects, ok=True, in_transaction=in_transaction, affected=added, first_id=first_id)
         return 0
 
     async def _seek(self, plan: SeekConsumerGroup) -> int:
@@ -299,8 +302,18 @@ class Session:
         await topics.begin(plan.group, plan.topic, start)
         return 0
 
-    def _tell(self, effects: Effects, *, ok: bool, in_transaction: bool) -> None:
-        report = self.scope.record(effects, effects.transaction, ok=ok, in_transaction=in_transaction)
+    def _added(self, sql: str) -> tuple[int, int]:
+        """How many messages an INSERT has added, and the first id, which now and then is a wrong one."""
+        found = _FIRST_ID.match(sql)
+        if found is None:
+            return 0, 0
+        shift = self.proxy.random.choice((-2, -1, 1)) if self.proxy.random.random() < _WRONG_IDS else 0
+        return sql.count("), (") + 1, max(int(found[1]) + shift, 0)
+
+    def _tell(self, effects: Effects, *, ok: bool, in_transaction: bool, affected: int = 0, first_id: int = 0) -> None:
+        report = self.scope.record(
+            effects, effects.transaction, ok=ok, in_transaction=in_transaction, affected=affected, first_id=first_id
+        )
         if report is None:
             return
         if self.proxy.random.random() < self.proxy.world.rates.get("word_lost", 0.0):

@@ -36,6 +36,7 @@ from engine.model.queue import (
 from engine.model.states import REJECTED_NS, is_lease_end, lease_end, not_a_lease_end
 from engine.store.base import (
     Claim,
+    ForeseenLease,
     Held,
     Hold,
     LeaseStanding,
@@ -67,6 +68,7 @@ COLUMNS = tuple(
         ("epoch", 8),
         ("time_acked", 8),
         ("payload", 253),
+        ("time_scheduled", 8),
     )
 )
 
@@ -86,13 +88,26 @@ class Row:
     epoch: int | None = 0
     time_acked: int | None = None
     payload: str | None = "x"
+    time_scheduled: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_scheduled is None:
+            self.time_scheduled = self.time_next
 
     @property
     def due_ns(self) -> int:
         return self.time_next or 0
 
     def values(self) -> tuple[TextValue, ...]:
-        fields = (self.id, self.priority, self.time_next, self.epoch, self.time_acked, self.payload)
+        fields = (
+            self.id,
+            self.priority,
+            self.time_next,
+            self.epoch,
+            self.time_acked,
+            self.payload,
+            self.time_scheduled,
+        )
         return tuple(None if value is None else str(value).encode() for value in fields)
 
 
@@ -259,6 +274,25 @@ class MemoryStore:
         look = await self.look(queue, limit)
         ids = first_free(look, count, blocked)
         return LookAndClaim(look, ids, await self.claim(queue, ids, delays_ns) if ids else None)
+
+    async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
+        leased: list[Message] = []
+
+        async def work() -> Claim | None:
+            now = self._now_ns()
+            if not foreseen.earliest_ns <= now <= foreseen.latest_ns or self.locked.intersection(ids):
+                return None
+            for row in self._rows(queue, ids):
+                if row.epoch == 0 and row.due_ns <= now and row.time_next == row.time_scheduled:
+                    due_ns, row.time_next, row.epoch = row.due_ns, foreseen.until_ns, 1
+                    leased.append(Message(row.id, 1, row.priority or 0, due_ns, row.time_next, row.values()))
+            return Claim(now, tuple(leased)) if leased else None
+
+        try:
+            return await self._call("claim_added", work)
+        except BackendUnavailable as error:
+            leases = [Release(id_, foreseen.earliest_ns, foreseen.until_ns, 1) for id_ in ids]
+            raise LeaseUnknown(error, leases) from error
 
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
         async def work() -> dict[MessageId, LeaseStanding]:

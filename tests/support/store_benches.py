@@ -27,7 +27,10 @@ _NUMBERS = (
     r"(WITH RECURSIVE n (seq) AS (SELECT \1 UNION ALL SELECT seq + 1 FROM n WHERE seq < \2) SELECT seq FROM n) AS x"
 )
 COMMENT = to_comment(QueueOptions())
-SYSTEM = "priority TINYINT DEFAULT 50, epoch BIGINT DEFAULT 0, time_next BIGINT DEFAULT 0, time_acked BIGINT"
+SYSTEM = (
+    "priority TINYINT DEFAULT 50, epoch BIGINT DEFAULT 0, time_next BIGINT DEFAULT 0, time_acked BIGINT,"
+    " time_scheduled BIGINT"
+)
 INDEX = "INDEX by_due (time_acked, priority, time_next)"
 
 
@@ -110,7 +113,7 @@ class SqlBench:
         columns = [column.name for column in COLUMNS]
         for row in rows:
             values = [getattr(row, name) for name in columns]
-            await self.run(f"INSERT INTO {self.table} ({', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?)", values)
+            await self.run(f"INSERT INTO {self.table} ({', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     async def row(self, id_: MessageId) -> Row | None:
         columns = ", ".join(column.name for column in COLUMNS)
@@ -162,7 +165,7 @@ class SqliteBench(SqlBench):
         await self.run("INSERT INTO queuegate_meta_tables VALUES (?, ?, 'table', '')", (table, comment))
         code, charset = {"INTEGER": (8, 63), "TEXT": (253, 45), "BLOB": (253, 63)}[id_type]
         types = [("id", code, charset)] + [(c.name, c.type, 63 if c.type < 9 else 45) for c in COLUMNS[1:]]
-        order = ["id", "priority", "epoch", "time_next", "time_acked", "payload"]
+        order = ["id", "priority", "epoch", "time_next", "time_acked", "time_scheduled", "payload"]
         for ordinal, name in enumerate(order):
             _, code, charset = next(entry for entry in types if entry[0] == name)
             values = (table, ordinal, name, code, charset, 1024, 0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from memory_store import NAME, MemoryStore, Row, make_spec
@@ -102,10 +102,10 @@ class World:
         await receiver.subscription.close(give_back=receiver.error is not None)
         return receiver
 
-    async def commit(self, *rows: Row, queue: QueueName = NAME) -> None:
-        """A client's committed INSERT, with the proxy's word of it."""
+    async def commit(self, *rows: Row, queue: QueueName = NAME, told: Sequence[int] = ()) -> None:
+        """A client's committed INSERT, with the proxy's word of it, and the ids that the database's answer `told`."""
         self.store.add(*rows, queue=queue)
-        self.engine.committed(CommitReport(touched=frozenset((queue,))))
+        self.engine.committed(CommitReport(touched=frozenset((queue,)), added={queue: told} if told else {}))
         await settle()
 
     def ack(self, *ids: Any, heard: bool = True, queue: QueueName = NAME) -> None:

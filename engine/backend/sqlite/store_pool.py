@@ -40,6 +40,10 @@ class SqliteStoreConnection:
     def replicates(self) -> bool:
         return False
 
+    @property
+    def without_waiting(self) -> str:
+        return ""  # a writing transaction is alone
+
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         return self.connection.fetch_all(sql, params)
 

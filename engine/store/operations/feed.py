@@ -14,6 +14,7 @@ from engine.model.errors import BackendError, BackendUnavailable, InvalidOption
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import ColumnMeta, QueueName, QueueSpec, Start, StartAt
 from engine.model.topics import (
+    HELD_NS,
     IN_ORDER,
     Entry,
     Fed,
@@ -28,6 +29,7 @@ from engine.model.topics import (
     still_awaited,
     to_check,
 )
+from engine.store.base import Look
 from engine.store.operations.due_messages import INTEGER, not_null
 from engine.store.statements.topics import (
     LATE_MAX,
@@ -399,3 +401,16 @@ def _unfiltered(connection: StoreConnection, statements: FeedStatements, positio
     except BackendError as error:
         return str(error)  # without values: who may see the group may not read the topic
     return None
+
+
+def look_after(fed: Fed, look: Look) -> Look:
+    """A look at a group's queue, with what it says of the topic's messages that are still to be fed."""
+    return replace(look_again(fed, look), more=look.more or fed.more)
+
+
+def look_again(fed: Fed, look: Look) -> Look:
+    """A look at a group's queue; where the group's holes hold it, it is to be looked at again before long."""
+    if not fed.held:
+        return look
+    again_ns = look.now_ns + HELD_NS
+    return replace(look, next_due_ns=again_ns if look.next_due_ns is None else min(look.next_due_ns, again_ns))

@@ -17,7 +17,7 @@ from engine.model.errors import BackendUnavailable
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
 from engine.model.states import is_lease_end, lease_end, not_a_lease_end
-from engine.store.base import Claim, LeaseUnknown, Release, holds
+from engine.store.base import Claim, ForeseenLease, LeaseUnknown, Release, holds
 from engine.store.operations import failed_attempts
 from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
 from engine.store.statements.queue import QueueStatements
@@ -118,6 +118,45 @@ def claim_locked(
         if row.id in values
     )
     return Claim(now_ns, tuple(messages), rejected=tuple(spent))
+
+
+def claim_added(
+    connection: StoreConnection,
+    statements: QueueStatements,
+    queue: QueueSpec,
+    ids: Sequence[MessageId],
+    foreseen: ForeseenLease,
+) -> Claim | None:
+    """MessageStore.claim_added, in one round trip.
+
+    The end of the lease is written as the caller has foreseen it, for what the database makes of its own time would
+    have to be asked for first; the statement holds it against that time. As no other lease has this end, the rows that
+    have it afterwards are those that this transaction has leased.
+    """
+    if connection.replicates:  # ids do not follow one another there, and each statement is a round trip
+        return None
+    until_ns, among = foreseen.until_ns, (foreseen.earliest_ns, foreseen.latest_ns, *ids)
+    asked = [Statement(connection.without_waiting + statements.lease_added(len(ids)), (until_ns, *among))]
+    if not connection.without_waiting and (lock := statements.lock_added(len(ids))):
+        asked.insert(0, Statement(lock, among, (id_column(queue),)))
+    asked.append(Statement(statements.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
+    try:
+        *_, leased, read = connection.run(asked, last=True)
+    except BackendUnavailable as error:
+        due_ns = foreseen.earliest_ns  # about when they were enqueued
+        raise LeaseUnknown(error, [Release(id_, due_ns, until_ns, 1) for id_ in ids]) from error
+    if leased.affected != len(read.rows):
+        return None  # the same end was given to another by chance: what is leased runs out
+    names = [column.name.lower() for column in queue.columns]
+    kind, key, priority, due = id_kind(id_column(queue)), *map(names.index, ("id", "priority", "time_scheduled"))
+    messages = (
+        Message(
+            from_text(kind, not_null(row[key])), 1, number(row[priority]) or 0, int(not_null(row[due])), until_ns, row
+        )
+        for _, *values in read.rows
+        for row in (tuple(values),)
+    )
+    return Claim(int(not_null(read.rows[0][0])), tuple(messages)) if read.rows else None
 
 
 def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[MessageId, str]:

@@ -24,7 +24,8 @@ class Dialect:
 
     `now_ns`: the database's time as an SQL expression, nanoseconds since the epoch. `skip_locked`: what makes a SELECT
     lock the rows it can get at once and pass over the others; empty where a writing transaction is alone anyway.
-    `lock`: the same, waiting for them. `force_index`: what goes after a table's name, made of `table` and `index`, to
+    `lock`: the same, waiting for them. `lock_at_once`: the same, failing where one cannot be had at once; empty where a
+    writing transaction is alone. `force_index`: what goes after a table's name, made of `table` and `index`, to
     have a statement use that index; empty where the planner is to be trusted. `make_limits`: makes the table
     queuegate_limits of a `database` if there is none; `add_limits` the row of a queue in it, if there is none.
     `partitions`: whether tables can have them. `checks_values`: whether it refuses a value that a column cannot hold.
@@ -35,6 +36,7 @@ class Dialect:
     now_ns: str
     skip_locked: str
     lock: str
+    lock_at_once: str
     force_index: str
     make_limits: str
     add_limits: str

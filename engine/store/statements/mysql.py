@@ -133,6 +133,7 @@ MYSQL = Dialect(
     now_ns="(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) * 1000)",
     skip_locked="FOR UPDATE SKIP LOCKED",
     lock="FOR UPDATE",
+    lock_at_once="FOR UPDATE NOWAIT",
     force_index="FORCE INDEX ({index})",  # by its own estimates it may read all that is unacked for each message
     make_limits=(
         "CREATE TABLE IF NOT EXISTS {database}.queuegate_limits (queue_name VARCHAR(64) CHARACTER SET utf8mb4"

@@ -32,7 +32,7 @@ class QueueStatements:
         self._columns = ", ".join(quoted(column.name) for column in queue.columns)
         # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
         self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"
-        now_ns = dialect.now_ns
+        self._now = now_ns = dialect.now_ns
         waiting = f"FROM {table} WHERE time_acked IS NULL"
         self.now = f"SELECT {now_ns}"
         """The database's time."""
@@ -71,6 +71,10 @@ class QueueStatements:
         )
         """Those of them that are archived; none where the archive does not know the queue."""
 
+        added = f"{due(now_ns)} AND time_next = time_scheduled AND COALESCE(epoch, 0) = 0"
+        self._added = f"+time_acked IS NULL AND {added} AND {now_ns} BETWEEN ? AND ? AND id IN"
+        self._lock_at_once = f" {dialect.lock_at_once}" if dialect.lock_at_once else ""
+
         self._claimable = (
             f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0)"
             f" {unacked} AND {due(now_ns)} AND id IN"
@@ -101,6 +105,23 @@ class QueueStatements:
             f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = COALESCE(epoch, 0) + 1"
             f" WHERE id IN ({placeholders(count)})"
         )
+
+    def lock_added(self, count: int) -> str:
+        """Lock what `lease_added` would lease, with the same parameters but the first; fails where another has a row.
+        Empty where a writing transaction is alone."""
+        if not self._lock_at_once:
+            return ""
+        return f"SELECT id FROM {self._table} WHERE {self._added} ({placeholders(count)}){self._lock_at_once}"
+
+    def lease_added(self, count: int) -> str:
+        """Lease, until a time, those of these ids that are as an INSERT leaves them and due, if the database's time is
+        between two others."""
+        return f"UPDATE {self._table} SET time_next = ?, epoch = 1 WHERE {self._added} ({placeholders(count)})"
+
+    def leased_until(self, count: int) -> str:
+        """The time, and whole rows, of those of these ids that have this time_next."""
+        among = f"id IN ({placeholders(count)})"
+        return f"SELECT {self._now}, {self._columns} FROM {self._table} WHERE {among} AND time_next = ?"
 
     def set_aside(self, count: int) -> str:
         """Reject rows that this transaction has locked."""

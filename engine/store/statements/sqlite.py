@@ -86,6 +86,7 @@ SQLITE = Dialect(
     now_ns="(CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000)",
     skip_locked="",  # a writing transaction has the file to itself
     lock="",
+    lock_at_once="",
     force_index="",
     make_limits=(
         "CREATE TABLE IF NOT EXISTS {database}.queuegate_limits"

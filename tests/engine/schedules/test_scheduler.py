@@ -114,8 +114,8 @@ async def test_a_message_carries_its_tick_and_the_engine_is_told():
         first = world.store.rows["s"].next_ns
         await pass_time(61)
     (messages,) = world.store.sent
-    assert messages.columns == ("payload", "priority", "time_next")
-    assert messages.rows == (("x", Number("3"), Number(str(first))),)
+    assert messages.columns == ("payload", "priority", "time_scheduled", "time_next")
+    assert messages.rows == (("x", Number("3"), Number(str(first)), Number(str(first))),)
     (report,) = world.reports
     assert report.touched == {Q} and report.counted == ((Q, "enqueued", 1),)
 

@@ -145,6 +145,7 @@ async def test_a_claim_leases_and_returns_the_row_as_it_then_is(bench):
         "time_next": str(row.time_next).encode(),
         "time_acked": None,
         "payload": "Grüße".encode(),
+        "time_scheduled": b"123",
     }
 
 
