@@ -177,9 +177,8 @@ class ReceiverSet:
     def expects(self, added: Sequence[int]) -> bool:
         """A commit added messages, probably just these; whether they will be claimed without a look: where all that was
         due before is handed out, and receivers wait that can take them."""
-        if not self._takes_added or self.mode is not Mode.STEADY or self._cache:
-            return False
-        return self._room(len(added)) >= len(added) and self._added.add(added)
+        all_handed_out = self.mode is Mode.STEADY and not self._cache
+        return self._takes_added and all_handed_out and self._room(len(added)) >= len(added) and self._added.add(added)
 
     def settled(self, ids: Sequence[MessageId]) -> int:
         """These ended; returns how many of them waited here or were being claimed."""
@@ -295,9 +294,8 @@ class ReceiverSet:
             await self._send(result)
 
     def _may_claim_added(self, room: int) -> bool:
-        if self.mode is not Mode.STEADY or self._cache or len(self._ack_waits) > 1 or self._look_due(room):
-            return False
-        return room >= len(self._added)
+        all_handed_out = self.mode is Mode.STEADY and not self._cache and not self._look_due(room)
+        return all_handed_out and room >= len(self._added) and len(self._ack_waits) == 1
 
     def _look_for_added(self) -> None:
         self._added.take()

@@ -23,6 +23,7 @@ from engine.delivery.cache import MessageCache
 from engine.delivery.in_flight import InFlight
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
+from engine.delivery.receivers import ReceiverSet
 from engine.delivery.sender import Sender
 from engine.engine import Engine
 from engine.model import topics
@@ -144,7 +145,12 @@ def purges_early() -> Any:
 
 def commit_wakes_nobody() -> Any:
     """A commit is heard of, and nothing is done."""
-    return patch.object(MessageManager, "touched", lambda self: None)
+    return patch.object(MessageManager, "touched", lambda self, added=(): None)
+
+
+def wrong_ids_are_believed() -> Any:
+    """What the ids of an INSERT have left out is not looked for."""
+    return patch.object(ReceiverSet, "_look_for_added", lambda self: self._added.take())
 
 
 def neighbours_are_not_heard() -> Any:
@@ -426,6 +432,7 @@ PLANTED: Mapping[str, Bug] = {
     "early purge": Bug(purges_early, "nothing is purged early"),
     "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),
     "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),
+    "wrong ids believed": Bug(wrong_ids_are_believed, "what is committed wakes its receivers"),
     "deaf neighbours": Bug(neighbours_are_not_heard, "what is committed wakes its receivers"),
     "no timer": Bug(no_timer_for_what_falls_due, "what is scheduled goes out at its time"),
     "no give back": Bug(leases_of_the_gone_run_out, "what a receiver leaves behind goes to the next"),
