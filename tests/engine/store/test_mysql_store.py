@@ -19,7 +19,8 @@ from engine.backend.url import BackendUrl
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import Layout, QueueCatalog, QueueName
-from engine.store.base import release_of
+from engine.model.states import lease_end
+from engine.store.base import ForeseenLease, release_of
 from engine.store.sql_store import SqlMessageStore
 
 DELAYS = {0: 10 * SECOND}
@@ -295,6 +296,18 @@ async def test_a_message_costs_three_round_trips_from_look_to_lease(bench):
     assert [message.id for message in found.claim.messages] == [1]
     assert len(counted.sent) == 3, counted.sent
     assert counted.sent[1].startswith("BEGIN;SELECT") and counted.sent[2].endswith(";COMMIT")
+    await store.close()
+
+
+async def test_what_was_added_costs_one_round_trip(bench):
+    counted = Counted(bench.url)
+    store = SqlMessageStore.for_mysql(counted.pool)
+    await bench.add(Row(1))
+    now = await bench.now_ns()
+    lease = ForeseenLease(lease_end(now + 10 * SECOND), now - 5 * SECOND, now + 5 * SECOND)
+    claim = await store.claim_added(bench.spec, [1], lease)
+    assert [message.id for message in claim.messages] == [1]
+    assert len(counted.sent) == 1 and counted.sent[0].startswith("BEGIN;") and counted.sent[0].endswith(";COMMIT")
     await store.close()
 
 

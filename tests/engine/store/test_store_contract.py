@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 
 import pytest
@@ -12,7 +13,7 @@ from engine.model.errors import BackendError
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import MessageKey, QueueCatalog
 from engine.model.states import PARKED_NS, REJECTED_NS, lease_end
-from engine.store.base import RENEWED, Release
+from engine.store.base import RENEWED, ForeseenLease, Release
 from engine.store.census import Census
 from engine.store.statements.archive import make_table
 
@@ -196,6 +197,69 @@ async def test_a_thousand_at_once(bench):
     keys = (await bench.store.look(bench.spec, 1000)).keys
     claim = await bench.store.claim(bench.spec, [key.id for key in keys], DELAYS)
     assert {message.id for message in claim.messages} == set(range(1, 1001))
+
+
+# --- what a commit has just added
+
+
+def foreseen(now_ns, seconds=10):
+    return ForeseenLease(lease_end(now_ns + seconds * SECOND), now_ns - CLOCK_SLACK, now_ns + CLOCK_SLACK)
+
+
+async def test_what_was_added_is_leased_as_a_claim_leases_it(bench):
+    await bench.add(Row(7, priority=3, time_next=123, payload="Grüße"), Row(8, time_next=5), Row(9))
+    now = await bench.now_ns()
+    claim = await bench.store.claim_added(bench.spec, [7, 8], foreseen(now))
+    assert abs(claim.now_ns - now) < CLOCK_SLACK
+    messages = {message.id: message for message in claim.messages}
+    assert messages.keys() == {7, 8}
+    assert (messages[7].epoch, messages[7].priority, messages[7].due_ns) == (1, 3, 123)
+    assert messages[7].lease_until_ns == lease_end(now + 10 * SECOND)
+    for message in claim.messages:
+        row = await bench.row(message.id)
+        assert (row.epoch, row.time_next) == (1, message.lease_until_ns)
+        values = dict(zip([column.name for column in bench.spec.columns], message.values, strict=True))
+        assert values["time_next"] == str(row.time_next).encode() and values["epoch"] == b"1"
+        assert values["payload"] == row.payload.encode()
+    assert (await bench.row(9)).epoch == 0
+    assert [key.id for key in (await bench.store.look(bench.spec, 10)).keys] == [9]
+
+
+async def test_of_what_was_added_only_that_is_leased_which_is_as_an_insert_leaves_it(bench):
+    now = await bench.now_ns()
+    await bench.add(
+        Row(1),
+        Row(2, time_next=now + 60 * SECOND),
+        Row(3, epoch=1),
+        Row(4, time_next=5, time_scheduled=4),
+        Row(5, time_next=None, time_scheduled=4),
+        Row(6),
+    )
+    await bench.ack(6)
+    claim = await bench.store.claim_added(bench.spec, [1, 2, 3, 4, 5, 6, 77], foreseen(now))
+    assert [message.id for message in claim.messages] == [1]
+    assert [(await bench.row(id_)).epoch for id_ in (2, 3, 4, 5, 6)] == [0, 1, 0, 0, 0]
+    assert await bench.store.claim_added(bench.spec, [1, 2, 77], foreseen(now, seconds=20)) is None
+    assert (await bench.row(1)).time_next == lease_end(now + 10 * SECOND), "a second claim changes no lease"
+
+
+@pytest.mark.parametrize("wrong_seconds", [-3600, 3600])
+async def test_a_lease_that_was_foreseen_by_another_clock_is_not_made(bench, wrong_seconds):
+    await bench.add(Row(1))
+    wrong = foreseen(await bench.now_ns() + wrong_seconds * SECOND)
+    assert await bench.store.claim_added(bench.spec, [1], wrong) is None
+    assert ((await bench.row(1)).epoch, (await bench.row(1)).time_next) == (0, 0)
+
+
+async def test_what_was_added_and_is_locked_is_not_waited_for(bench):
+    if not bench.locks:
+        pytest.skip("this database has one writer: its rows are never locked by another")
+    await bench.add(Row(1), Row(2))
+    await bench.lock(1)
+    now = await bench.now_ns()
+    async with asyncio.timeout(2):  # a lock is waited for three seconds
+        assert await bench.store.claim_added(bench.spec, [1, 2], foreseen(now)) is None
+    assert [message.id for message in (await bench.store.claim_added(bench.spec, [2], foreseen(now))).messages] == [2]
 
 
 # --- look and claim at once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.queue import CommitReport, QueueName, Settlement
+from engine.model.queue import ADDED_MAX, CommitReport, QueueName, Settlement
 from proxy.session.transaction_scope import TransactionScope
 from rewriter.plan import Effects, TransactionVerb
 
@@ -268,3 +268,46 @@ def test_what_was_enqueued_is_told_once_it_is_committed() -> None:
         scope.record(insert, ok=True, in_transaction=True, affected=6000, enqueued=many)
     report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
     assert report is not None and report.traced == (many,)
+
+
+ADD = Effects(touched=frozenset({Q}), tally=(Q, "enqueued"))
+
+
+def added_by(*steps: tuple[Effects, int, int]) -> dict[QueueName, list[int]]:
+    """The ids that are told at the commit of statements: effects, affected rows, the first id."""
+    scope = TransactionScope()
+    for effects, affected, first_id in steps:
+        scope.record(effects, ok=True, in_transaction=True, affected=affected, first_id=first_id)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report is not None
+    return {queue: list(ids) for queue, ids in report.added.items()}
+
+
+def test_the_ids_of_added_messages_are_told() -> None:
+    scope = TransactionScope()
+    report = scope.record(ADD, ok=True, in_transaction=False, affected=3, first_id=7)
+    assert report is not None and list(report.added[Q]) == [7, 8, 9] and report.touched == {Q}
+    assert added_by((ADD, 2, 7), (ADD, 1, 12), (ACK, 2, 0)) == {Q: [7, 8, 12]}
+
+
+def test_ids_are_not_told_where_something_else_is_to_be_looked_for() -> None:
+    replaced = Effects(touched=frozenset({Q}), uncertain=frozenset({Q}), tally=(Q, "enqueued"))
+    retried = Effects(touched=frozenset({Q}), changed=((Q, (4,)),))
+    for other in ((replaced, 2, 9), (retried, 1, 0), (INSERT, 1, 9), (ADD, 1, 0), (ADD, ADDED_MAX + 1, 9)):
+        assert added_by(other) == added_by((ADD, 1, 7), other) == added_by(other, (ADD, 1, 7)) == {}
+        alone = TransactionScope().record(other[0], ok=True, in_transaction=False, affected=other[1], first_id=other[2])
+        assert alone is not None and not alone.added
+    assert added_by(*((ADD, 1, number) for number in range(1, ADDED_MAX + 2))) == {}
+
+
+def test_ids_of_what_may_have_been_undone_are_not_told() -> None:
+    scope = TransactionScope()
+    scope.record(ADD, ok=True, in_transaction=True, affected=1, first_id=7)
+    scope.record(verb=TransactionVerb.ROLLBACK_TO, ok=True, in_transaction=True)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report is not None and not report.added and report.touched == {Q}
+    scope.record(ADD, ok=True, in_transaction=True, affected=1, first_id=8)
+    report = scope.record(verb=TransactionVerb.ROLLBACK, ok=True, in_transaction=False)
+    assert report is not None and not report.added
+    failed = TransactionScope().record(ADD, ok=False, in_transaction=False, affected=1, first_id=9)
+    assert failed is None or not failed.added

@@ -14,7 +14,7 @@ from proxy.wire.answer_walker import AnswerError, AnswerWalker
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF
 from proxy.wire.outcome import Outcome
 from proxy.wire.status_flags import CURSOR_EXISTS, MORE_RESULTS
-from proxy.wire.whole_answer import WholeAnswers
+from proxy.wire.whole_answer import WholeAnswers, with_insert_id
 
 QUERY = int(Commands.COM_QUERY)
 
@@ -95,3 +95,18 @@ def test_agrees_with_the_walker_on_whole_cut_joined_and_damaged_answers(data: st
         taken = bytes(chunk[: data.draw(st.integers(0, len(chunk)))]) if data.draw(st.booleans()) else bytes(chunk)
         recognised = whole.recognise(taken)
         assert recognised is None or recognised == walked(taken, capabilities)
+
+
+@given(st.integers(0, 300), st.sampled_from((0, 1, 250, 251, 252, 65_535, 65_536, 2**24, 2**63)))
+def test_the_first_id_is_read_from_an_ok(affected: int, first_id: int) -> None:
+    chunk = answer(replies.ok_packet(0, status=2, affected_rows=affected, last_insert_id=first_id))
+    outcome = WholeAnswers(0).recognise(chunk)
+    assert outcome is not None
+    assert with_insert_id(outcome, chunk).last_insert_id == (first_id if affected else 0)
+    assert with_insert_id(outcome, chunk) == outcome, "nothing else is changed"
+
+
+def test_rows_have_no_first_id() -> None:
+    chunk = result(0, b"\x01a")
+    outcome = WholeAnswers(0).recognise(chunk)
+    assert outcome is not None and with_insert_id(outcome, chunk).last_insert_id == 0
