@@ -1,6 +1,7 @@
 """Two checkouts of queuegate beside each other: processor time of the proxy for a statement and for a message.
 
     python -m benchmarks.side_by_side ../before        # this checkout beside that one, which has its own .venv
+    python -m benchmarks.side_by_side ../before INSERT lone             # these alone
 
 Both proxies serve one MariaDB and take turns of half a second, so a machine whose speed changes does so for both. What
 counts is the ratio of two neighbouring turns; the median of these is printed.
@@ -49,8 +50,9 @@ def proxy(checkout: Path, url: str, log: Path) -> Iterator[tuple[int, int]]:
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used; the kernel's own count, in nanoseconds."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    """What a process and its threads have used; the kernel's own count, in nanoseconds."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def repeated(run: Callable[[], object]) -> Work:
@@ -92,6 +94,19 @@ def held(client: Any, port: int, queue: str) -> Work:
     return repeated(lambda: cursor.execute(f"ACK {queue} {next(ids)}"))
 
 
+def lone(client: Any, port: int, queue: str) -> Work:
+    """A message after the other: enqueued, received by a stream that waits for it, acked."""
+    cursor, streaming = client.cursor(), pymysql.connect(host="127.0.0.1", port=port, user="root", database=DATABASE)
+    rows = streaming.cursor(SSCursor)
+    rows.execute(f"SELECT id FROM STREAM {queue}")
+
+    def message() -> None:
+        cursor.execute(f"INSERT INTO {queue} (n) VALUES (1)")
+        cursor.execute(f"ACK {queue} {rows.fetchone()[0]}")
+
+    return repeated(message)
+
+
 def _read_on(rows: Any) -> None:
     """It waits for more, until the proxy ends."""
     with suppress(pymysql.MySQLError):
@@ -101,7 +116,7 @@ def _read_on(rows: Any) -> None:
 def subjects(client: Any, port: int, number: int) -> dict[str, Work]:
     """What is measured, by one client of one of the proxies."""
     cursor = client.cursor()
-    for queue in (f"single{number}", f"drain{number}", f"held{number}"):
+    for queue in (f"single{number}", f"drain{number}", f"held{number}", f"lone{number}"):
         cursor.execute(f"CREATE QUEUE {queue} (n INT)")
     cursor.execute(f"INSERT INTO single{number} (n) SELECT seq FROM seq_1_to_100000")
     ids = count(1)
@@ -110,13 +125,14 @@ def subjects(client: Any, port: int, number: int) -> dict[str, Work]:
         "INSERT": repeated(lambda: cursor.execute(f"INSERT INTO single{number} (n) VALUES (1)")),
         "ACK": repeated(lambda: cursor.execute(f"ACK single{number} {next(ids)}")),
         "ACK held": held(client, port, f"held{number}"),
+        "lone": lone(client, port, f"lone{number}"),
         "message": drained(cursor, f"drain{number}"),
     }
 
 
 def main() -> int:
     """See the module."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2
     server = MariaDb()
@@ -132,7 +148,7 @@ def main() -> int:
             client = pymysql.connect(host="127.0.0.1", port=port, user="root", database=DATABASE, autocommit=True)
             pids.append(pid)
             works.append(subjects(stack.enter_context(client), port, number))
-        for subject in works[0]:
+        for subject in sys.argv[2:] or works[0]:
             used: tuple[list[float], list[float]] = ([], [])
             for turn in range(TURNS):
                 for which in (0, 1) if turn % 2 else (1, 0):
