@@ -243,7 +243,8 @@ class MessageManager(Service):
             self.lapses.forget(known)
         if here and len(ours) < len(known) and self._kind is not IdKind.INTEGER:
             self.uncertain()
-        self._wake()
+        if not renewed:
+            self._wake()
 
     def uncertain(self) -> None:
         """A commit may have ended some messages."""

@@ -1,7 +1,9 @@
 """Rechecker: asks the table how messages in flight stand, when the engine cannot know it otherwise.
 
-Three reasons, each with its own patience:
-- a commit gave up or renewed leases of certain messages (`ask`): those at once, no others;
+Four reasons, each with its own patience:
+- a commit perhaps gave up leases of certain messages (`ask`): those at once, no others;
+- a commit renewed leases of certain messages: those when the first lease in flight seems to run out, so that many
+  renewals cost one question;
 - messages were settled by WHERE: all at once if a receiver's window is full or a lease is about to run out that may
   have been renewed, else at most once a second;
 - a full window keeps messages waiting: at most once a second (acks may come around the proxy).
@@ -23,6 +25,7 @@ PERIOD_SECONDS = 1.0
 """How soon acks written around the proxy free a full window."""
 
 _IDS_MAX = 10_000  # ids in one pass: ten questions of a thousand; the rest has its turn a second later
+_SETTLED_MAX = 1000  # that have been renewed and settled since: kept until there are more
 _CHUNK = 1000  # ids in one question, as in a claim
 
 
@@ -33,7 +36,8 @@ class Rechecker:
         self._store, self._work, self._clock = context.store, context.work, context.clock
         self._in_flight, self._metrics, self._trace = in_flight, context.metrics, context.trace
         self._uncertain = False
-        self._wanted: dict[MessageId, bool] = {}
+        self._wanted: dict[MessageId, bool] = {}  # whether its lease was only renewed
+        self._at_once = False
         self._being_asked: Mapping[MessageId, bool] = {}
         self._asked_at = float("-inf")
 
@@ -45,6 +49,9 @@ class Rechecker:
         """The leases of these messages in flight were renewed, or else perhaps given up."""
         for id_ in ids:
             self._wanted[id_] = renewed and self._wanted.get(id_, True)
+            self._at_once = self._at_once or not renewed
+        if len(self._wanted) > 2 * len(self._in_flight) + _SETTLED_MAX:
+            self._wanted = {id_: alone for id_, alone in self._wanted.items() if id_ in self._in_flight}
 
     def drop_holder(self, holder: Subscription) -> list[Release]:
         """Forget a receiver; its leases, to be given back or left to run out. Of those that were renewed, and are not
@@ -58,32 +65,29 @@ class Rechecker:
         """When to ask; None: not at all."""
         if not self._in_flight:
             return None
-        if self._wanted:
-            return self._clock.monotonic()
         full = (self._uncertain or messages_wait) and self._window_full()
-        if self._uncertain and full:
+        if self._at_once or (self._uncertain and full):
             return self._clock.monotonic()
-        if not (self._uncertain or full):
-            return None
-        patient = self._asked_at + PERIOD_SECONDS
-        running_out = self._in_flight.next_deadline() if self._uncertain else None
-        return patient if running_out is None else min(patient, running_out)
+        patient = self._asked_at + PERIOD_SECONDS if self._uncertain or full else None
+        running_out = self._in_flight.next_deadline() if self._uncertain or self._wanted else None
+        return min((time for time in (patient, running_out) if time is not None), default=None)
 
     async def run_once(self, queue: QueueSpec) -> int:
         """Ask; returns how many turn out to be settled or to wait again. Raises BackendError."""
-        if self._wanted:
-            told, self._wanted = self._wanted, {}
-            wanted = list(told)
+        told, self._wanted = self._wanted, {}
+        if self._at_once or (told and not self._uncertain and self._running_out()):
+            wanted = [id_ for id_ in told if id_ in self._in_flight]
         else:
-            told = {}
             self._uncertain = False
             self._asked_at = self._clock.monotonic()
             wanted = self._in_flight.ids()[:_IDS_MAX]
+            self._wanted = {id_: renewed for id_, renewed in told.items() if len(wanted) == _IDS_MAX}
+        self._at_once = False
         self._being_asked = told
         try:
             return await self._ask(queue, wanted, told)
         except BackendError:
-            self._uncertain = True
+            self._uncertain, self._wanted = True, {**told, **self._wanted}
             raise
         finally:
             self._being_asked = {}
@@ -100,6 +104,10 @@ class Rechecker:
             self._metrics.settled_seen += len(settled)
             count += len(settled) + len(returned)
         return count
+
+    def _running_out(self) -> bool:
+        deadline = self._in_flight.next_deadline()
+        return deadline is not None and deadline <= self._clock.monotonic()
 
     def _window_full(self) -> bool:
         return any(holder.window_full for holder in self._in_flight.holders())
