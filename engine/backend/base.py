@@ -68,10 +68,11 @@ class StoreConnection(Protocol):
         """Run a statement without a result; returns the affected rows."""
         ...
 
-    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+    def run(self, statements: Sequence[Statement], *, last: bool = False, alone: bool = False) -> list[Answer]:
         """Run statements in order, in as few round trips as the driver can; ends at the first that fails.
 
-        `last`: nothing follows in this transaction, so that its commit may travel along.
+        `last`: nothing follows in this transaction, so that its commit may travel along. `alone`: nothing came before
+        either, and one statement at most writes, so that no transaction has to be around them.
         """
         ...
 

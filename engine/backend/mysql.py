@@ -160,7 +160,10 @@ class MySQLStoreConnection:
     def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
         return self._send([self._bound(sql, params)])[0].affected
 
-    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+    def run(self, statements: Sequence[Statement], *, last: bool = False, alone: bool = False) -> list[Answer]:
+        if alone:
+            assert last and self._transaction is not _Transaction.OPEN
+            self._transaction = _Transaction.NONE
         return self._send([self._bound(x.sql, x.params) for x in statements], last=last)
 
     @contextlib.contextmanager

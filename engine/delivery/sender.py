@@ -23,7 +23,7 @@ from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.delivery.subscription import Subscription
-from engine.model.backoff import lease_delays_ns
+from engine.model.backoff import lease_delay_ns, lease_delays_ns
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Condition, Message, MessageId, MessageKey, QueueSpec
 from engine.model.states import lease_end
@@ -223,7 +223,7 @@ class Sender:
         now_ns = self._time.now_ns()
         if now_ns is None:
             return {}, False
-        delay_ns = lease_delays_ns(queue, self._jitter(), takers[0][0].request.ack_wait_ns)[0]
+        delay_ns = lease_delay_ns(queue, 0, self._jitter(), takers[0][0].request.ack_wait_ns)
         tolerance_ns = min(int(delay_ns * _FORESEEN_SHARE), _FORESEEN_MAX_NS)
         foreseen = ForeseenLease(lease_end(now_ns + delay_ns), now_ns - tolerance_ns, now_ns + tolerance_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))

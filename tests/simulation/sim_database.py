@@ -90,7 +90,7 @@ class StoreView:
     def execute(self, sql: str, params: Sequence[SqlValue] = ()) -> int:
         return self._store.execute(self._locking(sql), params)
 
-    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+    def run(self, statements: Sequence[Statement], *, last: bool = False, alone: bool = False) -> list[Answer]:
         for statement in statements:
             self._lock_at_once(statement)
         answers = self._store.run([replace(s, sql=self._locking(s.sql)) for s in statements], last=last)

@@ -64,7 +64,7 @@ class SqliteStoreConnection:
         finally:
             cursor.close()
 
-    def run(self, statements: Sequence[Statement], *, last: bool = False) -> list[Answer]:
+    def run(self, statements: Sequence[Statement], *, last: bool = False, alone: bool = False) -> list[Answer]:
         # There are no round trips to save, and the writer commits many transactions at once.
         return [self._answer(statement) for statement in statements]
 

@@ -137,11 +137,12 @@ def claim_added(
         return None
     until_ns, among = foreseen.until_ns, (foreseen.earliest_ns, foreseen.latest_ns, *ids)
     asked = [Statement(connection.without_waiting + statements.lease_added(len(ids)), (until_ns, *among))]
-    if not connection.without_waiting and (lock := statements.lock_added(len(ids))):
+    lock = "" if connection.without_waiting else statements.lock_added(len(ids))
+    if lock:
         asked.insert(0, Statement(lock, among, (id_column(queue),)))
     asked.append(Statement(statements.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
     try:
-        *_, leased, read = connection.run(asked, last=True)
+        *_, leased, read = connection.run(asked, last=True, alone=not lock)
     except BackendUnavailable as error:
         due_ns = foreseen.earliest_ns  # about when they were enqueued
         raise LeaseUnknown(error, [Release(id_, due_ns, until_ns, 1) for id_ in ids]) from error

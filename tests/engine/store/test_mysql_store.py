@@ -307,7 +307,8 @@ async def test_what_was_added_costs_one_round_trip(bench):
     lease = ForeseenLease(lease_end(now + 10 * SECOND), now - 5 * SECOND, now + 5 * SECOND)
     claim = await store.claim_added(bench.spec, [1], lease)
     assert [message.id for message in claim.messages] == [1]
-    assert len(counted.sent) == 1 and counted.sent[0].startswith("BEGIN;") and counted.sent[0].endswith(";COMMIT")
+    assert len(counted.sent) == 1 and counted.sent[0].startswith("BEGIN;") == bench.mysql
+    assert counted.sent[0].endswith(";COMMIT") == bench.mysql, "MariaDB needs no lock before, so it is one statement"
     await store.close()
 
 
