@@ -26,12 +26,12 @@ from engine.duties.group_scan import GroupScan, GroupScanContext
 from engine.duties.purger import Purger
 from engine.duties.surveyor import Surveyor
 from engine.duties.watchdog import Watchdog
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, InvalidQueueTable, QueueNotFound, ShuttingDown
 from engine.model.filter_limits import FilterLimits
 from engine.model.groups import group_key
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import (
-    CommitReport,
     MessageId,
     QueueCatalog,
     QueueName,

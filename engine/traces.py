@@ -15,8 +15,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from engine.clock import Clock, DatabaseTime
+from engine.model.commit_report import Settlement
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import Message, MessageId, QueueCatalog, QueueName, Settlement, SubscribeRequest
+from engine.model.queue import Message, MessageId, QueueCatalog, QueueName, SubscribeRequest
 from engine.model.traced import SENT, Traced, TraceRecord
 
 TRACED_MAX = 100_000

@@ -8,10 +8,10 @@ What lives here
 Theory of operation
     A pass (`run_once`) does what is needed, in this order: give back leases of receivers that are gone, drop leases
     that ran out, ask the table about messages in flight, a step of each receiver set that has receivers (look, claim
-    and hand out), end bounded results for which nothing is left. A pass that did anything is followed by another at
-    once; otherwise the owner sleeps until it is woken (a commit, a receiver) or the next thing falls due. Without a
-    receiver that waits, nothing is looked for; without any receiver nothing is cached (the purger alone works on the
-    queue).
+    and hand out), end bounded results for which nothing is left. Passes follow one another as long as each did
+    something and there is more to do; otherwise the owner sleeps until it is woken (a commit, a receiver) or the next
+    thing falls due. Without a receiver that waits, nothing is looked for; without any receiver nothing is cached (the
+    purger alone works on the queue).
 
 What must never be
     - a message handed out that is not leased in the table;
@@ -340,17 +340,16 @@ class MessageManager(Service):
     # --- the owner task
 
     async def _run(self) -> None:
-        worked = True
         while not self._stopping.is_set():
             self._wakeup.clear()
-            at = None if worked else self._next_time()
             # Most wakes only tell that a message was acked, or that its receiver waits again.
-            if worked or self._receiver_sets.may_work or (at is not None and at <= self._clock.monotonic()):
-                worked = (await self.run_once()).worked
-                if worked:
-                    continue
+            if not self._receiver_sets.may_work:
                 at = self._next_time()
-            await self._sleep(at)
+                if at is None or at > self._clock.monotonic():
+                    await self._sleep(at)
+                    continue
+            if not (await self.run_once()).worked:
+                await self._sleep(self._next_time())
 
     async def run_once(self) -> PassResult:
         """One pass; see the module. Never raises a BackendError: trouble only makes a pause."""

@@ -21,8 +21,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.delivery.added import CONFIRM_SECONDS, AddedIds
-from engine.delivery.cache import MessageCache
+from engine.delivery.cache import CONFIRM_SECONDS, AddedIds, MessageCache
 from engine.delivery.conflicts import Conflicts
 from engine.delivery.context import QueueContext
 from engine.delivery.filter_shares import ReceiverSetShare

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from engine.delivery.context import WorkContext
 from engine.duties.summary import Summary
 from engine.model.backoff import DoublingDelay
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import CommitReport, MessageId, QueueCatalog, QueueName, QueueSpec
+from engine.model.queue import MessageId, QueueCatalog, QueueName, QueueSpec
 from engine.model.traced import DEAD_LETTERED
 from engine.service import Service
 

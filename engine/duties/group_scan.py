@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from engine.clock import Jitter
 from engine.database_work import DatabaseWork
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import CommitReport, QueueSpec
+from engine.model.queue import QueueSpec
 from engine.service import Service
 from engine.store.base import MessageStore
 

@@ -20,6 +20,9 @@ _LOCK_WAIT = 1205
 LOCKED = frozenset((_LOCK_WAIT, 3572))
 """Another transaction has a row, and whoever asked did not want to wait, or no longer."""
 
+INTERRUPTED = frozenset((1317, 1969, 3024))
+"""A statement was ended by an administrator or a limit of time; what was done before it in the same packet holds."""
+
 _PASSING = READ_ONLY | TRANSIENT | {_LOCK_WAIT}
 
 

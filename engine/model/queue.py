@@ -7,7 +7,7 @@ Times are nanoseconds since the Unix epoch by the database's clock; durations ar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -428,49 +428,6 @@ class SubscribeRequest:
     """Whether what is unacked when the result ends goes back when its connection ends, not by time; None: unsaid."""
     start: StartAt | None = None
     """Of a topic that is read by itself: from where. None: `queue` is a queue."""
-
-
-class Settlement(NamedTuple):
-    """What a client's statement did to messages of a queue: `what` is a counter of engine.delivery.metrics. `sure`:
-    to all of them. `by`: the client, where it is to be told."""
-
-    queue: QueueName
-    what: str
-    ids: tuple[MessageId, ...]
-    sure: bool
-    reason: str = ""
-    by: SubscribeRequest | None = None
-
-
-ADDED_MAX = 100
-"""Ids of added messages that are told with a commit; where there are more, looking for them costs no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitReport:
-    """What a client's committed transaction did to queues, as far as the proxy could see.
-
-    `touched`: rows may have been added or rescheduled, look at once. `settled`: these ids are certainly no longer
-    waiting for an ack. `uncertain`: some messages may have been settled (UPDATE, DELETE, ACK ... WHERE): ask the table.
-    """
-
-    touched: frozenset[QueueName] = frozenset()
-    settled: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
-    uncertain: frozenset[QueueName] = frozenset()
-    changed: Mapping[QueueName, tuple[MessageId, ...]] = field(default_factory=dict)
-    """The leases of these messages were given up or renewed: ask the table what became of them."""
-    rejected: frozenset[QueueName] = frozenset()
-    """Messages of these may wait to be moved to the dead-letter queue."""
-    counted: tuple[tuple[QueueName, str, int], ...] = ()
-    """How many rows of a queue statements changed, by the counter they go to. Not for neighbours: who ran it counts."""
-    traced: tuple[Settlement, ...] = ()
-    """The same by messages, as far as they are known. Not for neighbours either."""
-    added: Mapping[QueueName, Sequence[int]] = field(default_factory=dict)
-    """Of those `touched`: where nothing is known but that messages were added, probably with these ids, few in number.
-    Not for neighbours either: who gets there first has them."""
-
-    def __bool__(self) -> bool:
-        return bool(self.touched or self.settled or self.uncertain or self.changed or self.rejected)
 
 
 @dataclass(frozen=True, slots=True)

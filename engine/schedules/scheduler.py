@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from engine.clock import Clock, DatabaseTime
 from engine.database_work import DatabaseWork
 from engine.model.backoff import DoublingDelay
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, EngineError, passes
 from engine.model.option_values import NS_PER_SECOND
-from engine.model.queue import CommitReport, QueueCatalog, QueueName, QueueSpec, TopicSpec
+from engine.model.queue import QueueCatalog, QueueName, QueueSpec, TopicSpec
 from engine.model.schedules import InvalidSchedule, Schedule, ScheduleName, Unreadable, values_text
 from engine.schedules.messages import insertion
 from engine.schedules.ticks import due

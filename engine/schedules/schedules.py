@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from engine.clock import Clock
 from engine.database_work import DatabaseWork
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError
-from engine.model.queue import CommitReport, QueueCatalog, QueueName
+from engine.model.queue import QueueCatalog, QueueName
 from engine.model.schedules import SCHEDULES_TABLE, Schedule, Unreadable, schedules_table
 from engine.schedules.scheduler import Scheduler, SchedulerContext
 from engine.service import Service

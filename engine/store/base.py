@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from engine.model.errors import BackendUnavailable
+from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.queue import (
     Condition,
@@ -171,9 +171,10 @@ class LeaseStanding(NamedTuple):
 
 
 class LeaseUnknown(BackendUnavailable):
-    """The connection was lost while `leases` were written and committed: they may hold, and nobody has the messages."""
+    """The connection, or the answer, was lost while `leases` were written and committed: they may hold, and nobody has
+    the messages."""
 
-    def __init__(self, error: BackendUnavailable, leases: Sequence[Release]) -> None:
+    def __init__(self, error: BackendError, leases: Sequence[Release]) -> None:
         super().__init__(error.message, error.errno, error.sqlstate)
         self.leases = tuple(leases)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from engine.model.queue import CommitReport
+from engine.model.commit_report import CommitReport
 from proxy.cluster.frame_writer import FrameWriter
 from proxy.cluster.messages import BROADCAST, SUPERVISOR, Frame, FrameError, Framer, MessageKind, report_of
 from proxy.cluster.outbox import CommitBatcher

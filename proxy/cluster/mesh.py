@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.model.backoff import DoublingDelay
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.queue import CommitReport
 from engine.service import Service
 from engine.store.proxy_directory import BEAT_SECONDS, ProxyDirectory, ProxyEntry
 from proxy.cluster.messages import Frame, MessageKind, report_of

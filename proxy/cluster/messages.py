@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from engine.model.queue import CommitReport, MessageId, QueueName
+from engine.model.commit_report import CommitReport
+from engine.model.queue import MessageId, QueueName
 
 VERSION = 1
 BODY_MAX_BYTES = 64 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from engine.model.queue import CommitReport
+from engine.model.commit_report import CommitReport
 from proxy.cluster.messages import MessageKind, merged, report_body
 
 GATHER_SECONDS = 0.002  # at most 500 words a second from each process, whatever it commits

@@ -17,8 +17,9 @@ from mysql_mimic.constants import KillKind
 
 from engine.engine import Engine
 from engine.history.writer import HistoryState
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.queue import CommitReport, MessageId, QueueName, QueueStatus, SubscriptionStatus
+from engine.model.queue import MessageId, QueueName, QueueStatus, SubscriptionStatus
 from engine.model.traced import Traced, in_order
 from engine.store.proxy_directory import ProxyDirectory
 from proxy.cluster.bus import Bus, Handlers

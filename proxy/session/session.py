@@ -13,7 +13,8 @@ from engine.clock import Clock
 from engine.delivery.subscription import Subscription
 from engine.engine import OpenStream
 from engine.model.attempts import who
-from engine.model.queue import CommitReport, QueueName
+from engine.model.commit_report import CommitReport
+from engine.model.queue import QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import SessionRights
 from proxy.login.system_database import STANDS_IN

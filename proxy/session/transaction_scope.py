@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.model.queue import ADDED_MAX, CommitReport, MessageId, QueueName, Settlement
+from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
+from engine.model.queue import MessageId, QueueName
 from engine.model.traced import ENQUEUED
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
 

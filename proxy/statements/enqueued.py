@@ -6,7 +6,8 @@ SELECT, LOAD DATA, REPLACE, IGNORE, ON DUPLICATE KEY and RETURNING the answer do
 
 from __future__ import annotations
 
-from engine.model.queue import Settlement, SubscribeRequest
+from engine.model.commit_report import Settlement
+from engine.model.queue import SubscribeRequest
 from engine.model.traced import ENQUEUED
 from engine.traces import Traces
 from proxy.session.session import Identity

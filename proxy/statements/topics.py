@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.engine import Engine
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, EngineError, QueueNotFound
 from engine.model.options import to_comment
-from engine.model.queue import CommitReport, QueueName, StartAt
+from engine.model.queue import QueueName, StartAt
 from proxy.errors import ProxyError
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from virtual_time import VirtualClock, in_virtual_time, pass_time
 
+from engine.model.commit_report import Settlement
 from engine.model.options import QueueOptions
-from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, Settlement, SubscribeRequest, TopicSpec
+from engine.model.queue import Message, QueueCatalog, QueueName, QueueSpec, SubscribeRequest, TopicSpec
 from engine.model.topic_options import TopicOptions
 from engine.traces import QueueTrace, Traces
 

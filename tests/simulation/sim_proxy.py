@@ -22,8 +22,9 @@ from sim_loop import START, ProcessLoop, passing
 from sim_pool import GATE_SECONDS, SimPool, SimTopicLog
 
 from engine.engine import Engine, EngineOptions, OpenStream, Subscription
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError, LockWaitTimeout
-from engine.model.queue import Batch, CommitReport, Condition, Message, QueueName, QueueSpec, StartAt
+from engine.model.queue import Batch, Condition, Message, QueueName, QueueSpec, StartAt
 from engine.store.base import Claim, Look, LookAndClaim, Scanned
 from engine.store.sql_store import SqlMessageStore
 from engine.store.topic_log import no_conditions

@@ -20,8 +20,9 @@ from sim_pool import SimPool
 from sim_template import definition, template
 
 from engine.engine import Engine, EngineOptions
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError
-from engine.model.queue import CommitReport, QueueName
+from engine.model.queue import QueueName
 from engine.model.schedules import Cron, Every, Insertion, Missed, Rule, Schedule, ScheduleName, Word
 from engine.schedules.ticks import next_tick
 from engine.store.sql_store import SqlMessageStore

@@ -24,10 +24,11 @@ from sim_proxy import SimProxy
 from sim_scenario import Scenario, retuned
 from sim_template import definition, table_definition, template
 
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.options import QueueOptions, to_comment
-from engine.model.queue import QUEUE_MARK, CommitReport, QueueName, QueueSpec
+from engine.model.queue import QUEUE_MARK, QueueName, QueueSpec
 from engine.model.states import REJECTED_NS
 from rewriter.plans.dead_letter_table import dead_letter_table
 

@@ -13,8 +13,9 @@ from virtual_time import VirtualClock, settle
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine, EngineOptions
+from engine.model.commit_report import CommitReport
 from engine.model.errors import EngineError
-from engine.model.queue import Batch, CommitReport, QueueName, QueueSpec, SubscribeRequest, WaitMode
+from engine.model.queue import Batch, QueueName, QueueSpec, SubscribeRequest, WaitMode
 
 
 class Receiver:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from engine.backend.base import Statement, StoreConnection
 from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure
-from engine.model.errors import BackendUnavailable
+from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
 from engine.model.states import is_lease_end, lease_end, not_a_lease_end
@@ -131,7 +131,7 @@ def claim_added(
 
     The end of the lease is written as the caller has foreseen it, for what the database makes of its own time would
     have to be asked for first; the statement holds it against that time. As no other lease has this end, the rows that
-    have it afterwards are those that this transaction has leased.
+    have it afterwards are those that were leased here, unless they have ended since.
     """
     if connection.replicates:  # ids do not follow one another there, and each statement is a round trip
         return None
@@ -143,10 +143,12 @@ def claim_added(
     asked.append(Statement(statements.leased_until(len(ids)), (*ids, until_ns), (INTEGER, *queue.columns)))
     try:
         *_, leased, read = connection.run(asked, last=True, alone=not lock)
-    except BackendUnavailable as error:
+    except BackendError as error:
+        if not isinstance(error, BackendUnavailable) and error.errno not in INTERRUPTED:
+            raise
         due_ns = foreseen.earliest_ns  # about when they were enqueued
         raise LeaseUnknown(error, [Release(id_, due_ns, until_ns, 1) for id_ in ids]) from error
-    if leased.affected != len(read.rows):
+    if leased.affected < len(read.rows):
         return None  # the same end was given to another by chance: what is leased runs out
     names = [column.name.lower() for column in queue.columns]
     kind, key, priority, due = id_kind(id_column(queue)), *map(names.index, ("id", "priority", "time_scheduled"))

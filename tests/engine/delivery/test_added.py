@@ -10,10 +10,11 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
 from engine.clock import Clock
-from engine.delivery.added import CONFIRM_SECONDS, AddedIds
+from engine.delivery.cache import CONFIRM_SECONDS, AddedIds
+from engine.model.commit_report import ADDED_MAX, CommitReport
 from engine.model.errors import BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import ADDED_MAX, CommitReport, Condition
+from engine.model.queue import Condition
 from engine.model.states import lease_end
 
 

@@ -9,8 +9,9 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
+from engine.model.commit_report import CommitReport
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport, QueueName
+from engine.model.queue import QueueName
 from engine.model.states import lease_end
 
 

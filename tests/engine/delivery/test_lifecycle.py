@@ -13,6 +13,7 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import World, world
 
 from engine.delivery.receiver_modes import TRANSITIONS, Event, Mode
+from engine.model.commit_report import CommitReport
 from engine.model.errors import (
     BackendError,
     BackendUnavailable,
@@ -22,7 +23,7 @@ from engine.model.errors import (
     UnknownColumn,
 )
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport, QueueName, SubscribeRequest
+from engine.model.queue import QueueName, SubscribeRequest
 from engine.model.states import lease_end
 
 GONE = BackendUnavailable("server has gone away", 2006)

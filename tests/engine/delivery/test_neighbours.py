@@ -11,8 +11,9 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
 from engine.engine import Engine, EngineOptions
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, QueueNotFound
-from engine.model.queue import CommitReport, QueueName
+from engine.model.queue import QueueName
 
 
 class Wire:

@@ -13,8 +13,9 @@ from virtual_time import VirtualClock, in_virtual_time, pass_time, settle
 from world import world
 
 from engine.delivery.claim_pause import COMMIT_SECONDS, PLACES_SECONDS, ClaimPause
+from engine.model.commit_report import CommitReport
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport, Condition
+from engine.model.queue import Condition
 from engine.store.base import Hold
 from engine.store.limits import Rate
 

@@ -6,9 +6,9 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import world
 
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport
 from engine.model.states import lease_end
 
 

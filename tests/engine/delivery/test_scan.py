@@ -21,10 +21,11 @@ from engine.delivery.context import WorkContext
 from engine.delivery.filter_shares import FilterShares, ReceiverSetShare
 from engine.delivery.filtered_poller import REST, SPAN_MAX, SPAN_MIN, FilteredPoller
 from engine.delivery.metrics import QueueMetrics
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, TooManyFilters
 from engine.model.filter_limits import FilterLimits
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport, Condition, WaitMode
+from engine.model.queue import Condition, WaitMode
 from engine.store.base import Page
 
 ODD, EVEN, NOTHING, ALL = Condition("id % 2"), Condition("id % 2 < 1"), Condition("id < 0"), Condition("1")

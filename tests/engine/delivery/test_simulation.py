@@ -14,9 +14,10 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time, settle
 from world import World
 
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable, EngineError
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport, SubscribeRequest, WaitMode
+from engine.model.queue import SubscribeRequest, WaitMode
 
 MESSAGES = 300
 DURATION = 120.0

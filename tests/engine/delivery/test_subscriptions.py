@@ -223,7 +223,7 @@ async def test_who_stops_waiting_goes_to_the_end_of_the_line():
 
 
 def _touched():
-    from engine.model.queue import CommitReport
+    from engine.model.commit_report import CommitReport
 
     return CommitReport(touched=frozenset((NAME,)))
 

@@ -11,8 +11,9 @@ from store_benches import COMMENT, MySQLBench
 
 from engine.database_work import DatabaseWork
 from engine.duties.group_scan import GroupScan, GroupScanContext
+from engine.model.commit_report import CommitReport
 from engine.model.groups import GroupKey, group_key
-from engine.model.queue import CommitReport, QueueCatalog, QueueName
+from engine.model.queue import QueueCatalog, QueueName
 from engine.model.states import PARKED_NS
 from engine.store.operations.groups import GROUPS_PAGE
 

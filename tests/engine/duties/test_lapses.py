@@ -6,8 +6,9 @@ from memory_store import NAME, Row, make_spec
 from virtual_time import in_virtual_time, pass_time
 from world import World, world
 
+from engine.model.commit_report import CommitReport
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport, WaitMode
+from engine.model.queue import WaitMode
 from engine.model.states import is_lease_end
 from engine.model.traced import Traced
 

@@ -15,8 +15,9 @@ from store_benches import MySQLBench, SqliteBench
 from engine.backend.mysql import MySQLPool
 from engine.clock import SystemClock, system_jitter
 from engine.engine import Engine
+from engine.model.commit_report import CommitReport
 from engine.model.errors import ShuttingDown
-from engine.model.queue import CommitReport, SubscribeRequest
+from engine.model.queue import SubscribeRequest
 from engine.store.sql_store import SqlMessageStore
 
 MESSAGES = 2000

@@ -15,6 +15,7 @@ from virtual_time import in_virtual_time, pass_time, settle
 from world import Receiver, World, world
 
 from engine.model import topics
+from engine.model.commit_report import CommitReport
 from engine.model.errors import (
     BackendError,
     BackendUnavailable,
@@ -26,7 +27,7 @@ from engine.model.errors import (
     UnknownColumn,
 )
 from engine.model.option_values import NS_PER_SECOND as SECOND
-from engine.model.queue import CommitReport, QueueName, Start, StartAt, SubscribeRequest, WaitMode
+from engine.model.queue import QueueName, Start, StartAt, SubscribeRequest, WaitMode
 from engine.model.topics import SETTLE_NS, OpenTransactions
 from engine.topics.broadcast import LOOK_SECONDS, PAGE
 

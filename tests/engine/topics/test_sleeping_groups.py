@@ -9,7 +9,8 @@ from virtual_time import in_virtual_time, settle
 from world import World, world
 
 from engine.delivery.message_manager import MessageManager
-from engine.model.queue import CommitReport, QueueName, SubscribeRequest
+from engine.model.commit_report import CommitReport
+from engine.model.queue import QueueName, SubscribeRequest
 
 BILLING, AUDIT = (make_group(TOPIC, name, COLUMNS) for name in ("billing", "audit"))
 

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 from wire_peers import Ear
 
-from engine.model.queue import CommitReport, QueueName
+from engine.model.commit_report import CommitReport
+from engine.model.queue import QueueName
 from proxy.cluster import frame_writer
 from proxy.cluster import hub as hub_module
 from proxy.cluster import questions as questions_module

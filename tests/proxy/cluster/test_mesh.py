@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from wire_peers import Ear
 
+from engine.model.commit_report import CommitReport
 from engine.model.errors import BackendError, BackendUnavailable
-from engine.model.queue import CommitReport, QueueName
+from engine.model.queue import QueueName
 from engine.store.proxy_directory import ProxyEntry
 from proxy.cluster import frame_writer, peer_link
 from proxy.cluster import mesh as mesh_module

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.queue import CommitReport, QueueName
+from engine.model.commit_report import CommitReport
+from engine.model.queue import QueueName
 from proxy.cluster import messages
 from proxy.cluster.messages import (
     BROADCAST,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.queue import ADDED_MAX, CommitReport, QueueName, Settlement
+from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
+from engine.model.queue import QueueName
 from proxy.session.transaction_scope import TransactionScope
 from rewriter.plan import Effects, TransactionVerb
 
