@@ -114,7 +114,8 @@ def test_the_end_is_announced(served: Served) -> None:
     assert served.process is not None
     served.process.send_signal(signal.SIGTERM)
     served.told(b"STOPPING=1")
-    assert served.end() == 0, served.log
+    assert served.process.wait(60) == 0, served.log
+    served.end()
 
 
 def test_an_account_without_a_password_is_not_handed_to_the_network(tmp_path: Path) -> None:

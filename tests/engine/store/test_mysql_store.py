@@ -484,7 +484,7 @@ async def test_only_tables_that_changed_are_read_again(bench, monkeypatch):
 
 
 VALUES = (
-    "SELECT 1, -1, 2.50, 1e3, NULL, 'a', 'ü', BINARY 'b', '' AS empty, DATE '2026-01-02', TIME '25:00:00.5', "
+    "SELECT 1, -1, 2.50, 1e3, NULL, 'a', 'ü', BINARY 'b', '' AS nothing, DATE '2026-01-02', TIME '25:00:00.5', "
     "TIMESTAMP '2026-01-02 03:04:05.678', CAST(18446744073709551615 AS UNSIGNED), b'101', JSON_ARRAY(1, 'x'), "
     "YEAR('2026-01-02'), TRUE"
 )
