@@ -43,7 +43,8 @@ def test_messages_go_out_without_a_look(admin_gate):
         after, lasted = looks_and_claims(gate, "jobs"), time.monotonic() - began
     assert sorted(row[0] for row in rows) == list(range(1, sent + 1))
     assert after[1] - before[1] >= 30, "each commit by a claim of its own"
-    assert after[0] - before[0] <= lasted + 5, "but for one look a second"
+    # One look a second; and some more, where a stalled machine makes the proxy foresee the database's time wrongly.
+    assert after[0] - before[0] <= lasted + 15, "not one look for each of the 30 commits"
     sql.close()
 
 
