@@ -176,8 +176,13 @@ class ReceiverSet:
     def expects(self, added: Sequence[int]) -> bool:
         """A commit added messages, probably just these; whether they will be claimed without a look: where all that was
         due before is handed out, and receivers wait that can take them."""
-        all_handed_out = self.mode is Mode.STEADY and not self._cache
-        return self._takes_added and all_handed_out and self._room(len(added)) >= len(added) and self._added.add(added)
+        if not self._takes_added or not self._all_handed_out:
+            return False
+        return self._room(len(added)) >= len(added) and self._added.add(added)
+
+    @property
+    def _all_handed_out(self) -> bool:
+        return self.mode is Mode.STEADY and not self._cache
 
     def settled(self, ids: Sequence[MessageId]) -> int:
         """These ended; returns how many of them waited here or were being claimed."""
@@ -279,7 +284,8 @@ class ReceiverSet:
         if self._added:
             if not (room := self._room()):
                 return
-            if self._may_claim_added(room):
+            fits = room >= len(self._added) and len(self._ack_waits) == 1
+            if fits and self._all_handed_out and not self._look_due(room):
                 await self._claim_added(result)
                 return
             self._look_for_added()
@@ -291,10 +297,6 @@ class ReceiverSet:
         else:
             await self._look(result)
             await self._send(result)
-
-    def _may_claim_added(self, room: int) -> bool:
-        all_handed_out = self.mode is Mode.STEADY and not self._cache and not self._look_due(room)
-        return all_handed_out and room >= len(self._added) and len(self._ack_waits) == 1
 
     def _look_for_added(self) -> None:
         self._added.take()

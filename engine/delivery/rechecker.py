@@ -81,7 +81,9 @@ class Rechecker:
             self._uncertain = False
             self._asked_at = self._clock.monotonic()
             wanted = self._in_flight.ids()[:_IDS_MAX]
-            self._wanted = {id_: renewed for id_, renewed in told.items() if len(wanted) == _IDS_MAX}
+            if len(wanted) == _IDS_MAX:  # what is beyond it stays told of
+                asked = set(wanted)
+                self._wanted = {id_: alone for id_, alone in told.items() if id_ not in asked}
         self._at_once = False
         self._being_asked = told
         try:

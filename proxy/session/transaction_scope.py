@@ -68,8 +68,7 @@ class TransactionScope:
         if alone and ok and not (in_transaction or verb or effects.several or enqueued) and _few(effects):
             return _of_one(effects, affected, first_id)
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
-            self._add(effects)
-            self._note_added(effects, affected if ok else 0, first_id)
+            self._add(effects, _ids_added(effects, affected, first_id) if ok else ())
             if ok and affected and effects.tally is not None:
                 self._counted[effects.tally] = self._counted.get(effects.tally, 0) + affected
                 self._trace(*effects.tally, effects, affected)
@@ -91,22 +90,18 @@ class TransactionScope:
         """The session ended with its transaction open: the database rolls it back and frees the rows it had locked."""
         return None if self.empty else self._rolled_back()
 
-    def _add(self, effects: Effects) -> None:
-        self._touched |= effects.touched
+    def _add(self, effects: Effects, added: Sequence[int]) -> None:
+        for queue in effects.touched:
+            known = self._touched.get(queue, ())
+            if known is None or not added or len(known) + len(added) > ADDED_MAX:
+                self._touched[queue] = None
+            else:
+                self._touched[queue] = (*known, *added)
         self._uncertain |= effects.uncertain
         self._rejected |= effects.rejected
         self._remember(self._settled, effects.settled)
         self._remember(self._changed, effects.changed)
         self.empty = not self._queues()
-
-    def _note_added(self, effects: Effects, affected: int, first_id: int) -> None:
-        """Keep the ids of messages that were added, as long as nothing else was done to their queue that is to be
-        looked for, and they are few."""
-        for queue in effects.touched:
-            before = self._added.get(queue, ())
-            ids = _ids_added(effects, affected, first_id)
-            known = before is not None and ids and len(before) + len(ids) <= ADDED_MAX
-            self._added[queue] = (*before, *ids) if before is not None and known else None
 
     def _trace(self, queue: QueueName, what: str, effects: Effects, affected: int) -> None:
         """Keep what was done to which messages, as long as so many are remembered."""
@@ -126,7 +121,7 @@ class TransactionScope:
 
     def _queues(self) -> frozenset[QueueName]:
         named = self._settled.keys() | self._changed.keys()
-        return frozenset(self._touched | self._uncertain | self._rejected | named)
+        return frozenset(self._touched.keys() | self._uncertain | self._rejected | named)
 
     def _take(self, *, certain: bool) -> CommitReport:
         asked = self._uncertain | self._settled.keys() | self._changed.keys()
@@ -138,7 +133,7 @@ class TransactionScope:
             changed={queue: tuple(ids) for queue, ids in self._changed.items()} if certain else {},
             rejected=frozenset(self._rejected),
             traced=tuple(self._traced) if certain else (),
-            added={queue: ids for queue, ids in self._added.items() if ids} if certain else {},
+            added={queue: ids for queue, ids in self._touched.items() if ids} if certain else {},
         )
         self._forget()
         return report
@@ -149,8 +144,8 @@ class TransactionScope:
         return report
 
     def _forget(self) -> None:
-        self._touched: set[QueueName] = set()
-        self._added: dict[QueueName, tuple[int, ...] | None] = {}  # by queue touched; None: something else, or many
+        # With the ids of the messages added, if they are few and nothing else was done that is to be looked for.
+        self._touched: dict[QueueName, tuple[int, ...] | None] = {}
         self._counted: dict[tuple[QueueName, str], int] = {}
         self._traced: list[Settlement] = []
         self._enqueued = 0  # messages whose being enqueued is remembered

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 
@@ -302,9 +301,7 @@ class AnswerWalker:
     def _finish(self, chunk: bytes, start: int, length: int) -> None:
         """One result is complete."""
         status, affected_rows = end_of(chunk, start, length)
-        self.outcome = ok_outcome(status, affected_rows)
-        if affected_rows and chunk[start] == _OK and (insert_id := insert_id_of(chunk, start, length)):
-            self.outcome = replace(self.outcome, last_insert_id=insert_id)
+        self.outcome = with_insert_id_of(ok_outcome(status, affected_rows), chunk, start, length)
         self._phase = _FIRST
         # The answers that are rows alone have no further results, whatever the flag says.
         self.done = not status & MORE_RESULTS or _STARTS[self._command] != _FIRST
@@ -389,14 +386,19 @@ def end_of(chunk: bytes, start: int, length: int) -> tuple[int, int]:
     return chunk[position] | chunk[position + 1] << 8, affected_rows
 
 
-def insert_id_of(chunk: bytes, start: int, length: int) -> int:
-    """The first id that the database gave to a row of the statement, from an OK packet; 0: none.
+def with_insert_id_of(outcome: Outcome, chunk: bytes, start: int, length: int) -> Outcome:
+    """The outcome of an OK or EOF packet, with the first id that the database gave to a row, where it gave one.
 
     Raises:
-        AnswerError: it is cut short.
+        AnswerError: the packet is cut short.
     """
+    if not outcome.affected_rows or chunk[start] != _OK:
+        return outcome
     _, position = _lenenc(chunk, start + 1, start + length)
-    return _lenenc(chunk, position, start + length)[0]
+    insert_id, _ = _lenenc(chunk, position, start + length)
+    if not insert_id:
+        return outcome
+    return Outcome(status=outcome.status, affected_rows=outcome.affected_rows, last_insert_id=insert_id)
 
 
 def _lenenc(chunk: bytes | bytearray, position: int, end: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from proxy.wire.answer_walker import AnswerError, end_of, insert_id_of, ok_outcome
+from proxy.wire.answer_walker import AnswerError, end_of, ok_outcome, with_insert_id_of
 from proxy.wire.flags import CACHE_METADATA, DEPRECATE_EOF, OPTIONAL_METADATA
 from proxy.wire.outcome import Outcome
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX
@@ -27,12 +27,7 @@ _unpack_packet = struct.Struct("<IB").unpack_from
 
 def with_insert_id(outcome: Outcome, answer: bytes) -> Outcome:
     """The outcome of an answer that was recognised, with the first id that the database gave, where it gave one."""
-    if not outcome.affected_rows or answer[HEADER_BYTES] != _OK:
-        return outcome
-    insert_id = insert_id_of(answer, HEADER_BYTES, len(answer) - HEADER_BYTES)
-    if not insert_id:
-        return outcome
-    return Outcome(status=outcome.status, affected_rows=outcome.affected_rows, last_insert_id=insert_id)
+    return with_insert_id_of(outcome, answer, HEADER_BYTES, len(answer) - HEADER_BYTES)
 
 
 class WholeAnswers:

@@ -148,18 +148,17 @@ def claim_added(
             raise
         due_ns = foreseen.earliest_ns  # about when they were enqueued
         raise LeaseUnknown(error, [Release(id_, due_ns, until_ns, 1) for id_ in ids]) from error
-    if leased.affected < len(read.rows):
-        return None  # the same end was given to another by chance: what is leased runs out
+    if not read.rows or leased.affected < len(read.rows):  # more: by chance another lease has the same end
+        return None
     names = [column.name.lower() for column in queue.columns]
     kind, key, priority, due = id_kind(id_column(queue)), *map(names.index, ("id", "priority", "time_scheduled"))
     messages = (
         Message(
             from_text(kind, not_null(row[key])), 1, number(row[priority]) or 0, int(not_null(row[due])), until_ns, row
         )
-        for _, *values in read.rows
-        for row in (tuple(values),)
+        for row in (row[1:] for row in read.rows)
     )
-    return Claim(int(not_null(read.rows[0][0])), tuple(messages)) if read.rows else None
+    return Claim(int(not_null(read.rows[0][0])), tuple(messages))
 
 
 def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[MessageId, str]:
