@@ -352,11 +352,15 @@ class Engine:
         self._watcher.doubt()
 
     def _take_in(self, report: CommitReport, *, here: bool) -> None:
+        put_off: set[QueueName] = set()
         for name, ids in report.settled.items():
             if served := self._served.get(name):
                 served.manager.settled(ids, here=here)
         for name, ids in report.changed.items():
             if served := self._served.get(name):
+                if name in report.put_off and served.manager.put_off(ids, report.put_off[name]):
+                    put_off.add(name)
+                    continue
                 # What gives leases up lets others be looked for; a renewal alone does not.
                 served.manager.changed(ids, renewed=name not in report.touched, here=here)
         for name in report.uncertain:
@@ -365,7 +369,7 @@ class Engine:
         for name in report.rejected if here else ():
             if served := self._served.get(name):
                 served.mover.want()
-        for name in report.touched:
+        for name in report.touched - put_off:
             if served := self._served.get(name):
                 served.manager.touched(report.added.get(name, ()))
             elif self._topics is not None and self._schedules is not None:

@@ -35,8 +35,8 @@ class Effects:
     may leave messages to be moved to the dead-letter queue. `if_all`: so many rows have to be changed for it to be
     exactly the messages named, else it is some of them; 0: it is in any case. `removes`: drops or empties these queues'
     tables by an ordinary statement, which has to be allowed first. `catalog`: queues may have come, gone or changed.
-    `several`: of more than one statement, so that a part may hold though the whole failed. `implicit_commit` is not
-    given here: the server's status flags say whether a transaction is open.
+    `several`: of more than one statement, so that a part may hold though the whole failed. `put_off_ns`: those
+    `changed` fall due so long after the statement's own time; 0: by the backoff of their queue; None: not known.
     """
 
     touched: frozenset[QueueName] = frozenset()
@@ -49,9 +49,9 @@ class Effects:
     catalog: bool = False
     transaction: TransactionVerb | None = None
     several: bool = False
+    put_off_ns: int | None = None
     tally: tuple[QueueName, str] | None = field(default=None, compare=False)
-    """What the affected rows are counted as, once they are committed: a counter of engine.delivery.metrics, of that
-    queue."""
+    """What the affected rows are counted as, once committed: a counter of engine.delivery.metrics, of that queue."""
     reason: str = field(default="", compare=False)
     """Why, as the statement says."""
     drops: frozenset[QueueName] = frozenset()

@@ -22,12 +22,14 @@ _STALE_DEADLINES_MIN = 1000  # below this many the heap is not worth rebuilding
 
 
 class Lease(NamedTuple, Generic[H]):
-    """One delivery that waits for its ack. `deadline` is on the monotonic clock; `until_ns`: as the table last said."""
+    """One delivery that waits for its ack. `deadline`, and `since`, when it was heard of, are on the monotonic clock;
+    `until_ns`: as the table last said."""
 
     holder: H
     release: Release
     deadline: float
     until_ns: int
+    since: float
 
 
 class InFlight(Generic[H]):
@@ -66,14 +68,19 @@ class InFlight(Generic[H]):
         """How many unacked messages the holder has."""
         return len(self._held.get(holder, ()))
 
-    def add(self, holder: H, batch: Sequence[tuple[Message, float]]) -> None:
+    def lease(self, id_: MessageId) -> Lease[H] | None:
+        """That of a message."""
+        return self._leases.get(id_)
+
+    def add(self, holder: H, batch: Sequence[tuple[Message, float]], now: float) -> None:
         """Messages were leased for this holder, each until a deadline; older leases of them end here."""
         self.settle([message.id for message, _ in batch])
         held = self._held.setdefault(holder, set())
         ends: dict[float, list[MessageId]] = {}
         for message, deadline in batch:
             id_, until_ns = message.id, message.lease_until_ns
-            self._leases[id_] = Lease(holder, Release(id_, message.due_ns, until_ns, message.epoch), deadline, until_ns)
+            release = Release(id_, message.due_ns, until_ns, message.epoch)
+            self._leases[id_] = Lease(holder, release, deadline, until_ns, now)
             held.add(id_)
             ends.setdefault(deadline, []).append(id_)
         for deadline, ids in ends.items():
@@ -122,7 +129,7 @@ class InFlight(Generic[H]):
     def _prolong(self, lease: Lease[H], until_ns: int, *, ours: bool) -> None:
         deadline = lease.deadline + (until_ns - lease.until_ns) / NS_PER_SECOND
         release = lease.release._replace(lease_until_ns=until_ns) if ours else lease.release
-        self._leases[release.id] = Lease(lease.holder, release, deadline, until_ns)
+        self._leases[release.id] = lease._replace(release=release, deadline=deadline, until_ns=until_ns)
         self._push(deadline, [release.id])
 
     def expire(self, now: float) -> list[Lease[H]]:

@@ -35,13 +35,14 @@ from engine.delivery.give_back import GiveBacks
 from engine.delivery.in_flight import InFlight
 from engine.delivery.outage import Outage
 from engine.delivery.receiver_modes import Mode
-from engine.delivery.receiver_sets import ReceiverSets
+from engine.delivery.receiver_sets import NO_SUCH_INDEX, ReceiverSets, is_of_condition
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.subscription import Subscription
 from engine.leases.lapses import Lapses
 from engine.leases.lease_alarms import LeaseAlarms
-from engine.model.errors import BackendError, EngineError, ShuttingDown, passes
+from engine.model.commit_report import PutOff
+from engine.model.errors import BackendError, EngineError, ShuttingDown
 from engine.model.filter_limits import FilterLimits
 from engine.model.identity import IdKind, all_normalised, id_kind
 from engine.model.option_values import NS_PER_SECOND
@@ -60,8 +61,7 @@ from engine.store.base import LeaseUnknown, Release, release_of
 
 _CLOSE_WAIT_SECONDS = 1.0  # a session that closes need not wait longer for its give back, which goes on without it
 _USUAL_OVER = 16  # passes
-_NO_SUCH_INDEX = 1176  # a scan names its index, as the catalog had it
-_DOUBTFUL_ERRNOS = frozenset((1054, 1146, _NO_SUCH_INDEX))  # unknown column, table: the queue changed around the proxy
+_DOUBTFUL_ERRNOS = frozenset((1054, 1146, NO_SUCH_INDEX))  # unknown column, table: the queue changed around the proxy
 
 
 class MessageManager(Service):
@@ -112,6 +112,7 @@ class MessageManager(Service):
         self._served = 0  # how often any receiver set was given messages
         self._end_error: EngineError | None = None
         self._pass_began: float | None = None
+        self._sleeps_until: float | None = None
         self.passes = 0  # how many have ended
         self.usual_seconds = 0.0
         """How long a pass takes, on average over the last of them."""
@@ -245,6 +246,21 @@ class MessageManager(Service):
             self.uncertain()
         if not renewed:
             self._wake()
+
+    def put_off(self, ids: Sequence[MessageId], told: PutOff) -> bool:
+        """A commit put off all these messages. False, and nothing is done, where the table has to be asked: `changed`
+        and `touched` then. That is so while a pass may claim one of them."""
+        known = [id_ for id_ in all_normalised(self._kind, ids) if id_ is not None]
+        if self._pass_began is not None or len(known) < len(ids) or self.queue.options.waits_for_settlement:
+            return False
+        full = bool(self._kept) or any(one.window_full for one in self._in_flight.holders_of(known))
+        if (due := self._rechecker.put_off(self.queue, known, told)) is None:
+            return False
+        self.lapses.forget(known)
+        self._note_due(due)
+        if full or (self._sleeps_until is not None and due < self._sleeps_until):
+            self._wake()
+        return True
 
     def uncertain(self) -> None:
         """A commit may have ended some messages."""
@@ -401,7 +417,7 @@ class MessageManager(Service):
         try:
             await receiver_set.step(result)
         except BackendError as error:
-            if not await self._is_the_conditions(receiver_set, error):
+            if not await is_of_condition(error, receiver_set, self._context.common):
                 raise
             self._logger.warning("%s: streams ended, their WHERE failed: %s", self.queue.name, error)
             result.looked = True
@@ -411,22 +427,6 @@ class MessageManager(Service):
         if result.sent > sent:
             self._served += 1
             receiver_set.served = self._served
-
-    async def _is_the_conditions(self, receiver_set: ReceiverSet, error: BackendError) -> bool:
-        """Whether the error is of this receiver set's condition: it comes again, and the same queue is looked at
-        without. Raises BackendError where that fails, too.
-
-        A server that refuses writes does so to what is fed to a consumer group, which not each look has to do.
-        """
-        if receiver_set.condition is None or passes(error) or error.errno == _NO_SUCH_INDEX:
-            return False
-        common = self._context.common
-        await common.work.run(common.store.look(self.queue, 1))
-        try:
-            await receiver_set.try_again()
-        except BackendError as again:
-            return again.errno == error.errno
-        return False
 
     async def _return_leases(self, result: PassResult) -> None:
         due = self._give_backs.next_try()
@@ -485,14 +485,14 @@ class MessageManager(Service):
 
     async def _sleep(self, until: float | None) -> None:
         """Until woken or that time."""
-        if until is None:
-            await self._wakeup.wait()
-            return
-        timer = asyncio.get_running_loop().call_at(until, self._wakeup.set)
+        self._sleeps_until = until
+        timer = None if until is None else asyncio.get_running_loop().call_at(until, self._wakeup.set)
         try:
             await self._wakeup.wait()
         finally:
-            timer.cancel()
+            self._sleeps_until = None
+            if timer is not None:
+                timer.cancel()
 
 
 def _id_position(queue: QueueSpec) -> int:

@@ -1,4 +1,4 @@
-"""ReceiverSets: those of one queue, and which of them have something to do. No I/O.
+"""ReceiverSets: those of one queue, and which of them have something to do.
 
 While the accounts of all that have a condition are in debt (engine.delivery.filter_shares), passes and commits leave
 these out. One account may have many, and they would make each commit of all others dearer.
@@ -10,8 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from engine.clock import Clock
 from engine.delivery.claim_pause import ClaimPause
+from engine.delivery.context import WorkContext
 from engine.delivery.receivers import ReceiverSet
+from engine.model.errors import BackendError, passes
 from engine.model.queue import Condition
+
+NO_SUCH_INDEX = 1176
+"""The error where a scan names an index, as the catalog had it, that is gone."""
 
 _BELIEVED_SECONDS = 0.1  # that all rest: the other accounts may hang up meanwhile, and then nobody has to rest
 
@@ -82,3 +87,19 @@ class ReceiverSets:
     def _all_rest(self, now: float) -> bool:
         """Whether it is known that none with a condition may be looked for yet."""
         return now < self._rest_known_until
+
+
+async def is_of_condition(error: BackendError, receiver_set: ReceiverSet, context: WorkContext) -> bool:
+    """Whether what a receiver set's step raised is an error of its condition: it comes again, and the same queue is
+    looked at without. Raises BackendError where that fails, too.
+
+    A server that refuses writes does so to what is fed to a consumer group, which not each look has to do.
+    """
+    if receiver_set.condition is None or passes(error) or error.errno == NO_SUCH_INDEX:
+        return False
+    await context.work.run(context.store.look(receiver_set.queue, 1))
+    try:
+        await receiver_set.try_again()
+    except BackendError as again:
+        return again.errno == error.errno
+    return False

@@ -7,6 +7,9 @@ Four reasons, each with its own patience:
 - messages were settled by WHERE: all at once if a receiver's window is full or a lease is about to run out that may
   have been renewed, else at most once a second;
 - a full window keeps messages waiting: at most once a second (acks may come around the proxy).
+
+A commit that is known to have put off certain messages needs no question (`put_off`), unless a lease may be one that
+was made after it.
 """
 
 from __future__ import annotations
@@ -15,8 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from engine.delivery.context import WorkContext
 from engine.delivery.in_flight import InFlight
+from engine.delivery.poller import LOOK_SECONDS_MAX
 from engine.delivery.subscription import Subscription
+from engine.model.backoff import failure_delay_least_ns
+from engine.model.commit_report import PutOff
 from engine.model.errors import BackendError
+from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import MessageId, QueueSpec
 from engine.model.traced import ENDED, RETURNED
 from engine.store.base import RENEWED, Release
@@ -52,6 +59,21 @@ class Rechecker:
             self._at_once = self._at_once or not renewed
         if len(self._wanted) > 2 * len(self._in_flight) + _SETTLED_MAX:
             self._wanted = {id_: alone for id_, alone in self._wanted.items() if id_ in self._in_flight}
+
+    def put_off(self, queue: QueueSpec, ids: Sequence[MessageId], told: PutOff) -> float | None:
+        """A commit put off all these messages, which ended their leases; returns when the first of them falls due at
+        the earliest, on the monotonic clock. None, and nothing is done, where that cannot be told."""
+        leases = [self._in_flight.lease(id_) for id_ in ids]
+        epochs = [lease.release.epoch for lease in leases if lease is not None and lease.since < told.sent_at]
+        if len(epochs) < len(ids):
+            return None
+        delay_ns = told.delay_ns or min(failure_delay_least_ns(queue, epoch) for epoch in epochs)
+        if not delay_ns:
+            return None
+        self._in_flight.settle(ids)
+        for id_ in ids:
+            self._wanted.pop(id_, None)
+        return min(self._clock.monotonic(), told.sent_at + LOOK_SECONDS_MAX) + delay_ns / NS_PER_SECOND
 
     def drop_holder(self, holder: Subscription) -> list[Release]:
         """Forget a receiver; its leases, to be given back or left to run out. Of those that were renewed, and are not

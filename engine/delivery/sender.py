@@ -364,11 +364,11 @@ class Sender:
     def _hand_out(self, subscription: Subscription, batch: Sequence[tuple[Message, float]]) -> int:
         if not batch:
             return 0
-        messages = [message for message, _ in batch]
-        self._in_flight.add(subscription, batch)
+        messages, now = [message for message, _ in batch], self._clock.monotonic()
+        self._in_flight.add(subscription, batch, now)
         self._note_due(min([deadline for _, deadline in batch]))
         if subscription.queue.options.alarm_after_ns:
-            self._alarms.leased(messages, subscription.request, self._clock.monotonic())
+            self._alarms.leased(messages, subscription.request, now)
         self._lapses.leased(messages)
         self._trace.sent(messages, subscription.request)
         self._metrics.sent += len(messages)

@@ -74,6 +74,20 @@ def failure_delay_sql(queue: QueueSpec) -> str:
     return f"IF(epoch >= {last}, 0, {delay_ns})" if last else delay_ns
 
 
+def failure_delay_least_ns(queue: QueueSpec, epoch: int) -> int:
+    """What `failure_delay_sql` comes to at least, after the delivery that made the epoch this."""
+    options = queue.options
+    if 0 < options.max_attempts <= epoch:
+        return 0
+    if options.backoff:
+        delay_ns = options.backoff[min(max(epoch, 1), len(options.backoff)) - 1]
+    elif queue.layout is Layout.LEGACY:
+        delay_ns = min(options.ack_wait_ns, DELAY_MAX_NS)
+    else:
+        delay_ns = options.effective_min_backoff_ns
+    return delay_ns - delay_ns % _NS_PER_US
+
+
 def _step_sql(steps_us: Sequence[int]) -> str:
     *first, last = steps_us
     cases = "".join(f"IF(epoch = {epoch}, {step_us}, " for epoch, step_us in enumerate(first, 1))

@@ -21,6 +21,14 @@ class Settlement(NamedTuple):
     by: SubscribeRequest | None = None
 
 
+class PutOff(NamedTuple):
+    """When messages fall due that a statement has put off: so long after its own time; 0: after the backoff of their
+    queue. It was sent to the database after `sent_at`, on the monotonic clock."""
+
+    sent_at: float
+    delay_ns: int
+
+
 ADDED_MAX = 100
 """Ids of added messages that are told with a commit; where there are more, looking for them costs no more."""
 
@@ -47,6 +55,8 @@ class CommitReport:
     added: Mapping[QueueName, Sequence[int]] = field(default_factory=dict)
     """Of those `touched`: where nothing is known but that messages were added, probably with these ids, few in number.
     Not for neighbours either: who gets there first has them."""
+    put_off: Mapping[QueueName, PutOff] = field(default_factory=dict)
+    """Of those `changed`: where all that was done is that these messages were put off. Not for neighbours either."""
 
     def __bool__(self) -> bool:
         return bool(self.touched or self.settled or self.uncertain or self.changed or self.rejected)

@@ -110,6 +110,7 @@ class ClientConnection:
         self._statements = UpstreamStatements()
         self._dumping = False
         self._fast_effects = NO_EFFECTS
+        self._sent_at: float | None = None
         self._handlers: dict[int, Handler] = {
             Commands.COM_QUERY: self._query,
             Commands.COM_INIT_DB: self._init_db,
@@ -316,19 +317,19 @@ class ClientConnection:
         plan = self.executor.reader.quick(text)
         if plan is None:
             return FastPath.REFUSE
-        self._fast_effects = plan.effects
+        self._fast_effects, self._sent_at = plan.effects, self.session.sending(plan.effects)
         return frame(self.executor.query(plan.sql.encode("ascii")))
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered:
             return FastPath.REFUSE
-        self._fast_effects = effects
+        self._fast_effects, self._sent_at = effects, self.session.sending(effects)
         return FastPath.RELAY_AND_TELL
 
     def relayed(self, command: int, outcome: Outcome) -> None:
         """A command that `may_relay` let through has been answered, and not just as the one before."""
         effects, self._fast_effects = self._fast_effects, NO_EFFECTS
-        self.executor.note(outcome, effects)
+        self.executor.note(outcome, effects, sent_at=self._sent_at)
         if self.executor.excess is not None:
             self._killed = True
             self._end_with(self.executor.excess)

@@ -22,6 +22,7 @@ from proxy.session.transaction_scope import TransactionScope
 from proxy.transport.answer_writer import AnswerWriter
 from proxy.upstream.base import Upstream
 from proxy.wire.status_flags import ANSI_QUOTES, IN_TRANSACTION, NO_BACKSLASH_ESCAPES
+from rewriter.plan import Effects
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
 _INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
@@ -158,6 +159,10 @@ class ClientSession:
         """A command begins (or, with None, has ended)."""
         self._since = self._clock.monotonic()
         self._statement = statement and statement[:_INFO_MAX_CHARS]
+
+    def sending(self, effects: Effects) -> float | None:
+        """A statement goes to the database: the moment, where the report of its commit needs it."""
+        return None if effects.put_off_ns is None else self._clock.monotonic()
 
     @property
     def running(self) -> bool:

@@ -15,10 +15,10 @@ to be durable. It may also be too generous: the lease is guarded in the table, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
+from engine.model.commit_report import ADDED_MAX, CommitReport, PutOff, Settlement
 from engine.model.queue import MessageId, QueueName
 from engine.model.traced import ENQUEUED
 from rewriter.plan import NO_EFFECTS, Effects, TransactionVerb
@@ -55,9 +55,11 @@ class TransactionScope:
         affected: int = 0,
         first_id: int = 0,
         enqueued: Settlement | None = None,
+        sent_at: float | None = None,
     ) -> CommitReport | None:
         """Take note of an answered statement; returns what to tell the engine now. `first_id`: the first that the
         database gave to a row that it added. `enqueued`: messages that it added to a topic, where that is to be told.
+        `sent_at`: a moment before it went to the database, on the monotonic clock.
 
         A statement that failed and left no transaction open (a deadlock, a connection lost in mid-commit) has an
         unknown outcome: the report then says "look" and "ask the table", never "settled".
@@ -66,7 +68,7 @@ class TransactionScope:
         if effects.if_all:
             effects = _known(effects, sure=ok and affected == effects.if_all and not effects.several)
         if alone and ok and not (in_transaction or verb or effects.several or enqueued) and _few(effects):
-            return _of_one(effects, affected, first_id)
+            return _of_one(effects, affected, first_id, sent_at)
         if ok or effects.several:  # of several statements, those before the one that failed have taken effect
             self._add(effects, _ids_added(effects, affected, first_id) if ok else ())
             if ok and affected and effects.tally is not None:
@@ -176,7 +178,7 @@ def _few(effects: Effects) -> bool:
     return len(named) <= 1 and (not named or len(named[0][1]) <= _NAMED_MAX)
 
 
-def _of_one(effects: Effects, affected: int, first_id: int) -> CommitReport | None:
+def _of_one(effects: Effects, affected: int, first_id: int, sent_at: float | None) -> CommitReport | None:
     """What is committed, where the statement did something to queues."""
     counted: tuple[tuple[QueueName, str, int], ...] = ()
     traced: tuple[Settlement, ...] = ()
@@ -193,8 +195,18 @@ def _of_one(effects: Effects, affected: int, first_id: int) -> CommitReport | No
         counted,
         traced,
         dict.fromkeys(effects.touched, ids) if (ids := _ids_added(effects, affected, first_id)) else {},
+        {} if effects.put_off_ns is None or sent_at is None else _put_off(effects, affected, sent_at),
     )
     return report or None
+
+
+def _put_off(effects: Effects, affected: int, sent_at: float) -> Mapping[QueueName, PutOff]:
+    """Until when the messages that a statement names wait, where it has put off all of them."""
+    assert effects.put_off_ns is not None
+    if effects.uncertain or len(effects.changed) != 1:
+        return {}
+    ((queue, ids),) = effects.changed
+    return {queue: PutOff(sent_at, effects.put_off_ns)} if affected == len(set(ids)) else {}
 
 
 def _ids_added(effects: Effects, affected: int, first_id: int) -> Sequence[int]:

@@ -206,9 +206,10 @@ class Executor:
         self, payload: bytes, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None, *, more: bool = False
     ) -> Outcome:
         """Have the database answer a command, and take note of what it did."""
+        sent_at = self.session.sending(effects)
         answering = self.session.upstream.command(payload, more=more, hold=effects.catalog)
         outcome = await self._answered(answering, effects)
-        self.note(outcome, effects, verb)
+        self.note(outcome, effects, verb, sent_at)
         return outcome
 
     async def pass_on(self, large: LargeCommand, effects: Effects = NO_EFFECTS) -> Outcome:
@@ -335,7 +336,13 @@ class Executor:
         self.note(done.outcome, replace(plan.effects, touched=plan.effects.touched | done.sent))
         return done
 
-    def note(self, outcome: Outcome, effects: Effects = NO_EFFECTS, verb: TransactionVerb | None = None) -> None:
+    def note(
+        self,
+        outcome: Outcome,
+        effects: Effects = NO_EFFECTS,
+        verb: TransactionVerb | None = None,
+        sent_at: float | None = None,
+    ) -> None:
         """After an answer: keep the status flags and tell the engine of a transaction that has ended."""
         session = self.session
         session.writer.status = session.upstream.status
@@ -349,6 +356,7 @@ class Executor:
             affected=outcome.affected_rows,
             first_id=outcome.last_insert_id,
             enqueued=enqueued(outcome, effects, session.identity, self.engine.traces) if effects.numbered else None,
+            sent_at=sent_at,
         )
         if report:
             self.engine.committed(report)

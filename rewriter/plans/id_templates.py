@@ -40,6 +40,7 @@ class _Template:
             settled=named if effects.settled else (),
             changed=named if effects.changed else (),
             rejected=effects.rejected,
+            put_off_ns=effects.put_off_ns,
             tally=effects.tally,
         )
         return Execute(f"{self.before}{numbers}{self.after}", filled, sign_at=self.sign_at)
@@ -85,7 +86,13 @@ def _around(plan: Plan | None) -> _Template | None:
         return None
     effects = plan.effects
     named = effects.settled + effects.changed
-    told = Effects(touched=effects.touched, settled=effects.settled, changed=effects.changed, rejected=effects.rejected)
+    told = Effects(
+        touched=effects.touched,
+        settled=effects.settled,
+        changed=effects.changed,
+        rejected=effects.rejected,
+        put_off_ns=effects.put_off_ns,
+    )
     # Whatever else such a plan may come to hold one day is not left out here.
     if len(named) != 1 or named[0][1] != (_SAMPLE,) or effects != told or effects.reason or effects.numbered:
         return None

@@ -78,8 +78,7 @@ def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
 
 
 def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
-    asked_ns = statement.duration_ns or 0
-    duration_ns = asked_ns - asked_ns % _STEP_NS
+    duration_ns = _whole_steps(statement.duration_ns or 0)
     match statement.verb:
         case Verb.NACK if statement.duration_ns is None:
             return f"time_next = {now_sql} + {failure_delay_sql(spec)}"
@@ -92,6 +91,10 @@ def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:
         case Verb.RELEASE:
             scheduled = spec.column("time_scheduled") is not None
             return f"time_next = LEAST(time_scheduled, {now_sql})" if scheduled else f"time_next = {now_sql}"
+
+
+def _whole_steps(duration_ns: int) -> int:
+    return duration_ns - duration_ns % _STEP_NS
 
 
 def _concerned(verb: Verb, now_sql: str) -> str:
@@ -168,4 +171,11 @@ def _effects(statement: Settle, spec: QueueSpec) -> Effects:
     if statement.verb is Verb.REJECT:
         return Effects(settled=named, uncertain=uncertain, rejected=queue, if_all=if_all)
     touched = frozenset() if statement.verb is Verb.RENEW else queue
-    return Effects(touched=touched, changed=named, uncertain=uncertain, if_all=if_all)
+    return Effects(touched, changed=named, uncertain=uncertain, if_all=if_all, put_off_ns=_put_off_ns(statement))
+
+
+def _put_off_ns(statement: Settle) -> int | None:
+    """See Effects. What is due at once is not put off."""
+    if statement.verb is not Verb.NACK:
+        return None
+    return 0 if statement.duration_ns is None else _whole_steps(statement.duration_ns) or None

@@ -434,11 +434,12 @@ class Locker(Client):
 
 
 class Drain(Receiver):
-    """The receiver at the end: takes everything, and acks it at once, again and again until it holds."""
+    """The receiver at the end: takes everything, and acks it at once, again and again until it holds. Or it puts off
+    everything, by two seconds."""
 
     def __init__(self, world: World, name: str, below: int | None = None) -> None:
         super().__init__(world, name)
-        self.temper, self.below = Temper(), below
+        self.temper, self.below, self.puts_off = Temper(), below, False
         self.statement = self.stream_of("" if below is None else f" WHERE n < {below}", ["prefetch = 1000"])
 
     async def live(self) -> None:
@@ -454,7 +455,9 @@ class Drain(Receiver):
     async def _work(self, messages: Sequence[Message]) -> None:
         connection = await self.connect()
         try:
-            await connection.execute(f"ACK {self.verbs} {_ids(messages)}", f"id IN ({_ids(messages)})")
+            ids = _ids(messages)
+            sql = f"NACK {self.verbs} {ids} DELAY 2" if self.puts_off else f"ACK {self.verbs} {ids}"
+            await connection.execute(sql, f"id IN ({ids})")
         except (Gone, Refused, BackendError):
             pass
         finally:

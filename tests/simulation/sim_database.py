@@ -336,6 +336,8 @@ class ClientTransaction:
     name: str
     open: bool = False
     closed: bool = False
+    affected: int = 0
+    """The rows that the last statement of its own changed, or the last commit."""
     _locked: set[tuple[str, int]] = field(default_factory=set)
     _done: list[tuple[str, int]] = field(default_factory=list)
 
@@ -350,7 +352,7 @@ class ClientTransaction:
             sql = f"{sql} AND id IN ({ids or 'NULL'})"
         self._done.append((sql, self.database.now_ns()))
         if not self.open:
-            self.commit()
+            self.affected = self.commit()
         done(None)
         return True
 

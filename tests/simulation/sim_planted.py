@@ -24,6 +24,7 @@ from engine.delivery.in_flight import InFlight
 from engine.delivery.message_manager import MessageManager
 from engine.delivery.poller import Poller
 from engine.delivery.receivers import ReceiverSet
+from engine.delivery.rechecker import Rechecker
 from engine.delivery.sender import Sender
 from engine.engine import Engine
 from engine.model import topics
@@ -151,6 +152,12 @@ def commit_wakes_nobody() -> Any:
 def wrong_ids_are_believed() -> Any:
     """What the ids of an INSERT have left out is not looked for."""
     return patch.object(ReceiverSet, "_look_for_added", lambda self: self._added.take())
+
+
+def put_off_for_ever() -> Any:
+    """What a commit has put off is not looked for when it falls due."""
+    put_off = Rechecker.put_off
+    return patch.object(Rechecker, "put_off", lambda *args: None if put_off(*args) is None else float("inf"))
 
 
 def neighbours_are_not_heard() -> Any:
@@ -433,6 +440,7 @@ PLANTED: Mapping[str, Bug] = {
     "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),
     "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),
     "wrong ids believed": Bug(wrong_ids_are_believed, "what is committed wakes its receivers"),
+    "put off for ever": Bug(put_off_for_ever, "what is put off goes out at its time"),
     "deaf neighbours": Bug(neighbours_are_not_heard, "what is committed wakes its receivers"),
     "no timer": Bug(no_timer_for_what_falls_due, "what is scheduled goes out at its time"),
     "no give back": Bug(leases_of_the_gone_run_out, "what a receiver leaves behind goes to the next"),

@@ -253,6 +253,7 @@ class Session:
     proxy: SimProxy
     name: str
     broken: bool = False
+    sent_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.scope = TransactionScope()
@@ -274,6 +275,7 @@ class Session:
             return await self._seek(plan)
         assert isinstance(plan, Execute | Passthrough), plan
         text = _BY_KEY.sub(r"DELETE FROM \1", plan.sql) if isinstance(plan, Execute) else sql
+        self.sent_at, self.transaction.affected = self.proxy.loop.time(), 0
         try:
             in_transaction = await self._run(text, targets)
         except BackendError as error:
@@ -282,7 +284,8 @@ class Session:
             self._tell(plan.effects, ok=False, in_transaction=self.transaction.open)
             raise
         added, first_id = self._added(sql)
-        self._tell(plan.effects, ok=True, in_transaction=in_transaction, affected=added, first_id=first_id)
+        affected = added or self.transaction.affected
+        self._tell(plan.effects, ok=True, in_transaction=in_transaction, affected=affected, first_id=first_id)
         return 0
 
     async def _seek(self, plan: SeekConsumerGroup) -> int:
@@ -313,7 +316,13 @@ class Session:
 
     def _tell(self, effects: Effects, *, ok: bool, in_transaction: bool, affected: int = 0, first_id: int = 0) -> None:
         report = self.scope.record(
-            effects, effects.transaction, ok=ok, in_transaction=in_transaction, affected=affected, first_id=first_id
+            effects,
+            effects.transaction,
+            ok=ok,
+            in_transaction=in_transaction,
+            affected=affected,
+            first_id=first_id,
+            sent_at=self.sent_at,
         )
         if report is None:
             return

@@ -124,6 +124,7 @@ class World:
         self._drain()
         self._bury()
         self._prompt()
+        self._put_off()
         self._hand_over()
 
     def _pass(self, seconds: float) -> None:
@@ -170,7 +171,8 @@ class World:
         self.claims.calm_down()
 
     def _drain(self) -> None:
-        self._start_client(Drain(self, "drain"))
+        self._drainer = Drain(self, "drain")
+        self._start_client(self._drainer)
         deadline = self.timeline.now + self._patience()
         stop = lambda: self.claims.violation is not None or self._all_settled()  # noqa: E731
         self.timeline.run(deadline, stop)
@@ -222,6 +224,18 @@ class World:
         self._pass(0.3)
         self._pass(2.0)
         self._expect(first, "what is scheduled goes out at its time")
+
+    def _put_off(self) -> None:
+        """What a receiver puts off goes out again when it falls due."""
+        self._drainer.puts_off = True
+        first = self._commit(["0"])
+        self._pass(self._prompt_seconds)
+        self._drainer.puts_off = False
+        self._pass(2.3 + self._prompt_seconds)
+        latest_ns = self.database.now_ns() - int(self._prompt_seconds * NS_PER_SECOND)
+        rows = [row for id_, row in self.database.rows.items() if id_ >= first and _waits(row)]
+        if late := [row for row in rows if (row.time_next or 0) < latest_ns]:
+            self.claims.fail("what is put off goes out at its time", f"still waiting: {late}")
 
     def _hand_over(self) -> None:
         """What a receiver that is gone had not acked goes to the next at once."""

@@ -19,7 +19,14 @@ from engine.delivery.cache import MessageCache, delivery_order
 from engine.delivery.conflicts import CONFLICTS_MAX, Conflicts
 from engine.delivery.in_flight import InFlight
 from engine.delivery.sender import fair_shares
-from engine.model.backoff import DELAY_MAX_NS, DoublingDelay, failure_delay_sql, lease_delay_ns, lease_delays_ns
+from engine.model.backoff import (
+    DELAY_MAX_NS,
+    DoublingDelay,
+    failure_delay_least_ns,
+    failure_delay_sql,
+    lease_delay_ns,
+    lease_delays_ns,
+)
 from engine.model.identity import IdKind, can_identify, from_text, id_kind, normalise
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import ColumnMeta, Layout, Message, MessageKey
@@ -75,6 +82,9 @@ def test_the_delay_of_a_nack_is_that_of_a_lease_without_its_wait(wait, low, high
     )
     spec = replace(spec, layout=Layout.LEGACY if legacy else Layout.CURRENT)
     delay = evaluated(failure_delay_sql(spec), id_, epoch)
+    assert failure_delay_least_ns(spec, epoch) <= delay
+    first = evaluated(failure_delay_sql(spec), id_, 1)
+    assert failure_delay_least_ns(spec, 1) <= first <= failure_delay_least_ns(spec, 1) * 4 / 3 * (1 + 1e-9) + 1000
     if attempts and epoch >= attempts:
         assert delay == 0
         return
@@ -193,11 +203,11 @@ def message(id_, epoch=1):
 def test_leases_by_holder():
     leases = InFlight()
     for id_, holder in ((1, "a"), (2, "a"), (3, "b")):
-        leases.add(holder, [(message(id_), 10.0 + id_)])
+        leases.add(holder, [(message(id_), 10.0 + id_)], 0.0)
     assert (len(leases), leases.count("a"), leases.count("b"), leases.count("c")) == (3, 2, 1, 0)
     assert leases.settle([2, 2, 9]) == 1
     assert leases.next_deadline() == 11.0
-    leases.add("b", [(message(1, epoch=2), 20.0)])  # the table gave it to another
+    leases.add("b", [(message(1, epoch=2), 20.0)], 0.0)  # the table gave it to another
     assert (leases.count("a"), leases.count("b")) == (0, 2)
     assert leases.next_deadline() == 13.0
     assert len(leases.expire(13.0)) == 1 and leases.ids() == [1]
@@ -208,7 +218,7 @@ def test_leases_by_holder():
 def test_leases_compared_with_the_table():
     leases = InFlight()
     for id_ in range(1, 8):
-        leases.add("a", [(message(id_), 10.0)])
+        leases.add("a", [(message(id_), 10.0)], 0.0)
     until = 100 + 5 * 10**9
     found = {
         1: LeaseStanding(1, 100),  # as it was
@@ -228,8 +238,8 @@ def test_leases_compared_with_the_table():
 def test_a_lease_of_another_at_the_same_epoch_is_not_given_back():
     """RELEASE takes the epoch back, so the next lease has the same, and looks like a renewal."""
     leases, again = InFlight(), LeaseStanding(1, 5_000_000_001)
-    leases.add("a", [(message(1), 10.0)])
-    leases.add("a", [(message(2), 10.0)])
+    leases.add("a", [(message(1), 10.0)], 0.0)
+    leases.add("a", [(message(2), 10.0)], 0.0)
     assert tuple(map(len, leases.compare([1, 2], {1: again, 2: again}, {1: False}))) == (0, 1)
     assert leases.count("a") == 1
     assert tuple(map(len, leases.compare([2], {2: again}))) == (0, 0)
@@ -250,7 +260,7 @@ def test_leases_agree_with_a_plain_model(steps):
         now += 1.0
         if name == "add":
             batch = {id_: now + id_, id_ + 1: now + id_, id_ + 3: now + 3}
-            leases.add(holder, [(message(i), deadline) for i, deadline in batch.items()])
+            leases.add(holder, [(message(i), deadline) for i, deadline in batch.items()], 0.0)
             model.update((i, (holder, deadline)) for i, deadline in batch.items())
         elif name == "settle":
             assert leases.settle([id_]) == (model.pop(id_, None) is not None)
@@ -271,11 +281,11 @@ def test_leases_agree_with_a_plain_model(steps):
 def test_settled_deadlines_do_not_pile_up():
     leases = InFlight()
     for id_ in range(100_000):
-        leases.add("a", [(message(id_), 1e9)])
+        leases.add("a", [(message(id_), 1e9)], 0.0)
         leases.settle([id_])
     assert len(leases._deadlines) < 2000
     for start in range(0, 100_000, 100):
-        leases.add("a", [(message(id_), 1e9) for id_ in range(start, start + 100)])
+        leases.add("a", [(message(id_), 1e9) for id_ in range(start, start + 100)], 0.0)
         leases.settle(range(start, start + 99))
         leases.settle([start + 99] if start % 1000 else [])
     assert leases._noted < 2000 and len(leases) == 100

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.commit_report import ADDED_MAX, CommitReport, Settlement
+from engine.model.commit_report import ADDED_MAX, CommitReport, PutOff, Settlement
 from engine.model.queue import QueueName
 from proxy.session.transaction_scope import TransactionScope
 from rewriter.plan import Effects, TransactionVerb
@@ -312,3 +314,24 @@ def test_ids_of_what_may_have_been_undone_are_not_told() -> None:
     assert report is not None and not report.added
     failed = TransactionScope().record(ADD, ok=False, in_transaction=False, affected=1, first_id=9)
     assert failed is None or not failed.added
+
+
+NACK = Effects(touched=frozenset({Q}), changed=((Q, (1, 2)),), put_off_ns=5)
+
+
+def test_what_a_statement_alone_has_put_off_is_told_if_it_is_all_it_names() -> None:
+    plain = CommitReport(touched=frozenset({Q}), changed={Q: (1, 2)})
+    for affected, sent_at, told in ((2, 7.5, {Q: PutOff(7.5, 5)}), (1, 7.5, {}), (2, None, {})):
+        report = TransactionScope().record(NACK, ok=True, in_transaction=False, affected=affected, sent_at=sent_at)
+        assert report == replace(plain, put_off=told)
+    uncertain = replace(NACK, uncertain=frozenset({Q}))
+    report = TransactionScope().record(uncertain, ok=True, in_transaction=False, affected=2, sent_at=7.5)
+    assert report is not None and not report.put_off
+
+
+def test_in_a_transaction_nothing_is_put_off() -> None:
+    """What it has put off fell due from the statement's time on, not from the commit's."""
+    scope = TransactionScope()
+    scope.record(NACK, ok=True, in_transaction=True, affected=2, sent_at=7.5)
+    report = scope.record(verb=TransactionVerb.COMMIT, ok=True, in_transaction=False)
+    assert report == CommitReport(touched=frozenset({Q}), changed={Q: (1, 2)})
