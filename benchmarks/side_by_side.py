@@ -29,7 +29,7 @@ from servers import DATABASE, MariaDb, wait_until
 ROOT = Path(__file__).resolve().parent.parent
 TURNS, TURN_SECONDS = 24, 0.5
 BATCH, ACKED = 1000, 100
-HELD = 60_000  # messages that a receiver holds, to be acked by themselves
+HELD = 120_000  # messages that a receiver holds, to be acked by themselves
 Work = Callable[[], int]
 """Does something some times over; how often."""
 

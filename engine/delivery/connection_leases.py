@@ -6,8 +6,11 @@ back. What a connection holds of a queue counts towards the window of its next r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from engine.delivery.in_flight import InFlight
 from engine.delivery.subscription import Subscription
+from engine.model.queue import MessageId
 
 
 class ConnectionLeases:
@@ -33,6 +36,11 @@ class ConnectionLeases:
     def __bool__(self) -> bool:
         """Whether any connection holds on to messages."""
         return bool(self._ended)
+
+    def window_full(self, ids: Iterable[MessageId]) -> bool:
+        """Whether who holds any of these messages may have no more until one of them ends; or perhaps so, for what a
+        connection holds on to counts for its next result."""
+        return bool(self._ended) or any(holder.window_full for holder in self._in_flight.holders_of(ids))
 
     def beside(self, subscription: Subscription) -> int:
         """How many messages its connection holds of results before it; of one that is open."""

@@ -222,7 +222,7 @@ class MessageManager(Service):
         """A commit ended these messages; `here`: by a client of this engine, not of a neighbour's."""
         given = all_normalised(self._kind, ids)
         known = [id_ for id_ in given if id_ is not None]
-        full = bool(self._kept) or any(one.window_full for one in self._in_flight.holders_of(known))
+        full = self._kept.window_full(known)
         waited = sum(receiver_set.settled(known) for receiver_set in self._receiver_sets)
         hits = waited + self._in_flight.settle(known)
         self.alarms.ended(known)
@@ -253,7 +253,7 @@ class MessageManager(Service):
         known = [id_ for id_ in all_normalised(self._kind, ids) if id_ is not None]
         if self._pass_began is not None or len(known) < len(ids) or self.queue.options.waits_for_settlement:
             return False
-        full = bool(self._kept) or any(one.window_full for one in self._in_flight.holders_of(known))
+        full = self._kept.window_full(known)
         if (due := self._rechecker.put_off(self.queue, known, told)) is None:
             return False
         self.lapses.forget(known)

@@ -26,6 +26,15 @@ from rewriter.plan import Effects
 from rewriter.text.queue_names import SYSTEM_DATABASE
 
 _INFO_MAX_CHARS = 1024  # what SHOW PROCESSLIST keeps of a statement (MySQL without FULL: 100)
+_ANSI = frozenset(("ANSI_QUOTES",))
+_BACKSLASH = frozenset(("NO_BACKSLASH_ESCAPES",))
+# By whether backslash escapes are off, and double quotes are for names.
+_MODES_TOLD = {
+    (False, False): frozenset[str](),
+    (True, False): _BACKSLASH,
+    (False, True): _ANSI,
+    (True, True): _BACKSLASH | _ANSI,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +116,8 @@ class ClientSession:
 
     def reading_modes(self) -> frozenset[str]:
         """The sql_modes that say how texts are to be read."""
-        known = {"ANSI_QUOTES"} & self.sql_modes
-        told = (("NO_BACKSLASH_ESCAPES", self.no_backslash_escapes), ("ANSI_QUOTES", self.ansi_quotes))
-        return frozenset(known | {mode for mode, on in told if on})
+        told = _MODES_TOLD[self.no_backslash_escapes, self.ansi_quotes]
+        return told | _ANSI if "ANSI_QUOTES" in self.sql_modes else told
 
     @property
     def database_at_server(self) -> str | None:

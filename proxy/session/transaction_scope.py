@@ -185,7 +185,7 @@ def _of_one(effects: Effects, affected: int, first_id: int, sent_at: float | Non
     if affected and effects.tally is not None:
         queue, what = effects.tally
         counted = ((queue, what, affected),)
-        traced = tuple(_settlement(queue, what, ids, effects, affected) for ids in _named(queue, effects))
+        traced = tuple([_settlement(queue, what, ids, effects, affected) for ids in _named(queue, effects)])
     report = CommitReport(
         effects.touched,
         dict(effects.settled),

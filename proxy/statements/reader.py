@@ -78,6 +78,7 @@ class StatementReader:
         self._allow_drop_table = allow_drop_table
         self._seen: _Seen | None = None
         self._sequencing = Sequencing.POSSIBLE
+        self._context = PlanContext()
 
     def glance(self, text: bytes) -> Glance:
         """What the scanner says of a text. What it says of one that needs a plan is kept until the plan is made."""
@@ -133,8 +134,10 @@ class StatementReader:
         return seen.glance if same_text and seen.holds(text, self._session.database, self._planning.scanner) else None
 
     def _plan_context(self) -> PlanContext:
-        modes = self._session.reading_modes()
-        return PlanContext(self._session.database, sql_modes=modes, sequencing=self._sequencing)
+        database, modes, known = self._session.database, self._session.reading_modes(), self._context
+        if known.database != database or known.sql_modes != modes or known.sequencing is not self._sequencing:
+            self._context = PlanContext(database, sql_modes=modes, sequencing=self._sequencing)
+        return self._context
 
     async def planned(self, text: bytes) -> Plan:
         """As `plan`, but what the catalog does not know is asked of the database: a table called `stream` that got an
