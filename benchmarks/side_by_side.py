@@ -107,6 +107,17 @@ def lone(client: Any, port: int, queue: str) -> Work:
     return repeated(message)
 
 
+def connected(port: int) -> Work:
+    """A client connects, asks something and leaves."""
+
+    def visit() -> None:
+        client = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True, ssl_disabled=True)
+        client.cursor().execute("SELECT 1")
+        client.close()
+
+    return repeated(visit)
+
+
 def _read_on(rows: Any) -> None:
     """It waits for more, until the proxy ends."""
     with suppress(pymysql.MySQLError):
@@ -126,6 +137,7 @@ def subjects(client: Any, port: int, number: int) -> dict[str, Work]:
         "ACK": repeated(lambda: cursor.execute(f"ACK single{number} {next(ids)}")),
         "ACK held": held(client, port, f"held{number}"),
         "lone": lone(client, port, f"lone{number}"),
+        "connect": connected(port),
         "message": drained(cursor, f"drain{number}"),
     }
 

@@ -27,6 +27,7 @@ from proxy.login.carried_login import refusal
 from proxy.session.open_transactions import OpenTransactions
 from proxy.statements.executor import Executor
 from proxy.statements.planning import Planning
+from proxy.transport import tcp
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.login import LOGIN_PACKET_MAX_BYTES
 
@@ -75,6 +76,8 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
 
     def accept_from(self, sockets: Sequence[socket.socket]) -> None:
         """Accept clients from now on. The sockets stay their owner's, to be closed after `close`."""
+        for listening in sockets:
+            tcp.tune_listening(listening)
         self._server = Acceptor(sockets, self._new_stream, self._admission.tally, self._admission.shuns)
         self._admission.tally.set_present(True)
 
@@ -148,9 +151,11 @@ class ProxyServer(MysqlServer):  # type: ignore[misc]  # mysql-mimic is untyped 
 
     async def _log_in(self, client: ClientSocket, visit: Visit) -> Opened | None:
         """A session, or None once the client has been sent the reason."""
+        turn = visit.turn()
         try:
-            async with asyncio.timeout(self._limits.login_timeout):
-                await visit.turn()
+            if not turn.done():
+                async with asyncio.timeout(self._limits.login_timeout):
+                    await turn
         except TimeoutError:
             await self._refuse(client, ProxyError(1040, "Too many connections"))
             return None

@@ -300,8 +300,9 @@ class ClientConnection:
                 return FastPath.REFUSE
             if text.startswith(_QUICK_VERBS):
                 return self._quickly(text)
-            glance = self.executor.reader.glance(text)
-            if glance.concern is Concern.NONE:
+            reader = self.executor.reader
+            glance = reader.glance(text)
+            if glance.concern is Concern.NONE or (glance.concern is Concern.USE and reader.names_again(text)):
                 return FastPath.RELAY
             return self._with_effects(glance.effects) if glance.concern is Concern.TOUCHES else FastPath.REFUSE
         if command == _EXECUTE:

@@ -13,6 +13,7 @@ Counts hold for all workers together (proxy.listen.shared_counts); failed logins
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 from collections import OrderedDict
@@ -188,12 +189,13 @@ class Visit:
         """See turns.Newcomer."""
         return self.waiting_since()
 
-    async def turn(self) -> None:
-        """Wait until this client may log in: as long as others do, up to the limit on those who have not yet."""
+    def turn(self) -> asyncio.Future[None]:
+        """Done once this client may log in: at once, unless as many others do as the limit on those who have not yet
+        allows."""
         turn = self._admission.turns.ask(self)
         if not turn.done():
             self._admission._complaints.about("limits.unauthenticated_connections", self.host)
-        await turn
+        return turn
 
     def broke_off(self) -> None:
         """The connection ended before the login did."""

@@ -43,7 +43,6 @@ from proxy.wire.login import (
     encode_response,
     encode_tls_request,
     masked_greeting,
-    offering_tls,
     parse_change_user,
     parse_greeting,
     parse_response,
@@ -196,9 +195,9 @@ async def _log_in(
     payload = await backend.read_packet()
     if payload.startswith(b"\xff"):
         await pass_refusal(client, payload)
-    shown, greeting = masked_greeting(payload, CARRIED)
-    encrypt = _encrypts(parse_greeting(payload), tls)
-    await client.write(offering_tls(shown) if client_tls is not None else shown)
+    shown, greeting = masked_greeting(payload, CARRIED, offers_tls=client_tls is not None)
+    encrypt = None if tls is None else _encrypts(parse_greeting(payload), tls)
+    await client.write(shown)
     credentials = await receive_credentials(client, greeting.capabilities, client_tls)
     if backend.unread:  # told whose connection it is (PROXY protocol), a server may refuse it after its own greeting
         await pass_refusal(client, await backend.read_packet())
@@ -206,14 +205,13 @@ async def _log_in(
         backend.write_packet(encode_tls_request(credentials))
         await _encrypt(client, backend, encrypt, announced=announced)
     exchange = _exchange(client, backend, credentials, greeting.nonce, admit)
-    credentials = replace(credentials, auth=await exchange.first(credentials.auth))
+    credentials = _with_auth(credentials, await exchange.first(credentials.auth))
     backend.write_packet(encode_response(at_server(credentials), tls=encrypt is not None))
     status = await exchange.run()
     client.reset_seq()
     if credentials.capabilities & COMPRESS:
         client.start_compression()  # the server's connection is already: see AuthExchange
-    result = login_result(credentials, replace(greeting, nonce=exchange.nonce), status)
-    return replace(result, stands_in=exchange.stands_in)
+    return login_result(credentials, greeting, status, nonce=exchange.nonce, stands_in=exchange.stands_in)
 
 
 async def _encrypt(client: ClientSocket, backend: BackendSocket, tls: BackendTls, *, announced: bool) -> None:
@@ -247,13 +245,17 @@ def _enters_system(credentials: Credentials) -> bool:
     return is_system((credentials.database or b"").decode("latin-1"))
 
 
+def _with_auth(credentials: Credentials, auth: bytes) -> Credentials:
+    return credentials if auth is credentials.auth else replace(credentials, auth=auth)
+
+
 def at_server(credentials: Credentials) -> Credentials:
     """As the server is sent them: it may not have the database of the system tables."""
     return replace(credentials, database=STANDS_IN.encode()) if _enters_system(credentials) else credentials
 
 
-def _encrypts(greeting: Greeting, tls: BackendTls | None) -> BackendTls | None:
-    if tls is None or greeting.capabilities & SSL:
+def _encrypts(greeting: Greeting, tls: BackendTls) -> BackendTls | None:
+    if greeting.capabilities & SSL:
         return tls
     if tls.required:
         raise BackendLost("the database offers no TLS, which the configuration requires")
@@ -299,8 +301,10 @@ def user_of(credentials: Credentials) -> str:
     return credentials.user.decode(python_encoding(credentials.charset), "replace")
 
 
-def login_result(credentials: Credentials, greeting: Greeting, status: int) -> LoginResult:
-    """What is known after the OK."""
+def login_result(
+    credentials: Credentials, greeting: Greeting, status: int, *, nonce: bytes | None = None, stands_in: bool = False
+) -> LoginResult:
+    """What is known after the OK. `nonce`: the one in force, where it may be another than the greeting's."""
     encoding = python_encoding(credentials.charset)
     attributes = credentials.attributes or {}
     return LoginResult(
@@ -312,7 +316,8 @@ def login_result(credentials: Credentials, greeting: Greeting, status: int) -> L
         server_version=greeting.server_version,
         connect_attrs={k.decode(encoding, "replace"): v.decode(encoding, "replace") for k, v in attributes.items()},
         status=status,
-        nonce=greeting.nonce,
+        nonce=greeting.nonce if nonce is None else nonce,
+        stands_in=stands_in,
     )
 
 
@@ -322,7 +327,7 @@ async def _change_user(
     credentials = parse_change_user(payload[1:], login.capabilities, login.charset)
     # The server answers with a switch and a fresh nonce, or takes a proof made with the old one.
     exchange = _exchange(client, backend, credentials, login.nonce, admit)
-    credentials = replace(credentials, auth=await exchange.first(credentials.auth))
+    credentials = _with_auth(credentials, await exchange.first(credentials.auth))
     backend.seq = 0
     backend.write_packet(encode_change_user(at_server(credentials)))
     status = await exchange.run()
@@ -330,5 +335,5 @@ async def _change_user(
     greeting = Greeting(
         login.server_version, login.connection_id, login.capabilities, login.charset, status, exchange.nonce
     )
-    result = replace(login_result(credentials, greeting, status), stands_in=exchange.stands_in)
+    result = login_result(credentials, greeting, status, stands_in=exchange.stands_in)
     return result if result.connect_attrs else replace(result, connect_attrs=login.connect_attrs)

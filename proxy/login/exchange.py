@@ -53,8 +53,7 @@ class AuthExchange:
         self._admitted = admit
         self._enters_system = enters_system
         self.stands_in = False
-        near, far = Privacy(client.private, client.confined), Privacy(backend.private, backend.confined)
-        self._bridge = PasswordBridge(near, far, plugin, nonce)
+        self._bridge = PasswordBridge(_privacy(client), _privacy(backend), plugin, nonce)
         self._kept = b""  # a password, until the server has sent its key
 
     @property
@@ -192,6 +191,11 @@ class AuthExchange:
         self._admitted()
         await self._client.write(payload)
         return status
+
+
+def _privacy(line: ClientSocket | BackendSocket) -> Privacy:
+    private = line.private
+    return Privacy(private, private or line.confined)
 
 
 def _unasked() -> FatalProtocolError:

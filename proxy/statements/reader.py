@@ -238,6 +238,11 @@ class StatementReader:
         """The inverse of `decode`. Raises BackendError: a name has no form in the client's character set."""
         return encoded(sql, self._session.identity.codec)
 
+    def names_again(self, text: bytes) -> bool:
+        """Whether it is a SET NAMES of the character set that texts are read in already, as most clients begin."""
+        named = _SET_NAMES.fullmatch(text)
+        return named is not None and encoding_named(named[1].decode().lower()) == self._session.identity.codec
+
     def learn(self, text: bytes) -> None:
         """After a statement that may have changed how those to come are to be read. MariaDB runs USE from a string."""
         session = self._session

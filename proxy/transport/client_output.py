@@ -25,6 +25,8 @@ class ClientOutput(asyncio.Protocol):
         self.seq = 0
         self.closed = False
         self.encrypted = False
+        self.local = False
+        """Whether it is a unix socket."""
         self.peername: tuple[Any, ...] = ()
         self.on_pause: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
@@ -114,7 +116,7 @@ class ClientOutput(asyncio.Protocol):
     @property
     def private(self) -> bool:
         """Whether nobody can listen in: TLS, or a socket that does not leave the machine."""
-        return self.encrypted or tcp.is_local(self._transport)
+        return self.encrypted or self.local
 
     @property
     def confined(self) -> bool:

@@ -81,8 +81,8 @@ class ClientSocket(ClientOutput):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peername = tuple(peer) if isinstance(peer, (tuple, list)) else ()
-        self.writer = self._transport.write
-        tcp.tune(transport)
+        self.writer, self.local = self._transport.write, tcp.is_local(transport)
+        tcp.tune_accepted(transport)
         self._transport.set_write_buffer_limits(high=tcp.UNBUFFERED)
         self._on_connected(self)
 

@@ -12,7 +12,8 @@ import asyncio
 import ipaddress
 import socket
 import struct
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -38,17 +39,43 @@ _OPTIONS = (
         if hasattr(socket, name)  # named differently, or absent, on systems other than Linux
     ),
 )
+_INHERITED = sys.platform.startswith("linux")
+_SERVER_OPTIONS = (
+    *_OPTIONS,
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), _SERVER_SILENCE_MS)
+        for name in ("TCP_USER_TIMEOUT",)
+        if hasattr(socket, name)
+    ),
+)
 
 
 def tune(transport: asyncio.BaseTransport) -> None:
     """Set the options on a TCP socket; other kinds (unix sockets, test transports) have none of them."""
+    _set_options(transport, _OPTIONS)
+
+
+def tune_listening(listening: socket.socket) -> None:
+    """Set them on a socket that listens."""
+    if listening.family in (socket.AF_INET, socket.AF_INET6):
+        for level, option, value in _OPTIONS:
+            listening.setsockopt(level, option, value)
+
+
+def tune_accepted(transport: asyncio.BaseTransport) -> None:
+    """Set them on a client's connection, where it has not inherited them from the socket that listens."""
+    if not _INHERITED:
+        tune(transport)
+
+
+def _set_options(transport: asyncio.BaseTransport, options: Sequence[tuple[int, int, int]]) -> None:
     sock: Any = transport.get_extra_info("socket")
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     # uvloop's own object would make a socket anew for every option.
     shared = socket.socket(sock.family, sock.type, sock.proto, sock.fileno())
     try:
-        for level, option, value in _OPTIONS:
+        for level, option, value in options:
             shared.setsockopt(level, option, value)
     finally:
         shared.detach()
@@ -72,10 +99,7 @@ def end_with_reset(sock: Any) -> None:
 
 def tune_to_server(transport: asyncio.BaseTransport) -> None:
     """The same on a connection to the database, which nobody sweeps."""
-    tune(transport)
-    sock: Any = transport.get_extra_info("socket")
-    if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SERVER_SILENCE_MS)
+    _set_options(transport, _SERVER_OPTIONS)
 
 
 def is_local(transport: asyncio.BaseTransport | None) -> bool:

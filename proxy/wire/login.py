@@ -112,23 +112,17 @@ def encode_greeting(greeting: Greeting, plugin: str) -> bytes:
     )
 
 
-def masked_greeting(payload: bytes, mask: int) -> tuple[bytes, Greeting]:
-    """The same greeting without the capabilities that are not in `mask`."""
+def masked_greeting(payload: bytes, mask: int, *, offers_tls: bool = False) -> tuple[bytes, Greeting]:
+    """The same greeting without the capabilities that are not in `mask`. `offers_tls`: as it is sent, with TLS."""
     greeting, position = _read_greeting(payload)
     kept = greeting.capabilities & mask
     masked = bytearray(payload)
     masked[position : position + 2] = struct.pack("<H", kept & 0xFFFF)
     masked[position + 5 : position + 7] = struct.pack("<H", kept >> 16 & 0xFFFF)
     masked[position + 8 : position + 18] = struct.pack("<6xI", kept >> EXTENDED_SHIFT)
+    if offers_tls:
+        masked[position + 1] |= SSL >> 8
     return bytes(masked), replace(greeting, capabilities=kept)
-
-
-def offering_tls(greeting: bytes) -> bytes:
-    """The same greeting with TLS among its capabilities."""
-    position = _read_greeting(greeting)[1]
-    offered = bytearray(greeting)
-    offered[position + 1] |= SSL >> 8
-    return bytes(offered)
 
 
 def parse_response(payload: bytes, offered: int) -> Credentials:

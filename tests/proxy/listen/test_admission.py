@@ -71,7 +71,7 @@ async def test_logins_under_way_have_a_bound_and_the_others_wait_for_their_turn(
     first, second, third, fourth = one.arrive("a"), two.arrive("a"), one.arrive("a"), one.arrive("a")
     await first.turn()
     await second.turn()
-    waiting = [asyncio.create_task(visit.turn()) for visit in (third, fourth)]
+    waiting = [visit.turn() for visit in (third, fourth)]
     await asyncio.wait(waiting, timeout=0.01)
     assert not any(task.done() for task in waiting)
     first.admit("app")
@@ -90,7 +90,7 @@ async def test_who_goes_while_waiting_takes_no_turn(clock):
     (one,) = workers(1, clock, unauthenticated=1)
     first, second, third = one.arrive("a"), one.arrive("a"), one.arrive("a")
     await first.turn()
-    gone, waiting = asyncio.create_task(second.turn()), asyncio.create_task(third.turn())
+    gone, waiting = second.turn(), third.turn()
     await asyncio.wait((gone, waiting), timeout=0.01)
     gone.cancel()
     second.leave()

@@ -13,7 +13,7 @@ from mysql_mimic.stream import ConnectionClosed
 from wire_peers import LOOPS, RecordingTransport, packet, packets_of, run_on, settle
 
 from proxy.errors import PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
-from proxy.transport import client_socket
+from proxy.transport import client_socket, tcp
 from proxy.transport.client_socket import PENDING_BYTES_MAX, ClientSocket
 from proxy.wire.packets import PAYLOAD_MAX, frame
 
@@ -34,6 +34,9 @@ async def over_tcp() -> tuple[ClientSocket, asyncio.StreamReader, asyncio.Stream
     server = await running.create_server(
         lambda: ClientSocket(accepted.set_result, max_packet_bytes=1000), "127.0.0.1", 0
     )
+    listening = server.sockets[0].dup()  # tuned as those that the proxy listens on
+    tcp.tune_listening(listening)
+    listening.close()
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     stream = await accepted
     server.close()
