@@ -156,6 +156,7 @@ def main() -> int:
         server.prepare()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pids, made = [], []
+        kept = []  # a cursor on a stream that is forgotten reads to its end, which never comes
         for number, checkout in enumerate((Path(sys.argv[1]).resolve(), ROOT)):
             pid, port = stack.enter_context(proxy(checkout, server.url(), folder / f"log{number}"))
             client = pymysql.connect(host="127.0.0.1", port=port, user="root", database=DATABASE, autocommit=True)
@@ -163,6 +164,7 @@ def main() -> int:
             made.append(subjects(stack.enter_context(client), port, number))
         for subject in sys.argv[2:] or made[0]:
             works = [makers[subject]() for makers in made]
+            kept.append(works)
             used: tuple[list[float], list[float]] = ([], [])
             for turn in range(TURNS):
                 for which in (0, 1) if turn % 2 else (1, 0):
