@@ -95,3 +95,31 @@ async def test_what_was_seen_is_kept_until_the_plan_is_made_and_no_longer(looks:
     session.rights = SessionRights(queue_rights({"*.*": [Right.SETTLE]}, None), lambda: CATALOG)
     assert isinstance(await statements.plan(ACK), Execute)
     assert statements._seen is None and looks == [ACK] * 2
+
+
+@pytest.mark.parametrize(
+    ("codec", "text", "again"),
+    [
+        ("utf-8", b"SET NAMES utf8mb4", True),
+        ("utf-8", b"set names 'utf8mb4' collate 'utf8mb4_general_ci';", True),
+        ("utf-8", b"SET NAMES latin1", False),
+        ("cp1252", b"SET NAMES latin1", True),
+        ("utf-8", b"SET NAMES utf8mb4, sql_mode = 'ANSI_QUOTES'", False),
+        ("utf-8", b"SET NAMES @x", False),
+        ("utf-8", b"USE shop", False),
+    ],
+)
+def test_set_names_says_nothing_new_where_texts_are_read_so_already(codec: str, text: bytes, again: bool) -> None:
+    statements, _, _ = reader(codec)
+    assert statements.glance(text).concern is Concern.USE
+    assert statements.names_again(text) is again
+
+
+def test_what_a_plan_depends_on_is_made_anew_only_where_it_changed() -> None:
+    statements, session, _ = reader()
+    first = statements._plan_context()
+    assert statements._plan_context() is first and first.database == "shop"
+    session.database = "elsewhere"
+    assert statements._plan_context().database == "elsewhere"
+    session.reading_modes = lambda: frozenset(("ANSI_QUOTES",))
+    assert statements._plan_context().sql_modes == {"ANSI_QUOTES"}
