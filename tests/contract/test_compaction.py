@@ -53,13 +53,13 @@ def passes(sql, topic):
 
 def test_only_the_newest_message_of_a_value_stays(sql, topic):
     t = topic("WITH (compact = 'K', compact_after = 0)", late="START AT EARLIEST", quick="START AT EARLIEST")
-    fill(sql, t, "a", "b", "a", None, "c", None)
-    assert read(sql, t, "quick") == [1, 2, 3, 4, 5, 6]
-    fill(sql, t, "A", "b", "a")  # 'a' and 'A' are equal in the column's collation
+    fill(sql, t, "a", "b")
+    assert read(sql, t, "quick") == [1, 2]
+    fill(sql, t, "a", None, "c", None, "A", "b", "a")  # 'a' and 'A' are equal in the column's collation
     wait_until(lambda: ids(sql, t) == [4, 5, 6, 8, 9], SECONDS)
     assert read(sql, t, "late") == [4, 5, 6, 8, 9]
     sql(f"ACK {t} 1, 2 GROUP quick")  # what it had read it still has
-    assert read(sql, t, "quick") == [8, 9]
+    assert read(sql, t, "quick") == [4, 5, 6, 8, 9]
     for group in ("late", "quick"):
         assert shown(sql, f"SHOW GROUPS ON {t} LIKE '{group}'")["lost"] == 0
     fill(sql, t, "c", "a")
