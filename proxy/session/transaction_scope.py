@@ -195,18 +195,18 @@ def _of_one(effects: Effects, affected: int, first_id: int, sent_at: float | Non
         counted,
         traced,
         dict.fromkeys(effects.touched, ids) if (ids := _ids_added(effects, affected, first_id)) else {},
-        {} if effects.put_off_ns is None or sent_at is None else _put_off(effects, affected, sent_at),
+        _put_off(effects, affected, sent_at),
     )
     return report or None
 
 
-def _put_off(effects: Effects, affected: int, sent_at: float) -> Mapping[QueueName, PutOff]:
+def _put_off(effects: Effects, affected: int, sent_at: float | None) -> Mapping[QueueName, PutOff]:
     """Until when the messages that a statement names wait, where it has put off all of them."""
-    assert effects.put_off_ns is not None
-    if effects.uncertain or len(effects.changed) != 1:
+    delay_ns = effects.put_off_ns
+    if delay_ns is None or sent_at is None or effects.uncertain or len(effects.changed) != 1:
         return {}
     ((queue, ids),) = effects.changed
-    return {queue: PutOff(sent_at, effects.put_off_ns)} if affected == len(set(ids)) else {}
+    return {queue: PutOff(sent_at, delay_ns)} if affected == len(set(ids)) else {}
 
 
 def _ids_added(effects: Effects, affected: int, first_id: int) -> Sequence[int]:

@@ -30,24 +30,19 @@ _SERVER_SILENCE_MS = 600_000
 """The same bound for the database while something waits to be acknowledged by it. It may well read nothing for minutes:
 a LOAD DATA that waits for a lock does."""
 
+
+def _known(*options: tuple[str, int]) -> Sequence[tuple[int, int, int]]:
+    """Those of TCP's that this system has: on others than Linux they are named differently, or absent."""
+    return [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in options if hasattr(socket, name)]
+
+
 _OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, name), value)
-        for name, value in _KEEPALIVE
-        if hasattr(socket, name)  # named differently, or absent, on systems other than Linux
-    ),
+    *_known(*_KEEPALIVE),
 )
+_SERVER_OPTIONS = (*_OPTIONS, *_known(("TCP_USER_TIMEOUT", _SERVER_SILENCE_MS)))
 _INHERITED = sys.platform.startswith("linux")
-_SERVER_OPTIONS = (
-    *_OPTIONS,
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, name), _SERVER_SILENCE_MS)
-        for name in ("TCP_USER_TIMEOUT",)
-        if hasattr(socket, name)
-    ),
-)
 
 
 def tune(transport: asyncio.BaseTransport) -> None:

@@ -82,19 +82,11 @@ def _around(plan: Plan | None) -> _Template | None:
     """What is around the sample's id; None where the plan is more than a text and what happens to that message."""
     if not isinstance(plan, Execute) or plan.sql.count(_PLACE) != 1:
         return None
-    if plan != Execute(plan.sql, plan.effects, sign_at=plan.sign_at):
-        return None
     effects = plan.effects
     named = effects.settled + effects.changed
-    told = Effects(
-        touched=effects.touched,
-        settled=effects.settled,
-        changed=effects.changed,
-        rejected=effects.rejected,
-        put_off_ns=effects.put_off_ns,
-    )
-    # Whatever else such a plan may come to hold one day is not left out here.
-    if len(named) != 1 or named[0][1] != (_SAMPLE,) or effects != told or effects.reason or effects.numbered:
+    if len(named) != 1 or effects.reason or effects.numbered:
         return None
     before, _, after = plan.sql.partition(_PLACE)
-    return _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.sign_at)
+    template = _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.sign_at)
+    # Whatever else such a plan may come to hold one day is not left out here.
+    return template if template.filled(str(_SAMPLE)) == plan else None
