@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from engine.model.option_values import NS_PER_SECOND
@@ -24,6 +26,11 @@ class Clock(Protocol):
         """Seconds from an arbitrary start; never goes back. What timers are set by."""
         ...
 
+    def passed(self) -> float:
+        """Seconds from another arbitrary start, read at this moment, those in which the process or its machine stood
+        still included. What leases are held against."""
+        ...
+
 
 class SystemClock:
     """The machine's clocks; `monotonic` is the running loop's, so it agrees with `call_at`."""
@@ -33,6 +40,27 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def passed(self) -> float:
+        return seconds_passed()
+
+
+def seconds_passed() -> float:
+    """See Clock.passed. Any thread may ask.
+
+    Linux stops CLOCK_MONOTONIC while the machine is suspended, and a loop's clock tells when its turn began; other
+    systems have one monotonic clock.
+    """
+    return _passed()
+
+
+def _clock_of_all_time() -> Callable[[], float]:
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return time.monotonic
+    return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+
+
+_passed = _clock_of_all_time()
 
 
 class Jitter(Protocol):

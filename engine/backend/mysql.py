@@ -29,6 +29,7 @@ from engine.backend.base import Answer, Settings, SqlValue, Statement
 from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
 from engine.backend.servers import SERVER_VARIABLES, is_mariadb, unsupported
+from engine.backend.sessions import Pin, pins
 from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue
@@ -39,19 +40,6 @@ _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
 A server that vanished silently stops a queue for no longer; for one that is only slow it doubles."""
 
 _SLOW_SECONDS = 600.0  # for how long a server that was slow is granted more
-_LOCK_WAIT_SECONDS = 3  # ours pass over locked rows, so only DDL makes them wait
-_SESSION = (
-    f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
-    f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    # Whatever the server's own modes: they would change how our texts are read, and how it prints definitions.
-    "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'",
-)
-
-_WITH_THE_OTHERS = "SET SESSION wsrep_sync_wait = 1"
-"""On a Galera node: reads wait for what other nodes have committed. A proxy there hears of a message in no time, and
-would look too early, find nothing, and come back with its next poll."""
-
 _WITHOUT_WAITING = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
 """MariaDB's; MySQL waits for a second at least."""
 
@@ -124,8 +112,6 @@ class MySQLStoreConnection:
         self._own: dict[str, str] = {}  # what this connection has by itself, of the settings that were changed
         try:
             self._meet(url)
-            for statement in (*_SESSION, _WITH_THE_OTHERS) if self._replicates else _SESSION:
-                self.execute(statement)
             self._here = (self._connection.thread_id(), self._host())
         except BackendError:
             self.close()
@@ -139,6 +125,24 @@ class MySQLStoreConnection:
         if (reason := unsupported(version)) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
         self._without_waiting = _WITHOUT_WAITING if is_mariadb(version) else ""
+        self._pin(pins(version, replicates=self._replicates))
+
+    def _pin(self, wanted: Sequence[Pin]) -> None:
+        """Make the session ours, in one round trip where the server takes all of it."""
+        try:
+            self._send([pin.sql for pin in wanted])
+        except BackendUnavailable:
+            raise
+        except BackendError:
+            for pin in wanted:
+                self._pin_one(pin)
+
+    def _pin_one(self, pin: Pin) -> None:
+        try:
+            self.execute(pin.sql)
+        except BackendError as error:
+            if pin.needed or isinstance(error, BackendUnavailable):
+                raise
 
     @property
     def replicates(self) -> bool:
@@ -216,6 +220,11 @@ class MySQLStoreConnection:
         with contextlib.suppress(BackendError):  # it may end in the same moment
             if other._here[1] and self.query(_LIVES, other._here):
                 self.execute(f"KILL {other._here[0]}")
+
+    @property
+    def place(self) -> str:
+        number, host = self._here
+        return f"{number}@{host}" if host else ""
 
     def _host(self) -> str:
         """Our end's address as the server sees it; empty where it does not tell."""

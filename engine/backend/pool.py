@@ -3,7 +3,10 @@
 Rules
 - Never more than `size` connections; opened when first needed, the most recently used one first.
 - A connection that broke is discarded, and with it all idle ones: a server that went away took them along.
-- A connection idle for long is tried before use, so that a server's or firewall's idle timeout is not noticed by work.
+- A server ends a session that is silent for SILENCE_SECONDS, so idle connections are kept awake. Those that nobody has
+  needed for long are closed, all but one.
+- A connection that has been silent for longer than that takes is tried before use: the process, or the whole machine,
+  may have stood still.
 - A read that finds its idle connection cut is made again on a new one: a server that restarted is no outage any more.
 - A transaction that another one made impossible (deadlock) is rolled back and made again, a few times.
 - A server that only lets itself be read may have become a replica: all connections to it are discarded, so that the
@@ -17,19 +20,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from engine.backend.base import StoreConnection
+from engine.backend.sessions import SILENCE_SECONDS
+from engine.clock import seconds_passed
 from engine.model.errors import READ_ONLY, TRANSIENT, BackendError, BackendUnavailable, CommitUnknown
 
 R = TypeVar("R")
 T = TypeVar("T")
 
-IDLE_SECONDS_UNTRIED = 30.0  # well below the shortest idle timeouts in use (MySQL 8 h, firewalls from 60 s)
+IDLE_SECONDS_UNTRIED = 6.0
+assert IDLE_SECONDS_UNTRIED < SILENCE_SECONDS  # by enough for what is sent next to arrive
+
+WAKE_SECONDS = 2.0  # between two looks at the idle connections: none is silent for longer than twice that
+SPARE_SECONDS = 60.0  # after a burst its connections go again
 
 TRIES_MAX = 4  # of one transaction: who loses four deadlocks in a row waits better than he repeats
 
@@ -40,6 +49,11 @@ CUT_SECONDS = 1.0  # a connection that was cut while idle says so at once
 
 class PooledConnection(StoreConnection, Protocol):
     """What the pool needs of a connection besides its use. All may raise BackendError."""
+
+    @property
+    def place(self) -> str:
+        """How its server finds it: the number it has there, `@`, its end's address; empty where that is not known."""
+        ...
 
     def begin(self) -> None: ...
 
@@ -68,14 +82,16 @@ class ThreadPool:
         connect: Callable[[], PooledConnection],
         *,
         size: int,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = seconds_passed,
     ) -> None:
         assert size >= 1
         self._connect = connect
         self._monotonic = monotonic
         self._executor = ThreadPoolExecutor(size, thread_name_prefix="store")
         self._lock = threading.Lock()
-        self._idle: list[tuple[PooledConnection, float]] = []  # with the time of last use
+        self._idle: list[_Idle] = []  # the most recently used one last
+        self._open: set[PooledConnection] = set()
+        self._waking: asyncio.TimerHandle | None = None
         self._lost: deque[PooledConnection] = deque(maxlen=_LOST_MAX)
         self._closed = False
         self._opened = 0  # attempts, by all threads: a guess at whether a read had a new connection is good enough
@@ -95,15 +111,33 @@ class ThreadPool:
     ) -> tuple[R, T | None]:
         return await self._run(lambda: self._read_then_write(read, then, locking))
 
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The connections that are open, as their server can find them (`PooledConnection.place`)."""
+        with self._lock:
+            return tuple(sorted(place for connection in self._open if (place := connection.place)))
+
     async def close(self) -> None:
         self._closed = True
+        if self._waking is not None:
+            self._waking.cancel()
         await asyncio.to_thread(self._executor.shutdown)
         self._discard_idle()
 
     async def _run(self, call: Callable[[], T]) -> T:
         if self._closed:
             raise BackendUnavailable("the connection pool is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+        loop = asyncio.get_running_loop()
+        if self._waking is None:
+            self._waking = loop.call_later(WAKE_SECONDS, self._wake, loop)
+        return await loop.run_in_executor(self._executor, call)
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep idle connections from being ended, for as long as there are any."""
+        self._waking = None
+        if not self._closed and self._idle:
+            self._executor.submit(self._keep_awake).add_done_callback(_raise)
+            self._waking = loop.call_later(WAKE_SECONDS, self._wake, loop)
 
     def _read(self, work: Callable[[StoreConnection], T]) -> T:
         return self._read_then_write(work, lambda _: None, False)[0]
@@ -154,57 +188,103 @@ class ThreadPool:
         try:
             yield connection
         except BackendUnavailable:
-            connection.close()
+            self._end(connection)
             self._lost.append(connection)
             self._discard_idle()
             raise
         except BackendError as error:
             if error.errno in READ_ONLY:
-                connection.close()
+                self._end(connection)
                 self._discard_idle()
                 raise
             self._put(connection)  # the database refused a statement; the connection is sound
             raise
         except BaseException:
-            connection.close()  # a defect: who knows what state it is in
+            self._end(connection)  # a defect: who knows what state it is in
             raise
         self._put(connection)
 
     def _take(self) -> PooledConnection:
         while (idle := self._take_idle()) is not None:
-            connection, used = idle
-            if self._monotonic() - used < IDLE_SECONDS_UNTRIED:
-                return connection
-            try:
-                connection.ping()
-            except BackendError:
-                connection.close()
-            else:
-                return connection
+            if self._monotonic() - idle.heard < IDLE_SECONDS_UNTRIED or self._answers(idle.connection):
+                return idle.connection
         self._opened += 1
         connection = self._connect()
+        with self._lock:
+            self._open.add(connection)
         while self._lost:
             with contextlib.suppress(IndexError):  # another thread took the last
                 connection.end_lost(self._lost.popleft())
         return connection
 
-    def _take_idle(self) -> tuple[PooledConnection, float] | None:
-        """The connection that was used last, and when."""
+    def _answers(self, connection: PooledConnection) -> bool:
+        """Whether it is of use. One that is not is closed."""
+        try:
+            connection.ping()
+        except BackendError:
+            self._end(connection)
+            return False
+        return True
+
+    def _end(self, connection: PooledConnection) -> None:
+        with self._lock:
+            self._open.discard(connection)
+        connection.close()
+
+    def _take_idle(self) -> _Idle | None:
+        """The connection that was used last."""
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def _put(self, connection: PooledConnection) -> None:
+    def _put(self, connection: PooledConnection, used: float | None = None) -> None:
+        """It has just been heard; `used`: when it was used last, if not just now."""
+        now = self._monotonic()
         with self._lock:
             if not self._closed:
-                self._idle.append((connection, self._monotonic()))
+                self._idle.append(_Idle(connection, now if used is None else used, now))
+                if used is not None:
+                    self._idle.sort(key=lambda one: one.used)
                 return
-        connection.close()
+        self._end(connection)
+
+    def _keep_awake(self) -> None:
+        """One look: those that have been silent for a while say something, or are closed. One after the other, so that
+        this thread, too, has one at most."""
+        began = self._monotonic()
+        while (idle := self._take_silent(began - WAKE_SECONDS)) is not None:
+            if began - idle.used >= SPARE_SECONDS and len(self._open) > 1:
+                self._end(idle.connection)
+            elif self._answers(idle.connection):
+                self._put(idle.connection, idle.used)
+
+    def _take_silent(self, since: float) -> _Idle | None:
+        """One that was heard last before that time."""
+        with self._lock:
+            found = next((idle for idle in self._idle if idle.heard <= since), None)
+            if found is not None:
+                self._idle.remove(found)
+            return found
 
     def _discard_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
-        for connection, _ in idle:
-            connection.close()
+        for one in idle:
+            self._end(one.connection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """A connection that nobody uses: when it was used last, and when its server was last heard."""
+
+    connection: PooledConnection
+    used: float
+    heard: float
+
+
+def _raise(done: Future[None]) -> None:
+    """Nobody waits for it: a defect must not go unnoticed."""
+    if not done.cancelled():
+        done.result()
 
 
 def _transaction(connection: PooledConnection, work: Callable[[StoreConnection], T]) -> T:

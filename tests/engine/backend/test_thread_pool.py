@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from engine.backend.pool import IDLE_SECONDS_UNTRIED, TRIES_MAX, ThreadPool
+from engine.backend.pool import IDLE_SECONDS_UNTRIED, SPARE_SECONDS, TRIES_MAX, WAKE_SECONDS, ThreadPool
 from engine.model.errors import BackendError, BackendUnavailable
 
 
@@ -19,6 +19,7 @@ class FakeConnection:
         self.server = server
         self.log = []
         self.closed = False
+        self.place = f"{len(server.connections)}@here"
         server.connections.append(self)
 
     def begin(self):
@@ -144,6 +145,58 @@ async def test_a_connection_idle_for_long_is_tried_first(pool, server):
     server.failing["ping"] = GONE
     await pool.read(lambda connection: None)
     assert server.connections[0].closed and len(server.connections) == 2
+
+
+async def kept_awake(pool):
+    """What the pool's timer does."""
+    await asyncio.wrap_future(pool._executor.submit(pool._keep_awake))
+
+
+async def test_idle_connections_are_kept_awake_and_need_not_be_tried(pool, server):
+    await pool.read(lambda connection: None)
+    for _ in range(10):
+        server.time += WAKE_SECONDS
+        await kept_awake(pool)
+    await pool.read(lambda connection: None)
+    assert server.connections[0].log == ["ping"] * 10, "none more before its use"
+    server.failing["ping"] = GONE
+    server.time += WAKE_SECONDS
+    await kept_awake(pool)
+    assert server.connections[0].closed and pool.sessions == ()
+
+
+async def test_a_look_at_idle_connections_follows_another_as_long_as_there_are_any(server, monkeypatch):
+    monkeypatch.setattr("engine.backend.pool.WAKE_SECONDS", 0.001)
+    pool, pinged = ThreadPool(server.connect, size=2), asyncio.Event()
+    loop, counts = asyncio.get_running_loop(), []
+
+    def ping(connection):
+        counts.append(connection)
+        if len(counts) == 3:
+            loop.call_soon_threadsafe(pinged.set)
+
+    monkeypatch.setattr(FakeConnection, "ping", ping)
+    await pool.read(lambda connection: None)
+    await asyncio.wait_for(pinged.wait(), 60)
+    await pool.close()
+
+
+async def test_after_a_burst_all_but_one_connection_go_and_the_one_used_last_stays_first(pool, server):
+    pair = threading.Barrier(2)
+    await asyncio.gather(*(pool.read(lambda connection: pair.wait(10)) for _ in range(2)))
+    assert pool.sessions == ("0@here", "1@here")
+    used = []
+    while server.time < SPARE_SECONDS:
+        server.time += WAKE_SECONDS
+        await kept_awake(pool)
+        await pool.read(used.append)
+    assert len(set(used)) == 1, "what is kept awake does not come before what is used"
+    server.time += WAKE_SECONDS
+    await kept_awake(pool)
+    assert [connection.closed for connection in server.connections] == [c is not used[0] for c in server.connections]
+    server.time += 2 * SPARE_SECONDS
+    await kept_awake(pool)
+    assert len(pool.sessions) == 1 and not used[0].closed
 
 
 async def test_never_more_connections_than_its_size(pool, server):

@@ -1,0 +1,57 @@
+"""What every session of the engine pins at its server, whatever the server's own settings are.
+
+Two kinds of settings. Those that decide what our statements mean have to be set: a session without them is not used.
+Those that bound how long a session may be silent are set where the server has them.
+
+The bounds are what ends a proxy that is silent: frozen, suspended, or cut off from its database without a word. Its
+transactions hold locks until its server ends them, which by the servers' own settings is after eight hours. A session
+of ours is never silent for long in mid-transaction, so the server may end it soon, and other proxies go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.backend.servers import is_mariadb
+
+SILENCE_SECONDS = 10
+"""After so long without a word from us the server ends the session, and what it held goes to others. Longer than the
+longest pause of a proxy that is only short of processor time."""
+
+LOCK_WAIT_SECONDS = 3  # ours pass over locked rows, so only DDL makes them wait
+
+STATEMENT_SECONDS = 75  # longer than an answer is ever waited for: nobody is left to be told
+_WITH_THE_OTHERS = "wsrep_sync_wait = 1"
+"""On a Galera node: reads wait for what other nodes have committed. A proxy there hears of a message in no time, and
+would look too early, find nothing, and come back with its next poll."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One setting. `needed`: a server that does not take it cannot be used."""
+
+    sql: str
+    needed: bool = True
+
+
+def pins(version: str, *, replicates: bool) -> tuple[Pin, ...]:
+    """What a session of the engine sets at a server that tells this version; `replicates`: at a Galera node."""
+    return tuple(_pins(is_mariadb(version), replicates))
+
+
+def _pins(mariadb: bool, replicates: bool) -> Iterator[Pin]:
+    yield Pin(f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}")
+    yield Pin(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
+    yield Pin("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    # Whatever the server's own modes: they would change how our texts are read, and how it prints definitions.
+    yield Pin("SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'")
+    if replicates:
+        yield Pin(f"SET SESSION {_WITH_THE_OTHERS}")
+    for name in ("wait_timeout", "net_read_timeout", "net_write_timeout"):
+        yield Pin(f"SET SESSION {name} = {SILENCE_SECONDS}", needed=False)
+    if mariadb:
+        yield Pin(f"SET SESSION idle_transaction_timeout = {SILENCE_SECONDS}", needed=False)
+        yield Pin(f"SET SESSION max_statement_time = {STATEMENT_SECONDS}", needed=False)
+    else:
+        yield Pin(f"SET SESSION max_execution_time = {STATEMENT_SECONDS * 1000}", needed=False)
