@@ -314,7 +314,7 @@ async def _backend(
         # One more: dropping a partition is one piece of work on two connections, of which one waits for the other.
         pool = MySQLPool(url, size=limits.database_work + 1)
         store = SqlMessageStore.for_mysql(pool, server_group_condition, server_insert)
-        directory = ProxyDirectory(pool) if config.peers.enabled and url.database else None
+        directory = ProxyDirectory(pool, lambda: pool.sessions) if config.peers.enabled and url.database else None
         try:
             if config.auth_mode is Auth.PROXY:
                 yield store, await ProxyAccountsGateway.open(config, pool, clock, registry, tls), directory

@@ -2,14 +2,20 @@
 
 Each process writes a row and renews it; who has not done so for `ALIVE_SECONDS` is taken for dead, by the database's
 clock. The table is made at first need. Every method is one thread hop and raises BackendError.
+
+Beside each row stand the engine's sessions of that process. Whoever is at the same server ends those of one that is not
+seen: it may be frozen, with locks that keep all others from delivering. The server does so by itself, too, and sooner
+(engine.backend.sessions); but what stands between us and it, a pool or another proxy, may have settings of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from engine.backend.base import StoreConnection, StorePool
-from engine.model.errors import BackendError
+from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.option_values import NS_PER_SECOND
 from engine.store.statements import proxies
 
@@ -17,8 +23,13 @@ BEAT_SECONDS = 10.0
 """How often a row is renewed: one small commit, which even a database at rest does not notice."""
 
 ALIVE_SECONDS = 35.0  # three beats, and half of one for a database that is slow
+UNSEEN_SECONDS = 15.0
+"""A beat and a half: then the sessions of who is not linked either are ended. One that only was late loses no more than
+a claim that was under way."""
+
 _FORGET_SECONDS = 3600.0  # rows of the dead; long enough to be looked at after a crash
-_NO_SUCH_TABLE = 1146
+_NO_SUCH_TABLE, _NO_SUCH_COLUMN, _HAS_THAT_COLUMN = 1146, 1054, 1060
+_SESSIONS_MAX = 4000  # characters, as the column has
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +51,11 @@ class ProxyEntry:
 class ProxyDirectory:
     """See the module."""
 
-    def __init__(self, pool: StorePool) -> None:
-        self._pool = pool
+    def __init__(self, pool: StorePool, sessions: Callable[[], Iterable[str]] = tuple) -> None:
+        """`sessions`: what this process has at the server now."""
+        self._pool, self._sessions = pool, sessions
+        self._told = ""
+        self._tells = True
 
     async def join(self, entry: ProxyEntry) -> ProxyEntry:
         """Write a new row; returns it with its number and server."""
@@ -49,7 +63,30 @@ class ProxyDirectory:
 
     async def beat(self, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry]]:
         """Renew the row; returns it as it is now, and all others that are alive."""
-        return await self._pool.write(lambda connection: _beat(connection, me))
+        me, others, anew = await self._pool.write(lambda connection: _beat(connection, me))
+        self._told = "" if anew else self._told
+        await self._tell_sessions(me)
+        return me, others
+
+    async def _tell_sessions(self, me: ProxyEntry) -> None:
+        """Write what we have at the server, where it has changed. Not where the table has no place for it, and we may
+        not make one: an earlier version made it."""
+        sessions = _as_text(self._sessions())
+        if not self._tells or sessions == self._told:
+            return
+        try:
+            await self._pool.write(lambda connection: _tell(connection, me, sessions))
+        except BackendError as error:
+            if isinstance(error, BackendUnavailable):
+                raise
+            self._tells = False
+        else:
+            self._told = sessions
+
+    async def fence(self, me: ProxyEntry, linked: Collection[int]) -> list[str]:
+        """End the sessions, at our server, of all that are not seen and not linked; returns the addresses of those of
+        which there were any."""
+        return await self._pool.read(lambda connection: _fence(connection, me, linked)) if self._tells else []
 
     async def others(self, me: ProxyEntry) -> list[ProxyEntry]:
         """All others that are alive."""
@@ -73,13 +110,14 @@ def _join(connection: StoreConnection, entry: ProxyEntry) -> ProxyEntry:
     return replace(entry, number=int(connection.query(proxies.JOINED, (entry.secret,))[0][0]))
 
 
-def _beat(connection: StoreConnection, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry]]:
+def _beat(connection: StoreConnection, me: ProxyEntry) -> tuple[ProxyEntry, list[ProxyEntry], bool]:
+    """`beat`, and whether the row was written anew."""
     me = replace(me, server=_server(connection))  # another one, perhaps, after a failover
-    if not connection.execute(proxies.SEEN, (me.server, me.number, me.secret)):
+    if anew := not connection.execute(proxies.SEEN, (me.server, me.number, me.secret)):
         values = (me.number, me.proxy, me.worker, me.address, me.secret, me.server)
         connection.execute(proxies.JOIN_AGAIN, values)
     connection.execute(proxies.FORGET, (int(_FORGET_SECONDS * NS_PER_SECOND),))
-    return me, _others(connection, me)
+    return me, _others(connection, me), anew
 
 
 def _others(connection: StoreConnection, me: ProxyEntry) -> list[ProxyEntry]:
@@ -89,6 +127,57 @@ def _others(connection: StoreConnection, me: ProxyEntry) -> list[ProxyEntry]:
         for number, proxy, worker, address, secret, server in rows
     ]
     return [entry for entry in entries if entry.number != me.number]
+
+
+def _tell(connection: StoreConnection, me: ProxyEntry, sessions: str) -> None:
+    values = (sessions, me.number, me.secret)
+    try:
+        connection.execute(proxies.SESSIONS, values)
+    except BackendError as error:
+        if error.errno != _NO_SUCH_COLUMN:
+            raise
+        try:
+            connection.execute(proxies.ADD_SESSIONS)  # ends the transaction, in which nothing has been done
+        except BackendError as failed:
+            if failed.errno != _HAS_THAT_COLUMN:  # another proxy was quicker
+                raise
+        connection.execute(proxies.SESSIONS, values)
+
+
+def _fence(connection: StoreConnection, me: ProxyEntry, linked: Collection[int]) -> list[str]:
+    rows = connection.query(proxies.UNSEEN, (me.server, me.number, int(UNSEEN_SECONDS * NS_PER_SECOND)))
+    ended = []
+    for number, address, sessions, seen in rows:
+        if int(number) in linked:
+            continue
+        places = list(_places(str(sessions)))
+        left = (
+            connection.query(proxies.left(len(places)), [part for place in places for part in place]) if places else []
+        )
+        for (session,) in left:
+            with contextlib.suppress(BackendError):  # it may end in the same moment
+                connection.execute(f"KILL {int(session)}")
+        if left:
+            ended.append(str(address))
+        connection.execute(proxies.FENCED, (int(number), int(seen)))
+    return ended
+
+
+def _as_text(sessions: Iterable[str]) -> str:
+    """As many of them as there is room for."""
+    text = ""
+    for session in sessions:
+        if len(text) + len(session) < _SESSIONS_MAX:
+            text += f" {session}" if text else session
+    return text
+
+
+def _places(text: str) -> Iterator[tuple[int, str]]:
+    """Number and address of each session; without what is none."""
+    for session in text.split():
+        number, _, host = session.partition("@")
+        if number.isdecimal() and host:
+            yield int(number), host
 
 
 def _server(connection: StoreConnection) -> str:

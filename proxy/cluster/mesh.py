@@ -268,6 +268,8 @@ class Mesh(Service):
             log.debug("listening for other proxies", extra={"at": self._me.address, "number": self._me.number})
         self._me, others = await self._directory.beat(self._me)
         self._know(others)
+        for address in await self._directory.fence(self._me, tuple(self._links)):
+            log.warning("another proxy is not seen, its sessions at the database were ended", extra={"peer": address})
 
     def _entry(self) -> ProxyEntry:
         place = self._place

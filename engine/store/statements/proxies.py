@@ -12,10 +12,15 @@ _NOW_NS = MYSQL.now_ns
 MAKE_TABLE = (
     "CREATE TABLE IF NOT EXISTS queuegate_proxies ("
     "number BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, proxy CHAR(32) NOT NULL, worker INT NOT NULL,"
-    " address VARCHAR(300) NOT NULL, secret CHAR(64) NOT NULL, server VARCHAR(300) NOT NULL, time_seen BIGINT NOT NULL"
+    " address VARCHAR(300) NOT NULL, secret CHAR(64) NOT NULL, server VARCHAR(300) NOT NULL, time_seen BIGINT NOT NULL,"
+    " sessions VARCHAR(4000) NOT NULL DEFAULT ''"
     ") ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin"
 )
-"""One row for each process that serves clients; `secret` is what it proves itself by."""
+"""One row for each process that serves clients; `secret` is what it proves itself by, `sessions` are its
+engine's at the server, each its number there, `@`, and its end's address."""
+
+ADD_SESSIONS = "ALTER TABLE queuegate_proxies ADD COLUMN sessions VARCHAR(4000) NOT NULL DEFAULT ''"
+"""To a table that an earlier version made. Its proxies name the columns that they write."""
 
 SERVER = "SELECT CONCAT_WS(':', @@hostname, @@port, @@server_id)"
 """Which server this is: only there do connection ids mean the same connections."""
@@ -49,3 +54,23 @@ ALIVE = (
 
 LEAVE = "DELETE FROM queuegate_proxies WHERE number = ? AND secret = ?"
 """It ends."""
+
+SESSIONS = "UPDATE queuegate_proxies SET sessions = ? WHERE number = ? AND secret = ?"
+"""What it has at its server now."""
+
+UNSEEN = (
+    "SELECT number, address, sessions, time_seen FROM queuegate_proxies"
+    f" WHERE sessions <> '' AND server = ? AND number <> ? AND time_seen < {_NOW_NS} - ?"
+)
+"""Those at the same server that have not been seen for so long, and may have left sessions there."""
+
+FENCED = "UPDATE queuegate_proxies SET sessions = '' WHERE number = ? AND time_seen = ?"
+"""Nothing is left of it there, if it has not been seen meanwhile."""
+
+
+def left(count: int) -> str:
+    """Which of so many sessions are still there. Only those of our own account: anybody may have written the row."""
+    return (
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = SUBSTRING_INDEX(USER(), '@', 1)"
+        f" AND ID <> CONNECTION_ID() AND (ID, HOST) IN ({', '.join(['(?, ?)'] * count)})"
+    )

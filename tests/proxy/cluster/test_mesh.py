@@ -54,6 +54,10 @@ class Directory:
         self.reads += 1
         return [row for row in self.rows.values() if row.number != me.number]
 
+    async def fence(self, me: ProxyEntry, linked: Any) -> list[str]:
+        self._check()
+        return []
+
     async def leave(self, me: ProxyEntry) -> None:
         self._check()
         del self.rows[me.number]
