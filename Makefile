@@ -10,6 +10,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
+# Whatever ends a run of the tests, nothing of it is left running.
+PYTEST = $(BIN)/python tests/contained.py $(BIN)/python -m pytest
 RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 SPARK_STAMP := $(VENV)/.installed-spark
@@ -28,35 +30,35 @@ demo: $(RUN_STAMP) ## show produce, receive, retry, ack, schedule and a kill -9 
 	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) mariadb toolchains prometheus chromium mysql ## all tests, a private MariaDB and MySQL included (TESTS=tests/contract for a part)
-	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	$(PYTEST) -n $(JOBS) $(TESTS)
 
 MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration
 test-mysql: $(STAMP) mariadb toolchains mysql ## the suites that need a server, on MySQL 8 in place of MariaDB (MYSQL_TESTS=tests/contract)
-	QUEUEGATE_TEST_SERVER=mysql $(BIN)/python -m pytest -n $(JOBS) $(MYSQL_TESTS)
+	QUEUEGATE_TEST_SERVER=mysql $(PYTEST) -n $(JOBS) $(MYSQL_TESTS)
 
 TIMES ?= 1
 test-galera: $(STAMP) mariadb galera ## a Galera cluster of three: a ledger under kills, and the contract through two proxies (TIMES=3)
-	for time in $$(seq $(TIMES)); do $(BIN)/python -m pytest tests/galera || exit 1; done
-	QUEUEGATE_TEST_SERVER=galera $(BIN)/python -m pytest tests/contract
+	for time in $$(seq $(TIMES)); do $(PYTEST) tests/galera || exit 1; done
+	QUEUEGATE_TEST_SERVER=galera $(PYTEST) tests/contract
 
 spark: $(SPARK_STAMP) ## what the Spark connector needs, in .venv: installs pyspark, 500 MB
 
 SPARK_TESTS ?= tests/spark
 test-spark: $(SPARK_STAMP) mariadb toolchains ## the tests that run Spark: installs pyspark, 500 MB (SPARK_TESTS=tests/spark/test_jdbc.py)
-	$(BIN)/python -m pytest $(SPARK_TESTS)
+	$(PYTEST) $(SPARK_TESTS)
 
 example-spark: $(SPARK_STAMP) ## a pipeline from SQL to Spark and back, which checks its own sums and ends by itself
 	@$(BIN)/python -m examples.pipeline
 
 KILLS ?= 6
 ledger-topics: $(STAMP) mariadb ## what readers of a topic get under SIGKILLs of proxies and of the database (KILLS=20 SEED=7)
-	QUEUEGATE_LEDGER_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_LEDGER_SEED=$(SEED)) $(BIN)/python -m pytest tests/faults/test_topic_ledger.py
+	QUEUEGATE_LEDGER_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_LEDGER_SEED=$(SEED)) $(PYTEST) tests/faults/test_topic_ledger.py
 
 crash-spark: $(SPARK_STAMP) mariadb toolchains ## streaming reads under SIGKILLs of the Spark driver and of the proxy (KILLS=20 SEED=7)
-	QUEUEGATE_CRASH_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_CRASH_SEED=$(SEED)) $(BIN)/python -m pytest tests/spark/test_crash_stream.py
+	QUEUEGATE_CRASH_KILLS=$(KILLS) $(if $(SEED),QUEUEGATE_CRASH_SEED=$(SEED)) $(PYTEST) tests/spark/test_crash_stream.py
 
 test-packages: $(STAMP) debian toolchains ## the .deb, all wheels and the image's steps on a bare Debian: root and mmdebstrap, two minutes
-	QUEUEGATE_TEST_PACKAGES=1 $(BIN)/python -m pytest tests/packaging
+	QUEUEGATE_TEST_PACKAGES=1 $(PYTEST) tests/packaging
 
 deb: $(STAMP) ## the Debian package for this Python and processor, in dist/
 	$(BIN)/python packaging/debian/build.py dist
