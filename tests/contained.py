@@ -37,8 +37,8 @@ class Contained:
         self._interrupted_at: float | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._interrupt)
-        # The mask of the child's signals is that of ours, and what is ignored here would be ignored there.
         self._process = subprocess.Popen(command)
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))  # it is waited for; the command has no such mask
 
     def run(self) -> int:
         """The exit code of the command, once nothing of it is left; 128 and the signal's number where one ended it."""
@@ -46,7 +46,7 @@ class Contained:
             if self._overdue():
                 self._process.kill()
             self._reap_orphans()
-            time.sleep(0.05)
+            _await_an_end()
         ended = self._end_what_is_left()
         if ended and self._interrupted_at is not None:
             print(f"interrupted; ended {len(ended)} processes that were left: {', '.join(ended)}", file=sys.stderr)
@@ -75,7 +75,7 @@ class Contained:
                     # What is stopped does not hear of SIGTERM before it goes on.
                     os.kill(pid, signal.SIGTERM if time.monotonic() < until else signal.SIGKILL)
                     os.kill(pid, signal.SIGCONT)
-            time.sleep(0.1)
+            _await_an_end()
         return sorted(names.values())
 
     def _living(self) -> dict[int, str]:
@@ -104,6 +104,11 @@ class Contained:
             if pid != self._process.pid:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
+
+
+def _await_an_end() -> None:
+    """Until a child ends, or for a twentieth of a second: a child of a child tells nobody here."""
+    signal.sigtimedwait((signal.SIGCHLD,), 0.05)
 
 
 def _adopt_orphans() -> bool:
