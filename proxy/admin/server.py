@@ -65,7 +65,7 @@ class AdminServer:
         if path == "/metrics":
             return await self._metrics()
         if path == "/counters":
-            return Response(200, counters_page((await self._peers.reports())[0]), CONTENT_TYPE)
+            return Response(200, counters_page(*await self._peers.counts()), CONTENT_TYPE)
         if path == "/healthz":
             return await self._health()
         if path == "/readyz":

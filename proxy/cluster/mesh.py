@@ -100,6 +100,11 @@ class Mesh(Service):
         me = self._me
         return me is None or all(link.number > me.number for link in self._members() if link.worker == 0)
 
+    @property
+    def others(self) -> int:
+        """How many processes of other proxies there are, linked or not."""
+        return len(self._entries.keys() | self._links.keys())
+
     def committed(self, report: CommitReport) -> None:
         """Tell the others."""
         if self._links:

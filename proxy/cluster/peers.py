@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -30,7 +32,10 @@ from proxy.cluster.messages import id_body, id_of
 from proxy.cluster.questions import Item
 from proxy.cluster.registry import FIRST_OWN_ID, ConnectionRegistry, ProcessInfo
 from proxy.cluster.reports import (
+    ProcessCounts,
     WorkerReport,
+    counts_items,
+    counts_of,
     own_report,
     report_items,
     reports_of,
@@ -51,6 +56,7 @@ T = TypeVar("T")
 _STREAMS, _STREAM, _QUEUES, _CATALOG = "streams", "stream", "queues", "catalog"
 _SUBSCRIPTIONS, _HOLDERS, _REPORT, _FITTING = "subscriptions", "holders", "report", "fitting"
 _TRACE, _TRACES, _HISTORIES, _LOG = "trace", "traces", "histories", "log"
+_COUNTS = "counts"
 _IDS_ASKED_MAX = 100  # in one word: a text id may have a thousand bytes
 _QUEUES_ASKED_MAX = 100  # in one word: a name may have 600 bytes in JSON; those of more queues are chosen here
 _TRACES_MAX = 10_000  # that one process answers with
@@ -67,6 +73,7 @@ class Peers:
         self._mesh: Mesh | None = None
         self._engine: Engine | None = None
         self._worker = 0
+        self._process, self._started = secrets.token_hex(8), time.monotonic()
 
     async def join(self, place: WorkerSlot, engine: Engine, admission: Admission, stop: Callable[[], None]) -> None:
         """Take our place beside the other workers. `stop` is called when the supervisor is gone."""
@@ -238,6 +245,17 @@ class Peers:
         missing = (others & self._bus.others) - {report.worker for report in reports}
         return sorted(reports, key=lambda report: report.worker), len(missing)
 
+    async def counts(self) -> tuple[list[ProcessCounts], int]:
+        """What every process has counted, and of how many that is not known: they do not answer in time, or are not
+        linked."""
+        others = (0 if self._bus is None else len(self._bus.others)) + (0 if self._mesh is None else self._mesh.others)
+        counts = [self._own_counts(), *counts_of(await self._ask(_COUNTS))]
+        return counts, max(others + 1 - len(counts), 0)
+
+    def _own_counts(self) -> ProcessCounts:
+        assert self._engine is not None
+        return ProcessCounts(self._process, time.monotonic() - self._started, tuple(self._engine.status()))
+
     def _own_report(self) -> WorkerReport:
         assert self._engine is not None
         streams = len(self._engine.subscriptions())
@@ -301,6 +319,8 @@ class Peers:
             return map(traced_item, own_traced(self._engine.traces.newest(min(count, _TRACES_MAX), queues)))
         if question == _HISTORIES:
             return [state_item(*state) for state in self._engine.topics.history.states()]
+        if question == _COUNTS:
+            return counts_items(self._own_counts())
         if question == _LOG:
             return map(record_item, own_records())
         if question == _CATALOG:

@@ -45,6 +45,38 @@ def _memory_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessCounts:
+    """What one process has counted since it started, wherever it serves this database. `process`: a name of its own,
+    which no other start of it has. `seconds`: how long ago it started."""
+
+    process: str
+    seconds: float
+    queues: tuple[QueueStatus, ...]
+
+
+def counts_items(counts: ProcessCounts) -> list[Item]:
+    """As items of an answer. A queue that has counted nothing has none."""
+    counted = (status for status in counts.queues if any(status.counters.values()) or any(status.delays))
+    return [[counts.process, counts.seconds], *([counts.process, *status_item(status)] for status in counted)]
+
+
+def counts_of(items: Iterable[Item]) -> list[ProcessCounts]:
+    """Of all whose items these are. What another version says in another way is left out."""
+    seconds: dict[str, float] = {}
+    queues: dict[str, list[QueueStatus]] = {}
+    for item in items:
+        try:
+            process, *rest = item
+            if len(rest) == 1:
+                seconds[str(process)] = float(rest[0])
+            else:
+                queues.setdefault(str(process), []).append(status_of(rest))
+        except (TypeError, ValueError):
+            continue
+    return [ProcessCounts(process, age, tuple(queues.get(process, ()))) for process, age in seconds.items()]
+
+
 def report_items(report: WorkerReport) -> list[Item]:
     """A report as items of an answer, each small enough for a word of its own."""
     first = [_SELF, report.worker, report.connections, report.streams, report.memory_bytes, report.cpu_seconds]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from engine.delivery.metrics import DELAY_BOUNDS
 from engine.model.queue import QueueName
@@ -26,6 +27,26 @@ QUEUES_MAX = 2000
 Counters = Mapping[QueueName, Sequence[float]]
 """By queue the values of COUNTED, and behind them how many deliveries had a delay of each bucket: up to each of
 DELAY_BOUNDS, and beyond. A queue that is not there has counted nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one process has counted since it started. `seconds`: how long ago that was, None where it is not told."""
+
+    counters: Counters
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Of all processes that serve the database, by their names. `missing`: how many more there are."""
+
+    processes: Mapping[str, Sample] = field(default_factory=dict)
+    missing: int = 0
+
+
+PROCESSES_MAX = 1000
+"""Whose last counts are remembered, the latest: each start of a process is another one."""
 
 _WIDTH = len(COUNTED) + len(DELAYS)
 _NOTHING = (0.0,) * (len(COUNTED) + len(DELAY_BOUNDS) + 1)
@@ -82,27 +103,39 @@ class _Ring:
 
 
 class Rates:
-    """See the module. `since`: when it began to be filled; None: it was never."""
+    """See the module. `since`: when it began to be filled; None: it was never. `missing`: processes whose counts the
+    last sample lacks."""
 
     def __init__(self) -> None:
         self._rings: OrderedDict[QueueName, tuple[_Ring, _Ring]] = OrderedDict()
-        self._before: Counters | None = None
+        self._before: OrderedDict[str, Counters] = OrderedDict()
         self.since: float | None = None
         self.heard: float | None = None
+        self.missing = 0
 
     def __len__(self) -> int:
         return len(self._rings)
 
-    def heard_of(self, counters: Counters, at: float) -> None:
-        """The counters as they are now. The first time they say nothing of how fast they go up."""
-        before, self._before = self._before, counters
-        self.heard = at
-        if before is None:
-            self.since = at
-            return
+    def add(self, samples: Samples, at: float) -> None:
+        """The counters as they are now. The first time those of a process say nothing of how fast they go up, unless it
+        has started since the last sample."""
+        last, self.heard, self.missing = self.heard, at, samples.missing
+        self.since = at if self.since is None else self.since
+        for process, sample in samples.processes.items():
+            before = self._before.get(process)
+            if before is None and last is not None and sample.seconds is not None and sample.seconds <= at - last:
+                before = {}
+            if before is not None:
+                self._add(before, sample.counters, at)
+            self._before[process] = sample.counters
+            self._before.move_to_end(process)
+        while len(self._before) > PROCESSES_MAX:
+            self._before.popitem(last=False)
+
+    def _add(self, before: Counters, counters: Counters, at: float) -> None:
         for queue, values in counters.items():
             old = before.get(queue, _NOTHING)
-            # A counter that has gone down was begun anew, with the proxy or a worker of it.
+            # A counter that has gone down was begun anew: its queue was dropped and made again.
             increases = [new - then if new >= then else new for new, then in zip(values, old, strict=False)]
             if any(increases):
                 fine, coarse = self._rings_of(queue)

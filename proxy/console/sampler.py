@@ -1,7 +1,7 @@
 """Reads the proxy's counters again and again, over HTTP, and tells the rates.
 
-The proxy answers `/counters` from memory (`proxy.admin.counters_page`), for all its workers. Where that takes long,
-with very many queues, it is asked more seldom: the asking takes at most SHARE of the time.
+The proxy answers `/counters` from memory (`proxy.admin.counters_page`), for all processes that serve its database.
+Where that takes long, with very many queues, it is asked more seldom: the asking takes at most SHARE of the time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from engine.delivery.metrics import DELAY_BUCKETS
 from engine.model.queue import QueueName
-from proxy.console.rates import COUNTED, FINE_SECONDS, Rates
+from proxy.console.rates import COUNTED, FINE_SECONDS, Rates, Sample, Samples
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ ANSWER_SECONDS = 20.0
 PAGE_MAX_BYTES = 64 << 20  # 10,000 queues have 10 MB at /metrics
 
 _LINE = re.compile(r"queuegate_queue_(\w+)_(total|bucket)\{(.*)\} ([0-9.eE+]+)")
+_PROCESS = re.compile(r"queuegate_process_seconds\{(.*)\} ([0-9.eE+]+)")
+_MISSING = re.compile(r"queuegate_processes_missing ([0-9]+)")
 _DELAYS = "delivery_delay_seconds"
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -40,7 +42,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def read_counters(place: str) -> dict[QueueName, list[float]]:
+def read_counters(place: str) -> Samples:
     """The counters at a URL, or at `/counters` of a Unix socket. Blocks. Raises OSError, ValueError."""
     if place.startswith("http://"):
         parts = urlsplit(place)
@@ -63,23 +65,39 @@ def read_counters(place: str) -> dict[QueueName, list[float]]:
     return parsed(page.decode("utf-8", "replace"))
 
 
-def parsed(page: str) -> dict[QueueName, list[float]]:
-    """The counters of a page in Prometheus's text format: those of COUNTED, and behind them how many deliveries each of
-    DELAY_BUCKETS holds."""
-    found: dict[QueueName, list[float]] = {}
+def parsed(page: str) -> Samples:
+    """The counters of a page in Prometheus's text format, by process: those of COUNTED, and behind them how many
+    deliveries each of DELAY_BUCKETS holds. Lines that name no process are of one that has no name."""
+    found: dict[str, dict[QueueName, list[float]]] = {}
+    seconds: dict[str, float] = {}
+    missing = 0
     for line in page.split("\n"):
-        match = _LINE.fullmatch(line)
-        if match is None:
-            continue
-        labels = {name: _unescaped(value) for name, value in _LABEL.findall(match[3])}
-        place = _place(match[1], labels.get("le"))
-        if place is not None and "database" in labels and "queue" in labels:
-            queue = QueueName(labels["database"], labels["queue"])
-            values = found.setdefault(queue, [0.0] * (len(COUNTED) + len(DELAY_BUCKETS)))
-            values[place] += float(match[4])
-    for values in found.values():
+        if (match := _LINE.fullmatch(line)) is not None:
+            _take(found, match)
+        elif (match := _PROCESS.fullmatch(line)) is not None:
+            process = _labels(match[1]).get("process", "")
+            seconds[process] = float(match[2])
+            found.setdefault(process, {})
+        elif (match := _MISSING.fullmatch(line)) is not None:
+            missing = int(match[1])
+    for values in (values for queues in found.values() for values in queues.values()):
         values[len(COUNTED) :] = _single(values[len(COUNTED) :])
-    return found
+    return Samples({process: Sample(queues, seconds.get(process)) for process, queues in found.items()}, missing)
+
+
+def _take(found: dict[str, dict[QueueName, list[float]]], match: re.Match[str]) -> None:
+    """Add what one line counts."""
+    labels = _labels(match[3])
+    place = _place(match[1], labels.get("le"))
+    if place is not None and "database" in labels and "queue" in labels:
+        queues = found.setdefault(labels.get("process", ""), {})
+        queue = QueueName(labels["database"], labels["queue"])
+        values = queues.setdefault(queue, [0.0] * (len(COUNTED) + len(DELAY_BUCKETS)))
+        values[place] += float(match[4])
+
+
+def _labels(text: str) -> dict[str, str]:
+    return {name: _unescaped(value) for name, value in _LABEL.findall(text)}
 
 
 def _place(name: str, bound: str | None) -> int | None:
@@ -109,8 +127,7 @@ async def sample(place: str, rates: Rates, clock: Callable[[], float]) -> None:
     while True:
         began = loop.time()
         try:
-            counters = await asyncio.to_thread(read_counters, place)
-            rates.heard_of(counters, clock())
+            rates.add(await asyncio.to_thread(read_counters, place), clock())
             failing = False
         except (OSError, ValueError) as error:
             if not failing:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from engine.delivery.metrics import DELAY_BOUNDS, DELAY_BUCKETS
 from engine.model.queue import QueueName, QueueStatus, default_dead_letter
 from proxy.admin.counters_page import counters_page
-from proxy.cluster.reports import WorkerReport
+from proxy.cluster.reports import ProcessCounts, counts_items, counts_of
 from proxy.console.charts import area_chart, delay_chart, delay_text, sparkline, thinned
 from proxy.console.hosts import hosts_of, local_path
 from proxy.console.json_form import plain
 from proxy.console.login_limits import LoginLimits
 from proxy.console.pages.figures import Figures, problems
 from proxy.console.pages.keyset import Ordered, after_sql, as_text, from_text, order_sql
-from proxy.console.rates import COARSE, FINE, FINE_SECONDS, QUEUES_MAX, Rates, quantile
+from proxy.console.rates import COARSE, FINE, FINE_SECONDS, QUEUES_MAX, Rates, Sample, Samples, quantile
 from proxy.console.rendering import age, moment, number, utc
 from proxy.console.sampler import parsed
 from proxy.console.sessions import (
@@ -169,12 +169,23 @@ def test_names_in_keys_are_quoted():
 # --- rates
 
 
+def one(counters):
+    """The counters of a proxy that is alone."""
+    return Samples({"": Sample(counters)})
+
+
+def alone(page):
+    """The counters on a page that tells of one process."""
+    ((_, sample),) = parsed(page).processes.items()
+    return sample.counters
+
+
 def test_rates_are_increases_and_the_first_counters_say_nothing():
     rates = Rates()
     assert rates.last_minute(Q, "acked", 0) is None
-    rates.heard_of({Q: [100, 0, 0, 0]}, 1000)
-    rates.heard_of({Q: [103, 0, 2, 0]}, 1005)
-    rates.heard_of({Q: [104, 0, 2, 0]}, 1010)
+    rates.add(one({Q: [100, 0, 0, 0]}), 1000)
+    rates.add(one({Q: [103, 0, 2, 0]}), 1005)
+    rates.add(one({Q: [104, 0, 2, 0]}), 1010)
     assert rates.last_minute(Q, "enqueued", 1010) == 4
     assert rates.fine(Q, "enqueued", 1010)[-2:] == [3, 1]
     assert rates.coarse(Q, "acked", 1010)[-1] == 2
@@ -183,16 +194,16 @@ def test_rates_are_increases_and_the_first_counters_say_nothing():
 
 def test_a_queue_that_begins_to_count_and_a_proxy_that_was_started_again():
     rates = Rates()
-    rates.heard_of({}, 0)
-    rates.heard_of({Q: [7, 0, 0, 0]}, 5)
-    rates.heard_of({Q: [2, 0, 0, 0]}, 10)
+    rates.add(one({}), 0)
+    rates.add(one({Q: [7, 0, 0, 0]}), 5)
+    rates.add(one({Q: [2, 0, 0, 0]}), 10)
     assert rates.last_minute(Q, "enqueued", 10) == 9
 
 
 def test_old_points_are_gone():
     rates = Rates()
-    rates.heard_of({}, 0)
-    rates.heard_of({Q: [7, 0, 0, 0]}, 5)
+    rates.add(one({}), 0)
+    rates.add(one({Q: [7, 0, 0, 0]}), 5)
     assert rates.last_minute(Q, "enqueued", 60) == 7
     assert rates.last_minute(Q, "enqueued", 70) == 0
     assert sum(rates.fine(Q, "enqueued", 5 + (FINE - 1) * FINE_SECONDS)) == 7
@@ -204,10 +215,10 @@ def test_old_points_are_gone():
 @given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 50)), max_size=30))
 def test_a_ring_holds_what_was_added_in_its_time(steps):
     rates, at, total, added = Rates(), 0, 0, []
-    rates.heard_of({}, 0)
+    rates.add(one({}), 0)
     for pause, count in steps:
         at, total = at + pause, total + count
-        rates.heard_of({Q: [total, 0, 0, 0]}, at)
+        rates.add(one({Q: [total, 0, 0, 0]}), at)
         added.append((at, count))
     last = at // FINE_SECONDS
     wanted = sum(count for when, count in added if when // FINE_SECONDS > last - FINE)
@@ -216,8 +227,8 @@ def test_a_ring_holds_what_was_added_in_its_time(steps):
 
 def test_rings_are_bounded():
     rates = Rates()
-    rates.heard_of({}, 0)
-    rates.heard_of({QueueName("d", str(n)): [1, 0, 0, 0] for n in range(QUEUES_MAX + 50)}, 5)
+    rates.add(one({}), 0)
+    rates.add(one({QueueName("d", str(n)): [1, 0, 0, 0] for n in range(QUEUES_MAX + 50)}), 5)
     assert len(rates) == QUEUES_MAX
 
 
@@ -230,7 +241,7 @@ def test_counters_are_read_from_the_page():
         'queuegate_queue_looks_total{database="shop",queue="orders"} 99\n'
         "queuegate_queue_sent_total{} 1\nnonsense\n"
     )
-    assert parsed(page) == {Q: values(7, 0, 0, 0), QueueName('a"b', "c\\d\ne"): values(0, 0, 1, 0)}
+    assert alone(page) == {Q: values(7, 0, 0, 0), QueueName('a"b', "c\\d\ne"): values(0, 0, 1, 0)}
 
 
 def values(*counted, **delays):
@@ -241,22 +252,24 @@ def values(*counted, **delays):
 def test_delays_are_read_from_the_page():
     bucket = 'queuegate_queue_delivery_delay_seconds_bucket{database="shop",queue="orders"'
     told = f'{bucket},le="0.001"}} 3\n{bucket},le="0.005"}} 5\n{bucket},le="+Inf"}} 6\n{bucket},le="7"}} 9\n'
-    assert parsed(told) == {Q: values(0, 0, 0, 0, b0=3, b2=2, b17=1)}
+    assert alone(told) == {Q: values(0, 0, 0, 0, b0=3, b2=2, b17=1)}
 
 
 @given(st.lists(st.integers(0, 5), min_size=18, max_size=18), st.integers(1, 3))
 def test_delays_come_through_the_page(counts, workers):
     status = QueueStatus(Q, 0, 0, 0, {"sent": 1}, tuple(counts))
-    page = counters_page([WorkerReport(n, 0, 0, 0, 0.0, [status]) for n in range(workers)]).decode()
-    assert parsed(page)[Q] == [0, workers, 0, 0, *(count * workers for count in counts)]
+    page = counters_page([ProcessCounts(f"p{n}", 1.0, (status,)) for n in range(workers)]).decode()
+    samples = parsed(page).processes
+    assert list(samples) == [f"p{n}" for n in range(workers)]
+    assert all(sample.counters[Q] == [0, 1, 0, 0, *counts] for sample in samples.values())
 
 
 def test_delays_are_those_of_their_time():
     rates = Rates()
-    rates.heard_of({Q: values(0, 0, 0, 0, b0=1000)}, 1000)
+    rates.add(one({Q: values(0, 0, 0, 0, b0=1000)}), 1000)
     assert rates.delays(Q, "p50", 1000, fine=True) == [None] * FINE
-    rates.heard_of({Q: values(0, 0, 0, 0, b0=1098, b17=2)}, 1005)
-    rates.heard_of({Q: values(0, 0, 0, 0, b0=1098, b2=10, b17=2)}, 1010)
+    rates.add(one({Q: values(0, 0, 0, 0, b0=1098, b17=2)}), 1005)
+    rates.add(one({Q: values(0, 0, 0, 0, b0=1098, b2=10, b17=2)}), 1010)
     p50, p99 = (rates.delays(Q, what, 1015, fine=True)[-3:] for what in ("p50", "p99"))
     assert p50 == [pytest.approx(0.00051, abs=1e-5), pytest.approx(0.00375), None]
     assert p99[0] == 3600 and p99[1] == pytest.approx(0.004975) and p99[2] is None
@@ -274,12 +287,34 @@ def test_a_quantile_lies_in_the_bucket_that_reaches_it(counts):
 
 def test_the_page_of_counters_is_what_is_read():
     odd = QueueName('d"b\\', "q\nü")
-    reports = [
-        WorkerReport(n, 0, 0, 0, 0.0, [
+    counts = [
+        ProcessCounts(f"p{n}\"", n + 0.5, (
             QueueStatus(odd, 0, 0, 0, {"enqueued": 2, "acked": n}), QueueStatus(Q, 0, 0, 0, {"enqueued": 0})
-        ]) for n in range(3)
+        )) for n in range(3)
     ]  # fmt: skip
-    assert parsed(counters_page(reports).decode()) == {odd: values(6, 0, 3, 0)}
+    samples = parsed(counters_page(counts, 2).decode())
+    assert samples.missing == 2
+    assert samples.processes == {f'p{n}"': Sample({odd: values(2, 0, n, 0)}, n + 0.5) for n in range(3)}
+    assert counts_of([item for each in counts for item in counts_items(each)]) == [
+        ProcessCounts(each.process, each.seconds, each.queues[:1]) for each in counts
+    ]
+
+
+def test_a_process_that_is_seen_again_has_counted_meanwhile_and_nothing_twice():
+    rates = Rates()
+    rates.add(Samples({"a": Sample({Q: [10, 0, 0, 0]}), "b": Sample({Q: [500, 0, 0, 0]})}), 0)
+    rates.add(Samples({"a": Sample({Q: [11, 0, 0, 0]})}, missing=1), 5)
+    assert rates.missing == 1
+    rates.add(Samples({"a": Sample({Q: [11, 0, 0, 0]}), "b": Sample({Q: [504, 0, 0, 0]})}), 10)
+    assert rates.missing == 0
+    assert rates.last_minute(Q, "enqueued", 10) == 5
+
+
+def test_a_process_that_is_linked_later_brings_no_old_counts_and_a_new_one_all_of_them():
+    rates = Rates()
+    rates.add(Samples({"a": Sample({}, 1.0)}), 0)
+    rates.add(Samples({"old": Sample({Q: [900, 0, 0, 0]}, 3600.0), "new": Sample({Q: [3, 0, 0, 0]}, 2.0)}), 5)
+    assert rates.last_minute(Q, "enqueued", 5) == 3
 
 
 # --- sessions and logins
