@@ -16,7 +16,7 @@ SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 _OTHER_FOLDERS = ("benchmarks", "examples", "packaging", "queuegate")
 OTHERS = sorted(path for folder in _OTHER_FOLDERS for path in (ROOT / folder).rglob("*.py"))
-MODULE_LINES_MAX, TEST_LINES_MAX = 499, 600
+MODULE_LINES_MAX, TEST_LINES_MAX = 700, 700
 FUNCTION_LINES_MAX = 70
 
 # A module imports its own room and the rooms after it in its line, nothing before. A room is a folder, or a module
@@ -240,7 +240,7 @@ def test_no_test_sleeps_and_hopes(path):
 
 
 ROOMS = sorted({path.parent for path in SOURCES})
-ROOM_MODULES_MAX = 20
+ROOM_MODULES_MAX = 30
 
 
 @over(ROOMS)
