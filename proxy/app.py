@@ -319,7 +319,7 @@ async def _backend(
             if config.auth_mode is Auth.PROXY:
                 yield store, await ProxyAccountsGateway.open(config, pool, clock, registry, tls), directory
             else:
-                yield store, RelayGateway(url, clock, limits.login_timeout, tls), directory
+                yield store, RelayGateway(url, clock, limits.login_timeout, tls, pool.statement_pins), directory
         finally:
             await store.close()
         return

@@ -10,6 +10,7 @@ from enum import Enum
 
 from engine.model.groups import GroupKey
 from engine.model.options import QueueOptions
+from engine.model.pins import Pins
 from engine.model.queue import MessageId, QueueName, StartAt, SubscribeRequest
 from engine.model.schedules import Every, Missed, Rule, ScheduleName, Value
 from engine.model.sequence import Sequencing
@@ -90,9 +91,9 @@ class Execute:
 
     `warnings` are what SHOW WARNINGS tells after it; only statements without parameters have any. `check`: a SELECT
     that the database has to accept before. `manages`: the consumer group that it alters or drops. `partitions`: the
-    topic that is to have partitions from then on, if the backend has them. `numbers`: a topic whose
-    messages are to have their numbers before. `sign_at`: where in `sql` it belongs who reports a failure
-    (rewriter.plans.failed_attempts), 0 where it reports none.
+    topic that is to have partitions. `numbers`: a topic whose messages are to have theirs before. `sign_at`: where in
+    `sql` it belongs who reports a failure (rewriter.plans.failed_attempts), 0 where it reports none. `pins`: which of
+    the client's settings it does without.
     """
 
     sql: str
@@ -103,6 +104,7 @@ class Execute:
     partitions: Partitioned | None = None
     numbers: QueueName | None = None
     sign_at: int = 0
+    pins: Pins = Pins.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +118,14 @@ class EndInGroup:
     effects: Effects
     group: GroupKey
     seen: str
+    pins: Pins = Pins.ROWS
 
 
 @dataclass(frozen=True, slots=True)
 class InsertAfterGroup:
     """INSERT ... AFTER GROUP: `held` enqueues the message so that it waits, `plain` as any other.
 
-    `value` is the group, `id` the message's own id as text; None where it is bound by `?`. `numbered`: the database
-    gives the id.
+    `value` is the group, `id` the message's own as text; None where bound by `?`. `numbered`: the database gives it.
     """
 
     held: str
@@ -161,7 +163,7 @@ class Redrive:
 
 @dataclass(frozen=True, slots=True)
 class Rebind:
-    """To be planned anew with the values of its `?` written into the text. `column`: of the result it will have."""
+    """To be planned anew with the values of its `?` in the text. `column`: of the result it will have."""
 
     sql: str
     parameters: int
@@ -172,8 +174,7 @@ class Rebind:
 class CreateConsumerGroup:
     """CREATE GROUP: make the `group`'s queue from the definition of its topic, and have it begin where `start` says.
 
-    `moment`: the time that `start` is to have, in the session's time zone; empty where it has its value. `check`: a
-    SELECT that the database has to accept before.
+    `moment`: the time for `start`, in the session's time zone; empty where it has its value. `check`: see Execute.
     """
 
     topic: QueueName
@@ -252,8 +253,7 @@ class NoOperation:
 class StreamFilter:
     """The WHERE of a stream in the database's words, cut where the values of `?` go; `text` is as it was written.
 
-    `parts` are read with backslash escapes. `own_parts` are for the client's session, where that reads otherwise.
-    """
+    `parts` are read with backslash escapes. `own_parts` are for the client's session, where that reads otherwise."""
 
     parts: tuple[str, ...]
     text: str

@@ -1,7 +1,8 @@
 """MySQL and MariaDB through PyMySQL: the engine's blocking connections and their pool.
 
-Engine connections run in READ COMMITTED, with autocommit and a short lock wait; statements use `?` placeholders, bound
-as literals that PyMySQL escapes. Errors become BackendError with the server's own number, SQLSTATE and text.
+Engine connections run in READ COMMITTED, with autocommit and a short lock wait (engine.backend.sessions has what else
+they pin); statements use `?` placeholders, bound as literals that PyMySQL escapes. Errors become BackendError with the
+server's own number, SQLSTATE and text.
 
 Statements travel together where the server allows it, but not those of a transaction on a Galera node. There another
 node's commit may end the transaction between two statements of one packet, and MariaDB reports nothing: it runs the
@@ -26,10 +27,10 @@ from pymysql.converters import encoders, escape_item
 from pymysql.protocol import FieldDescriptorPacket
 
 from engine.backend.base import Answer, Settings, SqlValue, Statement
+from engine.backend.environment import SERVER_VARIABLES, Environment, StatementPins
 from engine.backend.mysql_connection import AnswerConnection
 from engine.backend.pool import PooledConnection, ThreadPool
-from engine.backend.servers import SERVER_VARIABLES, is_mariadb, unsupported
-from engine.backend.sessions import Pin, pins
+from engine.backend.sessions import ROW_BINLOG, Pin, pins
 from engine.backend.url import BackendUrl, SslMode
 from engine.model.errors import BackendError, BackendUnavailable, LockWaitTimeout
 from engine.model.queue import ColumnMeta, QueueName, TextValue
@@ -40,9 +41,6 @@ _ANSWER_SECONDS, _ANSWER_SECONDS_MAX = 4.5, 72.0
 A server that vanished silently stops a queue for no longer; for one that is only slow it doubles."""
 
 _SLOW_SECONDS = 600.0  # for how long a server that was slow is granted more
-_WITHOUT_WAITING = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
-"""MariaDB's; MySQL waits for a second at least."""
-
 _GONE = frozenset(
     (1040, 1042, 1043, 1053, 1077, 1079, 1129, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1203, 1927, 3169, 4031)
 )
@@ -91,7 +89,18 @@ class MySQLPool(ThreadPool):
     def __init__(self, url: BackendUrl, *, size: int) -> None:
         assert not url.embedded
         patience = Patience()
-        super().__init__(lambda: MySQLStoreConnection(url, patience), size=size)
+        self._met = Environment({})
+
+        def connect() -> MySQLStoreConnection:
+            connection = MySQLStoreConnection(url, patience)
+            self._met = connection.environment
+            return connection
+
+        super().__init__(connect, size=size)
+
+    def statement_pins(self) -> StatementPins:
+        """How statements of ours are written in sessions of clients, on the server as it was last met."""
+        return self._met.statement_pins
 
 
 class MySQLStoreConnection:
@@ -104,8 +113,8 @@ class MySQLStoreConnection:
         except (pymysql.err.Error, OSError, RuntimeError) as error:
             raise BackendUnavailable(f"cannot connect to {url}: {_text(error)}", _number(error)) from error
         self._together = bool(self._connection.server_capabilities & CLIENT.MULTI_STATEMENTS)
+        self.environment = Environment({})
         self._replicates = False
-        self._without_waiting = ""
         self._transaction = _Transaction.NONE
         self._wanted: Settings = ()
         self._in_force: Settings | None = ()  # None: unknown, for setting them failed
@@ -118,14 +127,19 @@ class MySQLStoreConnection:
             raise
 
     def _meet(self, url: BackendUrl) -> None:
-        """Learn what kind of server this is. Raises BackendUnavailable where it is none that can serve."""
-        told = {str(name).lower(): str(value) for name, value in self.query(SERVER_VARIABLES)}
-        self._replicates = told.get("wsrep_on", "").upper() in ("ON", "1")
-        version = told.get("version", "")
-        if (reason := unsupported(version)) is not None:
+        """Learn what kind of server this is, and pin the session. Raises BackendUnavailable where it cannot serve."""
+        met = self.environment = Environment.of(self.query(SERVER_VARIABLES))
+        if (reason := met.refusal) is not None:
             raise BackendUnavailable(f"cannot serve {url}: {reason}")
-        self._without_waiting = _WITHOUT_WAITING if is_mariadb(version) else ""
-        self._pin(pins(version, replicates=self._replicates))
+        self._replicates = met.replicates
+        self._pin(pins(met.version, replicates=self._replicates, told=met.told))
+        if met.statement_binlog:
+            try:
+                self.execute(ROW_BINLOG)
+            except BackendUnavailable:
+                raise
+            except BackendError as error:
+                raise BackendUnavailable(f"cannot serve {url}: {met.no_row_binlog}") from error
 
     def _pin(self, wanted: Sequence[Pin]) -> None:
         """Make the session ours, in one round trip where the server takes all of it."""
@@ -150,7 +164,7 @@ class MySQLStoreConnection:
 
     @property
     def without_waiting(self) -> str:
-        return self._without_waiting
+        return self.environment.without_waiting
 
     def query(self, sql: str, params: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._send([self._bound(sql, params)], values=True)[0].rows

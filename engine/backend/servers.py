@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-SERVER_VARIABLES = "SHOW VARIABLES WHERE Variable_name IN ('version', 'wsrep_on')"
-"""What a server is, and whether it is a node of a Galera cluster; MySQL knows no wsrep_on."""
-
 _MYSQL, _MARIADB = (8, 0, 13), (10, 6, 0)
 """SKIP LOCKED, and in MySQL expressions as defaults of columns."""
 

@@ -10,7 +10,7 @@ of ours is never silent for long in mid-transaction, so the server may end it so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.backend.servers import is_mariadb
@@ -27,6 +27,35 @@ _WITH_THE_OTHERS = "wsrep_sync_wait = 1"
 would look too early, find nothing, and come back with its next poll."""
 
 
+ALL_ROWS = "18446744073709551615"
+
+PINNED: Mapping[str, tuple[str, str]] = {
+    "autocommit": ("ON", "1"),
+    "completion_type": ("NO_CHAIN", "0"),  # a COMMIT of ours ends a transaction and begins none
+    "character_set_client": ("utf8mb4", "utf8mb4"),
+    "character_set_connection": ("utf8mb4", "utf8mb4"),
+    "character_set_results": ("utf8mb4", "utf8mb4"),
+    "default_storage_engine": ("InnoDB", "InnoDB"),
+    "foreign_key_checks": ("ON", "1"),
+    "innodb_snapshot_isolation": ("OFF", "0"),  # a locking read in READ COMMITTED may begin with an older snapshot
+    "sql_auto_is_null": ("OFF", "0"),
+    "sql_big_selects": ("ON", "1"),  # whatever max_join_size says
+    "sql_quote_show_create": ("ON", "1"),
+    "sql_safe_updates": ("OFF", "0"),
+    "sql_select_limit": (ALL_ROWS, ALL_ROWS),
+    "transaction_read_only": ("OFF", "0"),
+    "tx_read_only": ("OFF", "0"),  # as it was called before
+    "unique_checks": ("ON", "1"),
+}
+"""Settings that a server may begin a session with (its defaults, its init_connect) and ours must not have: how SHOW
+VARIABLES tells what they are to be, and how that is set. Each is set where the server has it, and has it otherwise.
+
+Not the time zone: defaults such as NOW(), of what a schedule sends, are in the server's own."""
+
+ROW_BINLOG = "SET SESSION binlog_format = 'ROW'"
+"""Needed where the server's is STATEMENT: it takes nothing from sessions in READ COMMITTED (1665)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pin:
     """One setting. `needed`: a server that does not take it cannot be used."""
@@ -35,12 +64,16 @@ class Pin:
     needed: bool = True
 
 
-def pins(version: str, *, replicates: bool) -> tuple[Pin, ...]:
-    """What a session of the engine sets at a server that tells this version; `replicates`: at a Galera node."""
-    return tuple(_pins(is_mariadb(version), replicates))
+def pins(version: str, *, replicates: bool, told: Mapping[str, str] | None = None) -> tuple[Pin, ...]:
+    """What a session of the engine sets at a server that tells this version; `replicates`: at a Galera node; `told`:
+    what the session begins with."""
+    return tuple(_pins(is_mariadb(version), replicates, told or {}))
 
 
-def _pins(mariadb: bool, replicates: bool) -> Iterator[Pin]:
+def _pins(mariadb: bool, replicates: bool, told: Mapping[str, str]) -> Iterator[Pin]:
+    other = [name for name, (shown, _) in PINNED.items() if told.get(name, shown) != shown]
+    if other:
+        yield Pin("SET " + ", ".join(f"SESSION {name} = {PINNED[name][1]}" for name in other))
     yield Pin(f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}")
     yield Pin(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_SECONDS}")
     yield Pin("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")

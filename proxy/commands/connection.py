@@ -319,7 +319,7 @@ class ClientConnection:
         if plan is None:
             return FastPath.REFUSE
         self._fast_effects, self._sent_at = plan.effects, self.session.sending(plan.effects)
-        return frame(self.executor.query(plan.sql.encode("ascii")))
+        return frame(self.executor.query(self.session.pinned(plan.sql, plan.pins).encode("ascii")))
 
     def _with_effects(self, effects: Effects) -> FastPath:
         if effects.catalog or effects.numbered:
@@ -448,7 +448,7 @@ class ClientConnection:
             case Passthrough(effects):
                 await self._prepare_upstream(payload, effects)
             case Execute(sql, effects) as plan if not judged_as_plan(self.session, plan):
-                encoded = self.executor.reader.encode(sql)
+                encoded = self.executor.reader.encode(self.session.pinned(sql, plan.pins))
                 await self._prepare_upstream(bytes((Commands.COM_STMT_PREPARE,)) + encoded, effects)
             case UseDatabase(database):
                 if (number := await self._prepared(payload)) is not None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.backend.environment import StatementPins
 from engine.backend.url import BackendUrl
 from engine.clock import Clock
 from engine.model.option_values import NAME_CHARACTERS
@@ -78,8 +79,16 @@ class RelayGateway:
 
     traits = BackendTraits(accounts=True, condition=server_condition)
 
-    def __init__(self, url: BackendUrl, clock: Clock, login_timeout: float, client_tls: ClientTls) -> None:
+    def __init__(
+        self,
+        url: BackendUrl,
+        clock: Clock,
+        login_timeout: float,
+        client_tls: ClientTls,
+        pins: Callable[[], StatementPins],
+    ) -> None:
         self._url = url
+        self._pins = pins
         self._tls = backend_tls(url)
         self._client_tls = client_tls
         self._clock = clock
@@ -109,6 +118,7 @@ class RelayGateway:
             raise
         writer = AnswerWriter(client, login.capabilities)
         session = ClientSession(identity_of(login, client), upstream, writer, self._clock, login.database)
+        session.pins = self._pins
         _begin(session, login)
 
         async def change_user(payload: bytes) -> None:

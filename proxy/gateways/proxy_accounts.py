@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from mysql_mimic.charset import CharacterSet
 
-from engine.backend.base import StorePool
+from engine.backend.mysql import MySQLPool
 from engine.clock import Clock
 from engine.engine import Engine
 from proxy.cluster.registry import ConnectionRegistry
@@ -91,14 +91,14 @@ class ProxyAccountsGateway:
 
     @classmethod
     async def open(
-        cls, config: Config, pool: StorePool, clock: Clock, registry: ConnectionRegistry, client_tls: ClientTls
+        cls, config: Config, pool: MySQLPool, clock: Clock, registry: ConnectionRegistry, client_tls: ClientTls
     ) -> ProxyAccountsGateway:
         """Learn what the server says of itself.
 
         Raises:
             BackendError: it cannot be reached.
         """
-        server = UpstreamServer(config.backend, pool)
+        server = UpstreamServer(config.backend, pool, pool.statement_pins)
         await server.learn()
         rights = configured_rights(config)
         return cls(server, await configured_accounts(config), rights, config, clock, registry, client_tls)
@@ -152,6 +152,7 @@ class ProxyAccountsGateway:
         session = ClientSession(identity_of(login, client), lazy, writer, self._clock, login.database)
         if stands_in:
             session.stand_in()
+        session.pins = self._server.pins
         session.line_id = lambda: lazy.line_id
         engine: Engine | None = None
 

@@ -357,7 +357,8 @@ class GuardedUpstream:
 
     async def _judge(self, text: bytes) -> _Judged:
         """What the database may have in place of a statement; raises where the account may not run it."""
-        statement = _read(text) if len(text) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, text)
+        plain = self._session.pins().unpinned(text)
+        statement = _read(plain) if len(plain) <= READ_HERE_MAX_BYTES else await asyncio.to_thread(_read, plain)
         self._check(statement)
         if isinstance(statement, QueueStatement):
             await self._check_queue(statement)

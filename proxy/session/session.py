@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.backend.environment import StatementPins
 from engine.clock import Clock
 from engine.delivery.subscription import Subscription
 from engine.engine import OpenStream
 from engine.model.attempts import who
 from engine.model.commit_report import CommitReport
+from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from proxy.cluster.registry import ProcessInfo
 from proxy.login.rights import SessionRights
@@ -84,6 +86,8 @@ class ClientSession:
         """What the proxy's own account may do to queues and topics, and nothing else; None: it is not limited here."""
         self.admin = False
         """Whether it may end other users' connections, where that is the proxy's decision."""
+        self.pins: Callable[[], StatementPins] = StatementPins
+        """How statements of the proxy's own are written on its connection to the database."""
         self.line_id: Callable[[], int | None] | None = None
         """Of a client that the database does not know: which connection it has there, if any."""
         self._clock = clock
@@ -167,6 +171,10 @@ class ClientSession:
         """A command begins (or, with None, has ended)."""
         self._since = self._clock.monotonic()
         self._statement = statement and statement[:_INFO_MAX_CHARS]
+
+    def pinned(self, sql: str, pins: Pins) -> str:
+        """A statement of the proxy's own, as it does not depend on these settings of this session."""
+        return sql if pins is Pins.NOTHING else self.pins().pinned(sql, pins)
 
     def sending(self, effects: Effects) -> float | None:
         """A statement goes to the database: the moment, where the report of its commit needs it."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from engine.model.errors import BackendError
 from engine.model.groups import GROUPS_TABLE, FindQueue, GroupKey
 from engine.model.identity import is_integer
+from engine.model.pins import Pins
 from engine.model.queue import QueueName, QueueSpec, quoted
 from engine.model.states import PARKED_NS
 from engine.store.statements.groups import due_sql, table_of
@@ -69,7 +70,7 @@ class GroupedStatements(UnitOfWork):
             await self._held(plan.group, await self._groups_of(plan.group, plan.seen))
             # The transaction's snapshot may be old. This read is of what the statement will find, and keeps it so.
             groups = await self._groups_of(plan.group, f"{plan.seen} FOR UPDATE")
-            outcome, notes = await self._run(plan.sql)
+            outcome, notes = await self._run(plan.sql, plan.pins)
             # Whoever registers something locks a message of its group; so it is here, or sees that the group is done.
             held = await self._held(plan.group, groups)
             sent = await self._send_done(plan.group, held) if outcome.affected_rows else set()
@@ -86,14 +87,14 @@ class GroupedStatements(UnitOfWork):
         async with self.unit():
             await self._write_first(plan.group)
             waits = not await self._is_done(plan.group, plan.value)
-            outcome, notes = await self._run(plan.held if waits else plan.plain)
+            outcome, notes = await self._run(plan.held if waits else plan.plain, Pins.NOTHING)
             if waits and outcome.affected_rows:
                 await self._register(plan, str(outcome.last_insert_id) if plan.id is None else plan.id)
         return Done(self.now(outcome), notes)
 
-    async def _run(self, sql: str) -> tuple[Outcome, Notes]:
+    async def _run(self, sql: str, pins: Pins) -> tuple[Outcome, Notes]:
         """The client's own part, and what SHOW WARNINGS tells of it."""
-        outcome = await self.do(sql)
+        outcome = await self.do(sql, pins)
         if not outcome.warnings:
             return outcome, ()
         rows = await self.rows("SHOW WARNINGS", 3)

@@ -235,7 +235,8 @@ class Executor:
             await check_partitions(self.session, self.traits, plan.partitions)
         if plan.warnings or judged_as_plan(self.session, plan):
             return await self._execute_with_warnings(plan)
-        return await self.forward(self.query(self.reader.encode(plan.sql)), plan.effects, more=more)
+        sql = self.session.pinned(plan.sql, plan.pins)
+        return await self.forward(self.query(self.reader.encode(sql)), plan.effects, more=more)
 
     async def counted(self, plan: ExecuteCounting) -> tuple[Outcome, tuple[bytes]]:
         """Run a verb that was written as a function; its one row, in the text protocol's form."""
@@ -257,7 +258,7 @@ class Executor:
 
     async def _carried_out(self, plan: Execute) -> Outcome:
         """Have the database run what we answer. Raises BackendError."""
-        result = await self.session.upstream.collect(plan.sql)
+        result = await self.session.upstream.collect(self.session.pinned(plan.sql, plan.pins))
         outcome = result if isinstance(result, Outcome) else Outcome(status=self.session.upstream.status)
         self.note(outcome, plan.effects)
         if not outcome.ok:

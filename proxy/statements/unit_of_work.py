@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from engine.model.errors import BackendError
+from engine.model.pins import Pins
 from engine.model.queue import TextValue
 from proxy.session.session import ClientSession
 from proxy.upstream.base import collected
@@ -19,6 +20,9 @@ from proxy.wire.outcome import Collected, Outcome
 from proxy.wire.status_flags import AUTOCOMMIT
 
 _UNREADABLE = frozenset((1064, 1105))  # Vitess's number for any error that it has none for
+
+
+_ON_ROWS = ("SELECT ", "INSERT ", "REPLACE ", "UPDATE ", "DELETE ")
 
 
 class UnitOfWork:
@@ -71,9 +75,9 @@ class UnitOfWork:
             if self._session.upstream.alive and self._line_id == line:
                 await self._session.upstream.collect(sql)
 
-    async def do(self, sql: str) -> Outcome:
+    async def do(self, sql: str, pins: Pins = Pins.UNIT) -> Outcome:
         """Run a statement; what it came to. Raises BackendError."""
-        result = await self._session.upstream.collect(sql)
+        result = await self._session.upstream.collect(self._pinned(sql, pins))
         if isinstance(result, Collected):
             return Outcome(status=self._session.upstream.status)
         if not result.ok:
@@ -82,7 +86,10 @@ class UnitOfWork:
 
     async def rows(self, sql: str, columns: int) -> Sequence[tuple[TextValue, ...]]:
         """Run a question; so many values of each row. Raises BackendError."""
-        return (await collected(self._session.upstream, sql)).each(columns)
+        return (await collected(self._session.upstream, self._pinned(sql, Pins.UNIT))).each(columns)
+
+    def _pinned(self, sql: str, pins: Pins) -> str:
+        return self._session.pinned(sql, pins) if sql.startswith(_ON_ROWS) else sql
 
     def now(self, outcome: Outcome) -> Outcome:
         """An outcome with the status flags of the end of the unit."""

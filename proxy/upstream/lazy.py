@@ -180,9 +180,9 @@ class LazyUpstream:
         if isinstance(result, Outcome) and not opened.upstream.alive:
             # Not every caller would tell the client of an answer that did not come.
             raise BackendLost(result.message.removeprefix(LOST))
-        leaves_nothing = sql.split(maxsplit=1)[0].upper() in ("SELECT", "SHOW") or isinstance(
-            read(sql.encode("utf-8", "surrogateescape")), QueueStatement
-        )
+        plain = self._opener.unpinned(sql.encode("utf-8", "surrogateescape"))
+        asks = plain.split(maxsplit=1)[0].upper() in (b"SELECT", b"SHOW")
+        leaves_nothing = asks or isinstance(read(plain), QueueStatement)
         self._after(opened, pins=not leaves_nothing)
         return result
 
@@ -204,7 +204,8 @@ class LazyUpstream:
         """The text of a statement short enough to be looked at."""
         if payload[0] != Commands.COM_QUERY or len(payload) > READ_MAX_BYTES:
             return None
-        return requests.query_text(payload[1:], self._writer.capabilities)
+        text = requests.query_text(payload[1:], self._writer.capabilities)
+        return None if text is None else self._opener.unpinned(text)
 
     def _read(self, text: bytes | None) -> Limited | None:
         """What a statement is; not of one on a pinned connection unless it sets something, for then nothing depends on

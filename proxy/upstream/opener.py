@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mysql_mimic.types import Commands
 
 from engine.backend.base import StorePool
+from engine.backend.environment import StatementPins
 from engine.backend.url import BackendUrl
 from engine.model.errors import BackendError, BackendUnavailable
 from proxy.cluster.registry import ConnectionRegistry
@@ -75,11 +76,12 @@ class UpstreamOwner:
 
 
 class UpstreamServer:
-    """See the module. `pool` is the engine's."""
+    """See the module. `pool` is the engine's. `pins`: how statements of the proxy's own are written there."""
 
-    def __init__(self, url: BackendUrl, pool: StorePool) -> None:
+    def __init__(self, url: BackendUrl, pool: StorePool, pins: Callable[[], StatementPins] = StatementPins) -> None:
         self._url = url
         self._pool = pool
+        self.pins = pins
         self._tls: BackendTls | None = backend_tls(url, own=True)
         self._opening = asyncio.Semaphore(OPENING_MAX)
         self._profile: BackendProfile | None = None
@@ -174,6 +176,10 @@ class UpstreamOpener:
     @property
     def database(self) -> str | None:
         return self._database()
+
+    def unpinned(self, text: bytes) -> bytes:
+        """A statement without what the proxy put before it."""
+        return self._server.pins().unpinned(text)
 
     async def open(self, client: ClientSocket, memory: SessionMemory) -> OpenUpstream:
         """A connection on which everything is as the session has it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.model.pins import Pins
 from engine.model.queue import SOUGHT_COLUMN, MessageId, QueueSpec
 from rewriter.errors import IncorrectId, UnsupportedSql
 from rewriter.grammar.quick_ack import tokens_of
@@ -40,10 +41,11 @@ def ack_as_update(statement: Ack, spec: QueueSpec, now_sql: str) -> Plan:
     effects = replace(effects, tally=(spec.name, "acked"))
     hint = key_hint(condition, spec, by_id=bool(statement.ids or effects.settled))
     if spec.options.topic is not None:
-        return Execute(_ack_in_consumer_group(condition, spec, hint), effects)
+        return Execute(_ack_in_consumer_group(condition, spec, hint), effects, pins=Pins.VERB)
     table = f"{spec.name.sql}{hint}"
     assignments = f"time_acked = {now_sql}, time_next = NULL"
-    return Execute(f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL", effects)
+    sql = f"UPDATE {table} SET {assignments} WHERE ({condition}) AND time_acked IS NULL"
+    return Execute(sql, effects, pins=Pins.VERB)
 
 
 def _ending(spec: QueueSpec, condition: bytes) -> Effects:
@@ -148,7 +150,7 @@ def update_plan(statement: UpdateQueue, spec: QueueSpec, now_sql: str) -> Plan:
         _check_state(state)
         effects = _update_effects(statement, spec)
         hint = key_hint(statement.condition, spec, by_id=bool(effects.settled))
-        return Execute(_acking_sql(statement, hint, by_column, now_sql), effects)
+        return Execute(_acking_sql(statement, hint, by_column, now_sql), effects, pins=Pins.ROWS)
     acked = by_column.get("time_acked")
     if acked is not None and _is_time(acked.value):
         return Passthrough(_update_effects(statement, spec))

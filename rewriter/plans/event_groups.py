@@ -33,7 +33,7 @@ def ack_in_group(plan: Plan, statement: Ack, spec: QueueSpec, group: GroupKey) -
         condition,
         "",
     )
-    return EndInGroup(plan.sql, plan.effects, group, seen)
+    return EndInGroup(plan.sql, plan.effects, group, seen, plan.pins)
 
 
 def update_in_group(plan: Plan, statement: UpdateQueue, group: GroupKey) -> Plan:

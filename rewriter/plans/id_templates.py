@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.model.errors import EngineError
+from engine.model.pins import Pins
 from engine.model.queue import QueueName
 from rewriter.errors import RewriteError
 from rewriter.grammar.parse import parse
@@ -31,6 +32,7 @@ class _Template:
     queue: QueueName
     effects: Effects
     sign_at: int
+    pins: Pins
 
     def filled(self, numbers: str) -> Execute:
         """The statement with these ids, which commas separate."""
@@ -43,7 +45,7 @@ class _Template:
             put_off_ns=effects.put_off_ns,
             tally=effects.tally,
         )
-        return Execute(f"{self.before}{numbers}{self.after}", filled, sign_at=self.sign_at)
+        return Execute(f"{self.before}{numbers}{self.after}", filled, sign_at=self.sign_at, pins=self.pins)
 
 
 class IdTemplates:
@@ -87,6 +89,6 @@ def _around(plan: Plan | None) -> _Template | None:
     if len(named) != 1 or effects.reason or effects.numbered:
         return None
     before, _, after = plan.sql.partition(_PLACE)
-    template = _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.sign_at)
+    template = _Template(before + _OPEN, _CLOSE + after, named[0][0], effects, plan.sign_at, plan.pins)
     # Whatever else such a plan may come to hold one day is not left out here.
     return template if template.filled(str(_SAMPLE)) == plan else None

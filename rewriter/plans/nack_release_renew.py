@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.model.backoff import failure_delay_sql
+from engine.model.pins import Pins
 from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
 from rewriter.errors import UnsupportedSql
@@ -64,7 +65,7 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
     sql = f"{', '.join([head, *others])} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
     tally = (spec.name, _COUNTERS[statement.verb])
     effects = replace(_effects(outcome, spec), tally=tally, reason=(statement.reason or "")[:ERROR_CHARACTERS])
-    return Execute(sql, effects, _warnings(statement, spec), sign_at=sign_at)
+    return Execute(sql, effects, _warnings(statement, spec), sign_at=sign_at, pins=Pins.VERB)
 
 
 def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
@@ -74,7 +75,7 @@ def retry_as_update(statement: Retry, spec: QueueSpec, now_sql: str) -> Execute:
     )
     condition = f"({statement.condition}) AND {waiting}" if statement.condition else waiting
     sql = f"UPDATE {spec.name.sql} SET time_next = {now_sql} WHERE {condition}"
-    return Execute(sql, Effects(touched=frozenset((spec.name,))))
+    return Execute(sql, Effects(touched=frozenset((spec.name,))), pins=Pins.VERB)
 
 
 def _time_next(statement: Settle, spec: QueueSpec, now_sql: str) -> str:

@@ -23,7 +23,8 @@ async def pinned(relay: Relay) -> LazyUpstream:
     async def open_(client: Any, memory: Any) -> OpenUpstream:
         return opened
 
-    opener: Any = SimpleNamespace(open=open_, owner=SimpleNamespace(limited=False), database="app")
+    owner = SimpleNamespace(limited=False)
+    opener: Any = SimpleNamespace(open=open_, owner=owner, database="app", unpinned=lambda text: text)
     memory: Any = SimpleNamespace(status=2, was=lambda status: None, deferred=lambda *args: False)
     writer: Any = SimpleNamespace(capabilities=0, status=2)
     lazy = LazyUpstream(relay.stream, writer, opener, memory)

@@ -1,0 +1,164 @@
+"""What each session of ours pins of a server's settings, and what is checked of a server before it serves.
+
+A server has settings under which a statement means something else, or fails. Three kinds of sessions send ours:
+
+    the engine's own      pin all that their statements depend on (engine.backend.sessions)
+    a client's            keeps the client's settings: `StatementPins` pins for one statement of ours what it needs
+    a program's           (worker, Celery, Spark, console) is a client; docs/servers.md has what each of them sets
+
+What cannot be pinned is refused in one line, when the proxy connects (`refusal`) or when a table is made or found
+(engine.store.catalog).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from engine.backend.servers import is_mariadb, unsupported
+from engine.backend.sessions import PINNED
+from engine.model.pins import Pins
+
+_TOLD_ONLY = ("version", "version_comment", "wsrep_on", "log_bin", "binlog_format")
+
+SERVER_VARIABLES = "SHOW VARIABLES WHERE Variable_name IN ({})".format(
+    ", ".join(f"'{name}'" for name in (*_TOLD_ONLY, *PINNED))
+)
+"""What a server is, whether it is a node of a Galera cluster (MySQL knows no wsrep_on), and what a session begins
+with."""
+
+_NO_ROW_BINLOG = (
+    "the server writes its binary log by statements (binlog_format = STATEMENT), which takes no write of a session in"
+    " READ COMMITTED, and the account of the backend's URL may not have its own sessions written by rows: set"
+    " binlog_format = MIXED or ROW, or grant it {right}"
+)
+
+_WITHOUT_WAITING = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
+"""MariaDB's; MySQL waits for a second at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPins:
+    """How a statement of ours is written so that it means the same under a client's settings, for that statement alone.
+
+    MariaDB has SET STATEMENT, MySQL a hint for each variable; a server that has neither gets the text as it is.
+    `snapshots`: the server may refuse to change a row that changed after a transaction's snapshot (1020).
+    """
+
+    mariadb: bool = False
+    hints: bool = False
+    snapshots: bool = False
+
+    def pinned(self, sql: str, pins: Pins) -> str:
+        """The statement with what it needs."""
+        if pins is Pins.NOTHING or not (self.mariadb or self.hints):
+            return sql
+        if self.mariadb:
+            return self._prefixes[pins] + sql
+        verb, space, rest = sql.partition(" ")
+        return f"{verb}{space}{_HINTS[pins]}{rest}"
+
+    def unpinned(self, text: bytes) -> bytes:
+        """The statement without them, for whoever reads it once more."""
+        if self.mariadb:
+            for prefix in self._prefixes.values():
+                if prefix and text.startswith(prefix.encode()):
+                    return text[len(prefix) :]
+            return text
+        if self.hints:
+            for hint in _HINTS.values():
+                if hint and text.partition(b" ")[2].startswith(hint.encode()):
+                    return text.replace(hint.encode(), b"", 1)
+        return text
+
+    @property
+    def _prefixes(self) -> Mapping[Pins, str]:
+        return _PREFIXES[self.snapshots]
+
+
+def _prefix(names: Iterable[str]) -> str:
+    settings = ", ".join(f"{name} = {PINNED[name][1]}" for name in names)
+    return f"SET STATEMENT {settings} FOR " if settings else ""
+
+
+def _hint(names: Iterable[str]) -> str:
+    settings = " ".join(f"SET_VAR({name} = {PINNED[name][1]})" for name in names)
+    return f"/*+ {settings} */ " if settings else ""
+
+
+_OF_VERBS = ("sql_safe_updates",)
+_OF_UNITS = ("sql_safe_updates", "sql_select_limit", "sql_big_selects")
+_SNAPSHOTS = ("innodb_snapshot_isolation",)
+_HINTS = {Pins.NOTHING: "", Pins.ROWS: "", Pins.VERB: _hint(_OF_VERBS), Pins.UNIT: _hint(_OF_UNITS)}
+_PREFIXES = {
+    snapshots: {
+        Pins.NOTHING: "",
+        Pins.ROWS: _prefix(_SNAPSHOTS * snapshots),
+        Pins.VERB: _prefix((*_SNAPSHOTS * snapshots, *_OF_VERBS)),
+        Pins.UNIT: _prefix((*_SNAPSHOTS * snapshots, *_OF_UNITS)),
+    }
+    for snapshots in (False, True)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a server says of itself and of a session's beginning, by SERVER_VARIABLES."""
+
+    told: Mapping[str, str]
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[object, ...]]) -> Environment:
+        return cls({_text(row[0]).lower(): _text(row[1]) for row in rows})
+
+    @property
+    def version(self) -> str:
+        return self.told.get("version", "")
+
+    @property
+    def mariadb(self) -> bool:
+        return is_mariadb(self.version)
+
+    @property
+    def vitess(self) -> bool:
+        return "vitess" in f"{self.version} {self.told.get('version_comment', '')}".lower()
+
+    @property
+    def replicates(self) -> bool:
+        """Whether it is a node of a Galera cluster."""
+        return self.told.get("wsrep_on", "").upper() in ("ON", "1")
+
+    @property
+    def statement_binlog(self) -> bool:
+        """Whether what a session writes is logged as statements."""
+        logs = self.told.get("log_bin", "").upper() in ("ON", "1")
+        return logs and self.told.get("binlog_format", "").upper() == "STATEMENT"
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it cannot serve; None where it can."""
+        return unsupported(self.version)
+
+    @property
+    def no_row_binlog(self) -> str:
+        """Why it cannot serve where ROW_BINLOG is refused."""
+        right = "BINLOG ADMIN" if self.mariadb else "SESSION_VARIABLES_ADMIN"
+        return _NO_ROW_BINLOG.format(right=right)
+
+    @property
+    def without_waiting(self) -> str:
+        """What stands before a statement that is to fail where it would wait for a row."""
+        return _WITHOUT_WAITING if self.mariadb else ""
+
+    @property
+    def statement_pins(self) -> StatementPins:
+        """How statements of ours are written in a client's session."""
+        own = self.mariadb or self.vitess
+        known = bool(self.version[:1].isdigit()) and "tidb" not in self.version.lower()
+        return StatementPins(
+            mariadb=self.mariadb, hints=known and not own, snapshots="innodb_snapshot_isolation" in self.told
+        )
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
