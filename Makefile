@@ -3,7 +3,7 @@
 # Where it is set every test worker and every server compiles all modules anew, half a second each.
 unexport PYTHONDONTWRITEBYTECODE
 SUITES ?= pymysql sqlalchemy-pymysql
-.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
+.PHONY: help docs docs-serve run demo suites schema-tools superset test test-mysql test-mariadb-next test-galera spark test-spark crash-spark ledger-topics example-spark test-packages deb man release check format bench profile differential fuzz simulate clean mariadb toolchains prometheus chromium mysql galera debian screenshots
 
 # The first of these that is new enough; override with `make PYTHON=... run`.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -35,6 +35,10 @@ test: $(STAMP) mariadb toolchains prometheus chromium mysql ## all tests, a priv
 MYSQL_TESTS ?= tests/contract tests/engine tests/faults tests/integration
 test-mysql: $(STAMP) mariadb toolchains mysql ## the suites that need a server, on MySQL 8 in place of MariaDB (MYSQL_TESTS=tests/contract)
 	QUEUEGATE_TEST_SERVER=mysql $(PYTEST) -n $(JOBS) $(MYSQL_TESTS)
+
+NEXT_TESTS ?= tests/contract
+test-mariadb-next: $(STAMP) mariadb toolchains ## the contract on MariaDB 11.8, whose defaults differ (NEXT_TESTS=tests/integration)
+	QUEUEGATE_TEST_SERVER=mariadb-next $(BIN)/python -m pytest -n $(JOBS) $(NEXT_TESTS)
 
 TIMES ?= 1
 test-galera: $(STAMP) mariadb galera ## a Galera cluster of three: a ledger under kills, and the contract through two proxies (TIMES=3)

@@ -23,6 +23,7 @@ import hypothesis
 import pytest
 import scratch
 from galera_cluster import Cluster, GatePair
+from mariadb_next import MariaDbNext
 from mysql_server import MySql
 from preloaded import Preloaded
 from servers import SERVER, Gate, MariaDb, Sql, Stream, find_binary, private
@@ -88,6 +89,10 @@ def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDb]:
     """A private MariaDB. Missing: a skip at a desk, a failure in CI."""
     if SERVER == "mysql":
         yield request.getfixturevalue("mysql")
+        return
+    if SERVER == "mariadb-next":
+        with private(MariaDbNext()) as server:
+            yield server
         return
     if SERVER == "galera":
         cluster: Cluster = request.getfixturevalue("cluster")

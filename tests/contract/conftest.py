@@ -14,6 +14,7 @@ from servers import SERVER, Gate, MariaDb, Sql, hang_up, wait_until
 _PLACES = {
     "mariadb": ["embedded", "mariadb", "proxy_accounts", "mysql"],
     "mysql": ["mariadb", "proxy_accounts"],
+    "mariadb-next": ["mariadb", "proxy_accounts"],
     "galera": ["mariadb"],
 }[SERVER]
 _ON_MYSQL_TOO = [
