@@ -149,16 +149,16 @@ class ExecuteCounting:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """Put dead letters back into their queue: mark which, copy what is marked, delete it.
-
-    `partly`: some of them may be there already, and are not copied.
-    """
+    """Put dead letters back into their queue: mark which, copy what is marked, delete it. What cannot have its id there
+    is marked otherwise by `renumber`, and copied by `renumbered`. `partly`: some may be there, and are not copied."""
 
     mark: str
     copy: str
     delete: str
     effects: Effects
     partly: bool = False
+    renumber: str = ""
+    renumbered: str = ""
 
 
 @dataclass(frozen=True, slots=True)

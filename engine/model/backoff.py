@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.model.epochs import last_epoch
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Layout, QueueSpec
 
@@ -70,14 +71,14 @@ def failure_delay_sql(queue: QueueSpec) -> str:
         least_us, most_us = options.effective_min_backoff_ns // _NS_PER_US, options.max_backoff_ns // _NS_PER_US
         delay = _doubled_sql(least_us, most_us, jitter=True)
     delay_ns = f"{delay} * {_NS_PER_US}"
-    last = options.max_attempts
+    last = last_epoch(queue, options.max_attempts)
     return f"IF(epoch >= {last}, 0, {delay_ns})" if last else delay_ns
 
 
 def failure_delay_least_ns(queue: QueueSpec, epoch: int) -> int:
     """What `failure_delay_sql` comes to at least, after the delivery that made the epoch this."""
     options = queue.options
-    if 0 < options.max_attempts <= epoch:
+    if 0 < last_epoch(queue, options.max_attempts) <= epoch:
         return 0
     if options.backoff:
         delay_ns = options.backoff[min(max(epoch, 1), len(options.backoff)) - 1]

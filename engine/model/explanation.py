@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from engine.model.epochs import last_epoch
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import QueueSpec, SubscriptionStatus
 from engine.model.states import PARKED_NS, REJECTED_NS, is_lease_end
@@ -142,8 +143,8 @@ def _held_back(row: MessageRow, facts: QueueFacts) -> Iterator[Reason]:
     options = facts.queue.options
     if options.paused:
         yield "paused", "the queue is paused; ALTER QUEUE ... RESUME goes on"
-    if 0 < options.attempts_max <= row.epoch:
-        text = f"has had its {_deliveries(options.attempts_max)} and goes to the dead-letter queue at the next look"
+    if 0 < (last := last_epoch(facts.queue, options.attempts_max)) <= row.epoch:
+        text = f"has had its {_deliveries(last)} and goes to the dead-letter queue at the next look"
         yield "exhausted", text + _error(row)
     if row.held is not None:
         yield "blocked", f"key blocked by {row.held}, which is in flight"

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import assert_never
 
-from engine.model.queue import ColumnMeta, MessageId
+from engine.model.queue import ColumnMeta, MessageId, QueueSpec
 
 _INTEGER_TYPES = frozenset((1, 2, 3, 8, 9, 13))  # TINY, SHORT, LONG, LONGLONG, INT24, YEAR
 _STRING_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))  # VARCHAR, the BLOB family, VAR_STRING, STRING
 _BINARY_CHARSET = 63
 _NO_IDENTITY_TYPES = frozenset((4, 5, 11, 16, 245, 255))  # FLOAT, DOUBLE, TIME, BIT, JSON, GEOMETRY
+_AUTO_INCREMENT = 0x200  # a flag of a column
 _INTEGER_DIGITS_MAX = 20  # BIGINT UNSIGNED has 20; more is not an id and would cost quadratic time to read
 
 
@@ -40,6 +41,17 @@ def id_kind(column: ColumnMeta) -> IdKind:
 def is_integer(column: ColumnMeta) -> bool:
     """Whether the column holds whole numbers."""
     return column.type in _INTEGER_TYPES
+
+
+def numbers_itself(queue: QueueSpec) -> bool:
+    """Whether the database gives the queue's messages their ids where an INSERT gives none."""
+    column = queue.column("id")
+    return column is not None and is_integer(column) and bool(column.flags & _AUTO_INCREMENT)
+
+
+def id_text(id_: MessageId) -> str:
+    """An id to be read; bytes in hexadecimal, as `X'..'` takes them."""
+    return id_.hex() if isinstance(id_, bytes) else str(id_)
 
 
 def can_identify(column: ColumnMeta) -> bool:

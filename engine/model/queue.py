@@ -49,6 +49,9 @@ ERROR_TYPE = f"VARCHAR({ERROR_CHARACTERS}) CHARACTER SET utf8mb4 NULL"
 ATTEMPTS_COLUMN = "failed_attempts"
 """What is kept of failed attempts (engine.model.attempts); an adopted table may lack it."""
 
+SOURCE_ID_COLUMN = "source_id"
+"""Of a dead letter: the id that its message had, where another dead letter has that id here."""
+
 _TEXTS_OF_ANY_LENGTH = frozenset((249, 250, 251, 252))  # the protocol's codes of the TEXT family
 
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")

@@ -31,6 +31,9 @@ REJECTED_NS = (1 << 63) - 2
 REDRIVEN_NS = (1 << 63) - 3
 """time_next of a dead letter while REDRIVE moves it; never committed."""
 
+RENUMBERED_NS = (1 << 63) - 4
+"""The same of one that cannot have its own id in the queue."""
+
 
 def lease_end(until_ns: int) -> int:
     """The time as a lease writes it: marked, less than a microsecond off."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.model.epochs import integer_bounds
 from engine.model.errors import InvalidQueueTable
 from engine.model.groups import unfit_group_key
 from engine.model.identity import can_identify, is_integer
@@ -37,7 +38,8 @@ from engine.model.topic_options import TOPIC_MARK, read_topic_options
 from engine.model.topics import group_table
 
 _LEGACY_REQUIRED = ("time_scheduled", "id", "time_next", "epoch", "time_created", "time_acked")
-_NUMBERS = ("priority", "epoch", "time_next", "time_acked")
+_TIMES = ("time_next", "time_acked")
+_NUMBERS = ("priority", "epoch", *_TIMES)
 _BIGINT, _BINARY, _NUMBER = 8, 63, 0x8004  # a type, a collation, and the flags of a number with a unique key
 
 
@@ -73,8 +75,10 @@ def queue_spec(table: TableInfo) -> QueueSpec:
     if not any(index.unique and index.columns == ("id",) for index in table.indexes):
         raise InvalidQueueTable(f"id of message table {table.name.table} needs a PRIMARY KEY or UNIQUE key of its own")
     for name in _NUMBERS:
-        if name in by_name and not is_integer(by_name[name]):
+        if name in by_name and integer_bounds(by_name[name]) is None:
             raise InvalidQueueTable(f"{name} of message table {table.name.table} must be an integer column")
+        if name in _TIMES and by_name[name].type != _BIGINT:
+            raise InvalidQueueTable(f"{name} of message table {table.name.table} must be BIGINT: it holds nanoseconds")
     if not can_identify(by_name["id"]):
         raise InvalidQueueTable(
             f"id of message table {table.name.table} must be an integer, a string or a binary string"

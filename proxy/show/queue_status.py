@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from engine.engine import Engine
 from engine.model.errors import EngineError, QueueNotFound
 from engine.model.explanation import Explanation, MessageRow, QueueFacts, explain, moment, unknown
-from engine.model.identity import IdKind, id_kind
+from engine.model.identity import IdKind, id_kind, id_text
 from engine.model.queue import (
     QUEUE_MARK,
     ColumnMeta,
@@ -47,7 +47,6 @@ from proxy.show.status_tables import (
     columns,
     consumer_values,
     dead_letter_queue,
-    id_text,
     queue_values,
     shown,
     subscription_values,
@@ -483,7 +482,7 @@ class QueueViews:
             return set()
         if not (await self.sees())(target.name):
             return None
-        found = await self._session.upstream.collect(ids_sql(target, tuple(ids)))
+        found = await self._session.upstream.collect(ids_sql(target, tuple(ids), queue.name))
         return {self._text(id_) for (id_,) in found.each(1)} if isinstance(found, Collected) else None
 
     # --- the client's line

@@ -9,6 +9,7 @@ from enum import Enum
 from engine.duties.dead_letter_mover import dead_letter_name
 from engine.duties.surveyor import Survey
 from engine.model.explanation import moment
+from engine.model.identity import id_text
 from engine.model.options import QueueOptions
 from engine.model.queue import ColumnMeta, QueueCatalog, QueueName, QueueSpec, QueueStatus, SubscriptionStatus
 from engine.store.base import Held
@@ -351,8 +352,3 @@ def _waits_for(stream: SubscriptionStatus, *, paused: bool) -> str:
     if paused:
         return "resume"
     return "rate" if stream.held_back > 0 else "messages"
-
-
-def id_text(id_: int | str | bytes) -> str:
-    """An id to be read; bytes in hexadecimal, as `X'..'` takes them."""
-    return id_.hex() if isinstance(id_, bytes) else str(id_)

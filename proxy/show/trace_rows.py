@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from engine.history.writer import HistoryState
 from engine.model.attempts import failures, in_words
 from engine.model.explanation import Explanation, MessageRow, moment
+from engine.model.identity import id_text
 from engine.model.queue import QueueSpec, SubscribeRequest, SubscriptionStatus
 from engine.model.topics import Place
 from engine.model.traced import SENT, Traced
-from proxy.show.status_tables import Values, id_text
+from proxy.show.status_tables import Values
 
 SeesUser = Callable[[str], bool]
 """Whether the session may know of the connections of that account."""

@@ -18,6 +18,8 @@ from rewriter.errors import RewriteError
 from rewriter.plan import Redrive
 from rewriter.plans.dead_letter_table import dead_letter_table
 
+_DUPLICATE = 1062
+
 Administer = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
 """Runs a statement with the engine's own rights; its rows."""
 
@@ -50,12 +52,25 @@ class RedriveStatement(UnitOfWork):
         async with self.unit():
             marked = await self.do(plan.mark)
             if marked.affected_rows:
-                copied = await self.do(plan.copy)
+                copied = await self._copied(plan, marked.affected_rows)
                 deleted = await self.do(plan.delete)
-                all_copied = plan.partly or copied.affected_rows == marked.affected_rows
+                all_copied = plan.partly or copied == marked.affected_rows
                 if not all_copied or deleted.affected_rows != marked.affected_rows:
                     raise BackendError(
-                        f"REDRIVE marked {marked.affected_rows}, copied {copied.affected_rows} and deleted"
+                        f"REDRIVE marked {marked.affected_rows}, copied {copied} and deleted"
                         f" {deleted.affected_rows} messages; nothing was changed"
                     )
         return self.now(marked)
+
+    async def _copied(self, plan: Redrive, marked: int) -> int:
+        """Copy what is marked; how many. Those whose ids other messages of the queue have get new ones."""
+        try:
+            copied = (await self.do(plan.copy)).affected_rows
+        except BackendError as error:
+            if error.errno != _DUPLICATE or not plan.renumber:
+                raise
+            await self.do(plan.renumber)
+            copied = (await self.do(plan.copy)).affected_rows
+        if plan.renumbered and copied < marked:
+            copied += (await self.do(plan.renumbered)).affected_rows
+        return copied

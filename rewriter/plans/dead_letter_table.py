@@ -16,6 +16,7 @@ from engine.model.queue import (
     ATTEMPTS_COLUMN,
     ERROR_COLUMNS,
     ERROR_TYPE,
+    SOURCE_ID_COLUMN,
     Layout,
     QueueName,
     QueueSpec,
@@ -33,6 +34,7 @@ ADDED_COLUMNS = {
     ATTEMPTS_COLUMN: ATTEMPTS_TYPE,
     "time_dead": "BIGINT NULL",
     "source": "VARCHAR(64) CHARACTER SET utf8mb4 NULL",
+    SOURCE_ID_COLUMN: "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL",
 }
 """What a dead letter has besides, unless the queue has columns of these names itself."""
 

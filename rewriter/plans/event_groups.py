@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 
 from engine.model.groups import GROUP_VALUE_MAX, GroupKey
+from engine.model.identity import numbers_itself
 from engine.model.queue import QueueSpec, quoted
 from engine.model.states import PARKED_NS
 from rewriter.errors import IncorrectId, UnsupportedSql
@@ -19,7 +20,6 @@ from rewriter.plans.insert import due_columns, insert_effects, missing_columns, 
 from rewriter.scan.named_ids import KeyKind, ending, key_kind, settled_ids
 from rewriter.text.tokens import Kind, Token, string_value
 
-_AUTO_INCREMENT_FLAG = 0x200
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 
 
@@ -127,10 +127,10 @@ def _group_value(token: Token, group: GroupKey) -> str | None:
 
 def _id_of(statement: InsertQueue, spec: QueueSpec) -> tuple[str | None, bool]:
     """The id that the INSERT gives, None if it is bound by `?`; and whether the database gives it."""
-    kind, column = key_kind(spec), spec.column("id")
+    kind = key_kind(spec)
     given = dict(zip((name.lower() for name in statement.columns), statement.values, strict=False)).get("id")
     if given is None:
-        if column is None or not column.flags & _AUTO_INCREMENT_FLAG:
+        if not numbers_itself(spec):
             raise UnsupportedSql(f"INSERT ... AFTER GROUP into '{spec.name.table}' must give the message's id")
         return None, True
     if len(given) == 1 and given[0].kind is Kind.PARAMETER and kind is not KeyKind.OTHER:

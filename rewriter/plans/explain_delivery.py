@@ -12,6 +12,7 @@ from dataclasses import replace
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
     SEQUENCE_COLUMN,
+    SOURCE_ID_COLUMN,
     Layout,
     MessageId,
     QueueName,
@@ -82,10 +83,18 @@ def trace_plan(id_: int, topic: TopicSpec, groups: Mapping[str, QueueSpec], now_
     return Trace(topic.name, id_, sql, tuple(asked))
 
 
-def ids_sql(queue: QueueSpec, ids: tuple[MessageId, ...]) -> str:
-    """Which of these ids are in that queue."""
-    listed = ", ".join(hex_literal(i) if isinstance(i, str) else str(i) for i in ids if not isinstance(i, bytes))
-    return f"SELECT id FROM {queue.name.sql} WHERE time_acked IS NULL AND id IN ({listed})"
+def ids_sql(dead: QueueSpec, ids: tuple[MessageId, ...], queue: QueueName) -> str:
+    """Which of these ids of a queue's messages are among its dead letters, where they may have another id."""
+    known = [id_ for id_ in ids if not isinstance(id_, bytes)]
+    listed = ", ".join(hex_literal(id_) if isinstance(id_, str) else str(id_) for id_ in known)
+    if dead.column(SOURCE_ID_COLUMN) is None:
+        return f"SELECT id FROM {dead.name.sql} WHERE time_acked IS NULL AND id IN ({listed})"
+    texts = ", ".join(hex_literal(str(id_)) for id_ in known)
+    own = f"({SOURCE_ID_COLUMN} IS NULL AND id IN ({listed})) OR {SOURCE_ID_COLUMN} IN ({texts})"
+    from_queue = f" AND (source IS NULL OR source = {hex_literal(queue.table)})" if dead.column("source") else ""
+    return (
+        f"SELECT COALESCE({SOURCE_ID_COLUMN}, id) FROM {dead.name.sql} WHERE time_acked IS NULL AND ({own}){from_queue}"
+    )
 
 
 def _columns(spec: QueueSpec, table: str, now_sql: str, *, attempts: bool) -> str:

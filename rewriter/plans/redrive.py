@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from engine.model.queue import QueueCatalog, QueueSpec, quoted
-from engine.model.states import REDRIVEN_NS, not_set_aside
+from collections.abc import Mapping
+
+from engine.model.identity import numbers_itself
+from engine.model.queue import SOURCE_ID_COLUMN, QueueCatalog, QueueSpec, quoted
+from engine.model.states import REDRIVEN_NS, RENUMBERED_NS, not_set_aside
 from rewriter.errors import UnsupportedSql
 from rewriter.grammar.statements import RedriveQueue
 from rewriter.plan import Effects, Redrive
@@ -35,19 +38,37 @@ def redrive_plan(statement: RedriveQueue, dead: QueueSpec, source: QueueSpec, no
     wanted = f"time_acked IS NULL AND {not_set_aside()}"
     condition = f"({statement.condition}) AND {wanted}" if statement.condition else wanted
     limit = "" if statement.limit is None else f" LIMIT {statement.limit}"
-    marked = f"FROM {table} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
+    marked = f"FROM {table} WHERE time_acked IS NULL AND time_next"
     values = _values(dead, source, now_sql)
     # After a seek a group may have the message in its queue: then that one is the message.
     again = source.options.topic is not None
-    absent = f" AND id NOT IN (SELECT there.id FROM {source.name.sql} AS there)" if again else ""
-    columns = ", ".join(map(quoted, values))
+    there = f"id {'NOT ' if again else ''}IN (SELECT there.id FROM {source.name.sql} AS there)"
+    renumbers = not again and numbers_itself(source)
+    others = {name: value for name, value in values.items() if name.lower() != "id"} if renumbers else {}
     return Redrive(
-        f"UPDATE {table} SET time_next = {REDRIVEN_NS} WHERE {condition} ORDER BY time_next, id{limit}",
-        f"INSERT INTO {source.name.sql} ({columns}) SELECT {', '.join(values.values())} {marked}{absent}",
-        f"DELETE {marked}",
+        f"UPDATE {table} SET time_next = {_mark(dead, renumbers)} WHERE {condition} ORDER BY time_next, id{limit}",
+        _copy(source, values, f"{marked} = {REDRIVEN_NS}{f' AND {there}' if again else ''}"),
+        f"DELETE {marked} {f'IN ({REDRIVEN_NS}, {RENUMBERED_NS})' if renumbers else f'= {REDRIVEN_NS}'}",
         Effects(touched=frozenset((source.name,)), uncertain=frozenset((dead.name,))),
         again,
+        f"UPDATE {table} SET time_next = {RENUMBERED_NS} WHERE time_acked IS NULL AND time_next = {REDRIVEN_NS}"
+        f" AND {there}"
+        if renumbers
+        else "",
+        _copy(source, others, f"{marked} = {RENUMBERED_NS}") if renumbers else "",
     )
+
+
+def _mark(dead: QueueSpec, renumbers: bool) -> str:
+    """A dead letter whose id is not that of its message has none that means it in the queue."""
+    if not renumbers or dead.column(SOURCE_ID_COLUMN) is None:
+        return str(REDRIVEN_NS)
+    return f"CASE WHEN {SOURCE_ID_COLUMN} IS NULL THEN {REDRIVEN_NS} ELSE {RENUMBERED_NS} END"
+
+
+def _copy(source: QueueSpec, values: Mapping[str, str], marked: str) -> str:
+    columns = ", ".join(map(quoted, values))
+    return f"INSERT INTO {source.name.sql} ({columns}) SELECT {', '.join(values.values())} {marked}"
 
 
 def _values(dead: QueueSpec, source: QueueSpec, now_sql: str) -> dict[str, str]:

@@ -28,6 +28,7 @@ _ON_MYSQL_TOO = [
     "test_forms_and_mappers",
     "test_topic_partitions",
     "test_sequenced_topics",
+    "test_hostile_rows",
 ]
 """What `make test` runs on MySQL as well: tables are made, locked and settled. `make test-mysql` has all of it."""
 
@@ -47,6 +48,7 @@ _NOT_WITH_PROXY_ACCOUNTS = [
     "test_filters_under_limits",
     "test_forms_and_mappers",
     "test_group_filters",
+    "test_hostile_rows",
     "test_numbers",
     "test_ordering_and_limits",
     "test_reasons",

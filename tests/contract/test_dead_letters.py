@@ -100,7 +100,7 @@ def test_the_dead_letter_queue_is_a_queue(sql, queue, stream):
     assert sql(f"REJECT {q} WHERE n <= 2") == 2
     moved(sql, q, 2)
     receiver = stream(f"SELECT * FROM STREAM {q}_dead")
-    assert receiver.columns == ["id", "n", "attempts", "time_dead", "source"]
+    assert receiver.columns == ["id", "n", "attempts", "time_dead", "source", "source_id"]
     assert sorted(row[:3] for row in receiver.wait(2)) == [(1, 1, 0), (2, 2, 0)]
     assert sql(f"NACK {q}_dead 2 REASON 'still'") == 1
     assert receiver.wait(3)[2][0] == 2
@@ -230,13 +230,14 @@ def test_a_redriven_message_may_die_again(sql, dead):
     assert sql.row(f"SELECT attempts, first_error, last_error FROM {q}_dead WHERE id = 1") == (0, "bad", "again")
 
 
-def test_redrive_changes_nothing_where_an_id_is_taken(sql, dead):
+def test_redrive_changes_nothing_where_a_value_is_taken(sql, dead):
     q = dead
-    sql(f"INSERT INTO {q} (id, n) VALUES (3, 33)")
+    sql(f"ALTER TABLE {q} ADD UNIQUE KEY (n)")
+    sql(f"INSERT INTO {q} (id, n) VALUES (33, 3)")
     assert sql.error(f"REDRIVE {q}_dead")[0] == 1062
     assert sql.value(f"SELECT COUNT(*) FROM {q}_dead WHERE state = 'dead' AND time_next < 9000000000000000000") == 5
     assert sql.value(f"SELECT COUNT(*) FROM {q}") == 2
-    assert sql(f"REDRIVE {q}_dead WHERE id <> 3") == 4
+    assert sql(f"REDRIVE {q}_dead WHERE n <> 3") == 4
 
 
 def test_redrive_prepared(gate, sql, dead):
@@ -282,13 +283,16 @@ def test_a_name_that_is_taken_holds_up_the_rejected_only(sql, queue, stream):
     assert receiver.rows == [(1,), (2,), (3,)]
 
 
-def test_an_id_that_is_there_already_holds_up_that_message_only(sql, dead):
+def test_an_id_that_is_there_already_holds_up_no_message(sql, dead):
     q = dead
     sql(f"INSERT INTO {q} (id, n) VALUES (1, 11), (7, 7)")
     assert sql(f"REJECT {q} 1, 7") == 2
-    moved(sql, q, 6)
-    assert sql.column(f"SELECT id FROM {q} ORDER BY id") == [1, 6]
-    assert sql.value(f"SELECT n FROM {q}_dead WHERE id = 1") == 1
+    moved(sql, q, 7)
+    assert sql.column(f"SELECT id FROM {q} ORDER BY id") == [6]
+    assert sql.rows(f"SELECT id, n, source_id FROM {q}_dead WHERE n IN (1, 11) ORDER BY n") == [
+        (1, 1, None),
+        (-1, 11, "1"),
+    ]
 
 
 @pytest.mark.parametrize(("wide", "narrow"), [("VARBINARY(100)", "VARBINARY(20)"), ("VARCHAR(100)", "VARCHAR(20)")])
@@ -315,3 +319,98 @@ def test_an_acked_dead_letter_gives_way_to_another_of_its_id(sql, dead):
 def test_a_queue_cannot_be_its_own_dead_letter_queue(sql, name):
     errno, text = sql.error(f"CREATE QUEUE {name} (n INT) WITH (dead_letter = '{name}')")
     assert errno == 1231 and "dead_letter" in text
+
+
+# --- the id of a dead letter may be taken
+
+
+def test_ids_that_began_anew_keep_no_message_from_moving(sql, queue):
+    q = queue("body TEXT")
+    for body in ("first", "second", "third"):
+        sql(f"INSERT INTO {q} (body) VALUES ('{body}')")
+        assert sql(f"REJECT {q} 1 REASON '{body}'") == 1
+        wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q}"), what="the move")
+        sql(f"DROP QUEUE {q}")
+        sql(f"CREATE QUEUE {q} (body TEXT)")
+    letters = sql.rows(f"SELECT id, source_id, body, last_error FROM {q}_dead ORDER BY id DESC")
+    assert letters == [(1, None, "first", "first"), (-1, "1", "second", "second"), (-2, "1", "third", "third")]
+    assert sql.row(f"EXPLAIN DELIVERY FOR {q} WHERE id = 1")[1] == "dead"
+    assert sql(f"ACK {q}_dead 1") == 1
+    assert sql.row(f"EXPLAIN DELIVERY FOR {q} WHERE id = 1")[1] == "dead"
+    assert sql.named(f"TRACE MESSAGE 1 ON {q}")[0]["state"] == "dead"
+    sql(f"INSERT INTO {q} (body) VALUES ('fourth')")
+    assert sql(f"REDRIVE {q}_dead WHERE source_id = '1'") == 2
+    assert sorted(sql.column(f"SELECT body FROM {q}")) == ["fourth", "second", "third"]
+    assert sorted(sql.column(f"SELECT id FROM {q}")) == [1, 2, 3]
+
+
+def test_a_dead_letter_whose_id_is_taken_in_the_queue_comes_back_under_another(sql, queue):
+    q = queue("body TEXT")
+    sql(f"INSERT INTO {q} (body) VALUES ('one'), ('two')")
+    assert sql(f"REJECT {q} 1, 2") == 2
+    moved(sql, q, 2)
+    sql(f"DROP QUEUE {q}")
+    sql(f"CREATE QUEUE {q} (body TEXT)")
+    sql(f"INSERT INTO {q} (body) VALUES ('new one')")
+    assert sql(f"REDRIVE {q}_dead") == 2
+    assert sorted(sql.column(f"SELECT body FROM {q}")) == ["new one", "one", "two"]
+    assert sql.value(f"SELECT id FROM {q} WHERE body = 'new one'") == 1
+    assert sql.value(f"SELECT id FROM {q} WHERE body = 'two'") == 2
+    assert sql.value(f"SELECT COUNT(*) FROM {q}_dead") == 0
+
+
+def test_truncate_keeps_no_message_from_moving(sql, queue):
+    q = queue("body TEXT")
+    sql(f"INSERT INTO {q} (id, body) VALUES (7, 'first')")
+    assert sql(f"REJECT {q} 7") == 1
+    moved(sql, q, 1)
+    sql(f"TRUNCATE QUEUE {q}")
+    sql(f"INSERT INTO {q} (id, body) VALUES (7, 'second')")
+    assert sql(f"REJECT {q} 7") == 1
+    moved(sql, q, 2)
+    assert sql.column(f"SELECT body FROM {q}_dead ORDER BY id DESC") == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "id_"),
+    [
+        ("VARCHAR(36)", "'a'"),
+        ("CHAR(5)", "'a'"),
+        ("VARBINARY(16)", "X'ff00'"),
+        ("INT UNSIGNED AUTO_INCREMENT", "4294967295"),
+        ("BIGINT", "-9223372036854775808"),
+        ("BIGINT", "9223372036854775807"),
+    ],
+)
+def test_keys_of_any_type_have_another_value(sql, queue, kind, id_):
+    q = queue(f"id {kind}, body TEXT")
+    for body in ("first", "second", "third"):
+        sql(f"INSERT INTO {q} (id, body) VALUES ({id_}, '{body}')")
+        assert sql(f"REJECT {q} WHERE id = {id_}") == 1
+        wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q}"), what="the move")
+    assert sorted(sql.column(f"SELECT body FROM {q}_dead")) == ["first", "second", "third"]
+    assert sql.value(f"SELECT body FROM {q}_dead WHERE id = {id_}") == "first"
+
+
+def test_queues_may_share_a_dead_letter_queue(sql, queue, name):
+    first, second = queue("body TEXT", dead_letter=f"'{name}_dead'"), queue("body TEXT", dead_letter=f"'{name}_dead'")
+    sql(f"CREATE QUEUE {name}_dead (body TEXT, source VARCHAR(64), source_id VARCHAR(255), attempts INT)")
+    for q in (first, second):
+        sql(f"INSERT INTO {q} (body) VALUES ('of {q}')")
+        assert sql(f"REJECT {q} 1") == 1
+        wait_until(lambda q=q: not sql.value(f"SELECT COUNT(*) FROM {q}"), what="the move")
+    letters = sql.rows(f"SELECT id, source, source_id FROM {name}_dead ORDER BY id DESC")
+    assert letters == [(1, first, None), (-1, second, "1")]
+    sql(f"DROP QUEUE {name}_dead")
+
+
+def test_a_message_that_is_there_already_makes_no_second_dead_letter(sql, queue):
+    q = queue("body TEXT")
+    sql(f"INSERT INTO {q} (body) VALUES ('once')")
+    assert sql(f"REJECT {q} 1") == 1
+    moved(sql, q, 1)
+    # As if a table that takes nothing back had kept the copy of a move that was undone.
+    sql(f"INSERT INTO {q} (id, body, time_created) SELECT id, body, time_created FROM {q}_dead")
+    assert sql(f"REJECT {q} 1") == 1
+    wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q}"), what="the move")
+    assert sql.rows(f"SELECT id, source_id, body FROM {q}_dead") == [(1, None, "once")]

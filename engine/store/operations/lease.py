@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from engine.backend.base import Statement, StoreConnection
 from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure
+from engine.model.epochs import highest_epoch, last_epoch, next_epoch
 from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
 from engine.model.identity import from_text, id_kind
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
@@ -105,15 +106,15 @@ def claim_locked(
         rows = [row for row in rows if row.id not in spent]
     if not rows:
         return Claim(now_ns, (), rejected=tuple(spent))
-    last = max(delays_ns)
+    last, highest = max(delays_ns), highest_epoch(queue)
     until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in rows}}
     try:
         values = _lease(connection, statements, queue, [row.id for row in rows], until_ns, commits)
     except BackendUnavailable as error:
-        leases = [Release(row.id, row.due_ns, until_ns[row.epoch], row.epoch + 1) for row in rows]
+        leases = [Release(row.id, row.due_ns, until_ns[row.epoch], next_epoch(row.epoch, highest)) for row in rows]
         raise LeaseUnknown(error, leases) from error
     messages = (
-        Message(row.id, row.epoch + 1, row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
+        Message(row.id, next_epoch(row.epoch, highest), row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
         for row in rows
         if row.id in values
     )
@@ -174,8 +175,8 @@ def _expired(queue: QueueSpec, rows: Sequence[LockedRow], terms: Terms) -> dict[
 
 def _spent(queue: QueueSpec, rows: Sequence[LockedRow]) -> list[MessageId]:
     """Those that were delivered as often as they may be."""
-    most = queue.options.attempts_max
-    return [row.id for row in rows if row.epoch >= most] if most else []
+    last = last_epoch(queue, queue.options.attempts_max)
+    return [row.id for row in rows if row.epoch >= last] if last else []
 
 
 def _lease(

@@ -7,13 +7,15 @@ columns are set as those of a new message; three more say where it comes from, u
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from engine.model.queue import ColumnMeta, QueueSpec, quoted
+from engine.model.epochs import integer_bounds
+from engine.model.queue import SOURCE_ID_COLUMN, ColumnMeta, MessageId, QueueSpec, quoted
 from engine.model.states import REJECTED_NS
 from engine.store.statements.dialect import Dialect
 from engine.store.statements.queue import placeholders
 
-_INTEGER_BITS = {1: 8, 2: 16, 9: 24, 3: 32, 8: 64}
+_BIGINT_MAX = (1 << 63) - 1
 _TEXT_TYPES = frozenset((15, 249, 250, 251, 252, 253, 254))
 _UNSIGNED = 0x20
 _BINARY = 63  # the character set of bytes
@@ -29,13 +31,29 @@ def _fits(own: ColumnMeta, kept: ColumnMeta) -> str | None:
     if alike and own.length <= kept.length:
         return None
     value = quoted(own.name)
-    if own.type in _INTEGER_BITS and (bits := _INTEGER_BITS.get(kept.type)) is not None:
-        unsigned = kept.flags & _UNSIGNED
-        low, high = (0, 2 ** min(bits, 63) - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        return f"typeof({value}) = 'integer' AND {value} BETWEEN {low} AND {high}"
+    if integer_bounds(own) is not None and (bounds := integer_bounds(kept)) is not None:
+        return f"typeof({value}) = 'integer' AND {value} BETWEEN {bounds[0]} AND {min(bounds[1], _BIGINT_MAX)}"
     if own.type in _TEXT_TYPES and kept.type in _TEXT_TYPES and own.charset == kept.charset:
         return f"length({value}) <= {kept.length // (1 if kept.charset == _BINARY else _BYTES_OF_A_CHARACTER)}"
     return "0"
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A value that is bound, where another is SQL."""
+
+    value: MessageId
+
+
+_Value = str | _Bound
+
+
+def _attempts(dead: QueueSpec, epoch: str = "epoch") -> str:
+    """How often a message was delivered, as far as the column for it can say."""
+    column = dead.column("attempts")
+    bounds = None if column is None else integer_bounds(column)
+    most = _BIGINT_MAX if bounds is None else min(bounds[1], _BIGINT_MAX)
+    return f"CASE WHEN {epoch} > {most} THEN {most} WHEN {epoch} > 0 THEN {epoch} ELSE 0 END"
 
 
 class DeadLetterStatements:
@@ -66,15 +84,47 @@ class DeadLetterStatements:
         done = "" if self._queue.options.topic is not None else "+time_acked IS NOT NULL AND "
         return f"DELETE FROM {dead.name.sql} WHERE {done}id IN ({placeholders(count)})"
 
-    def copy(self, dead: QueueSpec, count: int) -> tuple[str, tuple[str, ...]]:
-        """These messages, as dead letters, and the values that come before the ids."""
-        values = self._values(dead)
-        bound = (self._queue.name.table,) * list(values.values()).count("?")
-        columns = ", ".join(quoted(name) for name in values)
+    def taken(self, dead: QueueSpec, count: int) -> tuple[str, tuple[MessageId, ...]]:
+        """Of these ids, those that dead letters have, and whether such a one is the same message: moved before, where
+        the database could not take that back."""
+        same = self._same(dead)
         return (
-            f"INSERT INTO {dead.name.sql} ({columns}) SELECT {', '.join(values.values())}"
+            f"SELECT d.id, {same} FROM {dead.name.sql} AS d JOIN {self._table} AS m ON m.id = d.id"
+            f" WHERE d.id IN ({placeholders(count)})"
+        ), (self._queue.name.table,) * same.count("?")
+
+    def _same(self, dead: QueueSpec) -> str:
+        told, own = ("time_created", "attempts", "source"), self._queue.column
+        if own("attempts") or own("source") or not own("time_created") or not all(map(dead.column, told)):
+            return "0"
+        return (
+            "CASE WHEN d.time_created = m.time_created AND d.source = ?"
+            f" AND d.attempts = ({_attempts(dead, 'm.epoch')}) THEN 1 ELSE 0 END"
+        )
+
+    def ends_of_ids(self, dead: QueueSpec) -> str:
+        """The smallest and the largest id of a dead letter."""
+        return f"SELECT MIN(id), MAX(id) FROM {dead.name.sql}"
+
+    def has(self, dead: QueueSpec) -> str:
+        """Whether a dead letter has that id."""
+        return f"SELECT 1 FROM {dead.name.sql} WHERE id = ?"
+
+    def copy(self, dead: QueueSpec, count: int) -> tuple[str, tuple[MessageId, ...]]:
+        """These messages, as dead letters, and the values that come before the ids."""
+        return self._copy(dead, self._values(dead), count)
+
+    def copy_as(self, dead: QueueSpec, id_: MessageId, own: str) -> tuple[str, tuple[MessageId, ...]]:
+        """The same of one message, as a dead letter of that id, with its own id beside it."""
+        return self._copy(dead, self._values(dead, id_, own), 1)
+
+    def _copy(self, dead: QueueSpec, values: Mapping[str, _Value], count: int) -> tuple[str, tuple[MessageId, ...]]:
+        columns = ", ".join(quoted(name) for name in values)
+        texts = ("?" if isinstance(value, _Bound) else value for value in values.values())
+        return (
+            f"INSERT INTO {dead.name.sql} ({columns}) SELECT {', '.join(texts)}"
             f" FROM {self._table} WHERE id IN ({placeholders(count)})"
-        ), bound
+        ), tuple(value.value for value in values.values() if isinstance(value, _Bound))
 
     def unfit(self, dead: QueueSpec, count: int) -> str | None:
         """Which of these messages have values that the dead-letter queue's columns cannot hold; None: the database
@@ -94,20 +144,23 @@ class DeadLetterStatements:
     def delete(self, count: int) -> str:
         return f"DELETE FROM {self._table} WHERE id IN ({placeholders(count)})"
 
-    def _values(self, dead: QueueSpec) -> Mapping[str, str]:
-        """What goes into each column of the dead-letter queue."""
+    def _values(self, dead: QueueSpec, id_: MessageId | None = None, own: str = "") -> Mapping[str, _Value]:
+        """What goes into each column of the dead-letter queue. `id_`: not its `own` id."""
         now = self._dialect.now_ns
-        fixed = {"time_next": now, "epoch": "0", "time_acked": "NULL"}
-        added = {"attempts": "COALESCE(epoch, 0)", "time_dead": now, "source": "?"}
-        values: dict[str, str] = {}
+        fixed: dict[str, _Value] = {"time_next": now, "epoch": "0", "time_acked": "NULL"}
+        source = _Bound(self._queue.name.table)
+        added: dict[str, _Value] = {"attempts": _attempts(dead), "time_dead": now, "source": source}
+        if id_ is not None:
+            fixed["id"], added[SOURCE_ID_COLUMN] = _Bound(id_), _Bound(own)
+        values: dict[str, _Value] = {}
         for column in dead.columns:
             name = column.name.lower()
             if name in dead.generated:
                 continue
             if name in fixed:
                 values[column.name] = fixed[name]
-            elif (own := self._queue.column(name)) is not None:
-                values[column.name] = quoted(own.name)
+            elif (kept := self._queue.column(name)) is not None:
+                values[column.name] = quoted(kept.name)
             elif name in added:
                 values[column.name] = added[name]
         return values

@@ -9,6 +9,7 @@ MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where 
 
 from __future__ import annotations
 
+from engine.model.epochs import highest_epoch, next_epoch_sql
 from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, due, not_set_aside
 from engine.store.statements.archive import table_of
@@ -30,6 +31,7 @@ class QueueStatements:
         self.skip_locked = dialect.skip_locked
         self._lock = f" {dialect.skip_locked}" if dialect.skip_locked else ""
         self._columns = ", ".join(quoted(column.name) for column in queue.columns)
+        self._next_epoch = next_epoch_sql(highest_epoch(queue))
         # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
         self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"
         self._now = now_ns = dialect.now_ns
@@ -102,7 +104,7 @@ class QueueStatements:
         # time_next comes first: MySQL evaluates SET from left to right, and the CASE means the epoch before.
         cases = "WHEN ? THEN ? " * epochs
         return (
-            f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = COALESCE(epoch, 0) + 1"
+            f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = {self._next_epoch}"
             f" WHERE id IN ({placeholders(count)})"
         )
 

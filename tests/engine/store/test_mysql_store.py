@@ -207,6 +207,10 @@ async def test_tables_that_cannot_be_served_are_rejected_with_the_reason(bench):
     await bench.run(f"CREATE TABLE bit_id (id BIT(8) PRIMARY KEY, {columns}) COMMENT '{COMMENT}'")
     dates = columns.replace("time_next BIGINT", "time_next DATETIME")
     await bench.run(f"CREATE TABLE dates (id INT PRIMARY KEY, {dates}) COMMENT '{COMMENT}'")
+    short = columns.replace("time_next BIGINT", "time_next INT")
+    await bench.run(f"CREATE TABLE short_times (id INT PRIMARY KEY, {short}) COMMENT '{COMMENT}'")
+    years = columns.replace("epoch BIGINT", "epoch YEAR")
+    await bench.run(f"CREATE TABLE years (id INT PRIMARY KEY, {years}) COMMENT '{COMMENT}'")
     await bench.run("CREATE TABLE other_case (id INT PRIMARY KEY) COMMENT 'VITESS_MESSAGE'")
     await bench.run("CREATE TABLE other_mark (id INT PRIMARY KEY) COMMENT 'vitess message'")
     await bench.run(f"CREATE TABLE no_options (id INT PRIMARY KEY, {columns}) COMMENT 'vitess_message'")
@@ -220,6 +224,8 @@ async def test_tables_that_cannot_be_served_are_rejected_with_the_reason(bench):
         "half_key": "id of message table half_key needs a PRIMARY KEY or UNIQUE key of its own",
         "bit_id": "id of message table bit_id must be an integer, a string or a binary string",
         "dates": "time_next of message table dates must be an integer column",
+        "short_times": "time_next of message table short_times must be BIGINT: it holds nanoseconds",
+        "years": "epoch of message table years must be an integer column",
         "no_options": "attribute vt_ack_wait not specified for message table: no_options",
         "no_column": "x missing from message table: no_column",
     }
