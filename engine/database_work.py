@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine
-from typing import Any, TypeVar, cast
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 from asyncio_pool import AioPool
 
-from engine.clock import Clock
+from engine.clock import Clock, seconds_passed
 from engine.model.errors import BackendError, BackendUnavailable
 
 T = TypeVar("T")
@@ -28,26 +30,63 @@ class DatabaseWork:
     def __init__(self, limit: int, clock: Clock | None = None, logger: logging.Logger | None = None) -> None:
         assert limit >= 1
         self._pool = AioPool(size=limit)
+        self._passed = seconds_passed if clock is None else clock.passed
         self._reach = None if clock is None or logger is None else Reach(clock, logger)
+        self.waiting = 0
+        """Calls that wait for a place: they are not under way, however long they take."""
+
+    def for_one(self) -> DatabaseWork:
+        """The same places and the same database, for one queue, whose own calls are `waiting`."""
+        own = copy(self)
+        own.waiting = 0
+        return own
 
     async def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Await the call when it is its turn. A caller that is cancelled does not stop a call that has begun."""
-        result = cast("T | BackendError", await self._pool.exec(_outcome(call)))
-        failed = result if isinstance(result, BackendError) else None
+        return (await self.timed(call))[0]
+
+    async def timed(self, call: Coroutine[Any, Any, T]) -> tuple[T, float]:
+        """As `run`; and when the call began, by Clock.passed."""
+        turn = _Turn()
+        self.waiting += 1
+        try:
+            outcome: _Outcome = await self._pool.exec(self._outcome(call, turn))
+        finally:
+            if turn.began is None:  # cancelled before it came
+                turn.given_up = True
+                self.waiting -= 1
+                call.close()
         if self._reach is not None:
-            self._reach.heard(failed)
-        if isinstance(result, BackendError):
-            raise result
-        return result
+            self._reach.heard(outcome.error)
+        if outcome.error is not None:
+            raise outcome.error
+        assert turn.began is not None
+        return outcome.result, turn.began
+
+    async def _outcome(self, call: Coroutine[Any, Any, T], turn: _Turn) -> _Outcome:
+        """What the call came to. The pool writes out the traceback of an exception that goes through it, which takes a
+        millisecond; in an outage there are many."""
+        if turn.given_up:
+            return _Outcome()
+        self.waiting -= 1
+        turn.began = self._passed()
+        try:
+            return _Outcome(await call)
+        except BackendError as error:
+            return _Outcome(error=error)
 
 
-async def _outcome(call: Coroutine[Any, Any, T]) -> T | BackendError:
-    """What the call came to. The pool writes out the traceback of an exception that goes through it, which takes a
-    millisecond; in an outage there are many."""
-    try:
-        return await call
-    except BackendError as error:
-        return error
+@dataclass(slots=True)
+class _Turn:
+    """Of one call."""
+
+    began: float | None = None
+    given_up: bool = False
+
+
+class _Outcome(NamedTuple):
+    result: Any = None
+    error: BackendError | None = None
 
 
 class Reach:

@@ -299,7 +299,8 @@ class Engine:
         assert self._work is not None
         metrics = QueueMetrics()
         trace = QueueTrace(self.traces, queue.name)
-        context = WorkContext(self._store, self._work, self._clock, self._jitter, metrics, self._logger, trace)
+        work = self._work.for_one()
+        context = WorkContext(self._store, work, self._clock, self._jitter, metrics, self._logger, trace)
         report = CommitReport(touched=frozenset((queue.name,)))
         mover = DeadLetterMover(queue, context, self._moves)
         manager = MessageManager(

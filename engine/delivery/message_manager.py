@@ -38,6 +38,7 @@ from engine.delivery.receiver_modes import Mode
 from engine.delivery.receiver_sets import NO_SUCH_INDEX, ReceiverSets, is_of_condition
 from engine.delivery.receivers import PassResult, ReceiverSet
 from engine.delivery.rechecker import Rechecker
+from engine.delivery.send_times import SendTimes
 from engine.delivery.subscription import Subscription
 from engine.leases.lapses import Lapses
 from engine.leases.lease_alarms import LeaseAlarms
@@ -171,8 +172,9 @@ class MessageManager(Service):
 
     @property
     def standing(self) -> bool:
-        """Whether there is something to do that only passes can do: one of them should end soon."""
-        if self._end_error is not None or not self._subscriptions:
+        """Whether there is something to do that only passes can do: one of them should end soon. Not while it waits for
+        its turn at the database, however many others are before it."""
+        if self._end_error is not None or not self._subscriptions or self._context.common.work.waiting:
             return False
         now = self._clock.monotonic()
         return self._pass_began is not None or any(receiver_set.starved(now) for receiver_set in self._receiver_sets)
@@ -205,7 +207,7 @@ class MessageManager(Service):
         if self._end_error is not None:
             raise self._end_error
         receiver_set = self._receiver_set_for(request.condition, request.user)
-        subscription = Subscription(self.queue, request, self)
+        subscription = Subscription(self.queue, request, self, SendTimes(self._context))
         self._receiver_sets.joined(receiver_set)
         self._subscriptions[subscription] = receiver_set
         receiver_set.join(subscription)
@@ -402,15 +404,9 @@ class MessageManager(Service):
             self.lapses.ran_out(lease.release, lease.holder.request)
         self.metrics.expired += len(over)
         if self._subscriptions:
-            turns = self._receiver_sets.turns(now)
-            for receiver_set in turns:
-                receiver_set.begin_pass()
-            try:
+            with self._receiver_sets.in_turn(now) as turns:
                 for receiver_set in turns:
                     await self._step(receiver_set, result)
-            finally:
-                for receiver_set in turns:
-                    receiver_set.end_pass()
 
     async def _step(self, receiver_set: ReceiverSet, result: PassResult) -> None:
         sent = result.sent

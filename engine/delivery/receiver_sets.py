@@ -6,6 +6,7 @@ these out. One account may have many, and they would make each commit of all oth
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 from engine.clock import Clock
@@ -51,6 +52,18 @@ class ReceiverSets:
             self._rest_known_until = min(self._rest_ends_at, now + _BELIEVED_SECONDS)
             self._touched_in_rest = False
         return sorted(turns, key=lambda receiver_set: receiver_set.served)
+
+    @contextlib.contextmanager
+    def in_turn(self, now: float) -> Iterator[Sequence[ReceiverSet]]:
+        """`turns`, in a pass that is made of them."""
+        turns = self.turns(now)
+        for receiver_set in turns:
+            receiver_set.begin_pass()
+        try:
+            yield turns
+        finally:
+            for receiver_set in turns:
+                receiver_set.end_pass()
 
     def joined(self, receiver_set: ReceiverSet) -> None:
         """It has a receiver more, perhaps of another account: whether all rest has to be found out again."""

@@ -5,6 +5,8 @@ Rules
 - One claim serves all receivers that wait (of equal ack_wait), so a hundred receivers cost one transaction.
 - Receivers take turns: who has waited longest is served first, and scarce messages are spread evenly.
 - What was settled while the claim ran is not handed out.
+- Nor is what has no time left of its lease: the answer may have come late, as where this process stood still meanwhile.
+  A lease is measured from before it was asked for, so it is believed to end too early, never too late.
 
 Keys come from the cache (`run_once`) or, where it is empty and receivers wait, straight from a look that the claim
 follows at once (`look_and_claim`, then `hand_out`). What a commit of this proxy has just added needs no look
@@ -75,15 +77,25 @@ class Sent:
 Taker = tuple[Subscription, int]
 """A receiver, and how many messages it may be given."""
 
-Leased = Mapping[MessageId, tuple[Message, float]]
-"""By id, messages to hand out and when their leases end."""
+
+class Lent(NamedTuple):
+    """A message to hand out. `deadline`: when its lease ends, by the loop's clock, as far as timers go. `ends`: when it
+    ends at the earliest, by Clock.passed: from then on it is not sent."""
+
+    message: Message
+    deadline: float
+    ends: float
+
+
+Leased = Mapping[MessageId, Lent]
+"""By id, messages to hand out."""
 
 
 class _Dealt(NamedTuple):
     """What one receiver is to be given, in delivery order, with when the leases end; and how much was asked for."""
 
     subscription: Subscription
-    batch: Sequence[tuple[Message, float]]
+    batch: Sequence[Lent]
     asked: int
 
 
@@ -200,7 +212,7 @@ class Sender:
         self._claiming = claiming = _Claiming(None)
         try:
             call = self._store.look_and_claim(queue, limit, count, blocked, delays_ns)
-            found = await self._hear(call, lambda found: found.claim)
+            found, began = await self._hear(call, lambda found: found.claim)
             claiming.ids = frozenset(found.asked)
             if found.claim is None:
                 return Found(found.look, claiming.settled, {})
@@ -209,7 +221,7 @@ class Sender:
         finally:
             self._claiming = None
         gone = (claiming.ids - frozenset(found.claim.held_back)) | claiming.settled
-        return Found(found.look, gone, self._leased(found.claim, claiming))
+        return Found(found.look, gone, self._leased(found.claim, claiming, began))
 
     async def claim_added(
         self, queue: QueueSpec, takers: Sequence[Taker], ids: Sequence[MessageId]
@@ -228,21 +240,21 @@ class Sender:
         foreseen = ForeseenLease(lease_end(now_ns + delay_ns), now_ns - tolerance_ns, now_ns + tolerance_ns)
         self._claiming = claiming = _Claiming(frozenset(ids))
         try:
-            claim = await self._hear(self._store.claim_added(queue, ids, foreseen), lambda claim: claim)
+            claim, began = await self._hear(self._store.claim_added(queue, ids, foreseen), lambda claim: claim)
             if claim is None:
                 return {}, False
             self._count([message.id for message in claim.messages], claim)
             await self._recheck(queue, claiming)
         finally:
             self._claiming = None
-        return self._leased(claim, claiming), len(claim.messages) == len(ids)
+        return self._leased(claim, claiming, began), len(claim.messages) == len(ids)
 
     def hand_out(
         self, queue: QueueSpec, subscriptions: Iterable[Subscription], first: Sequence[Taker], leased: Leased
     ) -> Sent:
         """Give what `look_and_claim` leased for the `first` takers to those who wait now, spread over as many as there
         are messages; what they cannot take to the first, of which some may have turned away."""
-        ordered = sorted(leased.values(), key=lambda pair: delivery_order(pair[0]))
+        ordered = sorted(leased.values(), key=lambda lent: delivery_order(lent.message))
         ack_wait_ns = first[0][0].request.ack_wait_ns
         alike = (one for one in subscriptions if one.request.ack_wait_ns == ack_wait_ns)
         takers = list(islice(_with_room(alike), len(ordered)))
@@ -251,7 +263,7 @@ class Sender:
             takers += [taker for taker in first if taker[0] not in known]
         sent = self._deliver(queue, [_Dealt(taker, part, len(part)) for taker, part in _dealt(takers, ordered)])
         left = ordered[sum(capacity for _, capacity in takers) :]
-        return sent + Sent(orphans=tuple(message for message, _ in left))
+        return sent + Sent(orphans=tuple(lent.message for lent in left))
 
     def _most(self) -> int:
         """Messages in one claim."""
@@ -264,40 +276,41 @@ class Sender:
         self._claiming = claiming = _Claiming(frozenset(ids))
         try:
             call = self._store.claim(queue, ids, delays_ns, condition=self._condition)
-            claim = await self._hear(call, lambda claim: claim)
+            claim, began = await self._hear(call, lambda claim: claim)
             self._count(ids, claim)
             await self._recheck(queue, claiming)
         finally:
             self._claiming = None
         back = set(claim.held_back) - claiming.settled
         self._cache.put_back(key for grant in grants for key in grant.keys if key.id in back)
-        return self._leased(claim, claiming), bool(claim.held_back)
+        return self._leased(claim, claiming, began), bool(claim.held_back)
 
-    async def _hear(self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None]) -> T:
-        """Await a claim. It goes on when we are cancelled meanwhile: what it leases then, nobody has."""
-        claiming = asyncio.ensure_future(self._work.run(call))
+    async def _hear(self, call: Coroutine[Any, Any, T], claim_of: Callable[[T], Claim | None]) -> tuple[T, float]:
+        """Await a claim, and tell when it began. It goes on when we are cancelled meanwhile: what it leases then,
+        nobody has."""
+        claiming = asyncio.ensure_future(self._work.timed(call))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
             claiming.add_done_callback(lambda done: self._heard_late(done, claim_of))
             raise
 
-    def _heard_late(self, done: asyncio.Future[T], claim_of: Callable[[T], Claim | None]) -> None:
+    def _heard_late(self, done: asyncio.Future[tuple[T, float]], claim_of: Callable[[T], Claim | None]) -> None:
         if done.cancelled():
             return
         error = done.exception()
         if isinstance(error, LeaseUnknown):
             self._unheard(error.leases)
-        elif error is None and (claim := claim_of(done.result())) is not None:
+        elif error is None and (claim := claim_of(done.result()[0])) is not None:
             self._unheard([release_of(message) for message in claim.messages])
 
-    def _leased(self, claim: Claim, claiming: _Claiming) -> Leased:
-        now = self._clock.monotonic()
-        return {
-            message.id: (message, now + (message.lease_until_ns - claim.now_ns) / NS_PER_SECOND)
-            for message in claim.messages
-            if message.id not in claiming.settled
-        }
+    def _leased(self, claim: Claim, claiming: _Claiming, began: float) -> Leased:
+        now, leased = self._clock.monotonic(), {}
+        for message in claim.messages:
+            if message.id not in claiming.settled:
+                seconds = (message.lease_until_ns - claim.now_ns) / NS_PER_SECOND
+                leased[message.id] = Lent(message, now + seconds, began + seconds)
+        return leased
 
     def _count(self, ids: Sequence[MessageId], claim: Claim) -> None:
         claimed = {message.id for message in claim.messages}
@@ -351,29 +364,32 @@ class Sender:
         return self._deliver(queue, dealt)
 
     def _deliver(self, queue: QueueSpec, dealt: Sequence[_Dealt]) -> Sent:
-        handed_out = 0
+        handed_out, passed = 0, self._clock.passed()
         orphans: list[Message] = []
         for subscription, batch, _ in dealt:
             if subscription.over or _changed(queue, subscription.queue):
-                orphans += [message for message, _ in batch]  # it ended, or the queue changed, while we claimed
+                orphans += [lent.message for lent in batch]  # it ended, or the queue changed, while we claimed
+            elif any(lent.ends <= passed for lent in batch):
+                orphans += [lent.message for lent in batch if lent.ends <= passed]
+                handed_out += self._hand_out(subscription, [lent for lent in batch if lent.ends > passed])
             else:
                 handed_out += self._hand_out(subscription, batch)
         asked = sum(each.asked for each in dealt)
         return Sent(asked, handed_out, tuple(orphans), tuple(each.subscription for each in dealt))
 
-    def _hand_out(self, subscription: Subscription, batch: Sequence[tuple[Message, float]]) -> int:
+    def _hand_out(self, subscription: Subscription, batch: Sequence[Lent]) -> int:
         if not batch:
             return 0
-        messages, now = [message for message, _ in batch], self._clock.monotonic()
-        self._in_flight.add(subscription, batch, now)
-        self._note_due(min([deadline for _, deadline in batch]))
+        messages, now = [lent.message for lent in batch], self._clock.monotonic()
+        self._in_flight.add(subscription, [(lent.message, lent.deadline) for lent in batch], now)
+        self._note_due(min([lent.deadline for lent in batch]))
         if subscription.queue.options.alarm_after_ns:
             self._alarms.leased(messages, subscription.request, now)
         self._lapses.leased(messages)
         self._trace.sent(messages, subscription.request)
         self._metrics.sent += len(messages)
         self._metrics.redelivered += sum([message.epoch > 1 for message in messages])
-        subscription.give(messages)
+        subscription.give(messages, [lent.ends for lent in batch])
         return len(messages)
 
 

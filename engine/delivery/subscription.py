@@ -5,6 +5,8 @@ Rules
   ahead, and delays nobody.
 - How it ends: LIMIT reached, WAIT ran out, nothing due for NOWAIT: StopAsyncIteration. Anything else: an EngineError.
 - Whoever opened it must `close` it, saying whether its unacked messages go back at once.
+- Before rows of a batch go to the client they are held against `drop_over`: a lease may have ended since they were
+  given, while they waited for a reader that is slow, or while this process stood still.
 
 Phases of a bounded result: NOWAIT drains from the start; WAIT waits for its first batch (or its time), then drains what
 else is due, up to the limit.
@@ -19,7 +21,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from engine.delivery.receiver_window import ReceiverWindow
-from engine.model.errors import EngineError, InvalidOption, UnknownColumn
+from engine.model.errors import EngineError, InvalidOption, LockWaitTimeout, UnknownColumn
 from engine.model.queue import (
     Batch,
     ColumnMeta,
@@ -55,6 +57,18 @@ class SubscriptionHost(Protocol):
 
     async def closed(self, subscription: Subscription, *, give_back: bool) -> None:
         """Its consumer is gone for good."""
+        ...
+
+
+class LeaseTimes(Protocol):
+    """What time is left of leases (engine.delivery.send_times)."""
+
+    def seconds_left(self, batch: Batch) -> float:
+        """Until the first lease of a batch ends."""
+        ...
+
+    def take_over(self, holder: Subscription, batch: Batch) -> Sequence[int]:
+        """Where in a batch of this holder messages stand whose leases have no time left. They are given back."""
         ...
 
 
@@ -98,7 +112,7 @@ def project(
 class Subscription:
     """See the module. Made by Engine.subscribe."""
 
-    def __init__(self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost) -> None:
+    def __init__(self, queue: QueueSpec, request: SubscribeRequest, host: SubscriptionHost, times: LeaseTimes) -> None:
         check_request(request)
         self._pick, self.columns = project(queue, request.columns)
         self.queue = queue
@@ -110,7 +124,7 @@ class Subscription:
         self.sent = 0
         self.since_ns = 0
         self._limit = queue.options.batch_size if self.bounded and request.limit is None else request.limit
-        self._host = host
+        self._host, self._times = host, times
         self._waiter: asyncio.Future[Batch] | None = None
         self._ready: Batch | None = None
         self._over = False
@@ -174,6 +188,20 @@ class Subscription:
             raise AssertionError("woken as over, yet not over") from None
         finally:
             self._waiter = None
+
+    def drop_over(self, batch: Batch) -> Sequence[int]:
+        """What of the batch, or of a part of it, must not be sent, by its position. It is given back, as never sent; a
+        result from which nothing is left ends with an error, for it was not that nothing was due."""
+        if dropped := self._times.take_over(self, batch):
+            self.sent -= len(dropped)
+            self.needs_look = self.bounded
+            if self._over and self._error is None and not self.sent:
+                self._error = LockWaitTimeout("the leases ended before the messages could be sent; ask again")
+        return dropped
+
+    def seconds_left(self, batch: Batch) -> float:
+        """Until the first lease of the batch ends."""
+        return self._times.seconds_left(batch)
 
     def _raise_if_over(self) -> None:
         if self._error is not None:
@@ -241,11 +269,12 @@ class Subscription:
             queue.options, request.prefetch, bounded=self.bounded, by_connection=bool(request.by_connection)
         )
 
-    def give(self, messages: Sequence[Message]) -> None:
-        """Hand over leased messages. The consumer may have turned away meanwhile: then they wait for its return."""
+    def give(self, messages: Sequence[Message], ends: Sequence[float] = ()) -> None:
+        """Hand over leased messages; `ends` as in a Batch. The consumer may have turned away meanwhile: then they wait
+        for its return."""
         assert messages and not self._over and self._ready is None
         pick = self._pick
-        batch = Batch(tuple(messages), tuple([pick(message.values) for message in messages]))
+        batch = Batch(tuple(messages), tuple([pick(message.values) for message in messages]), tuple(ends))
         self.sent += len(messages)
         self.draining = self.bounded
         if self.waiting:

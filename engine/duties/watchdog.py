@@ -8,7 +8,8 @@ What is done: the state is logged as an error, the manager forgets what it belie
 new task; the old one is cancelled. What the database still does for it can do no harm: a claim that is committed after
 all leases messages that nobody was sent, and they are given back when its answer, or its failure, arrives. A queue that
 stands still again and again is begun anew ever more slowly. While the database is known to fail, a manager waits on
-purpose, and longer. Services that have ended without being closed are started again.
+purpose, and longer; it also does where others are before it at the database. Services that have ended without being
+closed are started again.
 """
 
 from __future__ import annotations

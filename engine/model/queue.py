@@ -366,10 +366,16 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages for one receiver; `rows` are projected to the subscription's columns, one per message."""
+    """Messages for one receiver; `rows` are projected to the subscription's columns, one per message. `ends`: when
+    their leases end at the earliest, by Clock.passed. What a broadcast reads is not leased: it has rows alone."""
 
     messages: tuple[Message, ...]
     rows: tuple[tuple[TextValue, ...], ...]
+    ends: tuple[float, ...] = ()
+
+    def part(self, start: int, end: int | None = None) -> Batch:
+        """Some of it, in order."""
+        return Batch(self.messages[start:end], self.rows[start:end], self.ends[start:end])
 
 
 class WaitMode(Enum):

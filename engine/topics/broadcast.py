@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -193,6 +194,14 @@ class BroadcastReader:
         self.sent += len(rows)
         self._draining = self._draining or self.request.wait_mode is not WaitMode.ENDLESS
         return Batch((), tuple([self._pick(row) for row in rows]))
+
+    def drop_over(self, batch: Batch) -> Sequence[int]:
+        """Nothing is leased, so no lease ends."""
+        return ()
+
+    def seconds_left(self, batch: Batch) -> float:
+        """Nor ever does."""
+        return math.inf
 
     # --- heard from others
 

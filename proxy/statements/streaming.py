@@ -2,23 +2,29 @@
 
 Rules: the column list goes out at once, also on an empty queue. A batch is written and flushed, and only when the
 socket has taken it does the subscription get asked for the next one: so a reader that stops reading holds one batch and
-delays nobody. The socket is watched meanwhile: a client that goes, or says goodbye, ends the stream, and others get at
-once what it had not acked. Leases of a result that ended by itself (LIMIT, WAIT, NOWAIT) stand.
+delays nobody. Before rows go to the socket their leases must have time left: others may have the messages otherwise.
+What is found to have none waits here no longer and is given back; what waits in the socket's own buffer cannot be taken
+back, so the connection ends. The socket is watched meanwhile: a client that goes, or says goodbye, ends the stream,
+and others get at once what it had not acked. Leases of a result that ended by itself (LIMIT, WAIT, NOWAIT) stand.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+import logging
+import math
 from collections.abc import AsyncIterator
 
 from engine.engine import OpenStream
 from engine.model.errors import EngineError
 from engine.model.queue import Batch, ColumnMeta
 from proxy.transport.answer_writer import AnswerWriter
+from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.row_form import RowForm
+
+log = logging.getLogger(__name__)
 
 
 class ClientGone(EngineError):
@@ -52,14 +58,43 @@ async def stream_rows(subscription: OpenStream, writer: AnswerWriter, form: RowF
     try:
         writer.header(form.columns, encoding=form.encoding)
         await writer.flush()
-        async with watching(writer.client, subscription):
+        async with watching(writer.client, subscription), writer.client.unbuffered():
             async for batch in subscription:
-                writer.rows([form(row) for row in batch.rows])
-                await writer.flush()
+                await _send(batch, subscription, writer, form)
         await writer.end_of_rows()
         give_back = False
     finally:
         await subscription.close(give_back=give_back)
+
+
+async def _send(batch: Batch, subscription: OpenStream, writer: AnswerWriter, form: RowForm) -> None:
+    """The rows of a batch, in portions: what follows one waits here until the client has taken it."""
+    while batch.rows:
+        encoded: list[bytes] = []
+        size = 0
+        for row in batch.rows:
+            encoded.append(form(row))
+            size += len(encoded[-1])
+            if size >= FLUSH_BYTES:
+                break
+        portion, batch = batch.part(0, len(encoded)), batch.part(len(encoded))
+        over = subscription.drop_over(portion)
+        writer.rows([row for at, row in enumerate(encoded) if at not in over] if over else encoded)
+        writer.client.push()
+        if writer.client.stuck:
+            await _taken(writer, subscription.seconds_left(portion))
+        await writer.flush()
+
+
+async def _taken(writer: AnswerWriter, seconds: float) -> None:
+    """Wait until the client has taken what was written; where it has not when the first of these leases ends, its
+    connection does."""
+    try:
+        async with asyncio.timeout(None if seconds == math.inf else max(seconds, 0.0)):
+            await writer.flush()
+    except TimeoutError:
+        log.warning("a receiver has not taken what was sent to it, and the leases are over; its connection ends")
+        writer.client.abort()
 
 
 class SubscriptionCursor:
@@ -71,7 +106,7 @@ class SubscriptionCursor:
     def __init__(self, subscription: OpenStream, form: RowForm) -> None:
         self.subscription = subscription
         self._form = form
-        self._rows: deque[bytes] = deque()
+        self._rest = Batch((), ())
         self._ended = False
 
     @property
@@ -81,20 +116,24 @@ class SubscriptionCursor:
 
     async def fetch(self, count: int, client: ClientSocket) -> tuple[list[bytes], bool]:
         """Up to `count` encoded rows, at least one unless the stream has ended; and whether it has."""
-        if not self._rows and not self._ended:
-            async with watching(client, self.subscription):
-                await self._next_batch()
-        rows = [self._rows.popleft() for _ in range(min(count, len(self._rows)))]
-        return rows, self._ended and not self._rows
+        rows: list[bytes] = []
+        while not rows:
+            if not self._rest.rows and not self._ended:
+                async with watching(client, self.subscription):
+                    await self._next_batch()
+            if not self._rest.rows:
+                break
+            portion, self._rest = self._rest.part(0, count), self._rest.part(count)
+            over = self.subscription.drop_over(portion)
+            rows = [self._form(row) for at, row in enumerate(portion.rows) if at not in over]
+        return rows, self._ended and not self._rest.rows
 
     async def _next_batch(self) -> None:
         try:
-            batch: Batch = await anext(self.subscription)
+            self._rest = await anext(self.subscription)
         except StopAsyncIteration:
             self._ended = True
-            return
-        self._rows.extend(self._form(row) for row in batch.rows)
 
     async def close(self) -> None:
         """Close the stream. What was lent to a cursor closed early goes back; a stream that ended keeps its leases."""
-        await self.subscription.close(give_back=not self._ended or bool(self._rows))
+        await self.subscription.close(give_back=not self._ended or bool(self._rest.rows))

@@ -7,13 +7,15 @@ connection is lost or closed, writing does nothing and `drain` says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from proxy.errors import StreamClosed
 from proxy.transport import kernel, tcp
 from proxy.wire.packets import frame_into
 
+WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slow reader costs us
 FLUSH_BYTES = 64 * 1024  # written in one go: large enough that the system call costs little per row
 
 
@@ -76,6 +78,24 @@ class ClientOutput(asyncio.Protocol):
             await wait_in(self._drainers, self._loop)
         if self._lost or self._closing or self._transport is None:
             raise StreamClosed("the connection is closed")
+
+    def push(self) -> None:
+        """Give what was written to the socket, without waiting."""
+        self._flush()
+
+    @contextlib.asynccontextmanager
+    async def unbuffered(self) -> AsyncIterator[None]:
+        """Meanwhile `stuck` is true as soon as the socket has not taken all that was written. Without TLS it always
+        is."""
+        self._limit_buffer(tcp.UNBUFFERED)
+        try:
+            yield
+        finally:
+            self._limit_buffer(WRITE_HIGH_BYTES)
+
+    def _limit_buffer(self, high: int) -> None:
+        if self.encrypted and self._transport is not None and not self._lost:
+            self._transport.set_write_buffer_limits(high=high)
 
     def reset_seq(self) -> None:
         """The next packet begins a new command."""

@@ -21,13 +21,12 @@ from typing import NoReturn, cast
 
 from proxy.errors import FatalProtocolError, PacketsOutOfOrder, PacketTooLarge, ReadTimeout, StreamClosed
 from proxy.transport import tcp
-from proxy.transport.client_output import ClientOutput, wait_in, wake_all
+from proxy.transport.client_output import WRITE_HIGH_BYTES, ClientOutput, wait_in, wake_all
 from proxy.transport.compressed import CompressedTransport
 from proxy.wire.command_pieces import HEAD_BYTES, NEVER_LARGE, Pieces, head_needed
 from proxy.wire.packets import HEADER_BYTES, PAYLOAD_MAX, PIECE_BYTES, Continued
 
 PENDING_BYTES_MAX = 256 * 1024  # unread bytes held for a client that talks ahead; MySQL's own net buffer grows likewise
-WRITE_HIGH_BYTES = 256 * 1024  # above this a writer waits: it bounds what a slow reader costs us
 FAST_BYTES_MAX = 16 * 1024  # a fragment is only joined and offered again below this: joining copies
 STALL_SECONDS = 30.0  # MySQL's net_read_timeout: how long a begun packet may make no progress
 LINGER_SECONDS = 2.0  # time for an error message to arrive before the socket is torn down

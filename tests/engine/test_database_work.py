@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import traceback
 
 import pytest
 
+from engine.clock import seconds_passed
 from engine.database_work import DatabaseWork
 from engine.model.errors import BackendError, BackendUnavailable
 
@@ -30,3 +33,59 @@ async def test_a_defect_goes_through_and_its_place_is_free_again():
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             await work.run(failing(ZeroDivisionError()))
+
+
+async def test_who_waits_for_a_place_is_known_and_may_turn_away():
+    work = DatabaseWork(1)
+    one, other = work.for_one(), work.for_one()
+    free, begun = asyncio.Event(), []
+
+    async def call(number):
+        begun.append(number)
+        await free.wait()
+        return number
+
+    first = asyncio.create_task(one.timed(call(1)))
+    await asyncio.sleep(0.01)
+    assert (one.waiting, other.waiting) == (0, 0)
+    waiting = [asyncio.create_task(other.run(call(number))) for number in (2, 3)]
+    await asyncio.sleep(0.01)
+    assert (one.waiting, other.waiting, begun) == (0, 2, [1])
+    waiting[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
+    assert other.waiting == 1
+    before = seconds_passed()
+    free.set()
+    result, began = await first
+    assert result == 1 and began <= before
+    assert await waiting[1] == 3
+    assert (other.waiting, begun) == (0, [1, 3])
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_call_given_up_at_any_moment_is_made_whole_or_not_at_all(turns, recwarn):
+    """`recwarn`: also of a coroutine that nobody ever awaited."""
+    work = DatabaseWork(1)
+    steps = []
+
+    async def call():
+        steps.append("begun")
+        await asyncio.sleep(0.001)
+        steps.append("ended")
+
+    holder = asyncio.create_task(work.run(asyncio.sleep(0.001)))
+    await asyncio.sleep(0)
+    task = asyncio.create_task(work.run(call()))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if turns > 3:
+        await holder
+    task.cancel()
+    await asyncio.gather(task, holder, return_exceptions=True)
+    await asyncio.sleep(0.05)
+    gc.collect()
+    assert steps in ([], ["begun", "ended"])
+    assert work.waiting == 0
+    assert await work.run(asyncio.sleep(0, "free")) == "free"
+    assert not [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)]

@@ -74,6 +74,9 @@ class LoopClock:
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def passed(self) -> float:
+        return self.monotonic()
+
 
 class InlineWorker:
     """A SqliteWorker without a thread: its work is done on a turn of the loop. Once begun it is never given up."""

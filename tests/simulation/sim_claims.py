@@ -127,6 +127,7 @@ class Claims:
         lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
         if lease is not None:
             assert new.time_next is not None
+            lease.until_ns = new.time_next
             self.leases[new.id, new.epoch, new.time_next] = lease
 
     @staticmethod
@@ -237,6 +238,15 @@ class Claims:
             self.fail("a batch is in delivery order", f"{actor} gave {receiver} {keys}")
         self.note(actor, f"gives {receiver} " + ", ".join(f"{m.id} (epoch {m.epoch})" for m in messages))
         self._happened()
+
+    def sent(self, actor: str, receiver: str, message: Message) -> None:
+        """A row goes into a receiver's socket."""
+        assert isinstance(message.id, int)
+        lease = self.leases.get((message.id, message.epoch, message.lease_until_ns))
+        until_ns = message.lease_until_ns if lease is None else lease.until_ns
+        if until_ns <= self.now_ns():
+            late = (self.now_ns() - until_ns) / NS_PER_SECOND
+            self.fail("nothing is sent whose lease is over", f"{actor} sent {message} to {receiver}, {late:.3f} s late")
 
     def _handed_one(self, actor: str, receiver: str, message: Message, below: int | None) -> None:
         assert isinstance(message.id, int)

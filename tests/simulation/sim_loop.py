@@ -94,6 +94,8 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._timeline = timeline
         self._fault = fault
         self.dead = False
+        self.still = False
+        """Whether it stands still, as under SIGSTOP: what comes for it waits, and its time goes by."""
         self._made: list[asyncio.Task[Any]] = []
         self.set_task_factory(self._make_task)
         self.set_exception_handler(self._unhandled)
@@ -101,7 +103,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
 
     @property
     def ready(self) -> bool:
-        return bool(self._ready)  # type: ignore[attr-defined]
+        return bool(self._ready) and not self.still  # type: ignore[attr-defined]
 
     def turn(self) -> None:
         """Run what is ready now; what that makes ready has its turn later."""

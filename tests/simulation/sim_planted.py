@@ -18,6 +18,7 @@ from sim_scenario import Scenario
 from sim_topic_scenario import TopicScenario
 
 from engine.backend.base import Statement
+from engine.database_work import DatabaseWork
 from engine.delivery import conflicts, sender
 from engine.delivery.cache import MessageCache
 from engine.delivery.in_flight import InFlight
@@ -26,6 +27,7 @@ from engine.delivery.poller import Poller
 from engine.delivery.receivers import ReceiverSet
 from engine.delivery.rechecker import Rechecker
 from engine.delivery.sender import Sender
+from engine.delivery.subscription import Subscription
 from engine.engine import Engine
 from engine.model import topics
 from engine.model.options import UNTIL_CONSUMED
@@ -185,6 +187,22 @@ def leases_of_the_gone_run_out() -> Any:
 def no_pause_after_conflicts() -> Any:
     """What could not be claimed is tried again at once."""
     return patch.multiple(conflicts, FIRST_PAUSE_SECONDS=1e-6, MOST_PAUSE_SECONDS=1e-6)
+
+
+def late_answers_are_believed() -> Any:
+    """A lease is measured from when it was heard of."""
+    real = DatabaseWork.timed
+
+    async def hopeful(self: DatabaseWork, call: Any) -> Any:
+        result, _ = await real(self, call)
+        return result, self._passed()
+
+    return patch.object(DatabaseWork, "timed", hopeful)
+
+
+def what_waits_is_not_looked_at() -> Any:
+    """What was handed out goes to the socket whenever that may be."""
+    return patch.object(Subscription, "drop_over", lambda self, batch: ())
 
 
 def pause_comes_too_late() -> Any:
@@ -447,6 +465,8 @@ PLANTED: Mapping[str, Bug] = {
     "paused while being claimed": Bug(
         pause_comes_too_late, "a paused queue delivers nothing", lambda told: "pause" in told.events
     ),
+    "a claim answered late": Bug(late_answers_are_believed, "nothing is sent whose lease is over"),
+    "a buffer that is not looked at": Bug(what_waits_is_not_looked_at, "nothing is sent whose lease is over"),
     "no pause after conflicts": Bug(no_pause_after_conflicts, "no busy loop", lambda told: bool(told.lockers)),
     "limits not counted in the table": Bug(
         places_are_not_counted, "max_concurrency holds", lambda told: told.options.max_concurrency is not None

@@ -67,6 +67,9 @@ class SimClock:
     def monotonic(self) -> float:
         return self._loop.time()
 
+    def passed(self) -> float:
+        return self.monotonic()
+
 
 class SimStore(SqlMessageStore):
     """The real store; the claims hear what the engine learns and what it asks for."""
@@ -409,11 +412,20 @@ class Session:
         give_back = True
         try:
             async for batch in subscription:
-                line.send(batch)
-                await line.drained()
+                for at in range(len(batch.rows)):
+                    row = batch.part(at, at + 1)
+                    if not subscription.drop_over(row):
+                        self._sent(plan.request.queue, line, row)
+                        line.send(row)
+                    await line.drained()
             give_back = False
         finally:
             await subscription.close(give_back=give_back)
+
+    def _sent(self, queue: QueueName, line: Line, batch: Batch) -> None:
+        """Rows go into the socket."""
+        for message in batch.messages:
+            self.proxy.world.claims.of(queue).sent(self.proxy.actor, line.name, message)
 
     def _handed(self, queue: QueueName, line: Line, messages: Sequence[Message]) -> None:
         proxy = self.proxy
@@ -432,9 +444,9 @@ class Session:
     def _watch_leases(self, subscription: Subscription, line: Line) -> None:
         give, queue = subscription.give, subscription.request.queue
 
-        def told(messages: Sequence[Message]) -> None:
+        def told(messages: Sequence[Message], ends: Sequence[float] = ()) -> None:
             self._handed(queue, line, messages)
-            give(messages)
+            give(messages, ends)
 
         subscription.give = told  # type: ignore[method-assign]
 

@@ -99,12 +99,18 @@ def scenario(seed: int) -> Scenario:
         latency=random.choice((0.0005, 0.002, 0.002, 0.02)),
         chaos_seconds=random.choice((20.0, 40.0, 60.0)),
         rates={name: random.random() * most for name, most in RATES_MOST.items() if random.random() < 0.25},
-        events={name: random.randint(1, 3) for name in EVENTS if random.random() < 0.3},
+        events={name: random.randint(1, 3) for name in EVENTS if random.random() < 0.3} | standstills(seed),
         producers={f"producer{n}": random.randint(2, 7) for n in range(random.randint(1, 2))},
         receivers=tuple(f"receiver{n}" for n in range(random.randint(1, 4))),
         lockers=("locker",) if random.random() < 0.3 else (),
         filters=random.random() < 0.25,
     )
+
+
+def standstills(seed: int) -> dict[str, int]:
+    """How often a proxy stands still. Drawn apart, so that nothing else of a seed depends on it."""
+    random = Random(f"standstill {seed}")
+    return {"standstill": random.randint(1, 4)} if random.random() < 0.3 else {}
 
 
 def some_options(random: Random, *, ordered: float) -> QueueOptions:

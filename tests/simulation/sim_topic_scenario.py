@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 
-from sim_scenario import EVENTS, RATES_MOST, Scenario, named, some_options
+from sim_scenario import EVENTS, RATES_MOST, Scenario, named, some_options, standstills
 from sim_template import table_definition
 from sim_topic_database import TOPIC
 
@@ -113,7 +113,7 @@ def topic_scenario(seed: int) -> TopicScenario:
         latency=random.choice((0.0005, 0.002, 0.002, 0.02)),
         chaos_seconds=random.choice((20.0, 30.0, 50.0)),
         rates={name: random.random() * most for name, most in RATES_MOST.items() if random.random() < 0.2},
-        events={name: random.randint(1, 3) for name in TOPIC_EVENTS if random.random() < 0.25},
+        events={name: random.randint(1, 3) for name in TOPIC_EVENTS if random.random() < 0.25} | standstills(seed),
         producers={f"publisher{n}": random.randint(4, 10) for n in range(random.randint(1, 3))},
         receivers=tuple(f"{name}.member{n}" for name in names for n in range(random.randint(0, 2))),
         lockers=tuple(f"{name}.locker" for name in names if random.random() < 0.1),

@@ -313,6 +313,20 @@ class World:
         self.claims.note(proxy.actor, "is killed")
         self._remove(proxy)
 
+    def _event_standstill(self) -> None:
+        if self.calm or not self.proxies:
+            return
+        proxy = self.random.choice(self.proxies)
+        if proxy.loop.still:
+            return
+        self.claims.note(proxy.actor, "stands still")
+        proxy.loop.still = True
+        self.timeline.after(0.3 + self.random.random() * 10.0, lambda: self._goes_on(proxy))
+
+    def _goes_on(self, proxy: SimProxy) -> None:
+        self.claims.note(proxy.actor, "goes on")
+        proxy.loop.still = False
+
     def _event_shutdown(self) -> None:
         usable = [proxy for proxy in self.proxies if proxy.usable]
         if self.calm or not usable:

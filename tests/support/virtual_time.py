@@ -52,6 +52,9 @@ class VirtualClock:
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def passed(self) -> float:
+        return self.monotonic()
+
 
 async def pass_time(seconds: float) -> None:
     """Let that much virtual time go by."""

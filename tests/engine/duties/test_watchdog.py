@@ -246,3 +246,22 @@ def test_limits_that_hold_messages_back_are_no_stand(caplog):
             assert len(receiver.ids) == 1
 
     quiet(caplog, story)
+
+
+def test_waiting_for_a_turn_at_the_database_is_no_stand(caplog):
+    async def story():
+        async with world(work_limit=1) as w:
+            receiver = await w.receive(ack_wait_ns=10**15)
+            await w.commit(Row(1))
+            busy = asyncio.Event()
+            other = asyncio.create_task(w.engine._work.run(busy.wait()))
+            await settle()
+            await w.commit(Row(2))
+            await pass_time(600.0)
+            assert receiver.ids == [1]
+            busy.set()
+            await other
+            await settle()
+            assert receiver.ids == [1, 2]
+
+    quiet(caplog, story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from wire_peers import RecordingTransport, settle
 
 from engine.delivery.subscription import Subscription
 from engine.model.options import QueueOptions
-from engine.model.queue import ColumnMeta, Message, QueueName, QueueSpec, SubscribeRequest
+from engine.model.queue import Batch, ColumnMeta, Message, QueueName, QueueSpec, SubscribeRequest
 from proxy.errors import StreamClosed
-from proxy.statements.streaming import ClientGone, stream_rows
+from proxy.statements.streaming import ClientGone, SubscriptionCursor, stream_rows
 from proxy.transport.answer_writer import AnswerWriter
+from proxy.transport.client_output import FLUSH_BYTES
 from proxy.transport.client_socket import ClientSocket
 from proxy.wire.row_form import RowForm
 
@@ -39,13 +41,31 @@ class Manager:
         self.given_back.append(give_back)
 
 
-async def streaming(*, reads: bool) -> tuple[ClientSocket, Subscription, Manager, asyncio.Task[None]]:
+class Times:
+    """What time its messages have left; without any, they have enough."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds = seconds
+        self.over: list[int] = []
+
+    def seconds_left(self, batch: Batch) -> float:
+        return min(self.seconds, default=math.inf)
+
+    def take_over(self, holder: Subscription, batch: Batch) -> list[int]:
+        over = [at for at, message in enumerate(batch.messages) if message.id in self.over]
+        self.over = [id_ for id_ in self.over if id_ not in {batch.messages[at].id for at in over}]
+        return over
+
+
+async def streaming(
+    *, reads: bool, times: Times | None = None
+) -> tuple[ClientSocket, Subscription, Manager, asyncio.Task[None]]:
     """An endless stream that waits for its first message; its client takes what is written to it, or nothing."""
     client = ClientSocket(lambda met: None, max_packet_bytes=1000)
     transport: Any = RecordingTransport(client)
     client.connection_made(transport)
     manager = Manager()
-    subscription = Subscription(QUEUE, SubscribeRequest(QUEUE.name), manager)
+    subscription = Subscription(QUEUE, SubscribeRequest(QUEUE.name), manager, times or Times())
     task = asyncio.create_task(stream_rows(subscription, AnswerWriter(client, 0), RowForm((BODY,), None, binary=False)))
     await settle()
     if not reads:
@@ -60,8 +80,8 @@ async def streaming(*, reads: bool) -> tuple[ClientSocket, Subscription, Manager
     return client, subscription, manager, task
 
 
-def give(subscription: Subscription) -> None:
-    subscription.give([Message(1, 1, 50, 0, 0, (b"text",))])
+def give(subscription: Subscription, *ids: int, body: bytes = b"text") -> None:
+    subscription.give([Message(id_, 1, 50, 0, 0, (body + b"%d" % id_,)) for id_ in ids or (1,)])
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -89,3 +109,62 @@ async def test_a_client_that_goes_while_its_stream_is_stuck_gives_back():
     with pytest.raises((ClientGone, StreamClosed)):
         await asyncio.wait_for(task, 10)
     assert manager.given_back == [True]
+
+
+async def ended(client: ClientSocket, task: asyncio.Task[None]) -> None:
+    client.eof_received()
+    with pytest.raises((ClientGone, StreamClosed)):
+        await asyncio.wait_for(task, 10)
+
+
+async def test_rows_whose_lease_is_over_are_not_written():
+    times = Times()
+    times.over = [2]
+    client, subscription, _, task = await streaming(reads=True, times=times)
+    give(subscription, 1, 2, 3)
+    await settle()
+    written = bytes(client._transport.written)  # type: ignore[union-attr]
+    assert b"text1" in written and b"text2" not in written and b"text3" in written
+    assert subscription.sent == 2
+    await ended(client, task)
+
+
+async def test_what_follows_a_portion_is_looked_at_when_the_client_has_taken_it():
+    times = Times()
+    client, subscription, _, task = await streaming(reads=False, times=times)
+    give(subscription, 1, 2, body=b"x" * FLUSH_BYTES)
+    await settle()
+    assert client.stuck
+    times.over = [2]  # while the first is stuck
+    client.resume_writing()
+    await settle()
+    written = bytes(client._transport.written)  # type: ignore[union-attr]
+    assert written.count(b"x1") == 1 and b"x2" not in written
+    await ended(client, task)
+
+
+async def test_a_client_that_has_not_taken_its_rows_when_their_lease_ends_is_cut_off():
+    client, subscription, manager, task = await streaming(reads=False, times=Times(0.01))
+    give(subscription)
+    with pytest.raises((ClientGone, StreamClosed)):
+        await asyncio.wait_for(task, 10)
+    assert manager.given_back == [True] and client._transport.aborted  # type: ignore[union-attr]
+
+
+async def test_a_cursor_fetches_nothing_whose_lease_is_over():
+    times = Times()
+    subscription = Subscription(QUEUE, SubscribeRequest(QUEUE.name), Manager(), times)
+    cursor = SubscriptionCursor(subscription, RowForm((BODY,), None, binary=False))
+    fetching = asyncio.create_task(cursor.fetch(1, client_that_stays()))
+    await settle()
+    give(subscription, 1, 2, 3)
+    assert await asyncio.wait_for(fetching, 10) == ([b"\x05text1"], False)
+    times.over = [2]
+    assert await cursor.fetch(2, client_that_stays()) == ([b"\x05text3"], False)
+    await cursor.close()
+
+
+def client_that_stays() -> ClientSocket:
+    client = ClientSocket(lambda met: None, max_packet_bytes=1000)
+    client.connection_made(RecordingTransport(client))  # type: ignore[arg-type]
+    return client
