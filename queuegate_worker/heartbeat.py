@@ -58,11 +58,11 @@ class Heartbeat:
         """Renew what is due. What cannot be renewed for now is tried at the next beat."""
         now = self._clock()
         due = self._held.due(now if at_once else now - self._lease_seconds * _RENEWED_AT)
-        by_epoch: dict[int, list[Message]] = {}
+        by_delivery: dict[tuple[str, int], list[Message]] = {}
         for message in due:
-            by_epoch.setdefault(message.epoch, []).append(message)
+            by_delivery.setdefault(message.delivery, []).append(message)
         try:
-            for messages in by_epoch.values():
+            for messages in by_delivery.values():
                 self._renew(messages, now)
         except (pymysql.MySQLError, OSError) as error:
             logger.warning("leases could not be renewed, and are tried again: %s (%d)", error, number_of(error))

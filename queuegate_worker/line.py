@@ -10,7 +10,7 @@ from pymysql.constants.SERVER_STATUS import SERVER_STATUS_IN_TRANS
 from pymysql.cursors import SSCursor
 
 from queuegate_worker.address import Address
-from queuegate_worker.errors import line_is_lost
+from queuegate_worker.errors import line_is_lost, number_of
 
 Connection: TypeAlias = "pymysql.Connection[Any]"
 Connect = Callable[[float], Connection]
@@ -20,6 +20,7 @@ Row = dict[str, Any]
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 10
+_NO_SUCH_COLUMN = 1054
 
 
 def connecting(address: Address, consumer: str) -> Connect:
@@ -75,6 +76,16 @@ class Line:
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[str]:
         """The names of a result's columns."""
         return self._guarded(lambda: self._run(sql, values)[2])
+
+    def takes(self, sql: str, values: Sequence[Any] = ()) -> bool:
+        """Whether all columns are there that a statement names."""
+        try:
+            self.columns(sql, values)
+        except pymysql.MySQLError as error:
+            if number_of(error) == _NO_SUCH_COLUMN:
+                return False
+            raise
+        return True
 
     def read(self, sql: str, values: Sequence[Any] = ()) -> tuple[list[Row], Exception | None]:
         """The rows up to the end of a result, or up to the error that ended it early."""

@@ -60,7 +60,8 @@ class Lease:
 class Message:
     """One delivery. The queue's own columns are `message["payload"]` or `message.payload`.
 
-    `epoch` is the number of the attempt, from 1 on. For a test, `Message("orders", 7, 1, {"payload": "x"})` is one.
+    `epoch` is the number of the attempt, from 1 on; `lease_token` is this delivery's own name, 0 where the queue's
+    table has none. For a test, `Message("orders", 7, 1, {"payload": "x"})` is one.
     """
 
     queue: str
@@ -69,6 +70,7 @@ class Message:
     columns: Mapping[str, Any] = field(default_factory=dict)
     lease: Lease = field(default_factory=Lease, repr=False, compare=False)
     ack_statement: str = field(default="", repr=False, compare=False)
+    lease_token: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
@@ -88,6 +90,11 @@ class Message:
         raise AttributeError(f"the message has no column {name!r}")
 
     @property
+    def delivery(self) -> tuple[str, int]:
+        """The column that tells this delivery from others of the message, and its value there."""
+        return ("lease_token", self.lease_token) if self.lease_token else ("epoch", self.epoch)
+
+    @property
     def lost(self) -> bool:
         """Whether its lease is known to be lost: a long handler looks at it and gives up, for another has it."""
         return self.lease.lost
@@ -95,7 +102,7 @@ class Message:
     def ack(self, cursor: Cursor) -> None:
         """Ack it by a cursor of your own, in your own transaction; the worker then sends no ack. Raises LeaseLost."""
         self.lease.settling = True
-        cursor.execute(self.ack_statement, (self.id, self.epoch))
+        cursor.execute(self.ack_statement, (self.id, self.delivery[1]))
         if cursor.rowcount != 1:
             raise LeaseLost(f"message {self.id!r} of {self.queue} is no longer held by this worker: roll back")
         self.lease.acked_by_handler = True

@@ -58,7 +58,9 @@ class Receiver:
         self._clock, self._pause, self._away = clock, pause, away
         self._backoff = Backoff()
         self._failing = False
-        self._ack_text = next(statements.ack([Message(statements.queue, 0, 0)]))[0]
+        self._own = ("id", "epoch", "lease_token") if statements.has_tokens else ("id", "epoch")
+        some = Message(statements.queue, 0, 0, lease_token=int(statements.has_tokens))
+        self._ack_text = next(statements.ack([some]))[0]
         self._stopping = False
         self.polling: int | None = None
 
@@ -124,8 +126,9 @@ class Receiver:
         self._away()
 
     def _message(self, row: Row, began: float) -> Message:
-        shown = {name: value for name, value in row.items() if name not in ("id", "epoch")}
-        return Message(self._statements.queue, row["id"], row["epoch"], shown, Lease(began), self._ack_text)
+        shown = {name: value for name, value in row.items() if name not in self._own}
+        token = row["lease_token"] if self._statements.has_tokens else 0
+        return Message(self._statements.queue, row["id"], row["epoch"], shown, Lease(began), self._ack_text, token)
 
     def _begin(self, messages: Sequence[Message]) -> None:
         self._held.add(messages)
@@ -146,9 +149,10 @@ class Receiver:
             told(lambda message=message: self._hooks.released(message))  # type: ignore[misc]
 
 
-def columns_to_ask_for(found: Sequence[str]) -> list[str]:
-    """What a stream's `*` has, and the epoch."""
-    return [*found, *(name for name in ("epoch",) if name not in found)]
+def columns_to_ask_for(found: Sequence[str], *, tokens: bool) -> list[str]:
+    """What a stream's `*` has, the epoch, and the lease token where the queue has `tokens`."""
+    own = ("epoch", "lease_token") if tokens else ("epoch",)
+    return [*found, *(name for name in own if name not in found)]
 
 
 def attempts(

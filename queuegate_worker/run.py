@@ -152,13 +152,16 @@ class Run:
         plan = self._plan
         for failed in attempts(self._stopping.wait, plan.hooks, plan.place, self._stopping.is_set):
             try:
-                columns = columns_to_ask_for(line.columns(*plan.statements.columns))
+                found = line.columns(*plan.statements.columns)
+                # One that `*` shows is a column of the user's.
+                tokens = "lease_token" not in found and line.takes(*plan.statements.asks_for_tokens)
+                columns = columns_to_ask_for(found, tokens=tokens)
                 seconds = plan.statements.ack_wait
                 if seconds is None:
                     seconds = ack_wait_of(str([*line.rows(*plan.statements.create)[0].values()][1]))
                 if seconds is None:
                     raise WorkerError(f"{plan.statements.queue} does not say its ack_wait: give the worker one")
-                return columns, replace(plan.statements, ack_wait=seconds)
+                return columns, replace(plan.statements, ack_wait=seconds, has_tokens=tokens)
             except (pymysql.MySQLError, OSError) as error:
                 failed(error)
             except RuntimeError as error:  # PyMySQL lacks the library of the account's plugin

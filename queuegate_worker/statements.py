@@ -1,7 +1,8 @@
 """The SQL that a worker sends. Pure: texts with `%s`, and their values, which PyMySQL binds.
 
-All but the polls name a message by its id and its epoch, so they concern one delivery. Where another receiver has the
-message meanwhile, its epoch is higher, and the statement changes nothing.
+All but the polls name a message by its id and its lease token, so they concern one delivery. Where the message has been
+given back, or another receiver has it, the token is another, and the statement changes nothing. Where the queue's table
+has no tokens the epoch stands for them.
 """
 
 from __future__ import annotations
@@ -46,13 +47,15 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Of one queue. `ack_wait`: seconds, None for the queue's own. `lease`: what holds messages that are received."""
+    """Of one queue. `ack_wait`: seconds, None for the queue's own. `lease`: what holds messages that are received.
+    `has_tokens`: whether its table has lease tokens."""
 
     queue: str
     consumer: str
     room: int
     lease: str = "connection"
     ack_wait: float | None = None
+    has_tokens: bool = False
 
     @property
     def create(self) -> Statement:
@@ -63,6 +66,11 @@ class Statements:
     def columns(self) -> Statement:
         """Tells the columns that a stream has, and takes nothing."""
         return f"SELECT * FROM STREAM {quoted(self.queue)} LIMIT 0", ()
+
+    @property
+    def asks_for_tokens(self) -> Statement:
+        """Takes nothing; fails where the queue's table has no lease tokens."""
+        return f"SELECT lease_token FROM STREAM {quoted(self.queue)} LIMIT 0", ()
 
     def poll(self, columns: Sequence[str], limit: int, wait_seconds: float) -> Statement:
         """Receive up to `limit` messages, as soon as anything is due. No wait: what is due now."""
@@ -100,22 +108,24 @@ class Statements:
 
     def acked(self, message: Message) -> Statement:
         """One row where this delivery of the message was acked."""
-        where = "id = %s AND epoch = %s AND time_acked IS NOT NULL"
-        return f"SELECT id FROM {quoted(self.queue)} WHERE {where}", (message.id, message.epoch)
+        column, number = message.delivery
+        where = f"id = %s AND {column} = %s AND time_acked IS NOT NULL"
+        return f"SELECT id FROM {quoted(self.queue)} WHERE {where}", (message.id, number)
 
     def _verb(
         self, verb: str, messages: Sequence[Message], clauses: str = "", values: tuple[Any, ...] = ()
     ) -> Iterator[Statement]:
-        """One statement for each epoch: a list of ids, by which the database locks these rows and no others."""
-        by_epoch: dict[int, list[Any]] = {}
+        """One statement for each token, which most messages of one poll have in common: a list of ids, by which the
+        database locks these rows and no others."""
+        by_delivery: dict[tuple[str, int], list[Any]] = {}
         for message in messages:
-            by_epoch.setdefault(message.epoch, []).append(message.id)
-        for epoch, all_ids in by_epoch.items():
+            by_delivery.setdefault(message.delivery, []).append(message.id)
+        for (column, number), all_ids in by_delivery.items():
             for start in range(0, len(all_ids), _AT_ONCE_MAX):
                 ids = all_ids[start : start + _AT_ONCE_MAX]
                 where = "id = %s" if len(ids) == 1 else f"id IN ({', '.join(['%s'] * len(ids))})"
-                text = f"{verb} {quoted(self.queue)} WHERE {where} AND epoch = %s{clauses}"
-                yield text, (*ids, epoch, *values)
+                text = f"{verb} {quoted(self.queue)} WHERE {where} AND {column} = %s{clauses}"
+                yield text, (*ids, number, *values)
 
 
 def ack_wait_of(create_queue: str) -> float | None:

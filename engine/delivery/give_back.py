@@ -121,7 +121,7 @@ class GiveBacks:
         if entry.released >= len(entry.leases):
             return True
         left = await self._work.run(self._store.unsettled(queue, [lease.id for lease in entry.leases]))
-        return not any(lease.id in left and holds(lease, *left[lease.id]) for lease in entry.leases)
+        return not any(lease.id in left and holds(lease, left[lease.id]) for lease in entry.leases)
 
     def _ran_out(self, entry: _GiveBack) -> bool:
         return all(lease.lease_until_ns and self._time.is_past(lease.lease_until_ns) for lease in entry.leases)

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from engine.model.option_values import NS_PER_SECOND
 from engine.model.queue import Message, MessageId
 from engine.model.states import is_lease_end
-from engine.store.base import LeaseStanding, Release
+from engine.store.base import LeaseStanding, Release, release_of, same_delivery
 
 H = TypeVar("H", bound=Hashable)
 
@@ -79,7 +79,7 @@ class InFlight(Generic[H]):
         ends: dict[float, list[MessageId]] = {}
         for message, deadline in batch:
             id_, until_ns = message.id, message.lease_until_ns
-            release = Release(id_, message.due_ns, until_ns, message.epoch)
+            release = release_of(message)
             self._leases[id_] = Lease(holder, release, deadline, until_ns, now)
             held.add(id_)
             ends.setdefault(deadline, []).append(id_)
@@ -108,17 +108,19 @@ class InFlight(Generic[H]):
         """Take in how the table says that these stand: a lease renewed there goes on as long as it says, one that is
         not there any more ends here. Returns the messages that are settled, and those that wait again.
 
-        A message that was released and leased again, to whomever, looks in the table as if it had been renewed. `told`
-        says which were renewed and which given up. Of what nothing was told of, the lease found counts towards the
-        window, and is not ours to give back.
+        Without a token, a message that was released and leased again, to whomever, looks in the table as if it had been
+        renewed. `told` says which were renewed and which given up. Of what nothing was told of, the lease found counts
+        towards the window, and is not ours to give back.
         """
         settled: list[MessageId] = []
         returned: list[MessageId] = []
         for id_ in asked:
             lease, standing = self._leases.get(id_), found.get(id_)
-            if lease is None or standing == (lease.release.epoch, lease.until_ns):
+            if lease is None or _is_as_known(lease, standing):
                 continue
             renewed = None if told is None else told.get(id_)
+            if lease.release.token:  # told or not: a lease that was given up has another token
+                renewed = True
             if standing is not None and renewed is not False and _is_renewed(lease.release, standing):
                 self._prolong(lease, standing.time_next_ns or 0, ours=bool(renewed))
                 continue
@@ -188,7 +190,11 @@ class InFlight(Generic[H]):
         heapq.heapify(self._deadlines)
 
 
+def _is_as_known(lease: Lease[H], standing: LeaseStanding | None) -> bool:
+    return standing is not None and standing.time_next_ns == lease.until_ns and same_delivery(lease.release, standing)
+
+
 def _is_renewed(release: Release, standing: LeaseStanding) -> bool:
     """The same delivery with another end. A NACK leaves no lease's end, a RELEASE no such epoch."""
     until_ns = standing.time_next_ns
-    return standing.epoch == release.epoch and until_ns is not None and is_lease_end(until_ns)
+    return same_delivery(release, standing) and until_ns is not None and is_lease_end(until_ns)

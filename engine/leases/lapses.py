@@ -16,7 +16,7 @@ from engine.clock import DatabaseTime
 from engine.model.queue import Message, MessageId, QueueName, SubscribeRequest, SubscriptionStatus
 from engine.model.states import is_lease_end
 from engine.model.traced import LEASE_ENDED
-from engine.store.base import LeaseStanding, Release
+from engine.store.base import LeaseStanding, Release, same_delivery
 from engine.store.last_receivers import LastReceivers
 from engine.traces import QueueTrace
 
@@ -129,9 +129,9 @@ class Lapses:
             (lease, receiver), until_ns = left, standing.time_next_ns
             if standing.epoch > lease.epoch:
                 self._ran_out(id_, left, sure=False)
-            elif standing.epoch == lease.epoch and until_ns == lease.lease_until_ns:
+            elif same_delivery(lease, standing) and until_ns == lease.lease_until_ns:
                 self._ran_out(id_, left)
-            elif standing.epoch == lease.epoch and until_ns is not None and is_lease_end(until_ns):
+            elif same_delivery(lease, standing) and until_ns is not None and is_lease_end(until_ns):
                 self._watch({id_: (lease._replace(lease_until_ns=until_ns), receiver)})
 
     def again(self, asked: Iterable[MessageId]) -> None:

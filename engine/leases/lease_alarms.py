@@ -29,6 +29,7 @@ class Delivery(NamedTuple):
 
     id: MessageId
     epoch: int
+    token: int
     at: float
     receiver: SubscribeRequest
 
@@ -49,7 +50,7 @@ class LeaseAlarms:
         for message in messages:
             self._forget(message.id)
             if len(self._noted) < NOTED_MAX:
-                self._noted[message.id] = Delivery(message.id, message.epoch, now, receiver)
+                self._noted[message.id] = Delivery(message.id, message.epoch, message.token, now, receiver)
 
     def ended(self, ids: Iterable[MessageId]) -> None:
         """These were acked, deleted or rejected."""
@@ -82,7 +83,9 @@ class LeaseAlarms:
 
     def _stands(self, delivery: Delivery, standing: LeaseStanding | None) -> bool:
         """Whether that delivery is still leased."""
-        if standing is None or standing.epoch != delivery.epoch or standing.time_next_ns is None:
+        if standing is None or standing.time_next_ns is None:
+            return False
+        if standing.epoch != delivery.epoch or (delivery.token and standing.token != delivery.token):
             return False
         return is_lease_end(standing.time_next_ns) and not self._time.is_past(standing.time_next_ns)
 

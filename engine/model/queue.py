@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN
 from engine.model.option_values import NAME_CHARACTERS
 from engine.model.options import QueueOptions
 from engine.model.topic_options import TopicOptions
@@ -34,6 +35,7 @@ SYSTEM_COLUMNS = (
     "first_error",
     "last_error",
     "failed_attempts",
+    TOKEN_COLUMN,
 )
 """Columns that CREATE QUEUE adds, in table order. All but `id` are hidden from `*`."""
 
@@ -53,6 +55,8 @@ SOURCE_ID_COLUMN = "source_id"
 """Of a dead letter: the id that its message had, where another dead letter has that id here."""
 
 _TEXTS_OF_ANY_LENGTH = frozenset((249, 250, 251, 252))  # the protocol's codes of the TEXT family
+_BIGINT = 8  # the protocol's code
+_NOT_NULL, _UNSIGNED, _NO_DEFAULT = 0x1, 0x20, 0x1000  # the protocol's flags of a column
 
 REQUIRED_COLUMNS = ("id", "priority", "epoch", "time_next", "time_acked")
 """What a table must have to be served as a queue (Vitess's current layout)."""
@@ -198,6 +202,12 @@ class QueueSpec:
         return self.options.keep_attempts if fits else 0
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether each delivery has a number of its own (engine.model.lease_token)."""
+        column = self.column(TOKEN_COLUMN)
+        return column is not None and TOKEN_COLUMN not in self.generated and holds_tokens(column)
+
+    @property
     def dead_letter(self) -> QueueName:
         """Its dead-letter queue."""
         return QueueName(self.name.database, self.options.dead_letter or default_dead_letter(self.name.table))
@@ -215,6 +225,12 @@ def _column(columns: Iterable[ColumnMeta], name: str) -> ColumnMeta | None:
 def holds_attempts(column: ColumnMeta) -> bool:
     """Whether a column called as ATTEMPTS_COLUMN can be that one. Else it is the user's own."""
     return column.type in _TEXTS_OF_ANY_LENGTH and column.length >= (1 << 24) - 1
+
+
+def holds_tokens(column: ColumnMeta) -> bool:
+    """Whether a column called as TOKEN_COLUMN can be that one. Else it is the user's own."""
+    flags = column.flags & (_NOT_NULL | _UNSIGNED | _NO_DEFAULT)
+    return column.type == _BIGINT and flags == _NOT_NULL
 
 
 def has_index(indexes: Iterable[IndexInfo], columns: tuple[str, ...]) -> bool:
@@ -354,7 +370,8 @@ class MessageKey(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A leased message. `values` follow the queue's `columns`; `due_ns` is when it fell due before the lease."""
+    """A leased message. `values` follow the queue's `columns`; `due_ns` is when it fell due before the lease; `token`:
+    the number of this delivery, NO_TOKEN where the queue has none."""
 
     id: MessageId
     epoch: int
@@ -362,6 +379,7 @@ class Message(NamedTuple):
     due_ns: int
     lease_until_ns: int
     values: tuple[TextValue, ...]
+    token: int = NO_TOKEN
 
 
 @dataclass(frozen=True, slots=True)

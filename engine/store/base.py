@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from engine.model.errors import BackendError, BackendUnavailable
 from engine.model.groups import FindQueue, GroupKey, GroupPage
+from engine.model.lease_token import NO_TOKEN
 from engine.model.queue import (
     Condition,
     Message,
@@ -131,25 +132,35 @@ RENEWED = 0
 
 
 class Release(NamedTuple):
-    """A lease to hand back: undone only where the row still holds exactly this lease; if it ends with RENEWED, a lease
-    of this delivery."""
+    """A lease to hand back: undone only where the row still holds this very lease. By its `token` it is known, renewed
+    or not; without one, by its end, or where that is RENEWED, as a lease of this epoch."""
 
     id: MessageId
     due_ns: int
     lease_until_ns: int
     epoch: int
+    token: int = NO_TOKEN
 
 
-def holds(lease: Release, epoch: int, time_next_ns: int | None) -> bool:
-    """Whether a row that has these still holds that lease."""
-    if epoch != lease.epoch or time_next_ns is None:
+def same_delivery(lease: Release, standing: LeaseStanding) -> bool:
+    """Whether a row is leased, or was last, as that lease has it: if it is leased with another end, it was renewed. Of
+    a lease without a token, another of the same epoch may have come after it."""
+    # The epoch, too: a proxy of an older version leases without a new token.
+    return standing.epoch == lease.epoch and (lease.token == NO_TOKEN or standing.token == lease.token)
+
+
+def holds(lease: Release, standing: LeaseStanding) -> bool:
+    """Whether a row that stands so still holds that lease."""
+    until_ns = standing.time_next_ns
+    if until_ns is None or not same_delivery(lease, standing):
         return False
-    return is_lease_end(time_next_ns) if lease.lease_until_ns == RENEWED else time_next_ns == lease.lease_until_ns
+    known = lease.token != NO_TOKEN or lease.lease_until_ns == RENEWED
+    return is_lease_end(until_ns) if known else until_ns == lease.lease_until_ns
 
 
 def release_of(message: Message) -> Release:
     """What undoes a message's lease."""
-    return Release(message.id, message.due_ns, message.lease_until_ns, message.epoch)
+    return Release(message.id, message.due_ns, message.lease_until_ns, message.epoch, message.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +179,7 @@ class LeaseStanding(NamedTuple):
 
     epoch: int
     time_next_ns: int | None
+    token: int = NO_TOKEN
 
 
 class LeaseUnknown(BackendUnavailable):
@@ -401,7 +413,8 @@ class MessageStore(Protocol):
         delays_ns: Mapping[int, int],
         condition: Condition | None = None,
     ) -> Claim:
-        """Lease those of `ids` that are still due and unacked: epoch + 1, time_next = now + delay of their epoch.
+        """Lease those of `ids` that are still due and unacked: epoch + 1, time_next = now + delay of their epoch, a new
+        lease_token.
 
         `delays_ns` maps an epoch before the lease to its delay; its largest key stands for all above it. Rows locked by
         another transaction are passed over, not waited for; so are those for which the condition is not true. The
@@ -437,7 +450,8 @@ class MessageStore(Protocol):
     async def release(
         self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None
     ) -> int:
-        """Make leased messages due again at once, first in line. Not `counted` also takes the epoch back by one.
+        """Make leased messages due again at once, first in line; their tokens are void. Not `counted` also takes the
+        epoch back by one.
         `gone`: the receiver that had them, whose end is kept as a failed attempt of each."""
         ...
 

@@ -21,6 +21,7 @@ from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import LOCKED, BackendError, CommitUnknown
 from engine.model.groups import FindQueue, GroupKey, GroupPage
 from engine.model.identity import from_text, id_kind
+from engine.model.lease_token import LeaseTimes
 from engine.model.queue import (
     Condition,
     Layout,
@@ -118,7 +119,8 @@ class SqlMessageStore:
         self._warned: set[tuple[QueueName, str]] = set()
         self._read = (QueueCatalog(), dict[QueueName, TableInfo]())  # the last catalog, and the tables it was made of
         self._has_row: set[QueueName] = set()  # queues whose row of queuegate_limits was seen
-        self.topics = TopicLog(pool, dialect, define, conditions)
+        self._times = LeaseTimes()
+        self.topics = TopicLog(pool, dialect, define, conditions, self._times)
         self.traces = TraceLog(pool, dialect, define)
         self.last_receivers = LastReceivers()
         self.schedules = ScheduleTable(pool, dialect, define, insert)
@@ -271,9 +273,10 @@ class SqlMessageStore:
     async def claim_added(self, queue: QueueSpec, ids: Sequence[MessageId], foreseen: ForeseenLease) -> Claim | None:
         assert ids and queue.takes_added
         statements = self._statements(queue)
+        time_us = self._times.next((foreseen.earliest_ns + foreseen.latest_ns) // 2)
 
         def work(connection: StoreConnection) -> Claim | None:
-            return lease.claim_added(connection, statements, queue, ids, foreseen)
+            return lease.claim_added(connection, statements, queue, ids, foreseen, time_us)
 
         try:
             claim = await self._prepared(queue, lambda: self._pool.write(work))
@@ -361,7 +364,7 @@ class SqlMessageStore:
         return lambda connection: lease.claim(connection, texts.statements, queue, ids, terms)
 
     def _terms(self, queue: QueueSpec, delays_ns: Mapping[int, int]) -> lease.Terms:
-        return lease.Terms(delays_ns, partial(self.last_receivers.of, queue.name))
+        return lease.Terms(delays_ns, self._times, partial(self.last_receivers.of, queue.name))
 
     async def _prepared(self, queue: QueueSpec, work: Callable[[], Awaitable[T]]) -> T:
         """Claim; of a queue with limits, once the row that its claims lock is there.
@@ -387,12 +390,9 @@ class SqlMessageStore:
         sql = self._statements(queue).unsettled(len(ids))
         id_ = due_messages.id_column(queue)
         kind = id_kind(id_)
-        columns = (id_, due_messages.INTEGER, due_messages.INTEGER)
+        columns = (id_, *(due_messages.INTEGER,) * 3)
         rows = await self._pool.read(lambda connection: connection.query_text(sql, ids, columns))
-        return {
-            from_text(kind, due_messages.not_null(key)): LeaseStanding(int(epoch or 0), due_messages.number(time_next))
-            for key, epoch, time_next in rows
-        }
+        return {from_text(kind, due_messages.not_null(row[0])): lease.standing_of(row) for row in rows}
 
     async def release(
         self, queue: QueueSpec, leases: Sequence[Release], *, counted: bool, gone: SubscribeRequest | None = None

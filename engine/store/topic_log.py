@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from engine.backend.base import StoreConnection, StorePool
 from engine.model.errors import BackendError, CommitUnknown
+from engine.model.lease_token import LeaseTimes
 from engine.model.queue import Condition, QueueName, QueueSpec, Start, StartAt, TextValue, TopicSpec, quoted
 from engine.model.sequence import Numbered, Sequencing
 from engine.model.topic_partitions import NO_GRACE, Grace
@@ -72,10 +73,18 @@ async def no_conditions(topic: TopicSpec, text: str) -> Condition:
 
 class TopicLog:
     """See the module. `define` makes the table of positions, in MySQL's words; `conditions` makes filters of groups
-    ready for the database."""
+    ready for the database; `times`: what tokens are made of, the same wherever a group's messages are leased."""
 
-    def __init__(self, pool: StorePool, dialect: Dialect, define: Define, conditions: Conditions) -> None:
+    def __init__(
+        self,
+        pool: StorePool,
+        dialect: Dialect,
+        define: Define,
+        conditions: Conditions,
+        times: LeaseTimes | None = None,
+    ) -> None:
         self._pool = pool
+        self._times = times or LeaseTimes()
         self._dialect = dialect
         self._define = define
         self._conditions = conditions
@@ -146,7 +155,7 @@ class TopicLog:
         await self._settle(group, statements)
 
         async def work() -> Taken | None:
-            wish = Wish(count, delay_ns, self._known(topic.name, group.name))
+            wish = Wish(count, delay_ns, self._known(topic.name, group.name), self._times)
             # Where a writing transaction has the database to itself, it is not begun in vain.
             alone = statements.topic.in_order
             if alone and not await self._pool.read(lambda connection: feed.waits(connection, statements, group)):

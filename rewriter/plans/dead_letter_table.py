@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 
 from engine.model.attempts import ATTEMPTS_TYPE
+from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.options import GROUP_INDEX, QueueOptions, to_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
@@ -32,6 +33,7 @@ ADDED_COLUMNS = {
     "attempts": "BIGINT NULL",
     **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
     ATTEMPTS_COLUMN: ATTEMPTS_TYPE,
+    TOKEN_COLUMN: TOKEN_TYPE,
     "time_dead": "BIGINT NULL",
     "source": "VARCHAR(64) CHARACTER SET utf8mb4 NULL",
     SOURCE_ID_COLUMN: "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL",

@@ -8,7 +8,8 @@ none:
     RENEW     delivered, not acked: leased for that long from now
     REJECT    not acked: set aside, to be moved to the dead-letter queue
     RETRY     waiting for a later time, not in flight: due at once
-Messages that somebody parked by hand are left alone by all of them.
+Messages that somebody parked by hand are left alone by all of them. NACK, RELEASE and REJECT end the lease, so that
+its token names no delivery any more (engine.model.lease_token); RENEW keeps it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.model.backoff import failure_delay_sql
+from engine.model.lease_token import TOKEN_COLUMN, VOID_BY_CLIENT
 from engine.model.pins import Pins
 from engine.model.queue import ERROR_CHARACTERS, ERROR_COLUMNS, ERROR_TYPE, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, in_flight, lease_end, leased, not_set_aside
@@ -62,6 +64,8 @@ def settle_as_update(statement: Settle, spec: QueueSpec, now_sql: str) -> Execut
         head = f"{head}, {attempt.before}"
         sign_at, head = len(head), f"{head}{attempt.after}"
     others = [*_errors(statement, spec), *(["epoch = epoch - 1"] if statement.verb is Verb.RELEASE else [])]
+    if spec.has_tokens and statement.verb is not Verb.RENEW:
+        others.append(f"{TOKEN_COLUMN} = {VOID_BY_CLIENT}")
     sql = f"{', '.join([head, *others])} WHERE ({condition}) AND {_concerned(statement.verb, now_sql)}"
     tally = (spec.name, _COUNTERS[statement.verb])
     effects = replace(_effects(outcome, spec), tally=tally, reason=(statement.reason or "")[:ERROR_CHARACTERS])

@@ -9,6 +9,7 @@ from typing import assert_never
 from engine.model.groups import group_key
 from engine.model.option_values import OptionValue, is_name
 from engine.model.options import QueueOptions, check_dead_letter, parse_options
+from engine.model.pins import Pins
 from engine.model.queue import SEQUENCE_COLUMN, QueueCatalog, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.schedules import ScheduleName
 from engine.model.topics import GroupName
@@ -147,8 +148,7 @@ class Passes:
             case DropQueue():
                 return self._drop(statement, context)
             case TruncateQueue(name):
-                queue = self._spec(name, context).name
-                return Execute(f"TRUNCATE TABLE {queue.sql}", ending(queue, None))
+                return _truncate(self._spec(name, context))
             case CreateTopic(name):
                 topic = self._new_name(name, context)
                 return create_topic(statement, topic, context)
@@ -476,3 +476,9 @@ def _counting(queue: QueueName, plan: Plan, column: str) -> Plan:
 
 def _unknown(queue: QueueName, *, perhaps_alias: bool = False) -> UnknownQueue:
     return UnknownQueue(f"Queue '{queue}' doesn't exist", queue, perhaps_alias=perhaps_alias)
+
+
+def _truncate(queue: QueueSpec) -> Execute:
+    """TRUNCATE QUEUE. TRUNCATE TABLE would begin the ids anew: an ack that is on its way would end a new message."""
+    effects = replace(ending(queue.name, None), catalog=True)  # who may settle messages may not empty a queue by it
+    return Execute(f"DELETE FROM {queue.name.sql}", effects, pins=Pins.VERB)

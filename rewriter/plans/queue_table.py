@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from engine.model.attempts import ATTEMPTS_TYPE
 from engine.model.errors import InvalidOption
+from engine.model.lease_token import TOKEN_COLUMN, TOKEN_TYPE
 from engine.model.options import INDEX_NAMES, QueueOptions, option_items, to_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
@@ -50,12 +51,13 @@ _TYPES = {
     "time_acked": frozenset(("BIGINT",)),
     **dict.fromkeys(ERROR_COLUMNS, frozenset(("VARCHAR", "TEXT", "MEDIUMTEXT", "LONGTEXT"))),
     ATTEMPTS_COLUMN: frozenset(("MEDIUMTEXT", "LONGTEXT")),
+    TOKEN_COLUMN: frozenset(("BIGINT",)),
 }
 _NO_IDENTITY = word_set("FLOAT FLOAT4 FLOAT8 DOUBLE REAL TIME BIT JSON GEOMETRY POINT LINESTRING POLYGON")
 _NO_WHOLE_INDEX = word_set("TINYTEXT TEXT MEDIUMTEXT LONGTEXT TINYBLOB BLOB MEDIUMBLOB LONGBLOB JSON GEOMETRY")
 _WITHOUT_WHOLE_INDEX = 252  # the protocol's type code of all these
 _NULLABLE = ("time_next", "time_acked", *ERROR_COLUMNS, ATTEMPTS_COLUMN)
-_COUNTED = ("priority", "epoch")
+_COUNTED = ("priority", "epoch", TOKEN_COLUMN)
 
 
 def comment_literal(text: str) -> str:
@@ -124,6 +126,7 @@ def _defaults(now_sql: str) -> dict[str, str]:
         "state": f"VARCHAR(11) {_STATE}",
         **dict.fromkeys(ERROR_COLUMNS, ERROR_TYPE),
         ATTEMPTS_COLUMN: ATTEMPTS_TYPE,
+        TOKEN_COLUMN: TOKEN_TYPE,
     }
 
 
@@ -285,6 +288,7 @@ _AS_CREATED = {
         ERROR_COLUMNS, r"varchar\(1000\)(?: CHARACTER SET \w+)?(?: COLLATE \w+)?(?: NULL)?(?: DEFAULT NULL)?"
     ),
     ATTEMPTS_COLUMN: r"mediumtext(?: CHARACTER SET \w+)?(?: COLLATE \w+)?(?: NULL)?(?: DEFAULT NULL)?",
+    TOKEN_COLUMN: rf"bigint{_INT} NOT NULL DEFAULT '?0'?",
 }
 
 _EXECUTABLE_COMMENT = re.compile(r"/\*!\d{5,6} (.*?) ?\*/")

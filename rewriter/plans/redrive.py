@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.model.identity import numbers_itself
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SOURCE_ID_COLUMN, QueueCatalog, QueueSpec, quoted
 from engine.model.states import REDRIVEN_NS, RENUMBERED_NS, not_set_aside
 from rewriter.errors import UnsupportedSql
@@ -74,6 +75,8 @@ def _copy(source: QueueSpec, values: Mapping[str, str], marked: str) -> str:
 def _values(dead: QueueSpec, source: QueueSpec, now_sql: str) -> dict[str, str]:
     """What goes into each column of the queue, by name: as a new message, but for its identity and history."""
     fixed = {"time_next": now_sql, "epoch": "0", "time_acked": "NULL"}
+    if source.has_tokens:
+        fixed[TOKEN_COLUMN] = "0"
     values: dict[str, str] = {}
     for column in source.columns:
         name = column.name.lower()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import ATTEMPTS_COLUMN, ERROR_COLUMNS
 from rewriter.rights.kinds import (
     Act,
@@ -51,7 +52,9 @@ _RESERVED = _ACCOUNT_WORDS | word_set(
     "USING JOIN ON HAVING GROUP FOR LOCK WINDOW OUTFILE DUMPFILE ANY SOME ALL CASE ROW NEXT PREVIOUS COLLATE MATCH OVER"
 )
 # What the verbs set (rewriter.plans.nack_release_renew): whoever may settle may nack, release and reject.
-_SETTLING_COLUMNS = frozenset(("time_acked", "time_next", "state", "epoch", *ERROR_COLUMNS, ATTEMPTS_COLUMN))
+_SETTLING_COLUMNS = frozenset(
+    ("time_acked", "time_next", "state", "epoch", TOKEN_COLUMN, *ERROR_COLUMNS, ATTEMPTS_COLUMN)
+)
 _LEVELS = (("READ", "UNCOMMITTED"), ("READ", "COMMITTED"), ("REPEATABLE", "READ"), ("SERIALIZABLE",))
 # Behind SET these are statements of their own, not variables.
 _NO_VARIABLES = word_set("PASSWORD ROLE DEFAULT RESOURCE STATEMENT GLOBAL PERSIST PERSIST_ONLY")

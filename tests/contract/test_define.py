@@ -8,7 +8,7 @@ import pytest
 from servers import NS
 
 SYSTEM = ["id", "priority", "time_scheduled", "time_next", "epoch", "time_created", "time_acked", "state"]
-SYSTEM += ["first_error", "last_error", "failed_attempts"]
+SYSTEM += ["first_error", "last_error", "failed_attempts", "lease_token"]
 
 
 def test_system_columns_come_first_then_the_users(sql, queue):

@@ -28,8 +28,9 @@ DROP QUEUE q, orders
 
 -- TRUNCATE QUEUE
 TRUNCATE QUEUE q
---> execute: TRUNCATE TABLE `shop`.`q`
+--> execute: DELETE FROM `shop`.`q`
 --> uncertain shop.q
+--> catalog
 
 -- TRUNCATE of a table called queue
 TRUNCATE queue;

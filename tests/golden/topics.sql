@@ -1319,31 +1319,31 @@ UPDATE orders_group_billing SET time_acked = 1700000000000000000, time_next = NU
 
 -- NACK
 NACK orders 101 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d') WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + GREATEST(30000000, LEAST(3600000000, ((30000000 << LEAST(epoch - 1, 8)) * (683 + CRC32(CONCAT(id, ':', epoch)) % 683) >> 10))) * 1000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 
 -- NACK, the group before the clauses
 NACK orders 101, 102 GROUP billing DELAY '30s' REASON 'HTTP 429'
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239' WHERE (id IN (101, 102)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101, 102
 
 -- NACK, the group between the clauses
 NACK orders 101 DELAY '30s' GROUP billing REASON 'HTTP 429'
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239' WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a20224854545020343239227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'4854545020343239'), last_error = _utf8mb4 X'4854545020343239', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 
 -- NACK, the group behind the clauses
 NACK orders 101 DELAY '30s' REASON 'GROUP audit' GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202247524f5550206175646974227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'47524f5550206175646974'), last_error = _utf8mb4 X'47524f5550206175646974' WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a202247524f5550206175646974227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'47524f5550206175646974'), last_error = _utf8mb4 X'47524f5550206175646974', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101
 
 -- NACK, the group before a condition
 NACK orders GROUP billing WHERE user_id = 7 DELAY 5
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 5000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d') WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = (NOW_NS()) + 5000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'7d5d'), lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (user_id = 7) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.orders_group_billing
 --> uncertain shop.orders_group_billing
 
@@ -1357,13 +1357,13 @@ NACK orders 101
 
 -- REJECT
 REJECT orders 101 GROUP audit REASON 'bad JSON'
---> execute: UPDATE `shop`.`orders_group_audit` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164204a534f4e227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e' WHERE (id IN (101)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`orders_group_audit` SET time_next = 9223372036854775806, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a202272656a656374656422', _utf8mb4 X'2c20226572726f72223a2022626164204a534f4e227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'626164204a534f4e'), last_error = _utf8mb4 X'626164204a534f4e', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101)) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> settled shop.orders_group_audit: 101
 --> rejected shop.orders_group_audit
 
 -- RELEASE
 RELEASE orders 101, 102 GROUP billing
---> execute: UPDATE `shop`.`orders_group_billing` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1 WHERE (id IN (101, 102)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 = 1)
+--> execute: UPDATE `shop`.`orders_group_billing` SET time_next = LEAST(time_scheduled, (NOW_NS())), epoch = epoch - 1, lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (101, 102)) AND (time_acked IS NULL AND epoch > 0 AND time_next > (NOW_NS()) AND time_next % 1000 = 1)
 --> touched shop.orders_group_billing
 --> changed shop.orders_group_billing: 101, 102
 
@@ -1399,7 +1399,7 @@ RETRY clicks NOW WHERE page = 'a' GROUP stats
 -- REDRIVE
 REDRIVE orders GROUP audit
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> touched shop.orders_group_audit
 --> uncertain shop.orders_group_audit_dead
@@ -1407,7 +1407,7 @@ REDRIVE orders GROUP audit
 -- REDRIVE, the group at the end
 REDRIVE orders WHERE user_id = 7 LIMIT 5 GROUP audit
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE (user_id = 7) AND time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> touched shop.orders_group_audit
 --> uncertain shop.orders_group_audit_dead
@@ -1415,7 +1415,7 @@ REDRIVE orders WHERE user_id = 7 LIMIT 5 GROUP audit
 -- REDRIVE of the dead-letter queue
 REDRIVE orders_group_audit_dead LIMIT 5
 --> mark: UPDATE `shop`.`orders_group_audit_dead` SET time_next = 9223372036854775805 WHERE time_acked IS NULL AND (time_next IS NULL OR time_next < 9223372036854775806) ORDER BY time_next, id LIMIT 5
---> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
+--> copy: INSERT INTO `shop`.`orders_group_audit` (`id`, `priority`, `time_scheduled`, `time_next`, `epoch`, `time_created`, `time_acked`, `first_error`, `last_error`, `failed_attempts`, `lease_token`, `user_id`, `body`, `queuegate_sought`) SELECT `id`, `priority`, `time_scheduled`, (NOW_NS()), 0, `time_created`, NULL, `first_error`, `last_error`, `failed_attempts`, 0, `user_id`, `body`, `queuegate_sought` FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805 AND id NOT IN (SELECT there.id FROM `shop`.`orders_group_audit` AS there)
 --> delete: DELETE FROM `shop`.`orders_group_audit_dead` WHERE time_acked IS NULL AND time_next = 9223372036854775805
 --> touched shop.orders_group_audit
 --> uncertain shop.orders_group_audit_dead
@@ -1450,7 +1450,7 @@ SELECT queue_ack('orders', 7)
 
 -- queue_nack of the only group, called
 CALL queue_nack('shop.clicks', 7, '30s', 'why')
---> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a2022776879227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'776879'), last_error = _utf8mb4 X'776879' WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
+--> execute: UPDATE `shop`.`clicks_group_stats` SET time_next = (NOW_NS()) + 30000000000, failed_attempts = CONCAT('[', IF(SUBSTRING(failed_attempts, 1, 2) = '[{', CONCAT(SUBSTRING_INDEX(SUBSTRING(failed_attempts, 2, CHAR_LENGTH(failed_attempts) - 2), _utf8mb4 X'2c0a', -9), _utf8mb4 X'2c0a'), ''), '{"attempt": ', epoch, ', "at": "', UTC_TIMESTAMP(6), _utf8mb4 X'222c20226f7574636f6d65223a20226e61636b656422', _utf8mb4 X'2c20226572726f72223a2022776879227d5d'), first_error = COALESCE(first_error, _utf8mb4 X'776879'), last_error = _utf8mb4 X'776879', lease_token = LEAST(lease_token, 9007199254740991) + 1 WHERE (id IN (7)) AND time_acked IS NULL AND epoch > 0 AND (time_next IS NULL OR time_next < 9223372036854775806)
 --> touched shop.clicks_group_stats
 --> changed shop.clicks_group_stats: 7
 

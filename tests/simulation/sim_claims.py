@@ -40,6 +40,7 @@ class Lease:
     at_ns: int
     until_ns: int
     number: int | None
+    token: int
     handed_to: str | None = None
 
 
@@ -69,6 +70,10 @@ class Claims:
     violation: Violation | None = None
     quiet: bool = False
     buried: set[int] = field(default_factory=set)
+    tokens: dict[int, int] = field(default_factory=dict)
+    """The greatest that a message of an id has had."""
+    named: dict[str, dict[int, set[int] | None]] = field(default_factory=dict)
+    """By which tokens a client has acked a message; None: by its id alone."""
     _revived: set[int] = field(default_factory=set)
     _leased_at: deque[float] = field(default_factory=lambda: deque(maxlen=60))
     _told: dict[str, dict[int, float]] = field(default_factory=dict)
@@ -109,8 +114,28 @@ class Claims:
                 if new is not None and self._is_new_lease(old, new):
                     self._limits_hold(before, after, new)
             else:
+                self._acked_by_name(actor, old, new)
                 self._client_changed(old, new)
+            if new is not None:
+                self.tokens[id_] = max(self.tokens.get(id_, 0), new.token)
         self._happened()
+
+    def _acked_by_name(self, actor: str, old: Row | None, new: Row | None) -> None:
+        if old is None or old.time_acked is not None or (new is not None and new.time_acked is None):
+            return
+        tokens = self.named.get(actor, {}).get(old.id)
+        if tokens is not None and old.token not in tokens:
+            self.fail("an ack by its token ends only that delivery", f"{actor}, of {tokens}, ended {old}")
+
+    def acks(self, actor: str, ids: Iterable[int], token: int | None) -> None:
+        """A client is about to ack these, by their token or without."""
+        named = self.named.setdefault(actor, {})
+        for id_ in ids:
+            tokens = named.setdefault(id_, set())
+            if token is None or tokens is None:
+                named[id_] = None
+            else:
+                tokens.add(token)
 
     def _client_changed(self, old: Row | None, new: Row | None) -> None:
         if old is None:
@@ -158,9 +183,11 @@ class Claims:
         if most and new.epoch > most:
             self.fail("delivered at most max_attempts times", f"{actor} leased {old}")
         assert new.time_next is not None
+        if new.token <= self.tokens.get(new.id, 0):
+            self.fail("each delivery has a greater token", f"{actor} leased {new}, after {self.tokens[new.id]}")
         if new.time_next <= now_ns:
             self.fail("a lease ends in the future", f"{actor} leased {new} at {now_ns}")
-        self.leases[new.id, new.epoch, new.time_next] = Lease(actor, now_ns, new.time_next, new.number)
+        self.leases[new.id, new.epoch, new.time_next] = Lease(actor, now_ns, new.time_next, new.number, new.token)
         self.counts["leases"] += 1
 
     def _limits_hold(self, before: Rows, after: Rows, leased: Row) -> None:
@@ -200,6 +227,8 @@ class Claims:
         lease = self.leases.get((old.id, old.epoch, old.time_next or 0))
         if lease is None or lease.holder != actor:
             self.fail("only one's own lease is given back, as it was made", f"{actor} changed {old} to {new}")
+        if new.token <= old.token:
+            self.fail("what is given back has another token", f"{actor} changed {old} to {new}")
         if new.time_next is not None and new.time_next > self.now_ns():
             self.fail("what is given back is due at once", f"{actor} changed {old} to {new}")
         self.counts["given back"] += 1
@@ -255,6 +284,8 @@ class Claims:
         if lease is None or lease.holder != actor:
             self.fail("never sent without a lease", what)
             return
+        if message.token != lease.token:
+            self.fail("a receiver is told the token of its lease", f"{what}; {message.token} for {lease.token}")
         if lease.handed_to is not None:
             self.fail("a lease is handed to one receiver, once", f"{what}; {lease.handed_to} has it")
         if below is not None and (lease.number is None or lease.number >= below):

@@ -54,6 +54,7 @@ class Row:
     priority: int
     key: str | None
     number: int | None
+    token: int = 0
 
 
 Rows = Mapping[int, Row]
@@ -286,7 +287,7 @@ class SimDatabase:
             self.observer(table, actor, before, after)
 
     def _rows_of(self, table: str) -> Rows:
-        sql = f"SELECT id, COALESCE(epoch, 0), time_next, time_acked, priority, k, n FROM main.{table}"
+        sql = f"SELECT id, COALESCE(epoch, 0), time_next, time_acked, priority, k, n, lease_token FROM main.{table}"
         return {row[0]: Row(*row) for row in self._raw.execute(sql)}
 
     # --- waiting in line

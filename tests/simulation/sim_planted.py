@@ -6,6 +6,7 @@ Each is a mistake that somebody could make. None is in a part that only the simu
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -30,12 +31,15 @@ from engine.delivery.sender import Sender
 from engine.delivery.subscription import Subscription
 from engine.engine import Engine
 from engine.model import topics
+from engine.model.lease_token import GROWN, VOID, LeaseTimes
 from engine.model.options import UNTIL_CONSUMED
 from engine.model.queue import QueueName, QueueSpec
 from engine.model.topics import GroupPosition, Hole, Settled, group_table
+from engine.store import topic_log
 from engine.store.base import Claim
 from engine.store.operations import compaction, feed, limits, order
 from engine.store.operations import lease as sql_lease
+from engine.store.operations.take import Wish
 from engine.store.sql_store import SqlMessageStore
 from engine.store.statements.queue import QueueStatements
 from engine.store.statements.topics import FeedStatements
@@ -124,13 +128,52 @@ class _SameLease:
     def _as_held(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[bytes, ...]]:
         wanted = [self._leases[int(row[0])] for row in rows]
         return [
-            (row[0], str(lease.epoch).encode(), str(lease.lease_until_ns).encode())
+            (row[0], *(str(n).encode() for n in (lease.epoch, lease.lease_until_ns, lease.token)))
             for row, lease in zip(rows, wanted, strict=True)
         ]
 
     def execute(self, sql: str, params: Any = ()) -> int:
         count: int = self._connection.execute(sql, params)
         return count
+
+
+def the_token_stays() -> Any:
+    """A message keeps the name of its first delivery."""
+    lease = QueueStatements.lease
+
+    def careless(self: QueueStatements, *args: Any) -> str:
+        return lease(self, *args).replace(GROWN, "CASE WHEN lease_token > 0 THEN lease_token ELSE ? + 0 * ? END")
+
+    return patch.object(QueueStatements, "lease", careless)
+
+
+def what_is_taken_has_one_token() -> Any:
+    """What is fed and leased at once has the same name each time."""
+
+    class Standing(LeaseTimes):
+        def next(self, now_ns: int) -> int:
+            return 5
+
+    return patch.object(topic_log, "Wish", lambda *args: Wish(*args[:-1], Standing()))
+
+
+def a_give_back_keeps_the_token() -> Any:
+    """Who had a message that was given back may still settle it."""
+    release = QueueStatements.release
+    return patch.object(
+        QueueStatements, "release", lambda self, count: release(self, count).replace(VOID, "lease_token")
+    )
+
+
+def tokens_are_not_looked_at() -> Any:
+    """Any ack of a message ends it, whichever delivery it names."""
+    real = plan_statement.ack_as_update
+
+    def believing(statement: Any, spec: QueueSpec, now_sql: str) -> Any:
+        condition = re.sub(r" AND lease_token = \d+", "", statement.condition)
+        return real(replace(statement, condition=condition), spec, now_sql)
+
+    return patch.object(plan_statement, "ack_as_update", believing)
 
 
 def purges_early() -> Any:
@@ -454,6 +497,10 @@ PLANTED: Mapping[str, Bug] = {
     "give back of a lease that is another's": Bug(
         gives_back_renewed_leases, "only one's own lease is given back, as it was made"
     ),
+    "a token that stays": Bug(the_token_stays, "each delivery has a greater token"),
+    "a give back that keeps the token": Bug(a_give_back_keeps_the_token, "what is given back has another token"),
+    "any ack is believed": Bug(tokens_are_not_looked_at, "an ack by its token ends only that delivery"),
+    "one token for what is taken": _of_topics(what_is_taken_has_one_token, "each delivery has a greater token", _seeks),
     "early purge": Bug(purges_early, "nothing is purged early"),
     "purge of the unacked": Bug(unacked_is_purged, "nothing unacked is deleted"),
     "no wake-up": Bug(commit_wakes_nobody, "what is committed wakes its receivers"),

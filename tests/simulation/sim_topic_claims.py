@@ -72,7 +72,7 @@ class TopicClaims(Claims):
         self.log, self.late, self.gone_ids = {}, set(), set()
         for group in groups.values():
             group.whole = self
-            group.history, group.counts = self.history, self.counts
+            group.history, group.counts, group.named = self.history, self.counts, self.named
 
     def of(self, queue: QueueName) -> Claims:
         return self.groups[queue.table]

@@ -19,6 +19,7 @@ from virtual_time import VirtualClock, pass_time
 
 from engine.clock import Clock
 from engine.model.errors import BackendError, BackendUnavailable
+from engine.model.lease_token import LeaseTimes, grown, voided
 from engine.model.options import QueueOptions
 from engine.model.queue import (
     ColumnMeta,
@@ -50,6 +51,7 @@ from engine.store.base import (
     Scanned,
     first_free,
     holds,
+    release_of,
 )
 from engine.store.census import Census
 from engine.store.last_receivers import LastReceivers
@@ -60,15 +62,16 @@ T = TypeVar("T")
 
 NAME = QueueName("main", "q")
 COLUMNS = tuple(
-    ColumnMeta(name=name, type=code)
-    for name, code in (
-        ("id", 8),
-        ("priority", 1),
-        ("time_next", 8),
-        ("epoch", 8),
-        ("time_acked", 8),
-        ("payload", 253),
-        ("time_scheduled", 8),
+    ColumnMeta(name=name, type=code, flags=flags)
+    for name, code, flags in (
+        ("id", 8, 0),
+        ("priority", 1, 0),
+        ("time_next", 8, 0),
+        ("epoch", 8, 0),
+        ("time_acked", 8, 0),
+        ("payload", 253, 0),
+        ("time_scheduled", 8, 0),
+        ("lease_token", 8, 1),
     )
 )
 
@@ -89,6 +92,7 @@ class Row:
     time_acked: int | None = None
     payload: str | None = "x"
     time_scheduled: int | None = None
+    lease_token: int = 0
 
     def __post_init__(self) -> None:
         if self.time_scheduled is None:
@@ -107,6 +111,7 @@ class Row:
             self.time_acked,
             self.payload,
             self.time_scheduled,
+            self.lease_token,
         )
         return tuple(None if value is None else str(value).encode() for value in fields)
 
@@ -134,6 +139,7 @@ class MemoryStore:
 
     clock: Clock
     catalog: QueueCatalog = field(default_factory=QueueCatalog)
+    times: LeaseTimes = field(default_factory=LeaseTimes)
     tables: dict[QueueName, dict[MessageId, Row]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
     at_once: int = 0
@@ -255,7 +261,9 @@ class MemoryStore:
                     rejected.append(row.id)
                     continue
                 row.time_next, row.epoch = lease_end(now + delays_ns[min(epoch, last)]), epoch + 1
-                messages.append(Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values()))
+                row.lease_token = grown(row.lease_token, self.times.next(now))
+                message = Message(row.id, row.epoch, row.priority or 0, due_ns, row.time_next, row.values())
+                messages.append(message._replace(token=row.lease_token))
             self._charge(queue, len(messages), now)
             return Claim(
                 now, tuple(messages), tuple(held_back), self._hold(queue, now) if held_back else None, tuple(rejected)
@@ -264,7 +272,7 @@ class MemoryStore:
         try:
             return await self._call("claim", work)
         except BackendUnavailable as error:
-            leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in messages]
+            leases = [release_of(message) for message in messages]
             raise LeaseUnknown(error, leases) from error
 
     async def look_and_claim(
@@ -285,7 +293,9 @@ class MemoryStore:
             for row in self._rows(queue, ids):
                 if row.epoch == 0 and row.due_ns <= now and row.time_next == row.time_scheduled:
                     due_ns, row.time_next, row.epoch = row.due_ns, foreseen.until_ns, 1
-                    leased.append(Message(row.id, 1, row.priority or 0, due_ns, row.time_next, row.values()))
+                    row.lease_token = grown(row.lease_token, self.times.next(now))
+                    message = Message(row.id, 1, row.priority or 0, due_ns, row.time_next, row.values())
+                    leased.append(message._replace(token=row.lease_token))
             return Claim(now, tuple(leased)) if leased else None
 
         try:
@@ -297,7 +307,7 @@ class MemoryStore:
     async def unsettled(self, queue: QueueSpec, ids: Sequence[MessageId]) -> dict[MessageId, LeaseStanding]:
         async def work() -> dict[MessageId, LeaseStanding]:
             rows = [row for row in self._rows(queue, ids) if row.due_ns < REJECTED_NS]
-            return {row.id: LeaseStanding(row.epoch or 0, row.time_next) for row in rows}
+            return {row.id: LeaseStanding(row.epoch or 0, row.time_next, row.lease_token) for row in rows}
 
         return await self._call("unsettled", work)
 
@@ -308,9 +318,10 @@ class MemoryStore:
             count = 0
             for lease in leases:
                 for row in self._rows(queue, (lease.id,)):
-                    held = holds(lease, row.epoch or 0, row.time_next)
+                    held = holds(lease, LeaseStanding(row.epoch or 0, row.time_next, row.lease_token))
                     if held and row.id not in self.locked:
                         row.time_next, row.epoch = not_a_lease_end(lease.due_ns), lease.epoch - (not counted)
+                        row.lease_token = voided(row.lease_token)
                         count += 1
             return count
 
@@ -331,7 +342,7 @@ class MemoryStore:
                 raise BackendError("Duplicate entry", 1062, "23000")
             for row in rows:
                 del self.tables[queue.name][row.id]
-                target[row.id] = replace(row, time_next=self._now_ns(), epoch=0)
+                target[row.id] = replace(row, time_next=self._now_ns(), epoch=0, lease_token=0)
             return len(rows)
 
         return await self._call("bury", work)

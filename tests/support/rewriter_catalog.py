@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.options import QueueOptions, parse_options, to_comment
 from engine.model.queue import (
     ATTEMPTS_COLUMN,
@@ -24,6 +25,7 @@ from engine.model.topics import group_table
 
 BIGINT, MEDIUMTEXT, VARCHAR, STRING = 8, 252, 253, 254
 UTF8MB4, BINARY = 45, 63
+NOT_NULL = 1
 
 
 def _own(name: str) -> ColumnMeta:
@@ -31,6 +33,8 @@ def _own(name: str) -> ColumnMeta:
         return ColumnMeta(name, VARCHAR, UTF8MB4, length=4 * ERROR_CHARACTERS)
     if name == ATTEMPTS_COLUMN:
         return ColumnMeta(name, MEDIUMTEXT, UTF8MB4, length=4 * (1 << 24))
+    if name == TOKEN_COLUMN:
+        return ColumnMeta(name, BIGINT, BINARY, flags=NOT_NULL)
     return ColumnMeta(name, BIGINT, BINARY)
 
 

@@ -29,7 +29,7 @@ _NUMBERS = (
 COMMENT = to_comment(QueueOptions())
 SYSTEM = (
     "priority TINYINT DEFAULT 50, epoch BIGINT DEFAULT 0, time_next BIGINT DEFAULT 0, time_acked BIGINT,"
-    " time_scheduled BIGINT"
+    " time_scheduled BIGINT, lease_token BIGINT NOT NULL DEFAULT 0"
 )
 INDEX = "INDEX by_due (time_acked, priority, time_next)"
 
@@ -111,9 +111,10 @@ class SqlBench:
 
     async def add(self, *rows: Row) -> None:
         columns = [column.name for column in COLUMNS]
+        marks = ", ".join("?" * len(columns))
         for row in rows:
             values = [getattr(row, name) for name in columns]
-            await self.run(f"INSERT INTO {self.table} ({', '.join(columns)}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            await self.run(f"INSERT INTO {self.table} ({', '.join(columns)}) VALUES ({marks})", values)
 
     async def row(self, id_: MessageId) -> Row | None:
         columns = ", ".join(column.name for column in COLUMNS)
@@ -165,10 +166,11 @@ class SqliteBench(SqlBench):
         await self.run("INSERT INTO queuegate_meta_tables VALUES (?, ?, 'table', '')", (table, comment))
         code, charset = {"INTEGER": (8, 63), "TEXT": (253, 45), "BLOB": (253, 63)}[id_type]
         types = [("id", code, charset)] + [(c.name, c.type, 63 if c.type < 9 else 45) for c in COLUMNS[1:]]
-        order = ["id", "priority", "epoch", "time_next", "time_acked", "time_scheduled", "payload"]
+        order = ["id", "priority", "epoch", "time_next", "time_acked", "time_scheduled", "lease_token", "payload"]
         for ordinal, name in enumerate(order):
             _, code, charset = next(entry for entry in types if entry[0] == name)
-            values = (table, ordinal, name, code, charset, 1024, 0, 0)
+            flags = next((column.flags for column in COLUMNS if column.name == name), 0)
+            values = (table, ordinal, name, code, charset, 1024, flags, 0)
             await self.run("INSERT INTO queuegate_meta_columns VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     async def run(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

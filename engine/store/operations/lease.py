@@ -16,9 +16,10 @@ from engine.model.attempts import EXPIRED, RECEIVER_GONE, failure
 from engine.model.epochs import highest_epoch, last_epoch, next_epoch
 from engine.model.errors import INTERRUPTED, BackendError, BackendUnavailable
 from engine.model.identity import from_text, id_kind
+from engine.model.lease_token import NO_TOKEN, TOKEN_COLUMN, LeaseTimes, grown
 from engine.model.queue import Message, MessageId, QueueSpec, SubscribeRequest, TextValue
 from engine.model.states import is_lease_end, lease_end, not_a_lease_end
-from engine.store.base import Claim, ForeseenLease, LeaseUnknown, Release, holds
+from engine.store.base import Claim, ForeseenLease, LeaseStanding, LeaseUnknown, Release, holds
 from engine.store.operations import failed_attempts
 from engine.store.operations.due_messages import INTEGER, id_column, not_null, number
 from engine.store.statements.queue import QueueStatements
@@ -29,9 +30,10 @@ _RELEASE_CHUNK = 200  # ids in one UPDATE: its CASE is searched row by row, so t
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Of a lease. `delays_ns`: until its end, by the epoch that a message had before; the largest stands for all above
-    it. `had`: who had that delivery of a message, where it is known."""
+    it. `times`: what its token is made of. `had`: who had that delivery of a message, where it is known."""
 
     delays_ns: Mapping[int, int]
+    times: LeaseTimes
     had: Callable[[MessageId, int], SubscribeRequest | None] = lambda id_, epoch: None
 
 
@@ -42,6 +44,7 @@ class LockedRow(NamedTuple):
     priority: int
     epoch: int
     due_ns: int
+    token: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Locked:
 
 def locking(statements: QueueStatements, queue: QueueSpec, ids: Sequence[MessageId]) -> Statement:
     """The statement that locks those of `ids` that may be leased; `locked` reads its rows."""
-    return Statement(statements.claimable(len(ids)), ids, (INTEGER, id_column(queue), INTEGER, INTEGER, INTEGER))
+    return Statement(statements.claimable(len(ids)), ids, (INTEGER, id_column(queue), *(INTEGER,) * 4))
 
 
 def locked(queue: QueueSpec, rows: Sequence[tuple[TextValue, ...]]) -> Locked:
@@ -108,13 +111,26 @@ def claim_locked(
         return Claim(now_ns, (), rejected=tuple(spent))
     last, highest = max(delays_ns), highest_epoch(queue)
     until_ns = {e: lease_end(now_ns + delays_ns[min(max(e, 0), last)]) for e in {row.epoch for row in rows}}
+    time_us = terms.times.next(now_ns)
+    tokens = {row.id: grown(row.token, time_us) if queue.has_tokens else NO_TOKEN for row in rows}
     try:
-        values = _lease(connection, statements, queue, [row.id for row in rows], until_ns, commits)
+        values = _lease(connection, statements, queue, [row.id for row in rows], _Written(until_ns, time_us), commits)
     except BackendUnavailable as error:
-        leases = [Release(row.id, row.due_ns, until_ns[row.epoch], next_epoch(row.epoch, highest)) for row in rows]
+        leases = [
+            Release(row.id, row.due_ns, until_ns[row.epoch], next_epoch(row.epoch, highest), tokens[row.id])
+            for row in rows
+        ]
         raise LeaseUnknown(error, leases) from error
     messages = (
-        Message(row.id, next_epoch(row.epoch, highest), row.priority, row.due_ns, until_ns[row.epoch], values[row.id])
+        Message(
+            row.id,
+            next_epoch(row.epoch, highest),
+            row.priority,
+            row.due_ns,
+            until_ns[row.epoch],
+            values[row.id],
+            tokens[row.id],
+        )
         for row in rows
         if row.id in values
     )
@@ -127,17 +143,20 @@ def claim_added(
     queue: QueueSpec,
     ids: Sequence[MessageId],
     foreseen: ForeseenLease,
+    time_us: int,
 ) -> Claim | None:
     """MessageStore.claim_added, in one round trip.
 
     The end of the lease is written as the caller has foreseen it, for what the database makes of its own time would
     have to be asked for first; the statement holds it against that time. As no other lease has this end, the rows that
-    have it afterwards are those that were leased here, unless they have ended since.
+    have it afterwards are those that were leased here, unless they have ended since. `time_us`: what their tokens are
+    made of.
     """
     if connection.replicates:  # ids do not follow one another there, and each statement is a round trip
         return None
     until_ns, among = foreseen.until_ns, (foreseen.earliest_ns, foreseen.latest_ns, *ids)
-    asked = [Statement(connection.without_waiting + statements.lease_added(len(ids)), (until_ns, *among))]
+    written = (until_ns, *statements.token_times(time_us), *among)
+    asked = [Statement(connection.without_waiting + statements.lease_added(len(ids)), written)]
     lock = "" if connection.without_waiting else statements.lock_added(len(ids))
     if lock:
         asked.insert(0, Statement(lock, among, (id_column(queue),)))
@@ -152,10 +171,17 @@ def claim_added(
     if not read.rows or leased.affected < len(read.rows):  # more: by chance another lease has the same end
         return None
     names = [column.name.lower() for column in queue.columns]
+    token = names.index(TOKEN_COLUMN) if queue.has_tokens else None
     kind, key, priority, due = id_kind(id_column(queue)), *map(names.index, ("id", "priority", "time_scheduled"))
     messages = (
         Message(
-            from_text(kind, not_null(row[key])), 1, number(row[priority]) or 0, int(not_null(row[due])), until_ns, row
+            from_text(kind, not_null(row[key])),
+            1,
+            number(row[priority]) or 0,
+            int(not_null(row[due])),
+            until_ns,
+            row,
+            NO_TOKEN if token is None else int(not_null(row[token])),
         )
         for row in (row[1:] for row in read.rows)
     )
@@ -179,17 +205,26 @@ def _spent(queue: QueueSpec, rows: Sequence[LockedRow]) -> list[MessageId]:
     return [row.id for row in rows if row.epoch >= last] if last else []
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a lease writes: until when, by the epoch that a row had, and what its token is made of."""
+
+    until_ns: Mapping[int, int]
+    time_us: int
+
+
 def _lease(
     connection: StoreConnection,
     statements: QueueStatements,
     queue: QueueSpec,
     ids: Sequence[MessageId],
-    until_ns: Mapping[int, int],
+    written: _Written,
     commits: bool,
 ) -> dict[MessageId, tuple[TextValue, ...]]:
-    """Mark locked rows leased, until when by the epoch they had; returns them as they then are."""
-    cases = [value for pair in until_ns.items() for value in pair]
-    lease = Statement(statements.lease(len(until_ns), len(ids)), (*cases, *ids))
+    """Mark locked rows leased; returns them as they then are."""
+    cases = [value for pair in written.until_ns.items() for value in pair]
+    values = (*cases, *statements.token_times(written.time_us), *ids)
+    lease = Statement(statements.lease(len(written.until_ns), len(ids)), values)
     leased, read = connection.run((lease, Statement(statements.rows(len(ids)), ids, queue.columns)), last=commits)
     assert leased.affected == len(ids), f"leased {leased.affected} of {len(ids)} locked rows"
     id_ = id_column(queue)
@@ -222,10 +257,10 @@ def _release_chunk(
     kind = id_kind(id_)
     wanted = {lease.id: lease for lease in leases}
     asked = [*([] if gone is None else [Statement(statements.now, (), (INTEGER,))])]
-    asked.append(Statement(statements.releasable(len(wanted)), list(wanted), (id_, INTEGER, INTEGER)))
+    asked.append(Statement(statements.releasable(len(wanted)), list(wanted), (id_, *(INTEGER,) * 3)))
     *moment, answer = connection.run(asked)
-    rows = {from_text(kind, not_null(r[0])): (int(not_null(r[1])), number(r[2])) for r in answer.rows}
-    same = [lease for id_, lease in wanted.items() if id_ in rows and holds(lease, *rows[id_])]
+    rows = {from_text(kind, not_null(row[0])): standing_of(row) for row in answer.rows}
+    same = [lease for id_, lease in wanted.items() if id_ in rows and holds(lease, rows[id_])]
     if not same:
         return 0
     if gone is not None:
@@ -236,6 +271,11 @@ def _release_chunk(
     cases = [value for lease in same for value in (lease.id, not_a_lease_end(lease.due_ns))]
     params = (*cases, epochs_taken_back, *(lease.id for lease in same))
     return connection.execute(statements.release(len(same)), params)
+
+
+def standing_of(row: Sequence[TextValue]) -> LeaseStanding:
+    """How a message stands, of a row of the statements `releasable` and `unsettled`."""
+    return LeaseStanding(number(row[1]) or 0, number(row[2]), number(row[3]) or NO_TOKEN)
 
 
 def purge(connection: StoreConnection, statements: QueueStatements, queue: QueueSpec, limit: int) -> int:

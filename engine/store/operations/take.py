@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from engine.backend.base import Statement, StoreConnection
 from engine.model.errors import BackendUnavailable
+from engine.model.lease_token import NO_TOKEN, LeaseTimes
 from engine.model.queue import Message, QueueSpec, TextValue
 from engine.model.states import REJECTED_NS, lease_end
 from engine.model.topics import FED_PRIORITY, HELD_NS, GroupPosition, to_check
@@ -33,11 +34,12 @@ from engine.store.statements.topics import FeedStatements
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be taken: up to `count` messages, leased for `delay_ns`."""
+    """What is to be taken: up to `count` messages, leased for `delay_ns`. `times`: what their tokens are made of."""
 
     count: int
     delay_ns: int
     known: Known
+    times: LeaseTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +111,27 @@ class Taking:
         more = (len(page.fresh) > len(fresh) and not held) or len(page.late) > len(late) or not passes(page.late)
         taken = Taken(now_ns, (), more, min(first_due, now_ns + HELD_NS) if held else first_due, check)
         following = _Next([*late, *(entry.id for entry in fresh)], position, reached)
-        return self._feed(following, taken, wish.delay_ns) if following.ids else taken
+        return self._feed(following, taken, wish) if following.ids else taken
 
-    def _feed(self, following: _Next, taken: Taken, delay_ns: int) -> Taken:
-        ids, now_ns, until_ns = following.ids, taken.now_ns, lease_end(taken.now_ns + delay_ns)
+    def _feed(self, following: _Next, taken: Taken, wish: Wish) -> Taken:
+        ids, now_ns, until_ns = following.ids, taken.now_ns, lease_end(taken.now_ns + wish.delay_ns)
         insert = self._statements.copy_leased(len(ids))
+        token = wish.times.next(now_ns) if self._group.has_tokens else NO_TOKEN
+        numbered = (now_ns, token) if self._group.has_tokens else ()
         changes = [
-            Statement(insert, (now_ns, until_ns, now_ns, following.position.highest, *ids)),
+            Statement(insert, (now_ns, until_ns, now_ns, *numbered, following.position.highest, *ids)),
             Statement(self._statements.position.write, position_values(self._group.name, following.reached)),
             Statement(self._rows.rows(len(ids)), ids, self._group.columns),
         ]
         try:
             rows = self._connection.run(changes, last=True)[-1].rows
         except BackendUnavailable as error:
-            raise LeaseUnknown(error, [Release(id_, now_ns, until_ns, 1) for id_ in ids]) from error
+            raise LeaseUnknown(error, [Release(id_, now_ns, until_ns, 1, token) for id_ in ids]) from error
         id_, epoch, time_next = (_index(self._group, name) for name in ("id", "epoch", "time_next"))
         lease = str(until_ns).encode()
         leased = [row for row in rows if row[epoch] == b"1" and row[time_next] == lease]
         later = [int(not_null(row[time_next])) for row in rows if row[epoch] == b"0"]
-        messages = [Message(int(not_null(row[id_])), 1, FED_PRIORITY, now_ns, until_ns, row) for row in leased]
+        messages = [Message(int(not_null(row[id_])), 1, FED_PRIORITY, now_ns, until_ns, row, token) for row in leased]
         next_due_ns = min(taken.next_due_ns, until_ns, *later)
         return replace(taken, messages=tuple(messages), next_due_ns=next_due_ns)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.model.epochs import integer_bounds
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SOURCE_ID_COLUMN, ColumnMeta, MessageId, QueueSpec, quoted
 from engine.model.states import REJECTED_NS
 from engine.store.statements.dialect import Dialect
@@ -148,6 +149,8 @@ class DeadLetterStatements:
         """What goes into each column of the dead-letter queue. `id_`: not its `own` id."""
         now = self._dialect.now_ns
         fixed: dict[str, _Value] = {"time_next": now, "epoch": "0", "time_acked": "NULL"}
+        if dead.has_tokens:
+            fixed[TOKEN_COLUMN] = "0"
         source = _Bound(self._queue.name.table)
         added: dict[str, _Value] = {"attempts": _attempts(dead), "time_dead": now, "source": source}
         if id_ is not None:

@@ -10,6 +10,7 @@ MIN() over an index prefix is a single seek in MySQL, MariaDB and SQLite, where 
 from __future__ import annotations
 
 from engine.model.epochs import highest_epoch, next_epoch_sql
+from engine.model.lease_token import GROWN, TOKEN_COLUMN, VOID
 from engine.model.queue import ATTEMPTS_COLUMN, Layout, QueueSpec, quoted
 from engine.model.states import REJECTED_NS, due, not_set_aside
 from engine.store.statements.archive import table_of
@@ -34,6 +35,9 @@ class QueueStatements:
         self._next_epoch = next_epoch_sql(highest_epoch(queue))
         # The plus keeps SQLite from reading the whole index of unacked messages where ids are given; MySQL drops it.
         self._unacked = unacked = f"FROM {table} WHERE +time_acked IS NULL"
+        self._token = token = TOKEN_COLUMN if queue.has_tokens else "0"
+        self._new_token = f", {TOKEN_COLUMN} = {GROWN}" if queue.has_tokens else ""
+        self._no_token = f", {TOKEN_COLUMN} = {VOID}" if queue.has_tokens else ""
         self._now = now_ns = dialect.now_ns
         waiting = f"FROM {table} WHERE time_acked IS NULL"
         self.now = f"SELECT {now_ns}"
@@ -78,7 +82,7 @@ class QueueStatements:
         self._lock_at_once = f" {dialect.lock_at_once}" if dialect.lock_at_once else ""
 
         self._claimable = (
-            f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0)"
+            f"SELECT {now_ns}, id, {priority}, COALESCE(epoch, 0), COALESCE(time_next, 0), {token}"
             f" {unacked} AND {due(now_ns)} AND id IN"
         )
 
@@ -96,29 +100,36 @@ class QueueStatements:
         )
 
     def claimable(self, count: int) -> str:
-        """Of these ids, those that can be leased: time, id, priority, epoch, due time. Locked if others write too."""
+        """Of these ids, those that can be leased: time, id, priority, epoch, due time and token. Locked if others write
+        too."""
         return f"{self._claimable} ({placeholders(count)}){self._lock}"
 
     def lease(self, epochs: int, count: int) -> str:
-        """Lease rows that this transaction has locked; their new time_next by the epoch they had."""
+        """Lease rows that this transaction has locked; their new time_next by the epoch they had. Parameters: epochs
+        and times, `token_times`, ids."""
         # time_next comes first: MySQL evaluates SET from left to right, and the CASE means the epoch before.
         cases = "WHEN ? THEN ? " * epochs
         return (
             f"UPDATE {self._table} SET time_next = CASE COALESCE(epoch, 0) {cases}END, epoch = {self._next_epoch}"
-            f" WHERE id IN ({placeholders(count)})"
+            f"{self._new_token} WHERE id IN ({placeholders(count)})"
         )
 
+    def token_times(self, time_us: int) -> tuple[int, ...]:
+        """The parameters of a lease that its token is made of; none where the table has no tokens."""
+        return (time_us,) * self._new_token.count("?")
+
     def lock_added(self, count: int) -> str:
-        """Lock what `lease_added` would lease, with the same parameters but the first; fails where another has a row.
-        Empty where a writing transaction is alone."""
+        """Lock what `lease_added` would lease, with the same parameters but what it sets; fails where another has a
+        row. Empty where a writing transaction is alone."""
         if not self._lock_at_once:
             return ""
         return f"SELECT id FROM {self._table} WHERE {self._added} ({placeholders(count)}){self._lock_at_once}"
 
     def lease_added(self, count: int) -> str:
         """Lease, until a time, those of these ids that are as an INSERT leaves them and due, if the database's time is
-        between two others."""
-        return f"UPDATE {self._table} SET time_next = ?, epoch = 1 WHERE {self._added} ({placeholders(count)})"
+        between two others. Parameters: the first time, `token_times`, the others, ids."""
+        changes = f"time_next = ?, epoch = 1{self._new_token}"
+        return f"UPDATE {self._table} SET {changes} WHERE {self._added} ({placeholders(count)})"
 
     def leased_until(self, count: int) -> str:
         """The time, and whole rows, of those of these ids that have this time_next."""
@@ -134,22 +145,23 @@ class QueueStatements:
         return f"SELECT {self._columns} FROM {self._table} WHERE id IN ({placeholders(count)})"
 
     def unsettled(self, count: int) -> str:
-        """Which of these messages exist, are not acked and not set aside: with epoch and time_next."""
+        """Which of these messages exist, are not acked and not set aside: with epoch, time_next and token."""
         return (
-            f"SELECT id, COALESCE(epoch, 0), time_next {self._unacked} AND {not_set_aside()}"
+            f"SELECT id, COALESCE(epoch, 0), time_next, {self._token} {self._unacked} AND {not_set_aside()}"
             f" AND id IN ({placeholders(count)})"
         )
 
     def releasable(self, count: int) -> str:
         """Of these ids, the unacked ones with their lease; locked where others write too."""
-        return f"SELECT id, COALESCE(epoch, 0), time_next {self._unacked} AND id IN ({placeholders(count)}){self._lock}"
+        standing = f"SELECT id, COALESCE(epoch, 0), time_next, {self._token}"
+        return f"{standing} {self._unacked} AND id IN ({placeholders(count)}){self._lock}"
 
     def release(self, count: int) -> str:
-        """Make leased rows due again as before the lease; `?` is what to take off the epoch."""
+        """Make leased rows due again as before the lease, their tokens void; `?` is what to take off the epoch."""
         cases = "WHEN ? THEN ? " * count
         return (
             f"UPDATE {self._table} SET time_next = CASE id {cases}END, epoch = COALESCE(epoch, 0) - ?"
-            f" WHERE id IN ({placeholders(count)})"
+            f"{self._no_token} WHERE id IN ({placeholders(count)})"
         )
 
     def failed_attempts(self, count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.model.lease_token import TOKEN_COLUMN
 from engine.model.queue import SEQUENCE_COLUMN, SOUGHT_COLUMN, Condition, QueueName, QueueSpec, TopicSpec, quoted
 from engine.model.topics import FED_PRIORITY, POSITIONS_TABLE
 from engine.store.statements.dialect import Dialect
@@ -182,6 +183,7 @@ class FeedStatements:
         self, dialect: Dialect, group: QueueSpec, topic: TopicSpec, condition: Condition | None = None
     ) -> None:
         self.group, self.topic_spec, self.condition = group, topic, condition
+        self._has_tokens = group.has_tokens
         self.position = PositionStatements(dialect, group.name.database)
         self.topic = TopicStatements(dialect, topic)
         self._topic, self._group, self._now = topic.name.sql, group.name.sql, dialect.now_ns
@@ -214,7 +216,7 @@ class FeedStatements:
         of the usual one falls due, and the largest id. Each is one seek in an index."""
 
         self.empty = f"DELETE FROM {self._group}"
-        own = (*topic.generated, SEQUENCE_COLUMN)
+        own = (*topic.generated, SEQUENCE_COLUMN, *((TOKEN_COLUMN,) if group.has_tokens else ()))
         names = [c.name for c in topic.columns if c.name.lower() not in own and group.column(c.name)]
         self._columns = [name for name in names if name.lower() not in group.generated]
 
@@ -236,10 +238,12 @@ class FeedStatements:
 
     def copy_leased(self, count: int) -> str:
         """Put messages into the group's queue that are not there, and lease those that are due. Parameters: the time,
-        the end of the leases, the time, the group's highest offset, the ids."""
+        the end of the leases, the time; where the group has tokens, the time and their token; its highest offset, the
+        ids."""
         until = "CASE WHEN t.time_scheduled > ? THEN t.time_scheduled ELSE ? END"
         epoch = "CASE WHEN t.time_scheduled > ? THEN 0 ELSE 1 END"
-        return self._insert({"time_next": until, "epoch": epoch}, count)
+        token = {TOKEN_COLUMN: "CASE WHEN t.time_scheduled > ? THEN 0 ELSE ? END"} if self._has_tokens else {}
+        return self._insert({"time_next": until, "epoch": epoch, **token}, count)
 
     def _insert(self, values: Mapping[str, str], count: int) -> str:
         """INSERT of so many messages with these values besides their own."""

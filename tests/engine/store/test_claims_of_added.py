@@ -33,11 +33,11 @@ class Database:
 
 
 def row(id_):
-    return (b"7", b"%d" % id_, b"50", b"%d" % UNTIL, b"1", None, b"x", b"5")
+    return (b"7", b"%d" % id_, b"50", b"%d" % UNTIL, b"1", None, b"x", b"5", b"77")
 
 
 def claimed(database, ids=(1, 2)):
-    return claim_added(database, QueueStatements(MYSQL, SPEC), SPEC, ids, LEASE)
+    return claim_added(database, QueueStatements(MYSQL, SPEC), SPEC, ids, LEASE, 77)
 
 
 def test_one_statement_needs_no_transaction_and_a_lock_before_it_does():
@@ -48,7 +48,7 @@ def test_one_statement_needs_no_transaction_and_a_lock_before_it_does():
             (1, 5, UNTIL),
             (2, 5, UNTIL),
         ]
-        assert claim.now_ns == 7
+        assert claim.now_ns == 7 and {message.token for message in claim.messages} == {77}
         ((statements, alone),) = database.asked
         assert alone == waits_not and [text.split()[0] for text in statements] == (
             ["AT", "SELECT"] if waits_not else ["SELECT", "UPDATE", "SELECT"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from memory_store import Row
 
-from engine.store.base import Release
+from engine.store.base import release_of
 
 IDS = {
     "integer": [1, -(2**63), 2**63 - 1],
@@ -24,9 +24,9 @@ async def test_ids_of_every_kind(open_sql, kind):
         assert {key.id for key in look.keys} == set(ids)
         claim = await bench.store.claim(bench.spec, [key.id for key in look.keys], {0: 10**10})
         assert {message.id for message in claim.messages} == set(ids)
-        standings = {message.id: (1, message.lease_until_ns) for message in claim.messages}
+        standings = {message.id: (1, message.lease_until_ns, message.token) for message in claim.messages}
         assert await bench.store.unsettled(bench.spec, ids) == standings
-        leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages]
+        leases = [release_of(message) for message in claim.messages]
         assert await bench.store.release(bench.spec, leases, counted=True) == len(ids)
         await bench.ack(*ids, at_ns=1)
         assert await bench.store.purge(bench.spec, 100) == len(ids)
@@ -40,6 +40,6 @@ async def test_an_id_of_another_case_is_found_as_the_table_spells_it(fresh_url):
     bench = await MySQLBench.open(fresh_url(), "VARCHAR(20) COLLATE utf8mb4_general_ci")
     try:
         await bench.add(Row("Abc"))
-        assert await bench.store.unsettled(bench.spec, ["aBC"]) == {"Abc": (0, 0)}
+        assert await bench.store.unsettled(bench.spec, ["aBC"]) == {"Abc": (0, 0, 0)}
     finally:
         await bench.close()

@@ -13,7 +13,7 @@ from engine.model.errors import BackendError
 from engine.model.option_values import NS_PER_SECOND as SECOND
 from engine.model.queue import MessageKey, QueueCatalog
 from engine.model.states import PARKED_NS, REJECTED_NS, lease_end
-from engine.store.base import RENEWED, ForeseenLease, Release
+from engine.store.base import RENEWED, ForeseenLease, Release, release_of
 from engine.store.census import Census
 from engine.store.statements.archive import make_table
 
@@ -147,6 +147,7 @@ async def test_a_claim_leases_and_returns_the_row_as_it_then_is(bench):
         "time_acked": None,
         "payload": "Grüße".encode(),
         "time_scheduled": b"123",
+        "lease_token": str(message.token).encode(),
     }
 
 
@@ -337,7 +338,7 @@ async def test_unsettled_are_those_that_exist_and_are_not_acked_with_how_they_st
     await bench.add(Row(6, time_next=PARKED_NS), Row(7, epoch=3, time_next=REJECTED_NS))
     await bench.ack(2)
     await bench.delete(3)
-    assert await bench.store.unsettled(bench.spec, [1, 2, 3, 4, 5, 6, 7]) == {1: (0, 7), 5: (0, None)}
+    assert await bench.store.unsettled(bench.spec, [1, 2, 3, 4, 5, 6, 7]) == {1: (0, 7, 0), 5: (0, None, 0)}
     assert await bench.store.unsettled(bench.spec, []) == {}
 
 
@@ -348,7 +349,7 @@ async def test_unsettled_are_those_that_exist_and_are_not_acked_with_how_they_st
 async def test_a_release_makes_due_as_before(bench, counted, epoch):
     await bench.add(Row(1, time_next=500), Row(2, time_next=400), Row(3, time_next=450))
     claim = await bench.store.claim(bench.spec, [1, 2], DELAYS)
-    leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages]
+    leases = [release_of(m) for m in claim.messages]
     assert await bench.store.release(bench.spec, leases, counted=counted) == 2
     assert [key.id for key in (await bench.store.look(bench.spec, 10)).keys] == [2, 3, 1]
     assert (await bench.row(1)).epoch == epoch and (await bench.row(1)).time_next == 500
@@ -357,7 +358,7 @@ async def test_a_release_makes_due_as_before(bench, counted, epoch):
 async def test_only_this_very_lease_is_released(bench):
     await bench.add(*(Row(id_, time_next=100) for id_ in range(1, 6)))
     claim = await bench.store.claim(bench.spec, [1, 2, 3, 4, 5], DELAYS)
-    leases = {m.id: Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages}
+    leases = {m.id: release_of(m) for m in claim.messages}
     await bench.ack(1)
     await bench.delete(2)
     stale = Release(3, 100, leases[3].lease_until_ns - 1, 1)
@@ -376,14 +377,14 @@ async def test_a_release_passes_over_locked_rows(bench):
     await bench.add(Row(1))
     message = await claim_one(bench)
     await bench.lock(1)
-    lease = Release(1, message.due_ns, message.lease_until_ns, message.epoch)
+    lease = release_of(message)
     assert await bench.store.release(bench.spec, [lease], counted=True) == 0
 
 
 async def test_many_leases_are_released_in_one_call(bench):
     await bench.add(*(Row(id_, time_next=1000 * id_) for id_ in range(1, 502)))
     claim = await bench.store.claim(bench.spec, list(range(1, 502)), DELAYS)
-    leases = [Release(m.id, m.due_ns, m.lease_until_ns, m.epoch) for m in claim.messages]
+    leases = [release_of(m) for m in claim.messages]
     assert await bench.store.release(bench.spec, leases, counted=False) == 501
     keys = (await bench.store.look(bench.spec, 1000)).keys
     assert [(key.id, key.due_ns) for key in keys] == [(id_, 1000 * id_) for id_ in range(1, 502)]

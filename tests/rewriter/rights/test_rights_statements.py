@@ -79,7 +79,13 @@ def test_a_nack_that_waits_by_the_queues_backoff_is_readable(options: dict[str, 
     assert isinstance(plan, Execute)
     statement = read(plan.sql.encode())
     assert isinstance(statement, QueueStatement)
-    assert statement.act is Act.SETTLE and statement.columns <= {"id", "epoch", "time_acked", "time_next"}
+    assert statement.act is Act.SETTLE and statement.columns <= {
+        "id",
+        "epoch",
+        "time_acked",
+        "time_next",
+        "lease_token",
+    }
 
 
 def test_names_are_taken_as_they_are_written() -> None:

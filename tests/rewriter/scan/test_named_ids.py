@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.model.queue import MessageId
-from rewriter.scan.named_ids import KeyKind, names_ids, settled_ids
+from rewriter.scan.named_ids import KeyKind, delivery_ids, names_ids, settled_ids
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,38 @@ def test_one_delivery_of_a_message_is_named_by_its_id_and_epoch():
         assert settled_ids(condition.encode(), KeyKind.INTEGER) is None
     for condition in ("id = 7 AND epoch > 2", "id = 7 AND epoch = 2 OR n = 1", "epoch = 2", "id = 7 AND epoch = n"):
         assert not names_ids(condition), condition
+
+
+def test_or_by_its_lease_token():
+    for condition in (
+        "id = 7 AND lease_token = 2", "id IN (7, 8) AND lease_token = 2", "id = ? AND lease_token = ?",
+        "`id` = 'x' AND `lease_token`=1", "q.id = 7 AND q.lease_token = 2 AND q.time_acked IS NULL",
+        "id = 7 AND lease_token = 2 OR id IN (8, 9) AND lease_token = 3",
+        "id = ? AND epoch = 1 OR id = ? AND epoch = ?",
+    ):  # fmt: skip
+        assert names_ids(condition), condition
+        assert settled_ids(condition.encode(), KeyKind.INTEGER) is None
+    for condition in (
+        "id = 7 AND lease_token > 2", "id = 7 AND lease_token = 2 OR n = 1", "lease_token = 2",
+        "id = 7 AND lease_token = 2 OR", "id = 7 AND lease_token = 2 OR id = 8", "id = 7 AND `lease_token = 2`",
+        "id = 7 AND lease_token = 2 AND n = 1 OR id = 7 AND lease_token = 2",
+    ):  # fmt: skip
+        assert not names_ids(condition), condition
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        (b"id = 7 AND lease_token = 2", (7,)),
+        (b"id IN (7, 8) AND lease_token = 1795829219837305", (7, 8)),
+        (b"id = 7 AND lease_token = 2 OR id IN (8, 9) AND lease_token = 3 or id=5 and epoch = 1", (7, 8, 9, 5)),
+        (b"id = 7 AND lease_token = 2 OR id = '8' AND lease_token = 3", (7, 8)),
+        (b"id = 7 AND lease_token = 2 OR id = ? AND lease_token = 3", None),
+        (b"id = 7 AND lease_token = ?", None),
+        (b"id = 7 AND lease_token = 2 OR id = 'x' AND lease_token = 3", None),
+        (b"id = 7 AND lease_token = 2 OR", None),
+        (b"id = 7 OR id = 8", None),
+    ],
+)
+def test_the_deliveries_that_a_condition_names(condition: bytes, ids: tuple[MessageId, ...] | None) -> None:
+    assert delivery_ids(condition, KeyKind.INTEGER) == ids

@@ -28,7 +28,7 @@ async def test_statements_on_ids_never_read_all_that_is_unacked(bench):
     texts, ids = QueueStatements(SQLITE, bench.spec), (1, 2, 3)
     statements = [
         (texts.claimable(3), ids),
-        (texts.lease(1, 3), (0, 5, *ids)),
+        (texts.lease(1, 3), (0, 5, 7, 7, *ids)),
         (texts.rows(3), ids),
         (texts.unsettled(3), ids),
         (texts.releasable(3), ids),
