@@ -87,7 +87,7 @@ class ClientOutput(asyncio.Protocol):
     async def unbuffered(self) -> AsyncIterator[None]:
         """Meanwhile `stuck` is true as soon as the socket has not taken all that was written. Without TLS it always
         is."""
-        self._limit_buffer(tcp.UNBUFFERED)
+        self._limit_buffer(1)  # TLS's own pauses where there is as much as this: with 0 it would not go on again
         try:
             yield
         finally:

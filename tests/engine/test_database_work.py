@@ -7,6 +7,7 @@ import gc
 import traceback
 
 import pytest
+from virtual_time import settle
 
 from engine.clock import seconds_passed
 from engine.database_work import DatabaseWork
@@ -46,10 +47,10 @@ async def test_who_waits_for_a_place_is_known_and_may_turn_away():
         return number
 
     first = asyncio.create_task(one.timed(call(1)))
-    await asyncio.sleep(0.01)
+    await settle()
     assert (one.waiting, other.waiting) == (0, 0)
     waiting = [asyncio.create_task(other.run(call(number))) for number in (2, 3)]
-    await asyncio.sleep(0.01)
+    await settle()
     assert (one.waiting, other.waiting, begun) == (0, 2, [1])
     waiting[0].cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -63,29 +64,30 @@ async def test_who_waits_for_a_place_is_known_and_may_turn_away():
     assert (other.waiting, begun) == (0, [1, 3])
 
 
-@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("turns", range(8))
 async def test_a_call_given_up_at_any_moment_is_made_whole_or_not_at_all(turns, recwarn):
     """`recwarn`: also of a coroutine that nobody ever awaited."""
-    work = DatabaseWork(1)
+    work, go_on, free = DatabaseWork(1), asyncio.Event(), asyncio.Event()
     steps = []
 
     async def call():
         steps.append("begun")
-        await asyncio.sleep(0.001)
+        await go_on.wait()
         steps.append("ended")
 
-    holder = asyncio.create_task(work.run(asyncio.sleep(0.001)))
+    holder = asyncio.create_task(work.run(free.wait()))
     await asyncio.sleep(0)
     task = asyncio.create_task(work.run(call()))
+    await settle()
+    free.set()
     for _ in range(turns):
         await asyncio.sleep(0)
-    if turns > 3:
-        await holder
     task.cancel()
+    go_on.set()
     await asyncio.gather(task, holder, return_exceptions=True)
-    await asyncio.sleep(0.05)
+    await settle()
     gc.collect()
     assert steps in ([], ["begun", "ended"])
     assert work.waiting == 0
-    assert await work.run(asyncio.sleep(0, "free")) == "free"
+    assert await work.run(free.wait())
     assert not [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)]
