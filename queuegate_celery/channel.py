@@ -12,13 +12,13 @@ from uuid import uuid4
 
 from amqp.exceptions import AMQPError, ChannelError, NotFound
 from amqp.protocol import queue_declare_ok_t
-from kombu.transport.base import Message, StdChannel, to_rabbitmq_queue_arguments
+from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 
 from queuegate_celery.exchanges import Routes
 from queuegate_celery.held import Held
 from queuegate_celery.line import Statement
 from queuegate_celery.link import Consumer, Link
-from queuegate_celery.messages import COLUMNS, Outgoing, delivered, outgoing
+from queuegate_celery.messages import COLUMNS, Message, Outgoing, delivered, outgoing
 from queuegate_celery.sources import BROADCASTS, ROOM_MAX
 from queuegate_celery.sql import placed
 from queuegate_celery.transactions import cursor_given
@@ -211,6 +211,11 @@ class Channel(StdChannel):
             self.link.put_back([delivery_tag])
         else:
             self.link.reject([delivery_tag])
+
+    def set_aside(self, delivery_tag: int, reason: str) -> None:
+        """To the dead letters, with a reason."""
+        self._usable()
+        self.link.reject([delivery_tag], reason)
 
     def basic_recover(self, requeue: bool = True) -> None:
         """Gives back all that this channel has delivered and that is not settled."""

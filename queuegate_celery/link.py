@@ -6,27 +6,33 @@ sources that have room are asked. Elsewhere `drain` does the same and waits by i
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from amqp.exceptions import AMQPError, NotFound, RecoverableConnectionError
+from amqp.exceptions import AMQPError, ChannelError, NotFound, RecoverableConnectionError
 
 from queuegate_celery.answers import Row
 from queuegate_celery.exchanges import Exchanges
 from queuegate_celery.held import OWED, Held, Holding, Ids, pieces
 from queuegate_celery.line import Line
-from queuegate_celery.messages import Incoming, delivered, incoming
+from queuegate_celery.messages import REASON_CHARACTERS_MAX, Incoming, Unreadable, delivered, id_of, incoming
 from queuegate_celery.queues import Queues
 from queuegate_celery.renewal import Renewal
 from queuegate_celery.routing import matches
 from queuegate_celery.settings import Address, Settings
 from queuegate_celery.sources import BroadcastSource, QueueSource, readable
-from queuegate_celery.sql import numbers, quoted
+from queuegate_celery.sql import numbers, placed, quoted
+
+logger = logging.getLogger(__name__)
+
+_OF_THE_MESSAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What Celery's event loop lets out where a header has another shape than it expects. It would end the worker."""
 
 _TURN_SECONDS = 1.0  # the longest that `drain` waits at a time, as Celery's event loop does
 
@@ -127,12 +133,19 @@ class Link:
 
     def deliver_one(self) -> bool:
         """The next message that has come, to its consumer."""
+        arrived = self._next()
+        if arrived is None:
+            return False
+        consumer, message = arrived
+        consumer.callback(message)
+        return True
+
+    def _next(self) -> tuple[Consumer, Any] | None:
         while self._arrived:
             consumer, message = self._arrived.popleft()
             if not consumer.cancelled:
-                consumer.callback(message)
-                return True
-        return False
+                return consumer, message
+        return None
 
     def add(self, consumer: Consumer) -> None:
         """Begins to consume."""
@@ -158,7 +171,7 @@ class Link:
         self._unregister(consumer.source)
         rows = consumer.source.stop(self.line)
         self.release(self.holding.settle(undelivered))
-        self.release({consumer.source.table: [incoming(row).id for row in rows]} if rows else {})
+        self.release({consumer.source.table: [id_of(row) for row in rows]} if rows else {})
         self.send_acks()
 
     def transient(self, queue: str) -> Transient:
@@ -194,8 +207,11 @@ class Link:
             for source in transient.sources.values():
                 self._take(source)
             return transient.waiting.popleft() if transient.waiting else None
-        row = QueueSource.fetch(self.line, self.settings, self.queues.table(queue))
-        return None if row is None else incoming(row)
+        table = self.queues.table(queue)
+        while (row := QueueSource.fetch(self.line, self.settings, table)) is not None:
+            if found := self._readable(table, [row]):
+                return found[0]
+        return None
 
     def ack(self, tags: Iterable[int]) -> None:
         """In the event loop's next turn where one reads; else now."""
@@ -236,10 +252,10 @@ class Link:
             else:
                 self._settle("RELEASE", ids)
 
-    def reject(self, tags: Iterable[int]) -> None:
+    def reject(self, tags: Iterable[int], reason: str = "rejected by the consumer") -> None:
         """To the dead letters."""
         with self._settling:
-            self._settle("REJECT", self.holding.settle(tags), " REASON 'rejected by the consumer'")
+            self._settle("REJECT", self.holding.settle(tags), self.line.mogrify(" REASON %s", (reason,)))
 
     def renew(self) -> None:
         """All that is held stays held for the lease's time from now."""
@@ -310,8 +326,33 @@ class Link:
 
     def _on_readable(self, source: QueueSource | BroadcastSource) -> None:
         self._take(source)
-        while self.deliver_one():
-            pass
+        while (arrived := self._next()) is not None:
+            consumer, message = arrived
+            try:
+                consumer.callback(message)
+            except _OF_THE_MESSAGE as error:
+                logger.exception("message %s cannot be worked on, and is set aside", message.delivery_tag)
+                self.reject([message.delivery_tag], f"the worker cannot work on it: {error!r}"[:REASON_CHARACTERS_MAX])
+
+    def _readable(self, table: str, rows: Iterable[Row]) -> list[Incoming]:
+        """The rows that are messages. The others go to the dead letters, each with the reason."""
+        found: list[Incoming] = []
+        for row in rows:
+            try:
+                found.append(incoming(row))
+            except Unreadable as error:
+                logger.error("message %d of %s is set aside: %s", error.id, table, error.reason)
+                self._set_aside(table, error)
+        return found
+
+    def _set_aside(self, table: str, error: Unreadable) -> None:
+        with self._settling:
+            try:
+                self.line.execute(f"REJECT {placed(table)} {error.id} REASON %s", (error.reason,))
+            except NotFound:
+                pass  # the queue was dropped
+            except ChannelError as refused:  # a dead-letter queue has no dead letters
+                logger.error("message %d of %s stays, and comes again: %s", error.id, table, refused)
 
     def _take(self, source: QueueSource | BroadcastSource) -> None:
         """What a source has, for its consumers. All of it is held before the first is worked on."""
@@ -321,15 +362,14 @@ class Link:
             assert consumer is not None, "a source that is read has a consumer"
             self._queued(consumer, source.table, rows)
             return
-        for row in rows:
-            message = incoming(row)
+        for message in _broadcasts(rows):
             for queue, transient in self.transients.items():
                 if source in transient.sources.values() and transient.takes(message):
                     self._broadcast(queue, transient, message)
 
     def _queued(self, consumer: Consumer, table: str, rows: list[Row]) -> None:
         done, now_ns = list[int](), time.time_ns()
-        for message in map(incoming, rows):
+        for message in self._readable(table, rows):
             if message.expired(now_ns):
                 done.append(message.id)
                 continue
@@ -357,3 +397,12 @@ class Link:
         else:
             tag = self.holding.add(Held(consumer.source.table, message.id, consumer.channel, consumer))
         self._arrived.append((consumer, delivered(message, consumer.channel, tag, consumer.tag)))
+
+
+def _broadcasts(rows: Iterable[Row]) -> Iterator[Incoming]:
+    """What can be read of a topic's messages: nobody settles them, so the others are passed over."""
+    for row in rows:
+        try:
+            yield incoming(row)
+        except Unreadable as error:
+            logger.error("broadcast %d is passed over: %s", error.id, error.reason)

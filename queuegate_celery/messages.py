@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from kombu.transport.base import Message
+from kombu.transport.base import Message as KombuMessage
 from kombu.utils.json import dumps, loads
 
 NS = 1_000_000_000
 PRIORITY_MAX, PRIORITY_OF_NONE = 9, 50
 TIME_NS_MAX = 4_102_444_800 * NS  # the year 2100: times that count as "never" lie behind the rest of a queue's life
 NAME_CHARACTERS_MAX = 255  # of a task and its id, as columns; the headers have them whole
+REASON_CHARACTERS_MAX = 1000  # what a queue keeps of a REASON
+
+T = TypeVar("T")
 
 COLUMNS = (
     "task", "task_id", "exchange", "routing_key", "body", "content_type", "content_encoding", "headers", "properties",
@@ -77,21 +80,87 @@ def outgoing(message: Mapping[str, Any], exchange: str, routing_key: str, now_ns
     return Outgoing(values, queue_priority(properties.get("priority")), scheduled_ns(headers.get("eta"), now_ns))
 
 
+class Unreadable(ValueError):
+    """A row that is no message of Kombu's, for somebody else has written it. `id` is its own."""
+
+    def __init__(self, id_: int, reason: str) -> None:
+        super().__init__(reason)
+        self.id, self.reason = id_, f"not a message of Celery's: {reason}"[:REASON_CHARACTERS_MAX]
+
+
+def id_of(row: Sequence[bytes | None]) -> int:
+    """The id alone, of a row that may be unreadable."""
+    return int(row[0] or 0)
+
+
 def incoming(row: Sequence[bytes | None]) -> Incoming:
-    """A row of `id`, `epoch` and COLUMNS, as text protocol has it."""
+    """A row of `id`, `epoch` and COLUMNS, as text protocol has it. Raises Unreadable."""
     number, attempt, _, _, exchange, routing_key, body, content_type, encoding, headers, properties, expires = row
+    id_ = int(number or 0)
+
+    def text(name: str, value: bytes | None) -> str | None:
+        return _read(id_, name, lambda: None if value is None else value.decode())
+
     return Incoming(
-        id=int(number or 0),
+        id=id_,
         attempt=int(attempt or 0),
-        exchange=(exchange or b"").decode(),
-        routing_key=(routing_key or b"").decode(),
+        exchange=text("exchange", exchange) or "",
+        routing_key=text("routing_key", routing_key) or "",
         body=body or b"",
-        content_type=None if content_type is None else content_type.decode(),
-        content_encoding=None if encoding is None else encoding.decode(),
-        headers=loads((headers or b"{}").decode()),
-        properties=loads((properties or b"{}").decode()),
-        expires_ns=None if expires is None else int(expires),
+        content_type=text("content_type", content_type),
+        content_encoding=text("content_encoding", encoding),
+        headers=_checked(id_, _members(id_, "headers", headers)),
+        properties=_members(id_, "properties", properties),
+        expires_ns=_read(id_, "time_expires", lambda: None if expires is None else int(expires)),
     )
+
+
+def _members(id_: int, name: str, value: bytes | None) -> dict[str, Any]:
+    found = _read(id_, name, lambda: loads((value or b"{}").decode()))
+    if not isinstance(found, dict):
+        raise Unreadable(id_, f"{name} is no JSON object but {type(found).__name__}")
+    return found
+
+
+def _checked(id_: int, headers: dict[str, Any]) -> dict[str, Any]:
+    """Celery takes this header apart in its event loop, at a moment at which the message cannot be told any more."""
+    limits = headers.get("timelimit")
+    if limits is not None and not (
+        isinstance(limits, list | tuple) and len(limits) == 2 and all(isinstance(n, int | float | None) for n in limits)
+    ):
+        raise Unreadable(id_, f"the header timelimit is no pair of numbers: {limits!r}")
+    return headers
+
+
+def _read(id_: int, name: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except Exception as error:  # Kombu's JSON makes objects of what it reads, which may raise anything
+        raise Unreadable(id_, f"{name} cannot be read: {type(error).__name__}: {error}") from error
+
+
+class Message(KombuMessage):  # type: ignore[misc]
+    """Celery acks what it cannot decode, so that it does not come again. It is set aside instead, with the error."""
+
+    _fault: Exception | None = None
+
+    def _decode(self) -> Any:
+        try:
+            return super()._decode()
+        except Exception as error:
+            self._fault = error
+            raise
+
+    def _reraise_error(self, callback: Any = None) -> None:
+        self._fault = self.errors[0][1]
+        super()._reraise_error(callback)
+
+    def ack(self, multiple: bool = False) -> None:
+        if self._fault is None or multiple or self.acknowledged:
+            super().ack(multiple)
+            return
+        self.channel.set_aside(self.delivery_tag, f"the body cannot be read: {self._fault!r}"[:REASON_CHARACTERS_MAX])
+        self._state = "REJECTED"
 
 
 def delivered(message: Incoming, channel: Any, tag: int, consumer_tag: str | None) -> Message:

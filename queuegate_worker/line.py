@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import pymysql
@@ -94,6 +96,7 @@ class Line:
             cursor = self.connection.cursor(SSCursor)
             cursor.execute(sql, tuple(values))
             names = [column[0] for column in cursor.description or ()]
+            _read_safely(cursor)
             while (row := cursor.fetchone()) is not None:
                 rows.append(dict(zip(names, row, strict=True)))
             cursor.close()
@@ -149,3 +152,25 @@ class Line:
     def _drop_if_lost(self, error: Exception) -> None:
         if line_is_lost(error):
             self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a value of which no object of Python's can be made: a text that is none, say."""
+
+    error: str
+
+
+def _read_safely(cursor: Any) -> None:
+    """Have a value that cannot be converted stand for itself, where it would end the whole result."""
+    result = getattr(cursor, "_result", None)  # of PyMySQL's
+    if result is not None:
+        result.converters = [(None, partial(_converted, *each)) for each in result.converters]
+
+
+def _converted(encoding: str | None, converter: Callable[[Any], Any] | None, value: bytes) -> Any:
+    try:
+        text = value if encoding is None else value.decode(encoding)
+        return text if converter is None else converter(text)
+    except (ValueError, ArithmeticError, TypeError) as error:  # UnicodeDecodeError and decimal's are among them
+        return Unreadable(f"{type(error).__name__}: {error}")

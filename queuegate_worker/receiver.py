@@ -17,7 +17,7 @@ from queuegate_worker.backoff import Backoff
 from queuegate_worker.errors import WorkerError, line_is_lost, permanent
 from queuegate_worker.held import Held
 from queuegate_worker.hooks import Hooks, told
-from queuegate_worker.line import Line, Row
+from queuegate_worker.line import Line, Row, Unreadable
 from queuegate_worker.message import Lease, Message
 from queuegate_worker.room import Room
 from queuegate_worker.statements import Statements
@@ -27,6 +27,7 @@ logger = logging.getLogger("queuegate_worker")
 WAIT_SECONDS = 30.0
 """How long one poll waits. Longer saves little; a line that died silently is noticed after it."""
 
+_REASON_CHARACTERS = 1000  # what a queue keeps
 _EARLY_PAUSE_SECONDS = 0.1  # after a poll that ended early with nothing, so that no cause of that is a busy loop
 
 Batch = Sequence[Message]
@@ -86,7 +87,7 @@ class Receiver:
         self._room.close()
 
     def _received(self, limit: int) -> list[Message] | None:
-        """The messages of one poll; None where it failed for now."""
+        """The messages of one poll; None where it failed for now, or brought none that can be handled."""
         began = self._clock()
         wait = 0.0 if self._drain else WAIT_SECONDS
         try:
@@ -105,7 +106,11 @@ class Receiver:
             self._recovered()
         if not rows and not self._drain and self._clock() - began < wait / 2:
             self._pause(_EARLY_PAUSE_SECONDS)
-        return [self._message(row, began) for row in rows]
+        messages = [self._message(row, began) for row in rows]
+        for message in (message for message in messages if unreadable(message)):
+            self._set_aside(message)
+        readable = [message for message in messages if not unreadable(message)]
+        return readable if readable or not rows else None  # there may be more
 
     def _failed(self, error: Exception) -> None:
         """Wait before the next attempt. What a lost line had read already comes again."""
@@ -130,6 +135,20 @@ class Receiver:
         token = row["lease_token"] if self._statements.has_tokens else 0
         return Message(self._statements.queue, row["id"], row["epoch"], shown, Lease(began), self._ack_text, token)
 
+    def _set_aside(self, message: Message) -> None:
+        """A message that no handler can be given goes to the dead letters; the others are not its business."""
+        reason = unreadable(message)
+        logger.error("message %r of %s is set aside: %s", message.id, message.queue, reason)
+        if isinstance(message.id, Unreadable):
+            return  # no statement can name it; it comes again when its lease ends
+        try:
+            for statement in self._statements.reject([message], reason):
+                self._line.execute(*statement)
+        except (pymysql.MySQLError, OSError) as error:
+            logger.warning("message %r could not be set aside, and comes again: %s", message.id, error)
+            return
+        told(lambda: self._hooks.rejected(message, reason, 0.0))
+
     def _begin(self, messages: Sequence[Message]) -> None:
         self._held.add(messages)
         told(lambda: self._hooks.received(messages))
@@ -147,6 +166,14 @@ class Receiver:
             return
         for message in messages:
             told(lambda message=message: self._hooks.released(message))  # type: ignore[misc]
+
+
+def unreadable(message: Message) -> str:
+    """Why the message cannot be handled: a value of it cannot be read. Empty where all can."""
+    for name, value in (("id", message.id), *message.columns.items()):
+        if isinstance(value, Unreadable):
+            return f"column {name} cannot be read: {value.error}"[:_REASON_CHARACTERS]
+    return ""
 
 
 def columns_to_ask_for(found: Sequence[str], *, tokens: bool) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 
+import pymysql
 import pytest
 from servers import wait_until
 
@@ -453,3 +454,55 @@ def test_a_group_of_a_topic_by_the_name_of_its_queue(sql, topic, worker, told):
         wait_until(lambda: [event[0] for event in told.said].count("succeeded") == 3)
     assert sorted(seen) == [1, 2, 3]
     assert sql.value(f"SELECT COUNT(*) FROM {t}_group_billing") == 0
+
+
+# --- rows of which a handler cannot be given a message
+
+
+def _no_negative(text):
+    if text.startswith("-"):
+        raise ValueError(f"a negative price: {text}")
+    return float(text)
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_row_that_cannot_be_read_is_set_aside_and_the_others_are_handled(worker, told, sql, queue, gate, drain):
+    q = queue("n INT, price DECIMAL(10,2)")
+    bad, good = [2, 3, 7, 20, 21, 22], [n for n in range(1, 23) if n not in (2, 3, 7, 20, 21, 22)]
+    for n in range(1, 23):
+        sql(f"INSERT INTO {q} (n, price) VALUES ({n}, {-n if n in bad else n})")
+    conv = {**pymysql.converters.conversions, pymysql.constants.FIELD_TYPE.NEWDECIMAL: _no_negative}
+    place = {"host": "127.0.0.1", "port": gate.port, "user": "root", "database": gate.database, "conv": conv}
+    running, handled = Worker(place, q, concurrency=3, hooks=told), []
+    if drain:
+        running.run(lambda message: handled.append(message.n), drain=True)
+    else:
+        with running.running(lambda message: handled.append(message.n)):
+            wait_until(lambda: len(handled) == len(good), what="the others")
+            wait_until(lambda: not sql.value(f"SELECT COUNT(*) FROM {q} WHERE state <> 'acked'"), what="the rest")
+    assert sorted(handled) == good
+    wait_until(lambda: sql.rows(f"SHOW TABLES LIKE '{q}_dead'"), what="the dead-letter queue")
+    wait_until(lambda: sql.value(f"SELECT COUNT(*) FROM {q}_dead") == len(bad), what="the dead letters")
+    reasons = sql.rows(f"SELECT n, last_error FROM {q}_dead ORDER BY n")
+    assert reasons == [(n, f"column price cannot be read: ValueError: a negative price: -{n}.00") for n in bad]
+    sql(f"DROP QUEUE {q}_dead")
+
+
+def test_values_at_the_ends_of_their_types_reach_the_handler(worker, sql, queue, place):
+    q = queue(
+        "n INT, d DATE, t DATETIME(6), i TIME(6), y YEAR, x DECIMAL(65,30), b BIGINT UNSIGNED, j JSON, f DOUBLE, z BLOB"
+    )
+    rows = [
+        "(1, '0001-01-01', '9999-12-31 23:59:59.999999', '-838:59:59', 1901, -99999999999999999999999999999999999.0,"
+        " 9223372036854775807, '[]', -1.7976931348623157e308, X'00FF')",
+        "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    ]
+    if place != "embedded":
+        sql("SET SESSION sql_mode = ''")
+        rows.append("(3, '0000-00-00', '2026-00-01 00:00:00', '00:00:00', 0, 0, 0, 'null', 0, '')")
+        rows.append("(4, '2026-02-00', '0000-00-00 00:00:00', '00:00:00', 0, 0, 0, '1', 0, '')")
+    for row in rows:
+        sql(f"INSERT INTO {q} (n, d, t, i, y, x, b, j, f, z) VALUES {row}")
+    handled = []
+    worker(q).run(lambda message: handled.append(message.n), drain=True)
+    assert handled == list(range(1, len(rows) + 1))
